@@ -28,7 +28,8 @@ _NUMBER_BYTES = 8
 _MOST_ZERO_BYTES = 4
 _SINGLE_DIGITS = 24
 """Binary digits of a number of single precision."""
-_ROUNDED_AT_A_TIME = 1 << 12
+_ROUNDED_ROWS = 1 << 12
+"""Rows that are rounded at a time."""
 _DOUBLE_DIGITS = 53
 _MOST_PLANES, _MOST_PLANES_OF_FLOATS = 6, 4
 """Bytes of the whole numbers of fixed-point arrays; floats of more digits deflate badly."""
@@ -307,7 +308,7 @@ def rounded_to_multiples(
         own *= step
         own += 0.0  # No zero is negative.
 
-    map_blocks(fill, row_blocks(len(array), _ROUNDED_AT_A_TIME), n_jobs)
+    map_blocks(fill, row_blocks(len(array), _ROUNDED_ROWS), n_jobs)
     return found
 
 

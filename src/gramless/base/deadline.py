@@ -42,6 +42,10 @@ class Watch:
 
     stops: Callable[[int], bool]
 
+    def looks(self, iteration: int) -> bool:
+        """Tell whether the weights of an iteration are looked at."""
+        return False
+
     def __call__(self, iteration: int, weights: Any) -> bool:
         """Tell whether to stop."""
         return self.stops(iteration)

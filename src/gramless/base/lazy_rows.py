@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, IntArray
@@ -121,6 +122,6 @@ def taken(rows: Any, chosen: IntArray | BoolArray) -> Any:
     return OrderedRows(rows, numbers_of(chosen)) if isinstance(rows, LazyRows) else rows[chosen]
 
 
-def numbers_of(chosen: IntArray | BoolArray) -> IntArray:
+def numbers_of(chosen: NDArray[np.integer] | BoolArray) -> IntArray:
     """Return the numbers of rows that may be given as a mask."""
     return np.flatnonzero(chosen) if chosen.dtype == bool else np.asarray(chosen, np.int64)

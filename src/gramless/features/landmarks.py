@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 1024
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
 _NEAR = 2.0**-16
 _FEW_PAIRS = 4
-"""Landmarks a row that are near: of more, the distances of the row to all are measured."""
+"""Near landmarks a row, on average, up to which only these distances are computed again."""
 _PANEL = 128
 
 
@@ -61,10 +61,7 @@ class InputKernel:
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
         """Return the landmarks' kernel matrix as a new array, with no avoidable rounding."""
-        values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
-        blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
-        map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
-        return gram
+        return kernel_matrix(self.by_differences(landmarks), landmarks, ROWS_AT_ONCE, n_jobs)
 
     def towards(self, landmarks: AnyArray) -> Values:
         """Return the function from rows to their kernel values with landmarks."""
@@ -121,8 +118,8 @@ class RadialValues:
     """Values of a kernel of the Euclidean distance, by matrix products.
 
     ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses as many digits as ``|x|`` exceeds the distance by.
-    Rows are therefore measured from the landmarks' mean (sparse ones from 0), and rows so near a
-    landmark that more than about six digits would be lost, by their differences.
+    Rows are therefore measured from the landmarks' mean (sparse ones from 0). Distances so small
+    that more than about six digits would be lost are computed from differences instead.
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
@@ -231,6 +228,16 @@ def fill(values: Values, X: Rows, out: AnyArray) -> None:
     numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
     for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
         out[a:b] = values(X[a:b])
+
+
+def kernel_matrix(
+    values: Values, landmarks: AnyArray, block_rows: int, n_jobs: int | None
+) -> FloatArray:
+    """Return the kernel values of landmarks with each other, blocks of rows side by side."""
+    gram = np.empty((len(landmarks), len(landmarks)))
+    blocks = row_blocks(len(landmarks), block_rows)
+    map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
+    return gram
 
 
 def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:

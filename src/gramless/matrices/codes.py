@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import padded_rows
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows
@@ -106,7 +107,7 @@ def taken(per_grid: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
     # Without a grid, take would not see whether the rows exist.
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
-    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    numbers = numbers_of(rows)
     result = padded_rows((len(per_grid), len(numbers)), per_grid.dtype)
     # From several grids, which are not contiguous, NumPy copies all rows before it takes any.
     few = _FEW * len(numbers) < per_grid.shape[1]

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
 _TAKEN_ROWS = 256
-"""Taken at a time."""
+"""Rows that are copied at a time."""
 
 
 class DenseMatrix(ChunkedMatrix):
@@ -50,7 +51,7 @@ def taken_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
     """Return some rows of an array (n_rows, n_columns), in parallel where they are copied."""
     if isinstance(rows, slice):
         return array[rows]
-    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    numbers = numbers_of(rows)
     found = np.empty((len(numbers), array.shape[1]), array.dtype)
 
     def take(first: int, last: int) -> None:

@@ -20,7 +20,7 @@ _GRIDS_A_PASS = 4
 _PRODUCT_PARTS, _PRODUCT_BYTES = 8, 1 << 26
 """Parts of the grids whose row products are summed side by side, and bytes of these sums."""
 _JOINED_NUMBERS = 1 << 14
-"""Whose sums are joined at a time: fewer are not worth a thread."""
+"""Numbers of such sums that are added up at a time: fewer are not worth a thread."""
 
 CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
 """Flat codes of some grids, how far those of two are apart, their numbers of bins, and the first

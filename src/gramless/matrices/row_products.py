@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -21,7 +21,8 @@ from gramless.matrices.stacked import HStack
 
 Floats = NDArray[np.float32]
 
-_BLOCK_ROWS, _PART_ROWS = 256, 1024
+_BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
+"""Rows that products, parts of the features and sums take at a time."""
 
 
 class SingleRowProducts(SupportsRowProducts):
@@ -139,6 +140,7 @@ def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]
 
 
 def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
+    """Return an array times a factor, in single precision."""
     found = np.empty(array.shape, np.float32)
 
     def scale_rows(first: int, last: int) -> None:
@@ -173,3 +175,18 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
         map_blocks(fill, row_blocks(n_rows, matrix.chunk_rows), matrix.n_jobs)
         map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS), matrix.n_jobs)
     return gram
+
+
+def weighted_sum(parts: Sequence[tuple[np.float32, Floats]], n_jobs: int | None) -> Floats:
+    """Return the sum of arrays of one shape, each times its factor."""
+    (factor, first_part), *others = parts
+    total = np.empty_like(first_part)
+
+    def add_up(first: int, last: int) -> None:
+        rows = slice(first, last)
+        np.multiply(first_part[rows], factor, out=total[rows])
+        for own_factor, part in others:
+            total[rows] += own_factor * part[rows]
+
+    map_blocks(add_up, row_blocks(len(total), _SUMMED_ROWS), n_jobs)
+    return total

@@ -34,8 +34,8 @@ _BYTES_PER_CODE = 2
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
 _CERTAIN = 8
-"""A share of the columns that fit, up to which the system is not asked again: that takes a third
-of a millisecond."""
+"""Up to an eighth of the columns that fitted when the system was last asked, it is not asked again,
+which takes a third of a millisecond."""
 _MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500
 """Rows times outputs of a sample, and rows whatever the outputs."""
 _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16

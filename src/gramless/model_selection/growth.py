@@ -54,7 +54,7 @@ _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
 _TASK_GRIDS, _TASKS_A_THREAD, _TABLE_BITS, _ROWS_A_BIN = 8, 2, (9, 15), 8
 _PACKED_ROWS = 2048
-"""Whose derivatives are put side by side at a time."""
+"""Rows whose derivatives are packed at a time."""
 _LEVELS = 512
 _SETTLED = 160
 """Grids after which stages that gain little end growth."""

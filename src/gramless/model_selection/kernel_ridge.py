@@ -16,10 +16,10 @@ from scipy.linalg import lapack
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.expansion import KernelExpansion
-from gramless.features.landmarks import InputKernel, dense_rows
+from gramless.features.landmarks import InputKernel, dense_rows, kernel_matrix
 from gramless.kernels import Gaussian
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
@@ -43,7 +43,7 @@ _TIE = 0.998
 _MOST_TRAINING, _MOST_HELD_BACK = 400, 300
 """Rows of the samples that choose."""
 _GRAM_ROWS = 128
-"""Of a kernel matrix, computed at a time."""
+"""Rows of a kernel matrix that are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,13 +287,7 @@ def _scaled(data: Data, rows: IntArray | slice, scaler: Scaler, n_jobs: int | No
 
 def _gram(source: InputKernel, rows: FloatArray, n_jobs: int | None) -> FloatArray:
     """Return the kernel matrix of rows."""
-    values, gram = source.towards(rows), np.empty((len(rows), len(rows)))
-
-    def write(first: int, last: int) -> None:
-        gram[first:last] = values(rows[first:last])
-
-    map_blocks(write, row_blocks(len(rows), _GRAM_ROWS), n_jobs)
-    return gram
+    return kernel_matrix(source.towards(rows), rows, _GRAM_ROWS, n_jobs)
 
 
 def _solved(gram: FloatArray, data: Data, ridge: float) -> Vector:

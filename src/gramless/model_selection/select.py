@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap, GivenBinning
@@ -31,7 +30,12 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.row_products import SingleRowProducts, single_row_gram, stacked_parts
+from gramless.matrices.row_products import (
+    SingleRowProducts,
+    single_row_gram,
+    stacked_parts,
+    weighted_sum,
+)
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
@@ -93,8 +97,6 @@ _MOST_ADAPTATIONS = 4
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 """Between these numbers of rows the Gram matrix is computed once. Fewer rows take no time, and
 sums over them would lose digits: the rows that precondition are nearly all."""
-_SUMMED_ROWS = 128
-"""Of Gram matrices that are added up, at a time."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -490,27 +492,11 @@ class _RowGrams:
                 return gram
         if isinstance(matrix, HStack):
             parts = [(np.float32(scale**2), self.of(part)) for scale, part in stacked_parts(matrix)]
-            found = _weighted_sum(parts, matrix.n_jobs)
+            found = weighted_sum(parts, matrix.n_jobs)
         else:
             found = single_row_gram(matrix)
         self._known.append((matrix, found))
         return found
-
-
-def _weighted_sum(
-    parts: Sequence[tuple[np.float32, NDArray[np.float32]]], n_jobs: int | None
-) -> NDArray[np.float32]:
-    """Return the sum of arrays of one shape, each times its factor."""
-    total = np.empty_like(parts[0][1])
-
-    def add_up(first: int, last: int) -> None:
-        rows = slice(first, last)
-        np.multiply(parts[0][1][rows], parts[0][0], out=total[rows])
-        for factor, part in parts[1:]:
-            total[rows] += factor * part[rows]
-
-    map_blocks(add_up, row_blocks(len(total), _SUMMED_ROWS), n_jobs)
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -542,7 +528,7 @@ class _Validation:
         start: Vector | None,
         beat: float = np.inf,
     ) -> ValidationResult:
-        """Return the result of features with a penalty; it may be given up above a score."""
+        """Return the result of features with a penalty, see :func:`validate`."""
         own = self.prepared(matrix)
         return self._recorded(validate(self.search, self.goal, own, self.split, alpha, start, beat))
 

@@ -18,9 +18,10 @@ from gramless.preprocessing.scaling import Scaler
 
 _CLEARLY_BETTER = 0.97
 """Inputs count alike if that lowers the error of a sample below this share."""
-_GRIDS_AT_A_TIME = 16
 _EQUAL_LENGTH = 0.6
 """Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
+_GRIDS_A_TASK = 16
+"""Grids whose contributions are computed at a time."""
 
 
 def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -> FloatArray:
@@ -63,7 +64,7 @@ def contributions(
         squares = np.add.reduceat(own_counts * own**2, starts) / n_rows
         found[first:last] = np.maximum(squares - means**2, 0.0).sum(axis=1)
 
-    map_blocks(fill, row_blocks(len(found), _GRIDS_AT_A_TIME), n_jobs)
+    map_blocks(fill, row_blocks(len(found), _GRIDS_A_TASK), n_jobs)
     return found
 
 

@@ -30,10 +30,11 @@ _WARM_SHARE, _WARM_NEWTON_SHARE = 0.2, 0.04
 """Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
 method measures it in the metric there, where the gradient at zero is larger."""
 _TIE = 1.001
-_CLEARLY_WORSE, _NEXT_FALL, _FIRST_CHECK = 1.02, 0.5, 4
-"""A fit is given up whose score is above this share of another's, if half of its last fall would
-not make up for that; solvers of many cheap iterations are looked at from the fourth on."""
 """Of penalties whose scores differ by less, the strongest."""
+_CLEARLY_WORSE, _NEXT_FALL, _FIRST_CHECK = 1.02, 0.5, 4
+"""A fit ends early if its score is more than this multiple of the score to beat, and if half of
+its last improvement would not close the gap. Conjugate gradients are checked from the fourth
+iteration on."""
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
 """Of the error that is left, what solutions along the path may be off by."""
 _TIME_SHARE = 0.7
@@ -98,7 +99,7 @@ def validate(
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
     beat : float
-        A score; fits that are clearly worse, and gain too little to become better, are given up.
+        The score to beat. A fit that is clearly worse and improves too slowly ends early.
     """
     path = _Path(search, goal, matrix, split)
     path.solve(alpha, start, beat)
@@ -200,7 +201,7 @@ class _Path:
     def solve(self, alpha: float, start: Vector | None, beat: float = np.inf) -> None:
         """Solve the problem of the training rows for ``alpha`` over their number.
 
-        This ends early where it becomes clear that no score below ``beat`` will be reached.
+        The solve ends early once it is clear that its score will stay above ``beat``.
         """
         begun, strength = time.perf_counter(), alpha / self.data.mass_of(self.training)
         problem = self.goal.problem(self.data, self.own, strength, self.training)
@@ -247,14 +248,14 @@ class _Path:
 
 @dataclass
 class _Prospects:
-    """Tells whether the score of a fit, as it goes on, can still fall below another."""
+    """Whether a fit that goes on can still reach the score to beat, judged by its last two."""
 
     score: Callable[[Vector], float]
     beat: float
     last: float
 
     def are_poor(self, weights: Vector) -> bool:
-        """Tell whether the score is clearly worse and has hardly fallen since the last time."""
+        """Tell whether the score is clearly worse and has hardly improved since the last check."""
         score = self.score(weights)
         fall, self.last = self.last - score, score
         clearly_worse = score > scaled_score(self.beat, _CLEARLY_WORSE)

@@ -106,7 +106,7 @@ class Scaler(Stateful):
     ) -> Scaler:
         step = _sample_step(X)
         sample, weight = np.asarray(X[::step], np.float64), weight[::step]
-        ordered, share = _ordered(sample, weight)
+        ordered, share = _sorted_columns(sample, weight)
         knots = levels = np.empty((X.shape[1], 0))
         units = []
         if kind != "quantile":
@@ -237,8 +237,8 @@ def _sample_step(X: Rows) -> int:
     return max(1, -(-X.shape[0] // _SAMPLE_ROWS))
 
 
-def _ordered(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the values of each column in order, and which share of all weight lies up to each."""
+def _sorted_columns(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return each column sorted, and the share of the total weight up to each of its values."""
     if (weight == 1.0).all():
         # The order itself is not needed, and takes ten times as long.
         share = np.arange(1.0, len(weight) + 1.0) / len(weight)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gramless.base.deadline import PeriodicCheck, Watch
+from gramless.base.deadline import Watch
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float, is_whole, too_large
 from gramless.base.state import Stateful
@@ -259,14 +259,12 @@ class Iterations:
     def run(self, callback: Callback | None) -> Solution:
         """Run to the end, or until the callback returns True."""
         for iteration in self._numbers():
+            if callback is None:
+                continue
             # Looking at the weights may cost a product.
-            if isinstance(callback, Watch):
-                if callback.stops(iteration):
-                    break
-                checks = isinstance(callback, PeriodicCheck) and callback.looks(iteration)
-                if checks and callback(iteration, self.weights):
-                    break
-            elif callback is not None and callback(iteration, self.weights):
+            looks = not isinstance(callback, Watch) or callback.looks(iteration)
+            seen: Any = self.weights if looks else None
+            if callback(iteration, seen):
                 break
         return Solution(self.weights, self.status, len(self.history) - 1, self.history)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from gramless.base.arrays import weighted_sums
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
-from gramless.solvers.vectors import over_blocks
 
 Numbers = FloatArray
 """One for each run: an output, or all outputs if they are coupled."""
@@ -25,8 +26,8 @@ _DECREASE = 1e-4
 _HALVINGS = 30
 _DOUBLINGS = 60
 _REFINEMENTS = 3
-_LOSS_BLOCKS = 1 << 13, 1
-"""Numbers in a block, and blocks that one thread takes: exponentials and logarithms are slow."""
+_LOSS_NUMBERS = 1 << 13
+"""Responses in a block: exponentials are slow enough for a few to be worth a thread."""
 _CLOSE = 0.05
 """Skip refinements that would change a length by less than this fraction."""
 
@@ -76,8 +77,16 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
         part, there = losses.of_rows(rows), responses[rows]
         slopes[rows], curvatures[rows] = part.slopes(there), part.curvatures(there)
 
-    over_blocks(fill, responses, n_jobs, *_LOSS_BLOCKS)
+    _by_blocks(fill, responses, n_jobs)
     return slopes, curvatures
+
+
+def _by_blocks(
+    function: Callable[[int, int], Any], responses: Vector, n_jobs: int | None
+) -> list[Any]:
+    """Call a function of the losses of some rows on blocks of all rows."""
+    rows = max(1, _LOSS_NUMBERS // max(1, responses.shape[1]))
+    return map_blocks(function, row_blocks(len(responses), rows), n_jobs)
 
 
 class AnyLine(ABC):
@@ -122,16 +131,13 @@ class Line(AnyLine):
     penalty: tuple[Numbers, Numbers, Numbers]
     n_jobs: int | None = None
 
-    def _over_blocks(self, function: Callable[[int, int], Vector]) -> list[Vector]:
-        return over_blocks(function, self.responses, self.n_jobs, *_LOSS_BLOCKS)
-
     def mean_loss(self, lengths: Numbers) -> Numbers:
         def of_rows(first: int, last: int) -> Numbers:
             rows = slice(first, last)
             there = self.responses[rows] + lengths * self.change[rows]
             return self.losses.of_rows(rows).mean(there)
 
-        return np.asarray(np.sum(self._over_blocks(of_rows), axis=0))
+        return np.asarray(np.sum(_by_blocks(of_rows, self.responses, self.n_jobs), axis=0))
 
     def loss_derivatives(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
         def of_rows(first: int, last: int) -> Vector:
@@ -142,7 +148,7 @@ class Line(AnyLine):
             slopes = np.einsum("nk,nk->k", part.slopes(there), change)
             return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
 
-        slopes, curvatures = np.sum(self._over_blocks(of_rows), axis=0)
+        slopes, curvatures = np.sum(_by_blocks(of_rows, self.responses, self.n_jobs), axis=0)
         return self.losses.by_run(slopes), self.losses.by_run(curvatures)
 
 

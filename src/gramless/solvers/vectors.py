@@ -41,19 +41,10 @@ def weighted_inner(
     return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
 
 
-def over_blocks(
-    function: Callable[[int, int], Any],
-    like: Vector,
-    n_jobs: int | None,
-    numbers: int = _BLOCK_NUMBERS,
-    few: int = _FEW_BLOCKS,
-) -> list[Any]:
-    """Call ``function(first, last)`` on blocks of rows in parallel; return the results in order.
-
-    Blocks have so many ``numbers`` of ``like``; a ``few`` of them are done by one thread.
-    """
-    parts = row_blocks(len(like), max(1, numbers // max(1, like.shape[1])))
-    return map_blocks(function, parts, n_jobs if len(parts) > few else 1)
+def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int | None) -> list[Any]:
+    """Call ``function(first, last)`` on blocks of rows in parallel; return the results in order."""
+    parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
+    return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)
 
 
 def matvec(matrix: FeatureMatrix, w: Vector, out: Vector | None = None) -> Vector:

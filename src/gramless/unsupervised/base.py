@@ -228,6 +228,11 @@ class ProjectingMachine(UnsupervisedMachine):
         require(len(values) >= n_components, "components have no singular values")
 
 
+def are_neighbors(features: object) -> bool:
+    """Tell whether features are named "neighbors"."""
+    return isinstance(features, str) and features == "neighbors"
+
+
 def refuse_kernel_parameters(estimator: Any) -> None:
     """Refuse what only features of a kernel have, where neighbours join rows."""
     for name in ("bandwidth", "n_grids"):

@@ -25,6 +25,7 @@ from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.base import (
     BandwidthRule,
     ProjectingMachine,
+    are_neighbors,
     refuse_kernel_parameters,
 )
 
@@ -228,7 +229,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     def _takes_neighbours(self) -> bool:
         """Tell whether neighbours join rows, or features of a kernel."""
         if not is_auto(self.features):
-            return isinstance(self.features, str) and self.features == "neighbors"
+            return are_neighbors(self.features)
         is_kernel = not (is_auto(self.bandwidth) and is_auto(self.n_grids))
         numbers = np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask
         # On a line a graph of few neighbours falls apart.

@@ -41,7 +41,7 @@ from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateRuns, RowCurvature
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
-from gramless.unsupervised.base import refuse_kernel_parameters
+from gramless.unsupervised.base import are_neighbors, refuse_kernel_parameters
 from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
 _UNLABELLED = -1
@@ -271,7 +271,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         given[known, codes[known]] = 1.0
         categorical = self.inputs_.categorical
         categorical = np.zeros(rows.shape[1], bool) if categorical is None else categorical
-        by_rule = "inputs" if self._is_of_neighbours() else "auto"
+        by_rule = "inputs" if are_neighbors(self.features) else "auto"
         kind = by_rule if is_auto(self.space) else self.space
         self.space_ = GraphSpace.of(kind, rows, categorical, self.seed_)
         graph = NormalisedGraph(self._featured(self.space_.rows(rows)), float(self.alpha), given)
@@ -354,7 +354,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
             )
         check_number(self, "tol")
         check_count(self, "max_iter")
-        if self._is_of_neighbours():
+        if are_neighbors(self.features):
             refuse_kernel_parameters(self)
 
     def _encoded(self, labels: AnyArray) -> IntArray:
@@ -392,7 +392,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
     def _featured(self, coordinates: Rows) -> FeatureMatrix:
         """Learn the features of coordinates, and return their matrix."""
         shape, mask = coordinates.shape, self.space_.mask
-        if self._is_of_neighbours():
+        if are_neighbors(self.features):
             self.__dict__.pop("bandwidth_", None)
             neighbours = NearestLandmarks(
                 categorical=mask, random_state=self.seed_, n_jobs=self.n_jobs
@@ -410,9 +410,6 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         matrix: FeatureMatrix = feature_map.fit_rows(coordinates)
         self.features_ = feature_map
         return matrix
-
-    def _is_of_neighbours(self) -> bool:
-        return isinstance(self.features, str) and self.features == "neighbors"
 
     def _feature_map(self, shape: tuple[int, int]) -> Any:
         """Return the unfitted feature map."""
