@@ -1,4 +1,4 @@
-"""Products of rows of float32 with one vector against NumPy twins, exact in whole numbers."""
+"""Products of rows of float32 with vectors against NumPy twins, exact in whole numbers."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def test_responses(shape: tuple[int, int]) -> None:
     out = np.full(shape[0], np.nan)
     dense.responses(readonly(rows.astype(np.float32)), readonly(w), out)
     np.testing.assert_array_equal(out, rows @ w)
+
+
+@given(SHAPES, st.integers(1, 7))
+def test_responses_to_few(shape: tuple[int, int], n_outputs: int) -> None:
+    rows = whole_numbers(*shape)
+    vectors = np.zeros((-(-n_outputs // 3) * 3, shape[1]), np.float32)
+    vectors[:n_outputs] = whole_numbers(n_outputs, shape[1])
+    out = np.full((shape[0], n_outputs), np.nan)
+    dense.responses_to_few(readonly(rows.astype(np.float32)), readonly(vectors), out)
+    np.testing.assert_array_equal(out, rows @ vectors[:n_outputs].T)
 
 
 @given(SHAPES)

@@ -87,7 +87,7 @@ _BACKGROUND_ROWS = 200
 _LEAST_WEIGHT = 2.0**-900
 """Sample weights below this fraction of the largest count as zero: the inverse square of
 others is finite."""
-_WARM_TOL = 0.15
+_WARM_TOL = 0.3
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
 _SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
 """The tolerance falls with the validation error where that is below a tenth of the targets'

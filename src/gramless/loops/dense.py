@@ -1,13 +1,18 @@
-"""Products of float32 rows with one vector, summed in float64 without widening the rows."""
+"""Products of float32 rows with one vector, or with a few."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from gramless.loops.compile import reordering_loop
 
 
 @reordering_loop
 def responses(rows, w, out):  # type: ignore[no-untyped-def]
-    """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time, which share the loads of ``w``."""
+    """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time, which share the loads of ``w``.
+
+    Sums are in float64, without widening the rows.
+    """
     n_rows, n_columns = rows.shape
     i = 0
     while i + 4 <= n_rows:
@@ -45,3 +50,48 @@ def add_rows(rows, v, out):  # type: ignore[no-untyped-def]
     for k in range(i, n_rows):
         for j in range(n_columns):
             out[j] += v[k] * rows[k, j]
+
+
+@reordering_loop
+def responses_to_few(rows, vectors, out):  # type: ignore[no-untyped-def]
+    """``out[i, k] = sum_j rows[i, j] * vectors[k, j]`` summed in float32.
+
+    Four rows and three vectors at a time fit into 16 registers. The vectors are filled up with
+    zeros to a multiple of 3; ``out`` (n_rows, K) has those that count.
+    """
+    n_rows, n_columns = rows.shape
+    n_outputs = out.shape[1]
+    zero = np.float32(0.0)
+    for k in range(0, n_outputs, 3):
+        i = 0
+        while i + 4 <= n_rows:
+            a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = zero
+            for j in range(n_columns):
+                u, v, w = vectors[k, j], vectors[k + 1, j], vectors[k + 2, j]
+                a, b, c, d = rows[i, j], rows[i + 1, j], rows[i + 2, j], rows[i + 3, j]
+                a0 += a * u
+                a1 += a * v
+                a2 += a * w
+                b0 += b * u
+                b1 += b * v
+                b2 += b * w
+                c0 += c * u
+                c1 += c * v
+                c2 += c * w
+                d0 += d * u
+                d1 += d * v
+                d2 += d * w
+            out[i, k], out[i + 1, k], out[i + 2, k], out[i + 3, k] = a0, b0, c0, d0
+            if k + 1 < n_outputs:
+                m = k + 1
+                out[i, m], out[i + 1, m], out[i + 2, m], out[i + 3, m] = a1, b1, c1, d1
+            if k + 2 < n_outputs:
+                m = k + 2
+                out[i, m], out[i + 1, m], out[i + 2, m], out[i + 3, m] = a2, b2, c2, d2
+            i += 4
+        for r in range(i, n_rows):
+            for m in range(k, min(k + 3, n_outputs)):
+                total = zero
+                for j in range(n_columns):
+                    total += rows[r, j] * vectors[m, j]
+                out[r, m] = total

@@ -17,10 +17,13 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
+from gramless.matrices.few_vectors import BlockProduct, product_with_few
 from gramless.matrices.stacked import HStack
 
 Floats = NDArray[np.float32]
 
+_FEWEST, _FEW = 2, 12
+"""Vectors that a loop multiplies in less time than BLAS."""
 _BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
 """Rows that products, parts of the features and sums take at a time."""
 
@@ -48,6 +51,7 @@ class SingleRowProducts(SupportsRowProducts):
     ) -> None:
         self.matrix, self.gram, self.n_jobs = matrix, gram, matrix.n_jobs
         self._given_values = values
+        self._last: tuple[NDArray[np.intp], Floats] | None = None
 
     @cached_property
     def values(self) -> list[Floats]:
@@ -88,7 +92,7 @@ class SingleRowProducts(SupportsRowProducts):
             )
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
-        return SingleRowProducts(own, gram)
+        return SingleRowProducts(own, np.ascontiguousarray(gram))
 
     def tocsr(self) -> sp.csr_array:
         return self.matrix.tocsr()
@@ -101,16 +105,22 @@ class SingleRowProducts(SupportsRowProducts):
     ) -> Vector:
         if self.gram is None:
             return self._by_parts(v, rows)
-        # The Gram matrix is symmetric, and its rows are contiguous.
-        gram = self.gram if rows is None else self.gram[rows].T
-        given, out = np.asarray(v, np.float32), np.empty((self.shape[0], v.shape[1]))
+        gram = self.gram if rows is None else self._columns(rows)
+        product, out = _product(gram, np.asarray(v)), np.empty((self.shape[0], v.shape[1]))
 
         def multiply(first: int, last: int) -> None:
-            out[first:last] = gram[first:last] @ given
+            out[first:last] = product(first, last)
 
         with one_blas_thread():
             map_blocks(multiply, row_blocks(len(out), _BLOCK_ROWS), self.n_jobs)
         return out
+
+    def _columns(self, rows: NDArray[np.intp]) -> Floats:
+        """Return columns of the Gram matrix; preconditioners ask for the same ones many times."""
+        assert self.gram is not None
+        if self._last is None or self._last[0] is not rows:
+            self._last = rows, np.ascontiguousarray(self.gram[:, rows])
+        return self._last[1]
 
     def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
@@ -126,7 +136,8 @@ class SingleRowProducts(SupportsRowProducts):
             with one_blas_thread():
                 blocks = row_blocks(len(others), _PART_ROWS)
                 parts = map_blocks(partial(_pulled_back, others, given), blocks, self.n_jobs)
-                add = partial(_add_responses, values, np.sum(parts, axis=0), out)
+                product = _product(values, np.sum(parts, axis=0))
+                add = partial(_add_product, product, out)
                 map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
         return out
 
@@ -154,8 +165,16 @@ def _pulled_back(values: Floats, v: Floats, first: int, last: int) -> Floats:
     return values[first:last].T @ v[first:last]
 
 
-def _add_responses(values: Floats, w: Floats, out: FloatArray, first: int, last: int) -> None:
-    out[first:last] += values[first:last] @ w
+def _add_product(product: BlockProduct, out: FloatArray, first: int, last: int) -> None:
+    out[first:last] += product(first, last)
+
+
+def _product(rows: Floats, v: AnyArray) -> BlockProduct:
+    """Return a function of a first and a last row: the product of these rows with ``v`` (m, K)."""
+    if _FEWEST <= v.shape[1] <= _FEW:
+        return product_with_few(rows, v)
+    given = np.asarray(v, np.float32)
+    return lambda first, last: rows[first:last] @ given
 
 
 def single_row_gram(matrix: FeatureMatrix) -> Floats:

@@ -21,8 +21,9 @@ class SearchConfig:
     inputs. ``dropped_share`` of the grids, those that add least, is tried to be dropped; 0 drops
     none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
 
-    For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids:
-    what a round takes beside its loops over rows would be most of it. 0 changes nothing.
+    For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
+    and landmarks: what a round takes beside its loops over rows would be most of it. 0 changes
+    nothing.
     """
 
     most_grids: int = 640
@@ -51,12 +52,12 @@ class SearchConfig:
         if n_rows >= self.quick_rows:
             return self
         most = min(self.most_grids, _QUICK_GRIDS)
-        return replace(
-            self, most_grids=most, proposals=300, kept_a_round=26, refitted_a_round=26, quick_rows=0
-        )
+        n_landmarks = min(self.n_landmarks, _QUICK_LANDMARKS)
+        rounds = replace(self, proposals=300, kept_a_round=26, refitted_a_round=26)
+        return replace(rounds, most_grids=most, n_landmarks=n_landmarks, quick_rows=0)
 
 
-_QUICK_GRIDS = 320
+_QUICK_GRIDS, _QUICK_LANDMARKS = 320, 150
 _FAST = SearchConfig(
     most_grids=160,
     proposals=128,

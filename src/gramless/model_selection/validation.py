@@ -26,9 +26,10 @@ from gramless.solvers.newton_cg import NewtonCG
 NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
 _MOST_STEPS = 8
-_WARM_SHARE, _WARM_NEWTON_SHARE = 0.2, 0.04
+_WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
 """Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
-method measures it in the metric there, where the gradient at zero is larger."""
+method measures it in the metric there, where the gradient at zero is larger; scores of few rows
+vary too much for the difference to matter."""
 _TIE = 1.001
 """Of penalties whose scores differ by less, the strongest."""
 _CLEARLY_WORSE, _NEXT_FALL, _FIRST_CHECK = 1.02, 0.5, 4
@@ -209,6 +210,7 @@ class _Path:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
                 newton = isinstance(self.solver, NewtonCG) and not self.goal.loss.straight
+                newton &= len(self.training) + len(self.held_back) >= _FEW_ROWS
                 share = _WARM_NEWTON_SHARE if newton else _WARM_SHARE
                 self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.found:
