@@ -110,8 +110,8 @@ def kernel_maps() -> Figure:
     return figure
 
 
-def width_laws() -> Figure:
-    """Kernels of one input and the laws of widths that represent them."""
+def width_distributions() -> Figure:
+    """Kernels of one input and the distributions of widths that represent them."""
     kernels: dict[str, BinningKernel] = {
         "Laplacian, exp(-t)": Laplacian(),
         "exp(-sqrt(t))": ExponentialPower(0.5),
@@ -146,7 +146,7 @@ def feature_matrix() -> Figure:
 def main() -> None:
     """Draw all pictures."""
     FOLDER.mkdir(exist_ok=True)
-    for make in (random_grids, kernel_maps, width_laws, feature_matrix):
+    for make in (random_grids, kernel_maps, width_distributions, feature_matrix):
         path = FOLDER / f"{make.__name__}.png"
         make().savefig(path, dpi=120, metadata={"Software": None})
         print(path)

@@ -20,7 +20,7 @@ rates["consumption"] = 400 * np.log(table["realcons"]).diff()
 rates, late = rates[1:], table["year"][1:] >= 1985
 
 found = two_sample_test(rates[~late], rates[late], random_state=0)
-print(f"p-value of one law: {found.p_value:.3f}")
+print(f"p-value of one distribution: {found.p_value:.3f}")
 for one in found.changed():
     print(f"{one.name:>12}: p-value {one.p_value:.3f}, distance {one.distance:.2f}")
 

@@ -3,8 +3,8 @@ How a kernel becomes grids
 ==========================
 
 Lay a grid of random width and shift over the plane: two points meet if they fall into one cell.
-The share of many grids in which they meet is a kernel, and which kernel it is depends on the law
-of the widths alone. A row then is one integer a grid.
+The share of many grids in which they meet is a kernel, and which kernel it is depends on the
+distribution of the widths alone. A row then is one integer a grid.
 """
 
 import matplotlib.pyplot as plt

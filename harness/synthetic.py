@@ -76,7 +76,7 @@ def synthetic_table(number: int) -> Dataset:
     Returns
     -------
     Dataset
-        4,000 test rows from the same law beside the training rows.
+        4,000 test rows from the same distribution beside the training rows.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _made(rng: np.random.Generator, plan: Description, n_classes: int | None, na
 
 
 def _inputs(rng: np.random.Generator, n_rows: int, n_inputs: int) -> Array:
-    """Draw inputs that depend on each other, each with a law of its own."""
+    """Draw inputs that depend on each other, each with a distribution of its own."""
     n_factors = max(1, n_inputs // 3)
     share = rng.uniform(0.0, 0.9)
     mixing = rng.normal(size=(n_factors, n_inputs)) / np.sqrt(n_factors)

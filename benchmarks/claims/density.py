@@ -1,9 +1,10 @@
 """Densities: held-out log likelihood and seconds beside scikit-learn's kernel density estimate.
 
-Made-up laws of 1, 2, 4 and 6 inputs, and tables of real data of few inputs, in standard deviations;
-several seeds. The kernel density has a Gaussian kernel, whose bandwidth is the best of nine by the
-likelihood of five folds, as scikit-learn's user guide recommends; its seconds hold that search.
-Constants were chosen on the made-up laws of 1, 2 and 4 inputs; the real tables judge them.
+Made-up distributions of 1, 2, 4 and 6 inputs, and tables of real data of few inputs, in standard
+deviations; several seeds. The kernel density has a Gaussian kernel, whose bandwidth is the best of
+nine by the likelihood of five folds, as scikit-learn's user guide recommends; its seconds hold that
+search. Constants were chosen on the made-up distributions of 1, 2 and 4 inputs; the real tables
+judge them.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def curved(d: int, n: int, rng: np.random.Generator) -> Array:
 def tables(chosen: Any, seed: int) -> Iterator[tuple[str, Array]]:
     n = 400 if chosen.quick else N_TRAINING + N_TEST
     for d in (1, 2) if chosen.quick else (1, 2, 4, 6):
-        for law in (clusters, skewed, curved):
-            yield f"{law.__name__}, {d}", law(d, n, np.random.default_rng([seed, d]))
+        for draw in (clusters, skewed, curved):
+            yield f"{draw.__name__}, {d}", draw(d, n, np.random.default_rng([seed, d]))
     for data in load_sets(COLUMNS, chosen):
         own = [j for j in COLUMNS[data.name] if j < data.X_train.shape[1]]
         rows = stream(seed, "density").permutation(len(data.X_train))[:n]

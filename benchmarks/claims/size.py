@@ -4,9 +4,9 @@ Bandwidth, alpha and scaling are found once and given to both, so that seconds a
 on the number of grids: choosing them, and the fit. Error: the share of wrong classes, or the RMSE
 over the standard deviation of the test targets. Means over the seeds; seconds are medians.
 
-The official test rows of ijcnn1 and cod-rna follow another law than the training rows; ``--inner``
-judges on a fifth of the training rows instead, as held-back rows are, for all sets. ``--made-up``
-adds two made-up tables of 20 inputs with so many rows, those of ``rows.py``.
+The official test rows of ijcnn1 and cod-rna follow another distribution than the training rows;
+``--inner`` judges on a fifth of the training rows instead, as held-back rows are, for all sets.
+``--made-up`` adds two made-up tables of 20 inputs with so many rows, those of ``rows.py``.
 """
 
 from __future__ import annotations

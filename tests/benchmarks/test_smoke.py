@@ -426,8 +426,8 @@ def test_anomalies(folder: Path) -> None:
 
 
 def test_density(folder: Path) -> None:
-    laws, many = tables("claims/density.py", folder).values()
-    assert {row["table"] for row in laws} >= {"clusters, 1", "curved, 2", "cadata, 1"}
+    distributions, many = tables("claims/density.py", folder).values()
+    assert {row["table"] for row in distributions} >= {"clusters, 1", "curved, 2", "cadata, 1"}
     assert [row["inputs"] for row in many] == [1, 3]
 
 

@@ -32,7 +32,7 @@ def test_a_change_is_told_with_a_page(shell, files, tmp_path) -> None:
     assert "Columns that changed: 1 of 3" in told
     root = ET.parse(out).getroot()
     words = " ".join("".join(root.itertext()).split())
-    assert "The law has changed" in words
+    assert "The distribution has changed" in words
     assert "before.csv alone has the column price" in words
     assert len(root.findall(".//{http://www.w3.org/2000/svg}svg")) == 3  # a chart and its legend
 

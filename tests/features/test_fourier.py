@@ -1,4 +1,4 @@
-"""Random Fourier features: their kernel, their laws, and what they accept."""
+"""Random Fourier features: their kernel, their distributions, and what they accept."""
 
 from __future__ import annotations
 
@@ -203,13 +203,13 @@ def test_frequencies_of_the_gaussian_kernel_are_normal(sampling: str) -> None:
     else:
         step = {"iid": 1, "orthogonal": d, "qmc": 1}[sampling]
         drawn = draw_frequencies(Gaussian(), sampling, 1, 800 * step, d)[::step]
-    for numbers, law in (
+    for numbers, distribution in (
         (drawn[:, 0], stats.norm()),
         (drawn[:, 7], stats.norm()),
         ((drawn**2).sum(axis=1), stats.chi2(d)),
         (drawn @ np.ones(d) / np.sqrt(d), stats.norm()),
     ):
-        assert stats.kstest(numbers, law.cdf).pvalue > 1e-3
+        assert stats.kstest(numbers, distribution.cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("d", [1, 7, 1100])

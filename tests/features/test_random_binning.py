@@ -1,4 +1,4 @@
-"""The RandomBinning transformer: its law, its attributes, its layouts, scikit-learn's contract."""
+"""RandomBinning: its distribution, its attributes, its layouts, scikit-learn's contract."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
     check(estimator)
 
 
-# The law of the features.
+# The distribution of the features.
 
 
 def gap_in_standard_errors(kernel: BinningKernel, drawn: float, claimed: float) -> float:

@@ -1,4 +1,4 @@
-"""The SmoothBinning transformer: its law, its values, its layouts, scikit-learn's contract."""
+"""SmoothBinning: its distribution, its values, its layouts, scikit-learn's contract."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
     check(estimator)
 
 
-# The law of the features.
+# The distribution of the features.
 
 
 def gap_in_standard_errors(

@@ -123,9 +123,11 @@ def test_the_part_that_keeps_a_kernel_from_some_features_is_found():
 
 
 def test_features_that_a_part_lacks_are_refused_even_when_asked_for_directly():
-    with pytest.raises(KernelError, match=r"Hat\(\) has no law of frequencies: .*closed inverse"):
+    told = r"Hat\(\) has no distribution of frequencies: .*closed inverse"
+    with pytest.raises(KernelError, match=told):
         Scaled(Hat(), 2.0).n_uniforms(3)
-    with pytest.raises(KernelError, match=r"Gaussian\(\) has no law of widths: .*not convex"):
+    told = r"Gaussian\(\) has no distribution of widths: .*not convex"
+    with pytest.raises(KernelError, match=told):
         Sum([Gaussian()], [1.0]).sample_widths(stream(0, "grids"), (3,))
 
 

@@ -66,7 +66,7 @@ def test_many_grids_are_those_drawn_one_by_one(binning_kernel):
             assert drawn[1][r].tolist() == [widths[0] * shares[0], 0.0, widths[2] * shares[2]]
 
 
-def test_widths_follow_the_law_of_the_profile(binning_kernel):
+def test_widths_follow_the_distribution_of_the_profile(binning_kernel):
     # The Dvoretzky-Kiefer-Wolfowitz bound at one in ten thousand; the slope of the profile comes
     # from central differences, so the points keep away from round numbers, where kinks are.
     n = 50_000
@@ -76,22 +76,22 @@ def test_widths_follow_the_law_of_the_profile(binning_kernel):
     slope = (binning_kernel.profile(points + step) - binning_kernel.profile(points - step)) / (
         2 * step
     )
-    law = 1.0 - binning_kernel.profile(points) + points * slope
+    distribution = 1.0 - binning_kernel.profile(points) + points * slope
     measured = np.searchsorted(widths, points, side="right") / n
-    assert np.max(np.abs(measured - law)) < np.sqrt(np.log(2 / 1e-4) / (2 * n))
+    assert np.max(np.abs(measured - distribution)) < np.sqrt(np.log(2 / 1e-4) / (2 * n))
 
 
 @pytest.mark.parametrize(
-    ("kernel", "law"),
+    ("kernel", "distribution"),
     [
         (Laplacian(), stats.gamma(2)),
         (ExponentialPower(power=1.0), stats.gamma(2)),
         (InversePower(power=1.5), stats.betaprime(2, 1.5)),
     ],
 )
-def test_widths_follow_the_textbook_law(kernel, law):
+def test_widths_follow_the_textbook_distribution(kernel, distribution):
     widths = kernel.sample_widths(stream(8, "grids"), (20_000,))
-    assert stats.kstest(widths, law.cdf).pvalue > 1e-3
+    assert stats.kstest(widths, distribution.cdf).pvalue > 1e-3
 
 
 def test_error_falls_with_the_square_root_of_the_number_of_grids(binning_kernel):

@@ -12,7 +12,7 @@ from gramless.kernels import Profile, TabulatedProfile
 
 
 class EvenlySpread:
-    """A generator whose uniform numbers are the midpoints of equal parts: quadrature of a law."""
+    """A generator whose uniform numbers are the midpoints of equal parts, for quadrature."""
 
     def random(self, size):
         (n,) = size

@@ -83,9 +83,9 @@ def test_the_gaussian_is_refused_with_what_to_use_instead():
         as_binning_kernel("gaussian")
     assert str(refusal.value) == (
         "the Gaussian kernel has no random binning: its profile exp(-t^2/2) is not convex at 0, "
-        "so delta*k''(delta) is not a probability law. Use one of: laplacian, exponential_power, "
-        "inverse_power, hat, gamma_hats, a Mixture of these or your own convex Profile; "
-        "Gaussian needs random Fourier features."
+        "so delta*k''(delta) is not a probability distribution. Use one of: laplacian, "
+        "exponential_power, inverse_power, hat, gamma_hats, a Mixture of these or your own convex "
+        "Profile; Gaussian needs random Fourier features."
     )
     assert not isinstance(Gaussian(), BinningKernel)
 
@@ -94,7 +94,7 @@ def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead()
     with pytest.raises(KernelError) as refusal:
         as_spectral_kernel("hat")
     assert str(refusal.value) == (
-        "the Hat kernel has no random Fourier features: the law of its frequencies, "
+        "the Hat kernel has no random Fourier features: the distribution of its frequencies, "
         "(1 - cos w) / (pi w^2), has no closed inverse. Use one of: laplacian, exponential_power, "
         "inverse_power, gaussian, matern, rational_quadratic, cauchy, or a Sum, Product, Mixture "
         "or Scaled version of these; Hat needs random binning."
@@ -105,8 +105,8 @@ def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead()
 @pytest.mark.parametrize(
     ("ask", "kernel", "message"),
     [
-        (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed law"),
-        (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "a table has no closed law"),
+        (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed distribution"),
+        (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "no closed distribution"),
         (
             as_spectral_kernel,
             Mixture([Laplacian(), Hat()], [1, 1]),

@@ -17,7 +17,7 @@ from gramless.kernels import (
     Laplacian,
     Matern,
     RationalQuadratic,
-    laws,
+    distributions,
 )
 
 DISTANCES = np.array([0.2, 0.7, 1.3, 2.5])
@@ -31,7 +31,7 @@ def drawn(kernel, n_inputs, n_draws, seed=0):
 
 
 def evenly_drawn(kernel, n_inputs, log2_draws, seed=0):
-    """Frequencies from a scrambled Sobol sequence through the inverse normal law."""
+    """Frequencies from a scrambled Sobol sequence through the inverse normal distribution."""
     sequence = qmc.Sobol(n_inputs + kernel.n_uniforms(n_inputs), seed=seed)
     uniforms = sequence.random_base2(log2_draws)
     return kernel.frequencies(special.ndtri(uniforms[:, :n_inputs]), uniforms[:, n_inputs:])
@@ -155,47 +155,48 @@ def test_huge_frequencies_stay_spread_out():
     assert standard_errors_off(kernel, frequencies) < 4.0
 
 
-# The laws by themselves.
+# The distributions by themselves.
 
 NORMALS = np.array([-25.0, -12.0, -8.0, -2.0, -0.1, 0.3, 1.0, 5.0, 8.0, 12.0, 25.0])
 
 
 @pytest.mark.parametrize(
-    ("law", "twin"), [(laws.cauchy, stats.cauchy), (laws.laplace, stats.laplace)]
+    ("inverse", "twin"),
+    [(distributions.cauchy, stats.cauchy), (distributions.laplace, stats.laplace)],
 )
-def test_inverse_laws_are_exact_in_both_tails(law, twin):
+def test_inverse_distributions_are_exact_in_both_tails(inverse, twin):
     lower, upper = twin.ppf(stats.norm.cdf(NORMALS)), twin.isf(stats.norm.sf(NORMALS))
-    np.testing.assert_allclose(law(NORMALS), np.where(NORMALS < 0, lower, upper), rtol=1e-13)
-    assert abs(law(np.zeros(1))[0]) < 1e-15
+    np.testing.assert_allclose(inverse(NORMALS), np.where(NORMALS < 0, lower, upper), rtol=1e-13)
+    assert abs(inverse(np.zeros(1))[0]) < 1e-15
 
 
 @pytest.mark.parametrize("shape", [0.01, 0.5, 1.0, 7.5])
-def test_gamma_draws_follow_their_law(shape):
+def test_gamma_draws_follow_their_distribution(shape):
     uniforms = (np.arange(1000) + 0.5) / 1000
     np.testing.assert_allclose(
-        special.gammainc(shape, laws.gamma(uniforms, shape)), uniforms, atol=1e-3
+        special.gammainc(shape, distributions.gamma(uniforms, shape)), uniforms, atol=1e-3
     )
 
 
 @pytest.mark.parametrize("index", [0.2, 0.5, 0.9, 1.0])
 def test_positive_stable_draws_have_their_laplace_transform(index):
     angles, heights = qmc.Sobol(2, seed=5).random_base2(14).T
-    draws = laws.positive_stable(angles, heights, index)
+    draws = distributions.positive_stable(angles, heights, index)
     for s in (0.1, 1.0, 4.0):
         assert np.exp(-s * draws).mean() == pytest.approx(np.exp(-(s**index)), abs=1e-3)
 
 
 def test_positive_stable_of_index_one_half_is_levy():
     uniforms = np.random.default_rng(6).random((2, 20_000))
-    draws = laws.positive_stable(*uniforms, 0.5)
+    draws = distributions.positive_stable(*uniforms, 0.5)
     assert stats.kstest(draws, stats.levy(scale=0.5).cdf).pvalue > 1e-3
 
 
-def test_laplacian_frequencies_follow_the_textbook_law():
+def test_laplacian_frequencies_follow_the_textbook_distribution():
     assert stats.kstest(drawn(Laplacian(), 1, 20_000)[:, 0], stats.cauchy.cdf).pvalue > 1e-3
 
 
-def test_matern_frequencies_follow_the_textbook_law():
+def test_matern_frequencies_follow_the_textbook_distribution():
     frequencies = drawn(Matern(nu=1.5), 3, 20_000)
     assert stats.kstest(frequencies[:, 1], stats.t(3).cdf).pvalue > 1e-3
     squares = np.sum(frequencies**2, axis=1) / 3

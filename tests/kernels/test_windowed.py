@@ -55,16 +55,16 @@ def correlation(kernel, s):
 
 def slow_profile(kernel, distance):
     """Integrate over the widths by an adaptive rule."""
-    law = stats.gamma(kernel.shape, scale=2 / kernel.shape)
+    distribution = stats.gamma(kernel.shape, scale=2 / kernel.shape)
     norm = correlation(kernel, 0.0)
-    top = law.isf(1e-18)
+    top = distribution.isf(1e-18)
     if distance >= top:
         return 0.0
-    cuts = [distance, *(law.ppf([1e-12, 1e-4, 0.1, 0.5, 0.9, 0.9999])), 2 * distance, top]
+    cuts = [distance, *(distribution.ppf([1e-12, 1e-4, 0.1, 0.5, 0.9, 0.9999])), 2 * distance, top]
     cuts = sorted({min(max(cut, distance), top) for cut in cuts})
     parts = [
         integrate.quad(
-            lambda width: law.pdf(width) * correlation(kernel, distance / width) / norm,
+            lambda width: distribution.pdf(width) * correlation(kernel, distance / width) / norm,
             *(a, b),
             epsabs=1e-12,
             epsrel=1e-10,

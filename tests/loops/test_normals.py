@@ -1,4 +1,4 @@
-"""Standard normals from words: against SciPy, a slow twin, the law, and frozen bits."""
+"""Standard normals from words: against SciPy, a slow twin, the distribution, and frozen bits."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_strided_and_read_only_arrays() -> None:
     assert np.isnan(out[:, 0]).all()
 
 
-def test_law(draws: NDArray[np.float64]) -> None:
+def test_distribution(draws: NDArray[np.float64]) -> None:
     assert stats.kstest(draws, "norm").pvalue > 0.01
     assert stats.kstest(np.abs(draws), "halfnorm").pvalue > 0.01
 

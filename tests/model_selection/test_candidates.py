@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.model_selection.candidates import MOST_INPUTS, Candidates, ProposalLaw, Proposer
+from gramless.model_selection.candidates import MOST_INPUTS, Candidates, ProposalSettings, Proposer
 
 FIELDS = ("inputs", "sizes", "widths", "shifts")
 
 
-def proposer_of(n_inputs: int, seed: int = 0, law: ProposalLaw | None = None) -> Proposer:
+def proposer_of(n_inputs: int, seed: int = 0, settings: ProposalSettings | None = None) -> Proposer:
     none = np.zeros(n_inputs, bool)
-    return Proposer(n_inputs, np.random.default_rng(seed), none, law or ProposalLaw())
+    return Proposer(n_inputs, np.random.default_rng(seed), none, settings or ProposalSettings())
 
 
 def grid_over(inputs: list[int], widths: list[float] | None = None) -> Candidates:
@@ -67,14 +67,14 @@ def test_grids_are_sound(proposer: Proposer, n_grids: int) -> None:
         assert 1 <= len(own) <= min(MOST_INPUTS, proposer.n_inputs)
         assert len(set(own)) == len(own)
     assert np.isfinite(grids.widths).all()
-    assert (grids.widths >= proposer.law.narrowest).all()
+    assert (grids.widths >= proposer.settings.narrowest).all()
     assert ((grids.shifts >= 0.0) & (grids.shifts < grids.widths)).all()
     # What does not count is still a number of an input that there is.
     assert ((grids.inputs >= 0) & (grids.inputs < proposer.n_inputs)).all()
 
 
 def test_widths_are_never_below_the_narrowest() -> None:
-    proposer = proposer_of(3, law=ProposalLaw(narrowest=2.0))
+    proposer = proposer_of(3, settings=ProposalSettings(narrowest=2.0))
     widths = proposer.propose(200).widths
     assert widths.min() == 2.0
     assert widths.max() > 2.0
@@ -125,7 +125,7 @@ def test_more_inputs_have_wider_cells() -> None:
 
 
 def test_inputs_and_sizes_that_won_are_proposed_more_often() -> None:
-    proposer = proposer_of(10, law=ProposalLaw(fresh=1.0))
+    proposer = proposer_of(10, settings=ProposalSettings(fresh=1.0))
     before = proposer.propose(4000)
     for _ in range(30):
         proposer.reward(grid_over([2, 7]))
@@ -153,7 +153,7 @@ MOVES = {"add": 4, "drop": 2, "swap": 3}
 @pytest.mark.parametrize("move", MOVES)
 def test_a_winner_gains_loses_or_exchanges_one_input(move: str) -> None:
     chances = {"fresh": 0.0, "add": 0.0, "drop": 0.0, "swap": 0.0, move: 1.0}
-    proposer = proposer_of(9, law=ProposalLaw(**chances))
+    proposer = proposer_of(9, settings=ProposalSettings(**chances))
     proposer.reward(grid_over([1, 3, 8]))
     grids = proposer.propose(300)
     assert (grids.sizes == MOVES[move]).all()
@@ -167,13 +167,13 @@ def test_a_winner_gains_loses_or_exchanges_one_input(move: str) -> None:
 @pytest.mark.parametrize("move", MOVES)
 def test_what_cannot_change_stays(move: str) -> None:
     chances = {"fresh": 0.0, "add": 0.0, "drop": 0.0, "swap": 0.0, move: 1.0}
-    proposer = proposer_of(1, law=ProposalLaw(**chances))
+    proposer = proposer_of(1, settings=ProposalSettings(**chances))
     proposer.reward(grid_over([0]))
     assert proposer.propose(20).sizes.tolist() == [1] * 20
 
 
 def test_only_the_latest_winners_are_parents() -> None:
-    proposer = proposer_of(10, law=ProposalLaw(n_parents=3))
+    proposer = proposer_of(10, settings=ProposalSettings(n_parents=3))
     for k in range(8):
         proposer.reward(grid_over([k]))
     assert proposer.parents is not None

@@ -64,7 +64,7 @@ def test_no_scaling_has_unit_one(X: NDArray) -> None:
     assert (Scaler.fit("none", X).unit == 1).all()
 
 
-def test_ranks_have_the_unit_of_a_uniform_law(X: NDArray) -> None:
+def test_ranks_have_the_unit_of_a_uniform_distribution(X: NDArray) -> None:
     np.testing.assert_allclose(Scaler.fit("quantile", X).unit, UNIFORM_STD)
 
 

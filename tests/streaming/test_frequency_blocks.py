@@ -1,4 +1,4 @@
-"""Blocks of frequencies: drawn from their numbers alone, of the kernel's law, kept or not."""
+"""Blocks of frequencies: drawn from their numbers alone, of the right distribution."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def largest_z(
     return float(np.abs((means.mean(axis=0) - share * exact.gram(X)[pairs]) / errors).max())
 
 
-# The law.
+# The distribution.
 
 
 @pytest.mark.parametrize("label", KERNELS)
-def test_blocks_are_of_the_kernels_law(label: str) -> None:
+def test_blocks_are_of_the_kernels_distribution(label: str) -> None:
     assert largest_z(KERNELS[label], KERNELS[label]) < 4.0
 
 

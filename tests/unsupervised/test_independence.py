@@ -122,7 +122,7 @@ def test_bad_input_is_refused(first, second, options, told) -> None:
 
 @pytest.mark.slow
 def test_level_holds() -> None:
-    """400 null draws: rejections within the binomial law at 5 %."""
+    """400 null draws: rejections within the binomial distribution at 5 %."""
     alarms = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)

@@ -244,7 +244,7 @@ def test_adjusted_p_values_are_those_of_the_largest() -> None:
 
 @pytest.mark.slow
 def test_level_holds() -> None:
-    """400 null draws of odd sizes: rejections within the binomial law at 5 %."""
+    """400 null draws of odd sizes: rejections within the binomial distribution at 5 %."""
     alarms, of_inputs = 0, 0
     for seed in range(400):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""``gramless compare-tables``: whether the rows of two files follow the same law."""
+"""``gramless compare-tables``: whether the rows of two files follow the same distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gramless.cli.table_changes import Changes
 
 CHANGED = 3
-"""The exit code where the law has changed."""
+"""The exit code where the distribution has changed."""
 _SHOWN = 20
 
 
@@ -47,15 +47,15 @@ def compare_tables(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Say whether the rows of two files follow the same law, and what has changed.
+    """Say whether the rows of two files follow the same distribution, and what has changed.
 
     A test by kernels of all columns that both files have, and of each column:
     whether anything has changed, which columns have, and how well the file of a
     row can be told. Rows must be independent of each other. Intervals, sets
-    and probabilities of a model hold for rows that follow the law of its fit:
+    and probabilities of a model hold for rows that follow the distribution of its fit:
     compare new rows with those before you trust them.
 
-    The exit code is 0 if no change is found, 3 if the law has changed.
+    The exit code is 0 if no change is found, 3 if the distribution has changed.
     """
     left_out = options.names(ignore, "--ignore") or []
     named = options.names(categorical, "--categorical") or []
@@ -91,7 +91,7 @@ def _shown(found: Changes, output: Path | None) -> list[Table]:
     result, names = found.result, [path.name for path in found.places]
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),
-        "the law": found.verdict,
+        "the distribution": found.verdict,
         "which file a row is of": found.told,
         **{
             f"columns of {name} alone": own or None

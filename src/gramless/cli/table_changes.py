@@ -33,12 +33,12 @@ class Changes:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the law has changed, at the level ``alpha``."""
+        """Whether the distribution has changed, at the level ``alpha``."""
         return self.result.p_value <= self.alpha
 
     @property
     def verdict(self) -> str:
-        """Whether the law has changed, with the p-value, in words."""
+        """Whether the distribution has changed, with the p-value, in words."""
         what = "has changed" if self.is_changed else "no change found"
         return f"{what} (p-value {self.result.p_value:.3g})"
 

@@ -55,7 +55,7 @@ _EXPONENT_LIMITS = {"f": 50, "d": 200}
 def draw_frequencies(
     kernel: SpectralKernel, sampling: str, seed: int, n_frequencies: int, n_inputs: int
 ) -> FloatArray:
-    """Draw frequencies at bandwidth 1, each of the kernel's law; fewer are the first of more."""
+    """Draw frequencies of the kernel's distribution at bandwidth 1: fewer are the first of more."""
     draw = {"iid": _independent, "orthogonal": _orthogonal, "qmc": _low_discrepancy}[sampling]
     normals, uniforms = draw(seed, n_frequencies, n_inputs, kernel.n_uniforms(n_inputs))
     return kernel.frequencies(normals, uniforms)
@@ -77,7 +77,8 @@ def _orthogonal(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[Floa
         generator = stream(seed, "orthogonal frequencies", k)
         with one_blas_thread():
             columns, triangles = np.linalg.qr(generator.standard_normal(shape))
-        # Only with a positive diagonal is the decomposition unique, and its law Haar's.
+        # Only with a positive diagonal is the decomposition unique, and its distribution the Haar
+        # measure.
         columns *= np.sign(np.diagonal(triangles, axis1=1, axis2=2))[:, None]
         columns *= np.sqrt(generator.chisquare(n_inputs, (shape[0], 1, size)))
         normals[a:b] = columns.swapaxes(1, 2).reshape(-1, n_inputs)[: b - a]
@@ -301,14 +302,14 @@ _PHASES_KEPT = 1024
 class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     """Random Fourier features (Rahimi & Recht 2007, section 3 and Algorithm 1).
 
-    A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a law of
+    A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a distribution of
     frequencies w. The features of a row are the cosine and sine of ``w'x`` for some random
     frequencies, times ``1/sqrt(n_frequencies)``; inner products estimate the kernel without bias.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        One that has a law of frequencies: ``"gaussian"``, ``"laplacian"``, ``"matern"``,
+        One that has a distribution of frequencies: ``"gaussian"``, ``"laplacian"``, ``"matern"``,
         ``"cauchy"``, ``"rational_quadratic"``, an object such as ``Matern(nu=0.5)``.
     bandwidth : float, array-like (n_features,) or "median", default="median"
         In units of the inputs, one number or one an input (infinity ignores an input);
@@ -323,10 +324,10 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         Cosine and sine, or ``sqrt(2/n_frequencies) cos(w'x + b)`` with a random phase b, whose
         error is larger and whose inner product of equal rows is only 1 on average.
     sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
-        How frequencies are drawn; each follows the kernel's law exactly. Independent; in directions
-        that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016, *Orthogonal
-        Random Features*, section 3); along a scrambled Sobol sequence (Avron et al. 2016,
-        *Quasi-Monte Carlo Feature Maps*), at most 21,201 inputs; or as products of Hadamard
+        How frequencies are drawn; each follows the kernel's distribution exactly. Independent; in
+        directions that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016,
+        *Orthogonal Random Features*, section 3); along a scrambled Sobol sequence (Avron et al.
+        2016, *Quasi-Monte Carlo Feature Maps*), at most 21,201 inputs; or as products of Hadamard
         matrices and octonions (after Le, Sarlós & Smola 2013, *Fastfood*), fast where inputs are
         many, for kernels of the Euclidean distance alone. All err less than independent ones where
         the kernel is smooth. ``"auto"``: structured for such kernels and dense rows of 256 inputs

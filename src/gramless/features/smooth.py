@@ -39,8 +39,9 @@ class SmoothBinning(DrawnGrids):
     Parameters
     ----------
     kernel : Windowed or "windowed", default="windowed"
-        The window and the law of the widths; by name ``Windowed()``. ``Windowed.for_inputs(d)``
-        has the window that is as deep as d inputs bear: needed for many more than twenty.
+        The window and the distribution of the widths; by name ``Windowed()``.
+        ``Windowed.for_inputs(d)`` has the window that is as deep as d inputs bear: needed for many
+        more than twenty.
     bandwidth : float, array-like (n_features,) or "median", default="median"
         In units of the inputs, one number or one an input (infinity ignores an input);
         ``"median"`` takes the median L1 distance between rows.

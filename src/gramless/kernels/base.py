@@ -36,8 +36,8 @@ class Kernel(Stateful, ABC, mark="kernel"):
     name: ClassVar[str]
     metric: ClassVar[Metric] = "cityblock"
     """The distance between rows that a bandwidth is compared with."""
-    no_binning_because: ClassVar[str] = "its class defines no law of grid widths"
-    no_fourier_because: ClassVar[str] = "its class defines no law of frequencies"
+    no_binning_because: ClassVar[str] = "its class defines no distribution of grid widths"
+    no_fourier_because: ClassVar[str] = "its class defines no distribution of frequencies"
     _named: ClassVar[dict[str, type[Kernel]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -296,16 +296,17 @@ def _one_each(
 
 
 def _binning_parts(kernel: Kernel) -> tuple[BinningKernel, ...]:
-    """Return the parts, or raise ``KernelError`` if one has no law of widths."""
+    """Return the parts, or raise ``KernelError`` if one has no distribution of widths."""
     for part in kernel.parts:
         if not isinstance(part, BinningKernel):
-            raise KernelError(f"{part!r} has no law of widths: {part.no_binning_because}.")
+            raise KernelError(f"{part!r} has no distribution of widths: {part.no_binning_because}.")
     return cast(tuple[BinningKernel, ...], kernel.parts)
 
 
 def _spectral_parts(kernel: Kernel) -> tuple[SpectralKernel, ...]:
-    """Return the parts, or raise ``KernelError`` if one has no law of frequencies."""
+    """Return the parts, or raise ``KernelError`` if one has no distribution of frequencies."""
     for part in kernel.parts:
         if not isinstance(part, SpectralKernel):
-            raise KernelError(f"{part!r} has no law of frequencies: {part.no_fourier_because}.")
+            reason = part.no_fourier_because
+            raise KernelError(f"{part!r} has no distribution of frequencies: {reason}.")
     return cast(tuple[SpectralKernel, ...], kernel.parts)

@@ -1,4 +1,4 @@
-"""Kernels that multiply a profile over the inputs, with their laws of widths and frequencies."""
+"""Kernels that multiply a profile over the inputs; distributions of widths and frequencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from gramless.base.errors import KernelError
-from gramless.kernels import laws
+from gramless.kernels import distributions
 from gramless.kernels.base import FloatArray, positive_number
 from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.spectral import SpectralKernel
@@ -42,7 +42,7 @@ class Laplacian(BinningKernel, SpectralKernel):
         return np.exp(distances, out=distances)
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        return laws.cauchy(normals)
+        return distributions.cauchy(normals)
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,16 @@ class ExponentialPower(BinningKernel, SpectralKernel):
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
         angles, heights = np.split(uniforms, 2, axis=1)
-        return laws.positive_stable(angles, heights, self.power) * laws.cauchy(normals)
+        stable = distributions.positive_stable(angles, heights, self.power)
+        return stable * distributions.cauchy(normals)
 
 
 @dataclass(frozen=True)
 class InversePower(BinningKernel, SpectralKernel):
     """The inverse power kernel, profile ``(1 + t)**-power``; its tail is heavy.
 
-    Widths have density ``q (q + 1) w (1 + w)**-(q + 2)``, the beta prime law with shapes 2 and
-    ``q``: the ratio of a Gamma variable of shape 2 to one of shape ``q``. Source: Lemma 1 of
+    Widths have density ``q (q + 1) w (1 + w)**-(q + 2)``, the beta prime distribution with shapes 2
+    and ``q``: the ratio of a Gamma variable of shape 2 to one of shape ``q``. Source: Lemma 1 of
     Rahimi & Recht 2007 applied to this profile.
 
     The profile is also the mean of ``exp(-G t)`` over a Gamma variable ``G`` of shape ``q``, so a
@@ -135,7 +136,7 @@ class InversePower(BinningKernel, SpectralKernel):
         return n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        return laws.gamma(uniforms, self.power) * laws.cauchy(normals)
+        return distributions.gamma(uniforms, self.power) * distributions.cauchy(normals)
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ class Cauchy(SpectralKernel):
     """The Cauchy kernel, profile ``1 / (1 + t**2)``: smooth at 0, with a heavy tail.
 
     ``k(x, y) = prod_j 1 / (1 + (x_j - y_j)^2 / s_j^2)``, 1 at distance 0. Frequencies have the
-    Laplace law of scale 1 in each input, density ``exp(-|w|) / 2`` (Rahimi & Recht 2007, Figure 1,
-    but for the factor 2 of its kernel).
+    Laplace distribution of scale 1 in each input, density ``exp(-|w|) / 2`` (Rahimi & Recht 2007,
+    Figure 1, but for the factor 2 of its kernel).
 
     Examples
     --------
@@ -154,7 +155,8 @@ class Cauchy(SpectralKernel):
 
     name: ClassVar[str] = "cauchy"
     no_binning_because: ClassVar[str] = (
-        "its profile 1/(1 + t^2) is not convex at 0, so delta*k''(delta) is not a probability law"
+        "its profile 1/(1 + t^2) is not convex at 0, so delta*k''(delta) is not a probability "
+        "distribution"
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:
@@ -162,7 +164,7 @@ class Cauchy(SpectralKernel):
             return 1.0 / (1.0 + np.square(distance))
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        return laws.laplace(normals)
+        return distributions.laplace(normals)
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Hat(BinningKernel):
 
     name: ClassVar[str] = "hat"
     no_fourier_because: ClassVar[str] = (
-        "the law of its frequencies, (1 - cos w) / (pi w^2), has no closed inverse"
+        "the distribution of its frequencies, (1 - cos w) / (pi w^2), has no closed inverse"
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:

@@ -47,7 +47,7 @@ class TabulatedProfile(BinningKernel):
     """
 
     name: ClassVar[str] = "tabulated_profile"
-    no_fourier_because: ClassVar[str] = "a table has no closed law of frequencies"
+    no_fourier_because: ClassVar[str] = "a table has no closed distribution of frequencies"
     distances: Sequence[float]
     values: Sequence[float]
     _distances: FloatArray = field(init=False, compare=False)
@@ -114,7 +114,9 @@ class Profile(BinningKernel):
     """
 
     name: ClassVar[str] = "profile"
-    no_fourier_because: ClassVar[str] = "a function given as such has no closed law of frequencies"
+    no_fourier_because: ClassVar[str] = (
+        "a function given as such has no closed distribution of frequencies"
+    )
     function: Callable[[FloatArray], FloatArray]
     upper: float | None = None
     _table: TabulatedProfile = field(init=False, repr=False, compare=False)

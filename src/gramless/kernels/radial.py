@@ -1,4 +1,4 @@
-"""Kernels of the Euclidean distance, with their laws of frequencies."""
+"""Kernels of the Euclidean distance, with their distributions of frequencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import special
 from scipy.spatial.distance import cdist
 
 from gramless.base.errors import KernelError
-from gramless.kernels import laws
+from gramless.kernels import distributions
 from gramless.kernels.base import FloatArray, positive_number
 from gramless.kernels.spectral import RadialKernel
 
@@ -36,7 +36,8 @@ class Gaussian(RadialKernel):
 
     name: ClassVar[str] = "gaussian"
     no_binning_because: ClassVar[str] = (
-        "its profile exp(-t^2/2) is not convex at 0, so delta*k''(delta) is not a probability law"
+        "its profile exp(-t^2/2) is not convex at 0, so delta*k''(delta) is not a probability "
+        "distribution"
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:
@@ -63,9 +64,9 @@ class Matern(RadialKernel):
     ``2**(1 - nu) / Gamma(nu) * z**nu * K_nu(z)`` at ``z = sqrt(2 nu) r``, with the modified Bessel
     function ``K_nu``; for ``nu`` 1/2 it is ``exp(-r)``, for 3/2 ``(1 + z) exp(-z)``, for 5/2
     ``(1 + z + z**2 / 3) exp(-z)``. Functions it likes have derivatives up to order ``nu``. Its
-    frequencies have the multivariate t law of ``2 nu`` degrees of freedom: normal vectors times
-    ``sqrt(nu / G)`` with ``G`` a Gamma variable of shape ``nu``. Source: Rasmussen & Williams,
-    *Gaussian Processes for Machine Learning*, 2006, equations (4.14) to (4.17).
+    frequencies have the multivariate t distribution of ``2 nu`` degrees of freedom: normal vectors
+    times ``sqrt(nu / G)`` with ``G`` a Gamma variable of shape ``nu``. Source: Rasmussen &
+    Williams, *Gaussian Processes for Machine Learning*, 2006, equations (4.14) to (4.17).
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class Matern(RadialKernel):
         return 1
 
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        return np.sqrt(self.nu / laws.gamma(uniforms[:, 0], self.nu))
+        return np.sqrt(self.nu / distributions.gamma(uniforms[:, 0], self.nu))
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class RationalQuadratic(RadialKernel):
         return 1
 
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        return np.sqrt(laws.gamma(uniforms[:, 0], self.alpha) / self.alpha)
+        return np.sqrt(distributions.gamma(uniforms[:, 0], self.alpha) / self.alpha)
 
 
 def _bessel_profile(z: FloatArray, nu: float) -> FloatArray:

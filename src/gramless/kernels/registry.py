@@ -102,8 +102,8 @@ def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
 def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
     """Turn a name or a kernel into a kernel that has random Fourier features.
 
-    As :func:`as_kernel`, but a kernel whose frequencies have no known law, such as a function of
-    the distance, or a kernel made of one, is a ``KernelError`` too.
+    As :func:`as_kernel`, but a kernel whose frequencies have no known distribution, such as a
+    function of the distance, or a kernel made of one, is a ``KernelError`` too.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernels that have random Fourier features: laws of frequencies."""
+"""Kernels that have random Fourier features: distributions of frequencies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from gramless.base.errors import InputError
 from gramless.kernels.base import FloatArray, Kernel, Metric
 
-# Uniforms of 53 bits may be 0, where inverse laws are infinite: half a step inside is as good.
+# Uniforms of 53 bits may be 0, where inverse CDFs are infinite: half a step inside is as good.
 _SMALLEST_UNIFORM = 2.0**-54
 _LARGEST_UNIFORM = 1.0 - 2.0**-53
 _LARGEST_EXPONENT = 100
@@ -20,11 +20,12 @@ _LARGEST_EXPONENT = 100
 
 @dataclass(frozen=True)
 class SpectralKernel(Kernel):
-    """A kernel that is the mean of cosines over a law of frequencies: ``k(t) = E cos(w't)``.
+    """A kernel that is a mean of cosines over a distribution of frequencies: ``k(t) = E cos(w't)``.
 
     Every positive definite kernel of the difference is one (Bochner's theorem; Rahimi & Recht 2007,
-    Theorem 1). The law is a function of standard normals, which may be independent, orthogonal or
-    of low discrepancy; laws that need more than one normal an input take uniforms as well.
+    Theorem 1). The distribution is a function of standard normals, which may be independent,
+    orthogonal or of low discrepancy; distributions that need more than one normal an input take
+    uniforms as well.
 
     A subclass defines ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs some.
     """
@@ -108,7 +109,8 @@ def within_exponents(numbers: FloatArray, largest: int) -> FloatArray:
     large = np.abs(numbers) > 2.0**largest
     if not large.any():
         return numbers
-    # Moved to one value they would be an atom of the law, whose cosine is not 0 on average.
+    # Moved to one value they would be an atom of the distribution, whose cosine is not 0 on
+    # average.
     bounded, mantissas = numbers.copy(), np.frexp(numbers[large])[0]
     bounded[large] = np.ldexp(mantissas, largest)
     return bounded

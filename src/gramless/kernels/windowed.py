@@ -36,12 +36,12 @@ _COSINE_TERMS = 14
 
 @dataclass(frozen=True)
 class GammaHats(BinningKernel):
-    """Hats whose widths follow a Gamma law of mean 2: plain bins of widths that vary little.
+    """Hats whose widths follow a Gamma distribution of mean 2: bins of widths that vary little.
 
     Widths are ``w = 2 G / shape``, G Gamma of that shape, and the profile is their mean hat:
     with ``x = t shape / 2`` and Q the regularised upper incomplete Gamma function,
     ``E max(0, 1 - t/w) = Q(shape, x) - x Q(shape - 1, x) / (shape - 1)``. Shape 2 is the
-    Laplacian. Source: Rahimi & Recht 2007, section 4, for this law.
+    Laplacian. Source: Rahimi & Recht 2007, section 4, for this distribution.
 
     Parameters
     ----------
@@ -92,7 +92,8 @@ class Windowed(Kernel):
         From 0, plain bins, to 1. The deeper the smoother, but the more the weights of grids
         differ: see :attr:`fourth_moment` and :meth:`for_inputs`.
     shape : float, default=30.0
-        Of the Gamma law of the widths, from 2 to 1,000; their mean is 2, whatever the shape.
+        Of the Gamma distribution of the widths, from 2 to 1,000; their mean is 2, whatever the
+        shape.
 
     Examples
     --------

@@ -92,8 +92,8 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class ProposalLaw:
-    """The law by which grids are proposed.
+class ProposalSettings:
+    """How grids are proposed.
 
     A share ``fresh`` of proposals is drawn anew; the others are changes of earlier winners, the
     latest ``n_parents``. ``log_widths`` is the range of the logarithm of a fresh grid's width for
@@ -131,7 +131,7 @@ class Proposer:
     n_inputs: int
     generator: np.random.Generator
     categorical: BoolArray
-    law: ProposalLaw = field(default_factory=ProposalLaw)
+    settings: ProposalSettings = field(default_factory=ProposalSettings)
     alone: BoolArray | None = None
 
     def __post_init__(self) -> None:
@@ -144,13 +144,13 @@ class Proposer:
         """Return grids to be scored."""
         n_fresh = n_grids
         if self.parents is not None:
-            n_fresh = int(self.generator.binomial(n_grids, self.law.fresh))
+            n_fresh = int(self.generator.binomial(n_grids, self.settings.fresh))
         fresh = self._drawn_anew(n_fresh)
         changed = [] if n_fresh == n_grids else [self._changed(n_grids - n_fresh)]
         found = Candidates.joined([fresh, *changed])
         if self.alone is not None:
             found = found.parted(self.alone)
-        widths = np.maximum(found.widths, self.law.narrowest)
+        widths = np.maximum(found.widths, self.settings.narrowest)
         shifts = self.generator.random(widths.shape) * widths
         apart = self.categorical[found.inputs]
         widths[apart], shifts[apart] = 1.0, 0.5
@@ -159,37 +159,37 @@ class Proposer:
     def reward(self, winners: Candidates) -> None:
         """Learn from grids that were kept."""
         divided = np.arange(MOST_INPUTS) < winners.sizes[:, None]
-        reward = self.law.input_reward * self.n_inputs
+        reward = self.settings.input_reward * self.n_inputs
         np.add.at(self.input_odds, winners.inputs[divided], reward)
-        np.add.at(self.size_odds, winners.sizes - 1, self.law.size_reward)
+        np.add.at(self.size_odds, winners.sizes - 1, self.settings.size_reward)
         parts = [winners] if self.parents is None else [self.parents, winners]
         joined = Candidates.joined(parts)
-        self.parents = joined.take(np.arange(len(joined))[-self.law.n_parents :])
+        self.parents = joined.take(np.arange(len(joined))[-self.settings.n_parents :])
 
     def _drawn_anew(self, n_grids: int) -> Candidates:
-        generator, law = self.generator, self.law
+        generator, settings = self.generator, self.settings
         bounds = np.cumsum(self.size_odds)
         sizes = 1 + np.searchsorted(bounds[:-1], generator.random(n_grids) * bounds[-1], "right")
         # The smallest of odds-weighted exponential clocks: sampling without replacement.
         clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
         inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
         inputs[:, : self.most] = np.argsort(clocks, axis=1, kind="stable")[:, : self.most]
-        base = np.exp(generator.uniform(*law.log_widths, n_grids)) * np.sqrt(sizes)
-        spread = generator.normal(0.0, law.width_spread, (n_grids, MOST_INPUTS))
+        base = np.exp(generator.uniform(*settings.log_widths, n_grids)) * np.sqrt(sizes)
+        spread = generator.normal(0.0, settings.width_spread, (n_grids, MOST_INPUTS))
         widths = base[:, None] * np.exp(spread)
         return Candidates(inputs, sizes, widths, np.zeros_like(widths))
 
     def _changed(self, n_grids: int) -> Candidates:
         assert self.parents is not None
-        generator, law, rows = self.generator, self.law, np.arange(n_grids)
+        generator, settings, rows = self.generator, self.settings, np.arange(n_grids)
         found = self.parents.take(generator.integers(len(self.parents), size=n_grids))
         inputs, sizes, widths = found.inputs, found.sizes, found.widths
         move = generator.random(n_grids)
         at = generator.integers(sizes)
         another = self._another(inputs, sizes)
-        adds = (move < law.add) & (sizes < self.most)
-        drops = (law.add <= move) & (move < law.add + law.drop) & (sizes > 1)
-        ends = law.add + law.drop, law.add + law.drop + law.swap
+        adds = (move < settings.add) & (sizes < self.most)
+        drops = (settings.add <= move) & (move < settings.add + settings.drop) & (sizes > 1)
+        ends = settings.add + settings.drop, settings.add + settings.drop + settings.swap
         swaps = (ends[0] <= move) & (move < ends[1]) & (sizes < self.n_inputs)
         inputs[rows[swaps], at[swaps]] = another[swaps]
         inputs[rows[adds], sizes[adds]] = another[adds]
@@ -197,8 +197,8 @@ class Proposer:
         for part in (inputs, widths):
             part[rows[drops], at[drops]] = part[rows[drops], sizes[drops] - 1]
         sizes = sizes + adds - drops
-        together = generator.normal(0.0, law.jitter, n_grids)
-        apart = generator.normal(0.0, law.jitter, widths.shape)
+        together = generator.normal(0.0, settings.jitter, n_grids)
+        apart = generator.normal(0.0, settings.jitter, widths.shape)
         return Candidates(inputs, sizes, widths * np.exp(together[:, None] + apart), found.shifts)
 
     def _another(self, inputs: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -49,7 +49,7 @@ class FrequencyBlocks:
         """Return the frequencies (size, n_inputs) of a block, at bandwidth 1.
 
         Some 6 ns per number and what the kernel takes. The normals have the same bits on every
-        machine; laws other than the Gaussian are as reproducible as SciPy's functions are.
+        machine; distributions other than the Gaussian are as reproducible as SciPy's functions are.
         """
         normals = np.empty((self.size, self.n_inputs))
         drawn = words(self.seed, "normals of blocks", block, normals.size)

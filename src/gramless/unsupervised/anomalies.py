@@ -250,10 +250,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """Return conformal p-values of new rows.
 
         ``p_values(X) <= alpha`` finds outliers, and is true with a probability of at most ``alpha``
-        for a row that follows the law of the rows of the fit, on average over fits. No rows are
-        held back: each new row is counted as if it were one of the fit, and compared with rows of
-        the fit by which no grid was drawn, whose own counts never rise above what they would be
-        with it (full conformal prediction; Vovk, Gammerman & Shafer 2005, section 2.2).
+        for a row that follows the distribution of the rows of the fit, on average over fits. No
+        rows are held back: each new row is counted as if it were one of the fit, and compared with
+        rows of the fit by which no grid was drawn, whose own counts never rise above what they
+        would be with it (full conformal prediction; Vovk, Gammerman & Shafer 2005, section 2.2).
 
         Parameters
         ----------

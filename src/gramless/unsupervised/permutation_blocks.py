@@ -1,8 +1,8 @@
 """Random blocks of rows: permutations move whole blocks between two tables.
 
-Permuting blocks in the place of rows leaves the law of two tables alone under the null hypothesis
-just as well, and needs only the sums of the features of each block (Domingo-Enrich, Dwivedi &
-Mackey 2025, *Cheap Permutation Testing*).
+Permuting blocks in the place of rows leaves the distribution of two tables alone under the null
+hypothesis just as well, and needs only the sums of the features of each block (Domingo-Enrich,
+Dwivedi & Mackey 2025, *Cheap Permutation Testing*).
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ def p_value(statistics: FloatArray) -> float:
     """Return the share of (n,) statistics that are as large as the first.
 
     The first is that of the data, the others are of permutations that were drawn from a group which
-    leaves the law of the data alone if the null hypothesis is true. Then the p-value is at most
-    alpha with a probability of at most alpha (Hemerik & Goeman 2018, Theorem 2).
+    leaves the distribution of the data alone if the null hypothesis is true. Then the p-value is at
+    most alpha with a probability of at most alpha (Hemerik & Goeman 2018, Theorem 2).
 
     Examples
     --------

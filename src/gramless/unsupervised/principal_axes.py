@@ -18,7 +18,7 @@ _MOST_INPUTS = 1000
 """Of more inputs no axes are computed: a row would take longer than its bins."""
 _MOST_AXES = 256
 _ROWS_AN_AXIS = 4
-"""Axes of fewer rows would follow these rows rather than their law."""
+"""Axes of fewer rows would follow these rows rather than their distribution."""
 _LEAST_SPREAD = 1e-150
 _LEAST_VARIANCE = 1e-4
 """Relative to that along the first axis; axes of less are rounding errors, or nearly."""

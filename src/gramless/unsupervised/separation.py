@@ -46,8 +46,8 @@ def separation(
     """Measure how well a model can tell the table of a row.
 
     A :class:`~gramless.KernelClassifier` is fitted to half of at most 5,000 random rows of either
-    table, and judged on the others. Where two tables follow the same law, it can only guess; but
-    :func:`~gramless.two_sample_test` finds smaller differences.
+    table, and judged on the others. Where two tables follow the same distribution, it can only
+    guess; but :func:`~gramless.two_sample_test` finds smaller differences.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def separation(
     >>> rng = np.random.default_rng(0)
     >>> X, Y = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
     >>> found = separation(X, Y + [1, 0], random_state=0)
-    >>> 0.6 < found.lower < found.auc < 0.9  # 0.76 if the laws were known
+    >>> 0.6 < found.lower < found.auc < 0.9  # 0.76 if the distributions were known
     True
     """
     owner = "separation"

@@ -1,4 +1,4 @@
-"""Two-sample test: whether the rows of two tables follow the same law, and which inputs differ.
+"""Two-sample test: whether two tables follow the same distribution, and which inputs differ.
 
 The statistic is the maximum mean discrepancy (MMD) of Gretton et al. (2012), the squared distance
 between the mean features of the two tables, for several kernels.
@@ -57,7 +57,7 @@ _FEW_ROWS = 999
 
 @dataclass(frozen=True)
 class InputDifference:
-    """How the law of one input differs between two tables.
+    """How the distribution of one input differs between two tables.
 
     ``p_value`` is adjusted for the number of inputs. ``distance`` is a share of the rows: of a
     number, the largest difference between the shares of rows at or below a value (Kolmogorov &
@@ -92,8 +92,8 @@ class TwoSampleResult:
     Attributes
     ----------
     p_value : float
-        Small if the rows of the two tables do not follow the same law. If they do, it is at most
-        alpha with a probability of at most alpha.
+        Small if the rows of the two tables do not follow the same distribution. If they do, it is
+        at most alpha with a probability of at most alpha.
     statistic : float
         The largest standardised MMD of all kernels.
     kernels : tuple of KernelDifference
@@ -134,7 +134,7 @@ def two_sample_test(
     random_state: RandomState = None,
     n_jobs: int | None = None,
 ) -> TwoSampleResult:
-    """Test whether the rows of two tables follow the same law.
+    """Test whether the rows of two tables follow the same distribution.
 
     Kernels of all inputs, by default of three bandwidths, and one of each input by itself give a
     maximum mean discrepancy each. The largest of them, standardised by its permutations, is
@@ -164,7 +164,7 @@ def two_sample_test(
         At least 19. The smallest p-value is ``1 / (n_permutations + 1)``.
     x_weight, y_weight : array-like (n_x,), (n_y,), default=None
         Weights of the rows. The null hypothesis is then that rows and their weights together follow
-        the same law in both tables.
+        the same distribution in both tables.
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
@@ -185,7 +185,7 @@ def two_sample_test(
     random blocks of rows. Permutations move blocks (Domingo-Enrich, Dwivedi & Mackey 2025), and
     tests by them hold their level exactly as those that move rows do. Memory is that of the pooled
     rows and of one feature matrix. The adjusted p-values of inputs hold for all that did not change
-    if the joint law of these did not.
+    if the joint distribution of these did not.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Laws of random frequencies: normals and uniforms in, draws of other laws out."""
+"""Distributions of random frequencies: normals and uniforms in, draws of others out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from scipy import special
 
 from gramless.kernels.base import FloatArray
 
-# Beyond 30 the tail of the normal law soon leaves the range of float64. No draw gets there: the
-# largest normal made of 64 random bits is below 10.
+# Beyond 30 the tail of the normal distribution soon leaves the range of float64. No draw gets
+# there: the largest normal made of 64 random bits is below 10.
 _LARGEST_NORMAL = 30.0
 # Two gamma draws are never both this small, and dividing by one does not overflow.
 _SMALLEST_GAMMA = 1e-300
@@ -17,7 +17,7 @@ _LARGEST_STABLE = 150.0
 
 
 def cauchy(normals: FloatArray) -> FloatArray:
-    """Turn standard normals into Cauchy draws by the inverse law, ``tan(pi (Phi(g) - 1/2))``.
+    """Turn standard normals into Cauchy draws by the inverse CDF, ``tan(pi (Phi(g) - 1/2))``.
 
     The density is ``1 / (pi (1 + w^2))``. Draws are an odd function of the normals, finite, and as
     precise in the tails as in the middle; normals beyond 30 count as 30.
@@ -27,7 +27,7 @@ def cauchy(normals: FloatArray) -> FloatArray:
 
 
 def laplace(normals: FloatArray) -> FloatArray:
-    """Turn standard normals into Laplace draws by the inverse law, ``-log(2 Phi(-g))`` for g > 0.
+    """Turn standard normals into Laplace draws by the inverse CDF, ``-log(2 Phi(-g))`` for g > 0.
 
     The density is ``exp(-|w|) / 2``, the rest as for :func:`cauchy`.
     """
@@ -36,7 +36,7 @@ def laplace(normals: FloatArray) -> FloatArray:
 
 
 def gamma(uniforms: FloatArray, shape: float) -> FloatArray:
-    """Turn uniforms in (0, 1) into Gamma draws of scale 1, at least 1e-300, by the inverse law."""
+    """Turn uniforms in (0, 1) into Gamma draws of scale 1, at least 1e-300, by the inverse CDF."""
     draws = -np.log1p(-uniforms) if shape == 1.0 else special.gammaincinv(shape, uniforms)
     return np.maximum(draws, _SMALLEST_GAMMA)
 
