@@ -67,6 +67,15 @@ def make_cases(matrix: BinnedMatrix, n_columns: int) -> list[Case]:
             k,
             f"scipy Z.T @ v{label}",
         )
+    single = matrix.to_single()
+    add(f"single matvec{label}", lambda: single.matvec(w, out=out_rows), codes, k, f"matvec{label}")
+    add(
+        f"single rmatvec{label}",
+        lambda: single.rmatvec(v, out=out_columns),
+        codes,
+        k,
+        f"rmatvec{label}",
+    )
     return cases
 
 

@@ -152,6 +152,23 @@ def test_every_lane_remainder():
             check_both(make_problem(3, np.uint16, n_grids, 21), (n_columns,))
 
 
+@pytest.mark.parametrize("first_code", [0, 1])
+def test_sixteen_columns_in_single_precision(first_code):
+    for n_grids in (1, 4, 9, 19):
+        problem = make_problem(8, np.uint8, n_grids, 21, first_code)
+        rows = whole_numbers((21, 16)).astype(np.float32)
+        weights = whole_numbers((problem.n_weights, 16), 2).astype(np.float32)
+        expected = weights.copy()
+        for places in problem.places:
+            np.add.at(expected, places, rows)
+        gathered, scattered = rows.reshape(-1).copy(), weights.reshape(-1).copy()
+        gather.gather_rows_16(*problem.parts, readonly(weights.reshape(-1)), gathered)
+        gather.scatter_add_rows_16(*problem.parts, rows.reshape(-1), scattered)
+        added = weights[problem.places].sum(axis=0)
+        np.testing.assert_array_equal(gathered.reshape(21, 16), rows + added)
+        np.testing.assert_array_equal(scattered.reshape(-1, 16), expected)
+
+
 def test_every_remainder_of_grids():
     for n_grids in range(18):
         for first_code in [0, 1]:

@@ -80,6 +80,35 @@ def test_few_products_are_not_enough_and_said_so():
     assert found.residuals.max() > 1e-8
 
 
+class RoughInSingle(DenseMatrix):
+    """A matrix that is another one in single precision."""
+
+    def to_single(self):
+        noise = np.random.default_rng(4).normal(size=self.shape)
+        return DenseMatrix(self.toarray() + 1e-3 * noise)
+
+
+@pytest.mark.parametrize("shape", [(150, 80), (80, 150)])
+def test_products_in_single_precision_that_are_too_rough_are_followed_by_exact_ones(shape):
+    rows = with_values(np.linspace(1.0, 0.5, 80), *shape).toarray()
+    rough, exact = (
+        SingularTriplets.of(kind(rows), 3, tol=1e-4) for kind in (RoughInSingle, DenseMatrix)
+    )
+    assert rough.converged
+    assert rough.residuals.max() <= 1e-4
+    assert rough.n_iter > exact.n_iter
+    np.testing.assert_allclose(rough.singular_values, exact.singular_values, rtol=1e-6)
+
+
+def test_few_distinct_rows_of_bins_have_a_low_rank():
+    rows = np.repeat([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], [500, 300, 3], axis=0)
+    matrix = RandomBinning(n_grids=64, bandwidth=1.0, random_state=0).fit_matrix(rows)
+    found = SingularTriplets.of(matrix, 5)
+    exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
+    assert found.converged
+    np.testing.assert_allclose(found.singular_values, exact[:3], rtol=1e-7)
+
+
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_a_lower_rank_has_fewer_components(rank):
     found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)

@@ -60,6 +60,14 @@ def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
     return np.empty((n, stride), dtype)[:, :m]
 
 
+def on_cache_line(n: int, dtype: DTypeLike) -> AnyArray:
+    """Return an uninitialised flat array of ``n`` numbers that starts on a cache line."""
+    size = np.dtype(dtype).itemsize
+    room = np.empty(n + _LINE_BYTES // size, dtype)
+    first = -room.ctypes.data % _LINE_BYTES // size
+    return room[first : first + n]
+
+
 def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
     """Return a flat read-only view of a matrix with contiguous rows, and its row stride.
 

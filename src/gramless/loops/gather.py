@@ -185,6 +185,61 @@ def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ig
 
 
 @loop
+def gather_rows_16(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
+    """Do as :func:`gather_rows` with 16 columns: a row of single precision is a cache line.
+
+    ``weights`` and ``out`` should start on one.
+    """
+    n_grids, n_rows = len(starts), len(out) // 16
+    full = n_grids - n_grids % 4
+    for r in range(0, full, 4):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
+        for i in range(n_rows):
+            a = np.int64(s0 + codes[c0 + np.uint64(i)]) * 16
+            b = np.int64(s1 + codes[c1 + np.uint64(i)]) * 16
+            c = np.int64(s2 + codes[c2 + np.uint64(i)]) * 16
+            d = np.int64(s3 + codes[c3 + np.uint64(i)]) * 16
+            simd.gather_16(out, 16 * i, weights, a, b, c, d)
+    for r in range(full, n_grids):
+        start, first = starts[r], np.uint64(r * stride)
+        for i in range(n_rows):
+            a = np.int64(start + codes[first + np.uint64(i)]) * 16
+            simd.deposit_16(out, 16 * i, weights, a)
+
+
+@loop
+def scatter_add_rows_16(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
+    """Do as :func:`scatter_add_rows` with 16 columns, eight grids per pass."""
+    n_grids, n_rows = len(starts), len(values) // 16
+    full = n_grids - n_grids % 8
+    for r in range(0, full, 8):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        s4, s5, s6, s7 = starts[r + 4], starts[r + 5], starts[r + 6], starts[r + 7]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
+        c4, c5 = np.uint64((r + 4) * stride), np.uint64((r + 5) * stride)
+        c6, c7 = np.uint64((r + 6) * stride), np.uint64((r + 7) * stride)
+        for i in range(n_rows):
+            a = np.int64(s0 + codes[c0 + np.uint64(i)]) * 16
+            b = np.int64(s1 + codes[c1 + np.uint64(i)]) * 16
+            c = np.int64(s2 + codes[c2 + np.uint64(i)]) * 16
+            d = np.int64(s3 + codes[c3 + np.uint64(i)]) * 16
+            simd.scatter_16(out, a, b, c, d, values, 16 * i)
+            a = np.int64(s4 + codes[c4 + np.uint64(i)]) * 16
+            b = np.int64(s5 + codes[c5 + np.uint64(i)]) * 16
+            c = np.int64(s6 + codes[c6 + np.uint64(i)]) * 16
+            d = np.int64(s7 + codes[c7 + np.uint64(i)]) * 16
+            simd.scatter_16(out, a, b, c, d, values, 16 * i)
+    for r in range(full, n_grids):
+        start, first = starts[r], np.uint64(r * stride)
+        for i in range(n_rows):
+            a = np.int64(start + codes[first + np.uint64(i)]) * 16
+            simd.deposit_16(out, a, values, 16 * i)
+
+
+@loop
 def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):  # type: ignore[no-untyped-def]
     """Add to each row of ``out`` the ``values`` of the rows that share its bins in some grids.
 

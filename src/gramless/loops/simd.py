@@ -173,10 +173,10 @@ def _follower(lanes: int) -> Intrinsic:
     return follow
 
 
-deposit_8, deposit_4 = (_depositor(lanes) for lanes in (8, 4))
+deposit_16, deposit_8, deposit_4 = (_depositor(lanes) for lanes in (16, 8, 4))
 follow_8, follow_4 = (_follower(lanes) for lanes in (8, 4))
-gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
-scatter_8, scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (8, 4, 2, 1))
+gather_16, gather_8, gather_4, gather_2, gather_1 = (_gatherer(n) for n in (16, 8, 4, 2, 1))
+scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (_scatterer(n) for n in (16, 8, 4, 2, 1))
 
 
 @intrinsic

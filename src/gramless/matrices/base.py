@@ -115,6 +115,13 @@ class FeatureMatrix(ABC):
         check_out(self, out, product.shape)
         out += product
 
+    def to_single(self) -> FeatureMatrix:
+        """Return this matrix with products with several columns in single precision.
+
+        It is the matrix itself where these would not be faster.
+        """
+        return self
+
     def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T``, (N, N), exactly symmetric: for a few rows."""
         columns = self.rmatvec(np.eye(self.shape[0]))

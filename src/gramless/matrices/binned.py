@@ -16,10 +16,11 @@ from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
-from gramless.matrices.base import Rows, Vector, check_room, operand
+from gramless.matrices.base import FeatureMatrix, Rows, Vector, check_room, operand
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists, list_bins
+from gramless.matrices.single_bins import SingleBins
 
 _FEW_BINS = 1024
 """In grids of so few bins, rows that follow each other often share a bin."""
@@ -130,6 +131,9 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
             return
         values, flat = v * self.scale, out.reshape(-1)
         self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
+
+    def to_single(self) -> FeatureMatrix:
+        return self if self.has_unseen else SingleBins(self)
 
     def row_gram(self) -> FloatArray:
         """Return how many bins two rows share, times ``scale**2``: some 8 comparisons a ns."""

@@ -42,6 +42,10 @@ class CentredMatrix(FeatureMatrix):
         self.matrix.rmatvec(v, out=out)
         out -= np.multiply.outer(self.means, v.sum(axis=0))
 
+    def to_single(self) -> CentredMatrix:
+        single = self.matrix.to_single()
+        return self if single is self.matrix else CentredMatrix(single, self.means)
+
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         weights = row_weights_of(self, weights)
         squares = self.matrix.gram_diagonal(weights)
@@ -77,6 +81,10 @@ class RowScaledMatrix(FeatureMatrix):
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.rmatvec(v * self._beside(v), out=out)
+
+    def to_single(self) -> RowScaledMatrix:
+        single = self.matrix.to_single()
+        return self if single is self.matrix else RowScaledMatrix(single, self.factors)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         return self.matrix.gram_diagonal(row_weights_of(self, weights) * self.factors**2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread
-from gramless.base.types import FloatArray
+from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.base import FeatureMatrix
 from gramless.unsupervised import tall_arrays as tall
 
@@ -29,6 +30,9 @@ _SLIGHT = 1e-8
 """Orthonormal directions that lose parts up to this length stay so to the last digit."""
 _LEAST_VALUE = 1e-10
 """Singular values below this fraction of the largest count as zero."""
+_LEAST_TOL_OF_SINGLE = 3e-5
+"""Of a tolerance: residuals below need products in double precision."""
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +42,7 @@ class SingularTriplets:
     ``left`` (n, k) and ``right`` (D, k) have orthonormal columns; ``singular_values`` (k,) fall.
     ``residuals`` (k,) are norms relative to the largest singular value: of
     ``A.T @ left - right * singular_values`` where the matrix has as many rows as columns or more,
-    else of ``A @ right - left * singular_values``. The other of these two is zero but for rounding
+    else of ``A @ right - left * singular_values``; measured, in double precision. The other of these two is zero but for rounding
     errors. There are fewer triplets than asked for where the rank of the matrix is lower.
     ``converged`` says whether all residuals met the tolerance in ``n_iter`` products with blocks
     of vectors.
@@ -80,7 +84,9 @@ class SingularTriplets:
 
         Notes
         -----
-        Of ``A.T @ A`` and ``A @ A.T`` it takes the smaller. Its eigenvectors are approximated in a
+        Of ``A.T @ A`` and ``A @ A.T`` it takes the smaller. Where ``tol`` is 3e-5 or more, products
+        and bases of bins are in single precision; only if the vectors that they lead to do not meet
+        the tolerance, steps in double precision go on from these. Its eigenvectors are approximated in a
         basis of eight blocks, restarted from the best vectors (Wu & Simon 2000, "Thick-restart
         Lanczos method", in blocks); singular values below some 1e-8 of the largest are not exact.
         Bases and products take ``8 min(n, D) + 3 (n + D)`` numbers times the width of a block.
@@ -105,30 +111,54 @@ class SingularTriplets:
             8.0 * width * (_MOST_BLOCKS * min(matrix.shape) + 3 * sum(matrix.shape)),
             "ask for fewer components",
         )
-        side = _Side(matrix)
+        exact, single = _Side(matrix, _DOUBLE), matrix.to_single()
+        is_faster = single is not matrix and tol >= _LEAST_TOL_OF_SINGLE
+        sides = [_Side(single, _SINGLE), exact] if is_faster else [exact]
         with one_blas_thread():
-            basis, n_iter, done = _Basis(side, width, seed), 0, False
-            while not done and n_iter < max_iter and basis.following.shape[1] > 0:
-                basis.extend()
-                n_iter += 1
-                values, residuals = basis.leading(n_components)
-                done = len(values) == n_components and bool((residuals <= tol).all())
-            converged = done or basis.following.shape[1] == 0
-            here, values, there, residuals = basis.triplets(n_components)
-        left, right = (here, there) if side.is_wide else (there, here)
+            draws = stream(seed, "decomposition").random((exact.other_size, width)) - 0.5
+            block, n_iter, converged = sides[0].back(draws), 0, False
+            for side in sides:
+                if n_iter < max_iter and not converged:
+                    basis = _Basis(side, min(width, exact.size), block)
+                    n_iter += basis.extend_until(n_components, tol, max_iter - n_iter)
+                    found = _triplets(exact, basis.leading(n_components))
+                    here, values, there, residuals = found
+                    met = len(values) == n_components and bool((residuals <= tol).all())
+                    converged = met or (side is exact and basis.is_complete)
+                    if not converged:
+                        block = basis.leading(width)
+        left, right = (here, there) if exact.is_wide else (there, here)
         largest = np.abs(right).argmax(axis=0)
         signs = np.sign(right[largest, np.arange(len(largest))])
         return cls(left * signs, values, right * signs, residuals, n_iter, converged)
 
 
+@dataclass(frozen=True)
+class _Precision:
+    """How exact products with a Gram matrix are, relative to its largest eigenvalue.
+
+    Directions below ``negligible`` are rounding errors; ``error`` counts beside a tolerance. A
+    basis has ``dtype``, and ``directions`` finds those of a block.
+    """
+
+    negligible: float
+    error: float
+    dtype: type[np.floating]
+    directions: Callable[[AnyArray, float, int | None], tuple[AnyArray, FloatArray]]
+
+
+_DOUBLE = _Precision(_NEGLIGIBLE, 0.0, np.float64, tall.directions)
+_SINGLE = _Precision(1e-6, 2e-6, np.float32, tall.directions_by_gram)
+
+
 class _Side:
     """The shorter side of a matrix: ``forth`` leads to the longer one, ``back`` from there."""
 
-    def __init__(self, matrix: FeatureMatrix) -> None:
+    def __init__(self, matrix: FeatureMatrix, precision: _Precision) -> None:
         n_rows, n_columns = matrix.shape
         self.is_wide, self.n_jobs = n_rows < n_columns, matrix.n_jobs
         self.size, self.other_size = min(matrix.shape), max(matrix.shape)
-        self._matrix = matrix
+        self._matrix, self.precision = matrix, precision
 
     def forth(self, block: FloatArray) -> FloatArray:
         """Return ``A @ block``, or ``A.T @ block`` of a wide matrix."""
@@ -150,13 +180,12 @@ class _Basis:
     ``following`` is orthonormal, orthogonal to Q, and empty once nothing is left to find.
     """
 
-    def __init__(self, side: _Side, width: int, seed: int) -> None:
+    def __init__(self, side: _Side, width: int, start: FloatArray) -> None:
         self._side, self._width = side, width
-        width = min(width, side.size)
-        self._room = np.empty((side.size, min(_MOST_BLOCKS * width, side.size + width)))
+        n_kept = min(_MOST_BLOCKS * width, side.size + width)
+        self._room = np.empty((side.size, n_kept), side.precision.dtype)
         self.projected = np.empty((0, 0))
-        draws = stream(seed, "decomposition").random((side.other_size, width)) - 0.5
-        _, self.following, link = self._split(side.back(draws))
+        _, self.following, link = self._split(start)
         self.link = link[:, :0]
 
     @property
@@ -178,22 +207,31 @@ class _Basis:
         self.projected[n_old:, :n_old] = along[:n_old].T
         self.link = np.hstack([np.zeros((len(link), n_old)), link])
 
-    def leading(self, n_components: int) -> tuple[FloatArray, FloatArray]:
-        """Return leading singular values, and the relative norms of their residuals."""
-        values, rotation = self._eigenvectors(n_components)
-        return values, _residuals(self.link @ rotation, values)
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to find."""
+        return self.following.shape[1] == 0
 
-    def triplets(self, n_components: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return singular vectors of this side, values, vectors of the other side, residuals."""
-        n_jobs = self._side.n_jobs
-        _, rotation = self._eigenvectors(n_components)
-        here = tall.times(self.vectors, rotation, n_jobs)
-        there, factor = tall.qr(self._side.forth(here), n_jobs)
-        u, values, vt = np.linalg.svd(factor)
-        kept = values > _LEAST_VALUE * values[:1].sum()
-        u, values, v = u[:, kept], values[kept], vt.T[:, kept]
-        residuals = _residuals(self.link @ rotation @ v, values)
-        return tall.times(here, v, n_jobs), values, tall.times(there, u, n_jobs), residuals
+    def extend_until(self, n_components: int, tol: float, most: int) -> int:
+        """Add blocks until leading vectors meet a tolerance; return how many were added."""
+        for n_added in range(1, most + 1):
+            if self.is_complete:
+                return n_added - 1
+            self.extend()
+            values, rotation = self._eigenvectors(n_components)
+            residuals = _relative(self.link @ rotation, values * values[:1])
+            errors = self._side.precision.error * values[:1] / np.maximum(values, _TINY)
+            if (
+                len(values) == n_components
+                and (residuals <= np.maximum(tol - errors, errors)).all()
+            ):
+                return n_added
+        return most
+
+    def leading(self, most: int) -> FloatArray:
+        """Return the leading approximate eigenvectors (size, m), orthonormal in float64."""
+        found = tall.times(self.vectors, self._eigenvectors(most)[1], self._side.n_jobs)
+        return tall.directions_by_gram(found.astype(np.float64), 0.0, self._side.n_jobs)[0]
 
     def _restart(self) -> None:
         """Keep the leading approximate eigenvectors alone."""
@@ -213,30 +251,41 @@ class _Basis:
         Returns ``along``, an orthonormal P orthogonal to Q, and ``link``, such that the block was
         ``Q @ along + P @ link``. Directions that are rounding errors are left out.
         """
-        n_jobs, vectors = self._side.n_jobs, self.vectors
+        n_jobs, vectors, precision = self._side.n_jobs, self.vectors, self._side.precision
+        block = block.astype(precision.dtype, copy=False)
         # Eigenvalues found so far are exact to rounding errors of the largest.
         size = max(float(np.linalg.norm(block)), float(np.abs(self.projected).max(initial=0.0)))
         along = tall.inner(vectors, block, n_jobs)
         tall.subtract_times(block, vectors, along, n_jobs)
-        q, r = tall.qr(block, n_jobs)
-        u, values, vt = np.linalg.svd(r, full_matrices=False)
-        kept = values > _NEGLIGIBLE * size
-        q, link = tall.times(q, u[:, kept], n_jobs), values[kept, None] * vt[kept]
+        q, link = precision.directions(block, precision.negligible * size, n_jobs)
         # Once leaves errors as large as what cancels.
         again = tall.inner(vectors, q, n_jobs)
         tall.subtract_times(q, vectors, again, n_jobs)
         along += again @ link
         if np.abs(again).max(initial=0.0) > _SLIGHT:
-            q, r = tall.qr(q, n_jobs)
-            link = r @ link
+            q, turned = precision.directions(q, 0.0, n_jobs)
+            link = turned @ link
         return along, q, link
 
 
-def _residuals(remainders: FloatArray, values: FloatArray) -> FloatArray:
-    """Return norms of residuals relative to the largest singular value.
+def _triplets(
+    side: _Side, here: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return singular vectors of this side, values, vectors of the other side, and residuals.
 
-    ``remainders`` (m, k) are those of eigenvectors of the Gram matrix.
+    ``here`` are orthonormal vectors of this side, near to those sought.
     """
-    least = np.finfo(float).tiny
-    lengths = np.linalg.norm(remainders, axis=0)
-    return lengths / np.maximum(values, least) / max(float(values[:1].sum()), least)
+    there, factor = tall.qr(side.forth(here), side.n_jobs)
+    u, values, vt = np.linalg.svd(factor)
+    kept = values > _LEAST_VALUE * values[:1].sum()
+    u, values, v = u[:, kept], values[kept], vt.T[:, kept]
+    here, there = tall.times(here, v, side.n_jobs), tall.times(there, u, side.n_jobs)
+    remainders = side.back(there)
+    remainders -= here * values
+    return here, values, there, _relative(remainders, values[:1])
+
+
+def _relative(remainders: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the norms of the columns of remainders (m, k) over ``sizes``, (k,) or (1,)."""
+    lengths: FloatArray = np.linalg.norm(remainders, axis=0) / np.maximum(sizes, _TINY)
+    return lengths
