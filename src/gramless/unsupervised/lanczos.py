@@ -42,8 +42,9 @@ class SingularTriplets:
     ``left`` (n, k) and ``right`` (D, k) have orthonormal columns; ``singular_values`` (k,) fall.
     ``residuals`` (k,) are norms relative to the largest singular value: of
     ``A.T @ left - right * singular_values`` where the matrix has as many rows as columns or more,
-    else of ``A @ right - left * singular_values``; measured, in double precision. The other of these two is zero but for rounding
-    errors. There are fewer triplets than asked for where the rank of the matrix is lower.
+    else of ``A @ right - left * singular_values``; measured, in double precision. The other of
+    these two is zero but for rounding errors. There are fewer triplets than asked for where the
+    rank of the matrix is lower.
     ``converged`` says whether all residuals met the tolerance in ``n_iter`` products with blocks
     of vectors.
     """
@@ -86,7 +87,7 @@ class SingularTriplets:
         -----
         Of ``A.T @ A`` and ``A @ A.T`` it takes the smaller. Where ``tol`` is 3e-5 or more, products
         and bases of bins are in single precision; only if the vectors that they lead to do not meet
-        the tolerance, steps in double precision go on from these. Its eigenvectors are approximated in a
+        the tolerance, steps in double precision go on from these. Eigenvectors are sought in a
         basis of eight blocks, restarted from the best vectors (Wu & Simon 2000, "Thick-restart
         Lanczos method", in blocks); singular values below some 1e-8 of the largest are not exact.
         Bases and products take ``8 min(n, D) + 3 (n + D)`` numbers times the width of a block.
