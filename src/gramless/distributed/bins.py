@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from gramless.base.arrays import padded_rows
-from gramless.base.types import AnyArray, IntArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.distributed.workspace import Workspace
 from gramless.features.grids import CodeType
 from gramless.loops.renumber import renumber
+from gramless.matrices.base import FeatureMatrix, Rows, Vector
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,6 @@ class BinKeys:
         """Number of bins of each grid."""
         return np.diff(self.offsets)
 
-    @property
-    def code_type(self) -> CodeType:
-        """The smallest type of codes that holds the numbers of all bins."""
-        most = int(self.n_bins.max(initial=0))
-        return np.uint8 if most < 2**8 else np.uint16 if most < 2**16 else np.uint32
-
     def sorted(self) -> SortedKeys:
         """Return the keys in a form to look them up."""
         orders = [np.argsort(self.keys[a:b], kind="stable") for a, b in pairwise(self.offsets)]
@@ -64,23 +60,89 @@ class SortedKeys:
     bins: BinKeys
     order: AnyArray = field(repr=False)
 
-    def places(self, others: BinKeys) -> list[IntArray]:
-        """Return, by grid, the places among these keys of others, all of which are among them."""
-        found = []
-        for (a, b), (c, d) in zip(
-            pairwise(self.bins.offsets), pairwise(others.offsets), strict=True
-        ):
+    def columns(self, others: BinKeys) -> BinColumns:
+        """Return which of the columns of these bins are those of others, which are among them."""
+        starts, found = self.bins.offsets, []
+        ranges = zip(pairwise(starts), pairwise(others.offsets), strict=True)
+        for (a, b), (c, d) in ranges:
             order = self.order[a:b]
             near = np.searchsorted(self.bins.keys[a:b], others.keys[c:d], sorter=order)
-            found.append(order[near].astype(np.int64))
-        return found
+            found.append(order[near].astype(np.int64) + a)
+        return BinColumns(others.offsets, np.concatenate(found), starts)
 
-    def renumbered(self, codes: AnyArray, own: BinKeys) -> AnyArray:
-        """Return codes (n_grids, n_rows) by these numbers of bins, given those by their own."""
-        kind = self.bins.code_type
+
+@dataclass(frozen=True)
+class BinColumns:
+    """The columns of the bins of a block of rows, among those of the bins of all rows.
+
+    Bin b of grid r of the block has the column ``columns[offsets[r] + b - 1]``; those of the grid
+    start at ``starts[r]``. These are 8 bytes a bin, and the codes of rows stay as they were found.
+    """
+
+    offsets: IntArray = field(repr=False)
+    columns: IntArray = field(repr=False)
+    starts: IntArray = field(repr=False)
+
+    def renumbered(self, codes: AnyArray) -> AnyArray:
+        """Return codes (n_grids, n_rows) by the numbers of all bins, given those by the block's."""
+        kind = code_type(self.starts)
         result = padded_rows(codes.shape, kind)
-        for row, old, places in zip(result, codes, self.places(own), strict=True):
-            numbers = np.zeros(len(places) + 1, kind)
-            numbers[1:] = places + 1
+        grids = zip(result, codes, pairwise(self.offsets), self.starts[:-1], strict=True)
+        for row, old, (a, b), start in grids:
+            numbers = np.zeros(b - a + 1, kind)
+            numbers[1:] = self.columns[a:b] - start + 1
             renumber(old, numbers, row)
         return result
+
+
+class SomeColumns(FeatureMatrix):
+    """The features of a block's bins among those of all bins, given their matrix at scale 1.
+
+    Copies of weights and sums, one number a bin of the block, are arrays of the workspace. Numbers
+    are scaled as in a matrix of all bins: iterations make much of a difference in the last bit.
+    """
+
+    def __init__(
+        self, matrix: FeatureMatrix, columns: BinColumns, scale: float, work: Workspace
+    ) -> None:
+        self.matrix, self.columns, self.scale, self.work = matrix, columns, scale, work
+        self.n_jobs = matrix.n_jobs
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], int(self.columns.starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        return self.matrix.nbytes + self.columns.columns.nbytes
+
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        own = self._room("own weights", w)
+        # NumPy fills an array directly where it need not report places that do not exist.
+        np.take(w, self.columns.columns, axis=0, out=own, mode="clip")
+        self.matrix.matvec(own, out)
+        out *= self.scale
+
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        own = self._room("own sums", v)
+        scaled = np.multiply(v, self.scale, out=self.work.empty("scaled", v.shape))
+        self.matrix.rmatvec(scaled, own)
+        out[:] = 0.0
+        out[self.columns.columns] = own
+
+    def _room(self, name: str, like: Vector) -> Vector:
+        return self.work.empty(name, (self.matrix.shape[1], *like.shape[1:]))
+
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        wide = np.zeros(self.shape[1])
+        wide[self.columns.columns] = self.matrix.gram_diagonal(weights) * self.scale**2
+        return wide
+
+    def take_rows(self, rows: Rows) -> SomeColumns:
+        return SomeColumns(self.matrix.take_rows(rows), self.columns, self.scale, self.work)
+
+
+def code_type(offsets: IntArray) -> CodeType:
+    """Return the smallest type of codes for the bins of grids, whose columns start there."""
+    most = int(np.diff(offsets).max(initial=0))
+    return np.uint8 if most < 2**8 else np.uint16 if most < 2**16 else np.uint32

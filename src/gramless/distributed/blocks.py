@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_sample_weight, _check_y
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.distributed.bins import BinKeys, SortedKeys
+from gramless.distributed.bins import BinColumns, BinKeys, SomeColumns, SortedKeys
+from gramless.distributed.workspace import Workspace
 from gramless.estimators.base import KernelMachine, relative_weights
 from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap
@@ -46,14 +47,26 @@ class Layout:
     intercept: bool
 
     def matrix(
-        self, codes: AnyArray | None, others: Sequence[AnyArray], n_jobs: int | None
+        self,
+        codes: AnyArray | None,
+        columns: BinColumns | None,
+        others: Sequence[AnyArray],
+        work: Workspace,
     ) -> FeatureMatrix:
-        """Return the feature matrix of rows, given their bins and their other features."""
-        parts: list[FeatureMatrix] = [DenseMatrix(own, n_jobs) for own in others]
+        """Return the feature matrix of rows, given their bins and their other features.
+
+        ``columns`` are None where codes are the numbers of the bins of all rows.
+        """
+        parts: list[FeatureMatrix] = [DenseMatrix(own, work.threads) for own in others]
         if codes is not None and self.offsets is not None:
-            bins = BinnedMatrix(
-                codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=n_jobs
+            offsets, scale = (
+                (self.offsets, self.scale) if columns is None else (columns.offsets, 1.0)
             )
+            bins: FeatureMatrix = BinnedMatrix(
+                codes, offsets, scale=scale, has_unseen=False, n_jobs=work.threads
+            )
+            if columns is not None:
+                bins = SomeColumns(bins, columns, self.scale, work)
             parts = [bins, *parts]
         features = parts[0] if self.scales is None else HStack(parts, self.scales)
         return WithIntercept(features) if self.intercept else features
@@ -130,11 +143,14 @@ class NewBlock:
     weights: FloatArray
 
     def numbered(self, known: SortedKeys | None, layout: Layout) -> RowBlock:
-        """Return the block with the numbers that all blocks share."""
-        codes = self.codes
+        """Return the block with the columns that its bins have among those of all blocks."""
+        codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
-            codes = known.renumbered(codes, self.keys)
-        return RowBlock(self.number, codes, self.others, self.targets, self.weights, layout)
+            # A block from another worker may lie anywhere in memory, and loops be compiled for it.
+            codes, columns = np.require(codes, requirements="A"), known.columns(self.keys)
+        return RowBlock(
+            self.number, codes, columns, self.others, self.targets, self.weights, layout
+        )
 
     def __sizeof__(self) -> int:
         """Return the bytes, by which workers and the scheduler plan."""
@@ -146,11 +162,13 @@ class NewBlock:
 class RowBlock:
     """Rows as a worker keeps them: features, encoded targets, weights relative to the largest.
 
-    ``memory`` holds what was computed of them last, which can be computed again.
+    ``columns`` are those of the block's bins, None where codes are the numbers that all blocks
+    share. ``memory`` holds what was computed of them last, which can be computed again.
     """
 
     number: int
     codes: AnyArray | None
+    columns: BinColumns | None
     others: list[AnyArray]
     targets: FloatArray
     weights: FloatArray
@@ -162,9 +180,9 @@ class RowBlock:
         """Number of rows, all of which have a weight."""
         return len(self.weights)
 
-    def matrix(self, n_jobs: int | None) -> FeatureMatrix:
-        """Return the feature matrix, for products with so many threads."""
-        return self.layout.matrix(self.codes, self.others, n_jobs)
+    def matrix(self, work: Workspace) -> FeatureMatrix:
+        """Return the feature matrix, for products with the threads and arrays of a workspace."""
+        return self.layout.matrix(self.codes, self.columns, self.others, work)
 
     def remembered(self, name: str, tag: Hashable, make: Callable[[], Any]) -> Any:
         """Return what was made last under a name, or make it if its tag is another one."""
@@ -178,15 +196,18 @@ class RowBlock:
         return {**vars(self), "memory": {}}
 
     def taken(self, rows: NDArray[np.intp]) -> RowBlock:
-        """Return some of the rows."""
+        """Return some of the rows, with the numbers of bins that all blocks share."""
         codes = None if self.codes is None else taken_codes(self.codes, rows, 1)
+        if codes is not None and self.columns is not None:
+            codes = self.columns.renumbered(codes)
         others = [own[rows] for own in self.others]
         targets, weights = self.targets[rows], self.weights[rows]
-        return RowBlock(self.number, codes, others, targets, weights, self.layout)
+        return RowBlock(self.number, codes, None, others, targets, weights, self.layout)
 
     def __sizeof__(self) -> int:
         """Return the bytes, by which workers and the scheduler plan."""
-        return _bytes_of(self.codes, self.others, self.targets, self.weights)
+        own = 0 if self.columns is None else self.columns.columns.nbytes
+        return own + _bytes_of(self.codes, self.others, self.targets, self.weights)
 
 
 def joined(parts: Sequence[RowBlock]) -> RowBlock:
@@ -197,7 +218,7 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
     others = [np.concatenate(same) for same in zip(*(p.others for p in parts), strict=True)]
     targets = np.concatenate([part.targets for part in parts])
     weights = np.concatenate([part.weights for part in parts])
-    return RowBlock(first.number, codes, others, targets, weights, first.layout)
+    return RowBlock(first.number, codes, None, others, targets, weights, first.layout)
 
 
 def new_block(number: int, parts: Sequence[GivenPart], plan: RowPlan) -> NewBlock:
@@ -214,7 +235,7 @@ def keys_of(block: NewBlock) -> BinKeys | None:
 
 
 def numbered(block: NewBlock, known: SortedKeys | None, layout: Layout) -> RowBlock:
-    """Return a block with the numbers that all share; a task."""
+    """Return a block with the columns of its bins; a task."""
     return block.numbered(known, layout)
 
 

@@ -26,10 +26,11 @@ _MOST_ATTEMPTS, _MOST_KILLED = 50, 5
 LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
 """What a task fails with whose worker or data went away."""
 _FAN_IN = 8
-"""Results that are added up by one task, or by the client."""
+"""Workers that the client sends a vector to by itself."""
 _CONNECTING = 3.0
 
 Task = Callable[..., Any]
+Arguments = tuple[Any, ...]
 
 
 class Cluster:
@@ -127,21 +128,60 @@ class Cluster:
             found.setdefault(least, []).append(number)
         return found
 
-    def scatter(self, data: Any, worker: str) -> Future:
-        """Send data to a worker, from which the others have them."""
-        sent: Future = self.client.scatter(
-            data, workers=[worker], direct=self.direct, hash=False, timeout=_CONNECTING
-        )
-        self._vectors.append(sent)
-        return sent
+    def scatter(self, data: Any, workers: Sequence[str]) -> list[Future]:
+        """Send data to each of a few workers; of many, to a few from which the others have them."""
+        client = self.client
 
-    def submit(self, worker: str | None, task: Task, *arguments: Any) -> Future:
-        """Run a task on one worker alone, or on any."""
+        async def send() -> list[Future]:
+            return await asyncio.gather(
+                *(
+                    client.scatter(
+                        data,
+                        workers=[worker],
+                        direct=self.direct,
+                        hash=False,
+                        timeout=_CONNECTING,
+                        asynchronous=True,
+                    )
+                    for worker in workers[:_FAN_IN]
+                )
+            )
+
+        sent: list[Future] = client.sync(send)
+        self._vectors += sent
+        return [sent[i % len(sent)] for i in range(len(workers))]
+
+    def submit(self, task: Task, *arguments: Any) -> Future:
+        """Run a task on any worker."""
+        return self.map(task, [arguments])[0]
+
+    def map(self, task: Task, calls: Sequence[Arguments]) -> list[Future]:
+        """Run a task on any workers, for each of some lists of arguments."""
         self._check_connected()
-        self.n_tasks += 1
-        where = {} if worker is None else {"workers": [worker], "allow_other_workers": False}
-        future: Future = self.client.submit(task, *arguments, pure=False, **where)
-        return future
+        self.n_tasks += len(calls)
+        arguments = (list(same) for same in zip(*calls, strict=True))
+        futures: list[Future] = self.client.map(task, *arguments, pure=False)
+        return futures
+
+    def submit_each(self, task: Task, calls: dict[str, Arguments]) -> dict[str, Future]:
+        """Run a task on each of some workers, and there alone.
+
+        The client's loop sends what it finds, and then waits 10 ms: from inside of it, all is sent
+        at once.
+        """
+        self._check_connected()
+        self.n_tasks += len(calls)
+
+        async def send() -> dict[str, Future]:
+            return {
+                worker: self.client.submit(
+                    task, *own, pure=False, workers=[worker], allow_other_workers=False
+                )
+                for worker, own in calls.items()
+            }
+
+        tasks: dict[str, Future] = self.client.sync(send)
+        return tasks
 
     def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""

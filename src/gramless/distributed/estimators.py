@@ -23,7 +23,7 @@ from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.distributed.bins import BinKeys, SortedKeys
+from gramless.distributed.bins import BinKeys, SortedKeys, code_type
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release
@@ -349,8 +349,8 @@ class DaskMachine(_Machine):
             known, offsets, scale = keys.sorted(), keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
-        shared = cluster.submit(None, _as_it_is, known), cluster.submit(None, _as_it_is, layout)
-        blocks = [cluster.submit(None, numbered, own, *shared) for own in new]
+        shared = cluster.submit(_as_it_is, known), cluster.submit(_as_it_is, layout)
+        blocks = cluster.map(numbered, [(own, *shared) for own in new])
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
@@ -383,7 +383,8 @@ class DaskMachine(_Machine):
                 old = BinKeys(first.keys, first.offsets_)
                 weights = _moved(validation.weights, known, old)
                 validation = replace(validation, weights=weights)
-            first.take_bins(known.bins.keys, known.bins.offsets, known.bins.code_type)
+            offsets = known.bins.offsets
+            first.take_bins(known.bins.keys, offsets, code_type(offsets))
         settings = selected.settings
         if self._given_alpha() is None:
             share = len(chosen.data.targets) / rows.n_rows
@@ -654,13 +655,16 @@ def _new_blocks(
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     """Return the keys of all bins, merged by tasks, a few blocks at a time."""
-    tables = [cluster.submit(None, keys_of, own) for own in blocks]
+    tables = cluster.map(keys_of, [(own,) for own in blocks])
+    merged = [tables]
     while len(tables) > _MERGED:
-        groups = [tables[i : i + _MERGED] for i in range(0, len(tables), _MERGED)]
-        tables = [cluster.submit(None, BinKeys.merged, own) for own in groups]
+        groups = [(tables[i : i + _MERGED],) for i in range(0, len(tables), _MERGED)]
+        tables = cluster.map(BinKeys.merged, groups)
+        merged.append(tables)
     cluster.wait([*blocks, *tables])
     found = cluster.gather(tables)
-    release(tables)
+    for own in merged:
+        release(own)
     return BinKeys.merged(found)
 
 
@@ -668,11 +672,7 @@ def _moved(weights: Vector, known: SortedKeys, old: BinKeys) -> Vector:
     """Return weights of some bins, and of what lies beside them, as weights of all bins."""
     n_old, n_new = int(old.offsets[-1]), int(known.bins.offsets[-1])
     moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
-    places = known.places(old)
-    to: IntArray = np.concatenate(
-        [own + start for own, start in zip(places, known.bins.offsets[:-1], strict=True)]
-    )
-    moved[to] = weights[:n_old]
+    moved[known.columns(old).columns] = weights[:n_old]
     moved[n_new:] = weights[n_old:]
     return moved
 

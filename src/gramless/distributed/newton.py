@@ -17,8 +17,9 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.rows import Arrived, Shared, Workspace, by_block
+from gramless.distributed.rows import Arrived, Shared, by_block
 from gramless.distributed.solving import ClusterProblem, RemoteCurvature, inverse_of
+from gramless.distributed.workspace import Workspace
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
@@ -122,9 +123,7 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
     """Return the responses of a block's rows to weights, remembered from the last time."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
-    found: Vector = block.remembered(
-        name, w.tag, lambda: matvec(block.matrix(work.threads), w.values)
-    )
+    found: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work), w.values))
     return found
 
 
@@ -139,7 +138,7 @@ def sums_of_losses(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arri
 def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -> Vector:
     """Return a block's part of the gradient of the mean loss."""
     slopes, _ = derivatives(there.of(block), responses(block, work, w), work.threads)
-    return rmatvec(block.matrix(work.threads), slopes, work.empty("sums", w.shape))
+    return rmatvec(block.matrix(work), slopes, work.empty("sums", w.shape))
 
 
 def curved_facts(
@@ -192,7 +191,7 @@ def curved_product(
     part = curved_part(block, work, draw, w=w, positions=positions)
     if len(part.rows) == 0:
         return None
-    matrix = part.block.matrix(work.threads)
+    matrix = part.block.matrix(work)
     there = matvec(matrix, p.values, work.empty("responses", (len(part.rows), p.shape[1])))
     part.curvature.apply(slice(None), there, active)
     return rmatvec(matrix, there, work.empty("sums", p.shape))
@@ -339,7 +338,7 @@ class ClusterNewtonState(NewtonState):
         n_rows, order = self.rows.n_rows, self.problem.order
         few = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
         block = self.rows.taken(few if order is None else order[few])
-        return float(block.matrix(self.options.n_jobs).gram_diagonal().sum()) / len(few)
+        return float(block.matrix(Workspace(self.options.n_jobs)).gram_diagonal().sum()) / len(few)
 
     def _inverse(self, facts: list[Any]) -> Inverse:
         """Precondition the ridge problem of the rows that have a say, weighted by curvatures."""

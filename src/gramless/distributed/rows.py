@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
 from gramless.distributed.cluster import LOST, Cluster, release, worker_threads
 from gramless.distributed.sums import added, as_floats, exponent_of, fixed_sum
+from gramless.distributed.workspace import Workspace
 from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
 
@@ -33,14 +33,15 @@ class Shared:
     def __init__(self, vector: FloatArray) -> None:
         self.tag = uuid.uuid4().hex
         self.data = np.ascontiguousarray(vector)
-        self.future: Future | None = None
+        self.futures: dict[str, Future] = {}
 
-    def sent(self, cluster: Cluster, workers: list[str]) -> Future:
-        """Return the vector where workers are, sent again if it was lost."""
-        if self.future is None or self.future.status != "finished":
-            self.future = cluster.scatter(self.data, workers[0])
+    def sent(self, cluster: Cluster, workers: list[str]) -> dict[str, Future]:
+        """Return the vector for each worker, sent again if it was lost or workers are others."""
+        whole = all(own.status == "finished" for own in self.futures.values())
+        if list(self.futures) != workers or not whole:
+            self.futures = dict(zip(workers, cluster.scatter(self.data, workers), strict=True))
             cluster.n_bytes += self.data.nbytes * len(workers)
-        return self.future
+        return self.futures
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,25 +55,6 @@ class Arrived:
     def shape(self) -> tuple[int, ...]:
         """That of the vector."""
         return self.values.shape
-
-
-class Workspace:
-    """What the functions of blocks work with: threads, and arrays that the next one overwrites.
-
-    Dask has its workers give memory back at once, and fresh memory costs a fifth of a product.
-    """
-
-    def __init__(self) -> None:
-        self.threads = worker_threads()
-        self._arrays: dict[str, FloatArray] = {}
-
-    def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
-        """Return an array of any values, whose memory the last one of this name had."""
-        size = math.prod(shape)
-        known = self._arrays.get(name)
-        if known is None or len(known) < size:
-            known = self._arrays[name] = np.empty(size)
-        return known[:size].reshape(shape)
 
 
 class ClusterRows:
@@ -167,17 +149,22 @@ class ClusterRows:
         cluster, places = self.cluster, self._places
         assert places is not None
         try:
-            shared = [own.sent(cluster, list(places)) for own in vectors.values()]
+            sent = [own.sent(cluster, list(places)) for own in vectors.values()]
         except (*LOST, KeyError, ValueError):
             # The scheduler may answer with a fault of its own that it does not know the worker.
             return None
         told = [(name, own.tag) for name, own in vectors.items()]
-        tasks = {
-            worker: cluster.submit(
-                worker, task, [self.blocks[i] for i in own], function, arguments, told, shared
+        calls = {
+            worker: (
+                [self.blocks[i] for i in own],
+                function,
+                arguments,
+                told,
+                [vector[worker] for vector in sent],
             )
             for worker, own in places.items()
         }
+        tasks = cluster.submit_each(task, calls)
         if add and len(tasks) > _ADDED_BY_CLIENT:
             tasks = self._added(tasks)
         found = cluster.finished(tasks)
@@ -192,10 +179,9 @@ class ClusterRows:
             groups = [
                 items[i : i + _ADDED_BY_CLIENT] for i in range(0, len(items), _ADDED_BY_CLIENT)
             ]
-            tasks = {
-                group[0][0]: self.cluster.submit(group[0][0], added, [own for _, own in group])
-                for group in groups
-            }
+            tasks = self.cluster.submit_each(
+                added, {group[0][0]: ([own for _, own in group],) for group in groups}
+            )
         return tasks
 
 
@@ -212,7 +198,8 @@ def per_block(
 ) -> dict[int, Any]:
     """Return what a function says of each block; a task."""
     vectors = _arrived(told, shared)
-    return {own.number: function(own, Workspace(), *arguments, **vectors) for own in blocks}
+    threads = worker_threads()
+    return {own.number: function(own, Workspace(threads), *arguments, **vectors) for own in blocks}
 
 
 def sum_of_blocks(
@@ -223,15 +210,16 @@ def sum_of_blocks(
     shared: list[Any],
 ) -> IntArray | None:
     """Return the sum of what a function says of each block, which may be nothing; a task."""
-    vectors, work = _arrived(told, shared), Workspace()
+    vectors, work = _arrived(told, shared), Workspace(worker_threads())
     exponent, others = arguments
     parts = (function(own, work, *others, **vectors) for own in blocks if own.n_rows > 0)
     return fixed_sum((part for part in parts if part is not None), exponent)
 
 
 def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
-    named = zip(told, shared, strict=True)
-    return {name: Arrived(tag, own) for (name, tag), own in named}
+    # Messages leave numbers anywhere in memory: loops would be compiled anew for those, and slower.
+    vectors = (np.require(own, requirements="A") for own in shared)
+    return {name: Arrived(tag, own) for (name, tag), own in zip(told, vectors, strict=True)}
 
 
 def by_block(
@@ -277,7 +265,7 @@ def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float)
     """Return the block's part of the mean of each column and, beside it, of ``Z' S y``."""
     weighted = (block.weights / total)[:, None] * columns(block.targets)
     both = np.column_stack([np.full(block.n_rows, 1.0 / n_rows), weighted])
-    return rmatvec(block.matrix(work.threads), both)
+    return rmatvec(block.matrix(work), both)
 
 
 def mean_squares(block: RowBlock, work: Workspace, total: float) -> float:
@@ -288,7 +276,7 @@ def mean_squares(block: RowBlock, work: Workspace, total: float) -> float:
 
 def gram_product(block: RowBlock, work: Workspace, total: float, *, w: Arrived) -> FloatArray:
     """Return the block's part of ``Z' S Z w``."""
-    matrix = block.matrix(work.threads)
+    matrix = block.matrix(work)
     responses = matvec(matrix, w.values, work.empty("responses", (block.n_rows, w.shape[1])))
     responses *= np.divide(block.weights, total, out=work.empty("shares", (block.n_rows,)))[:, None]
     return rmatvec(matrix, responses, work.empty("sums", w.shape))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import Layout, RowBlock
 from gramless.distributed.rows import ClusterRows, Shared, gram_product
+from gramless.distributed.workspace import Workspace
 from gramless.matrices.base import Vector
 from gramless.penalties import Penalty
 from gramless.solvers.cg import ConjugateRuns, Curvature
@@ -72,7 +73,7 @@ def inverse_of(
     block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool, n_jobs: int | None
 ) -> Inverse:
     """Return the approximate inverse of the Hessian that a sample of rows stands for."""
-    matrix, places = block.matrix(n_jobs), np.arange(block.n_rows)
+    matrix, places = block.matrix(Workspace(n_jobs)), np.arange(block.n_rows)
     sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
     nothing = np.zeros(block.n_rows)
     return sample.inverse(Problem(matrix, nothing, penalty, sample_weight=weights))

@@ -110,7 +110,7 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         sums = out
         if self.has_unseen:
             sums = np.empty((self.shape[1] + self.n_grids, *v.shape[1:]))
-        values, flat = v * self.scale, sums.reshape(-1)
+        values, flat = self._scaled(v), sums.reshape(-1)
         bounds = self.offsets + self.has_unseen * np.arange(self.n_grids + 1)
         bounds *= sums.size // max(1, len(sums))
 
@@ -129,7 +129,7 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         if self.has_unseen:
             out += self.rmatvec(v)
             return
-        values, flat = v * self.scale, out.reshape(-1)
+        values, flat = self._scaled(v), out.reshape(-1)
         self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
 
     def to_single(self) -> FeatureMatrix:
@@ -157,6 +157,10 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         else:
             flat, n_columns = values.reshape(-1), values.shape[1]
             loops.scatter_add_rows(codes, self._row_stride, starts, flat, n_columns, sums)
+
+    def _scaled(self, v: Vector) -> Vector:
+        # Loops take writable arrays: for others they would be compiled anew.
+        return v if self.scale == 1.0 and v.flags.writeable else v * self.scale
 
     def _by_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
         n_columns = values.shape[1] if values.ndim == 2 else 1
