@@ -16,6 +16,8 @@ def slow_neighbours(X, units, categorical, k, zero):
     low, high = (X.mean(axis=0) + sign * 2 * X.std(axis=0) for sign in (-1, 1))
     bounded = np.clip(X, np.fmin(low, zero), np.fmax(high, zero))
     gaps = (bounded[:, None] - bounded) / units
+    two = [len(np.unique(column)) == 2 for column in X.T]
+    gaps = np.where(np.array(two) & np.isfinite(units), X[:, None] != X, gaps)
     gaps = np.where(categorical, X[:, None] != X, gaps)
     order = np.argsort((gaps**2).sum(axis=2), axis=1, kind="stable")
     found = np.zeros(order.shape, bool)
@@ -26,13 +28,15 @@ def slow_neighbours(X, units, categorical, k, zero):
 @pytest.mark.parametrize(("form", "zero"), [(np.asarray, np.nan), (sp.csr_array, 0.0)])
 def test_neighbours_are_the_nearest_landmarks(form, zero):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 4)) * (rng.random((120, 4)) < 0.7)
+    X = rng.normal(size=(120, 6)) * (rng.random((120, 6)) < 0.7)
     X[:, 0] = 3.0 + rng.gamma(2.0, size=120)
     X[:, 3] = rng.integers(0, 3, 120)
-    units = np.array([1.0, 2.0, np.inf, 1.0])
+    # A rare value, and two that are not 0.
+    X[:, 4], X[:, 5] = 7.0 * (rng.random(120) < 0.05), rng.choice([1.5, 4.0], 120)
+    units = np.array([1.0, 2.0, np.inf, 1.0, 2.0, 0.1])
     neighbours = NearestLandmarks(5, units=units, categorical=[3], random_state=0).fit(form(X))
     found = neighbours.transform(form(X)).toarray()
-    wanted = slow_neighbours(X, units, np.arange(4) == 3, 5, zero)
+    wanted = slow_neighbours(X, units, np.arange(6) == 3, 5, zero)
     np.testing.assert_allclose(found, wanted / np.sqrt(5), atol=1e-15)
     one = NearestLandmarks(5, units=units, categorical=[3], random_state=0, n_jobs=1).fit(form(X))
     assert (one.transform(form(X)) != neighbours.transform(form(X))).nnz == 0

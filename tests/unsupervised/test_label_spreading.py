@@ -39,6 +39,7 @@ def slow_scores(model, X, given):
 
 
 def distributions(model, scores):
+    scores = scores * model.class_factors_
     sums = scores.sum(axis=1, keepdims=True)
     return np.where(sums > 1e-9, scores / np.where(sums > 1e-9, sums, 1.0), model.prior_)
 
@@ -63,6 +64,37 @@ def test_rows_without_labels_have_the_classifiers_probabilities() -> None:
     given[:30] = labels[:30, None] == [0, 1]
     wanted = distributions(model, slow_scores(model, X, given))
     np.testing.assert_allclose(model.label_distributions_, wanted, atol=1e-6)
+
+
+def few_of_many(n_rows: int = 400, n_labels: int = 60):
+    """Return rows whose class follows from one of six inputs, and labels of a few."""
+    X = np.random.default_rng(0).normal(size=(n_rows, 6)) * [1.0, 50.0, 1.0, 1.0, 1.0, 1.0]
+    own = (X[:, 0] > 0.9).astype(int)
+    return X, own, np.where(np.arange(n_rows) < n_labels, own, -1)
+
+
+def test_inputs_count_as_much_as_the_classifiers_probabilities_change_with_them() -> None:
+    X, _, labels = few_of_many()
+    base = LogisticRegression().fit(X[:60], labels[:60])
+    for space, power in (("inputs", 2.0), ("axes", 1.0)):
+        model = LabelSpreading(estimator=base, space=space, n_grids=8, random_state=0)
+        model.fit(X, labels)
+        assert model.relevance_[0] == 1.0
+        assert model.relevance_[1:].max() < 0.5
+        equal = LabelSpreading(estimator=base, space=space, n_grids=8, random_state=0)
+        equal.set_params(relevance="equal").fit(X, labels)
+        assert (equal.relevance_ == 1.0).all()
+        ratios = equal.space_.axes.unit / model.space_.axes.unit
+        np.testing.assert_allclose(ratios, model.relevance_**power)
+
+
+def test_as_many_rows_are_told_to_be_of_a_rare_class_as_by_the_classifier() -> None:
+    X, _, labels = few_of_many()
+    base = LogisticRegression().fit(X[:60], labels[:60])
+    model = LabelSpreading(estimator=base, n_grids=16, random_state=0).fit(X, labels)
+    told, spread = base.predict(X[60:]).sum(), model.transduction_[60:].sum()
+    assert abs(told - spread) <= 1
+    assert abs(spread - model.predict(X[60:]).sum()) <= 3
 
 
 def test_rings_are_told_apart_by_few_labels_for_new_rows_too() -> None:
@@ -118,6 +150,7 @@ def test_text_labels_categories_and_lonely_rows() -> None:
     [
         ({"alpha": 1.0}, "alpha"),
         ({"space": "all"}, "space"),
+        ({"relevance": "auto"}, "relevance"),
         ({"n_grids": 0}, "n_grids"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"features": "neighbors", "n_grids": 8}, "n_grids is for features of a kernel"),

@@ -21,7 +21,7 @@ from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
 _MOST_DEVIATIONS = 2.0
-"""Inputs count up to so many standard deviations from their mean: rare values are no clusters."""
+"""Numbers count up to so many standard deviations from their mean: rare values are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
 
@@ -41,7 +41,8 @@ class NearestLandmarks(FeatureMap):
     n_landmarks : int, default=10_000
         The most landmarks. Equal rows count as one.
     units : array-like (n_features,), default=None
-        What each input is divided by, infinity for those that are ignored; 1 by default.
+        What each input is divided by, infinity for those that are ignored; 1 by default. Inputs
+        that have two values among the landmarks are categories: these values are 1 apart.
     categorical : list of int or array (n_features,) of bool, default=None
         Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
     random_state : int, RandomState or None, default=None
@@ -57,8 +58,8 @@ class NearestLandmarks(FeatureMap):
     levels_ : array (n_categorical, m)
         Their categories.
     low_, high_ : array (n_features,)
-        Two standard deviations below and above the mean of the landmarks: inputs beyond count as
-        these bounds. Of sparse rows the bounds include 0.
+        Two standard deviations below and above the mean of the landmarks, or their only two values:
+        inputs beyond count as these bounds. Of sparse rows the bounds include 0.
     centre_, inverse_ : array (n_features,)
         What is subtracted from inputs, and what they are then multiplied by.
     categorical_ : array (n_features,) of bool
@@ -191,10 +192,14 @@ class NearestLandmarks(FeatureMap):
         drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
         some = taken(X, np.sort(drawn[: int(self.n_landmarks)]))
         means, deviations = _moments(some)
-        self.low_: FloatArray = means - _MOST_DEVIATIONS * deviations
-        self.high_: FloatArray = means + _MOST_DEVIATIONS * deviations
+        low, high, are_two = _ranges(some)
+        are_two &= np.isfinite(units) & ~mask
+        # A rare value is many deviations away from the other one.
+        self.inverse_[are_two] = 1.0 / (high - low)[are_two]
+        self.low_: FloatArray = np.where(are_two, low, means - _MOST_DEVIATIONS * deviations)
+        self.high_: FloatArray = np.where(are_two, high, means + _MOST_DEVIATIONS * deviations)
         # Products of rows that are far from 0 would lose digits.
-        self.centre_: FloatArray = means
+        self.centre_: FloatArray = np.where(are_two, low, means)
         if sp.issparse(some):
             self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
             self.centre_ = np.zeros(n_inputs)
@@ -263,6 +268,22 @@ def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
     numbers = sp.csr_array(rows, dtype=np.float64)
     means = numbers.mean(axis=0)
     return means, np.sqrt(np.maximum(numbers.power(2).mean(axis=0) - means**2, 0.0))
+
+
+def _ranges(rows: Rows) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the least and the largest number of each input, and whether there is no other."""
+    if not sp.issparse(rows):
+        numbers = np.asarray(rows, np.float64)
+        low, high = numbers.min(axis=0), numbers.max(axis=0)
+        return low, high, (low < high) & ((numbers == low) | (numbers == high)).all(axis=0)
+    stored = sp.csr_array(rows, dtype=np.float64)
+    low, high = (np.asarray(end(axis=0).todense()).ravel() for end in (stored.min, stored.max))
+    at, n_inputs = stored.indices, rows.shape[1]
+    is_between = (stored.data != low[at]) & (stored.data != high[at])
+    n_between = np.bincount(at[is_between], minlength=n_inputs)
+    has_zeros = np.bincount(at, minlength=n_inputs) < rows.shape[0]
+    n_between += has_zeros & (low < 0.0) & (high > 0.0)
+    return low, high, (low < high) & (n_between == 0)
 
 
 def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:
