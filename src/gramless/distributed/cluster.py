@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -163,6 +164,24 @@ class Cluster:
         futures: list[Future] = self.client.map(task, *arguments, pure=False)
         return futures
 
+    def submit_near(
+        self, task: Task, calls: Sequence[Arguments], workers: list[str]
+    ) -> list[Future]:
+        """Run a task for each of some lists of arguments, on the workers named if they live."""
+        self._check_connected()
+        self.n_tasks += len(calls)
+
+        async def send() -> list[Future]:
+            return [
+                self.client.submit(
+                    task, *own, pure=False, workers=[worker], allow_other_workers=True
+                )
+                for worker, own in zip(workers, calls, strict=True)
+            ]
+
+        futures: list[Future] = self.client.sync(send)
+        return futures
+
     def submit_each(self, task: Task, calls: dict[str, Arguments]) -> dict[str, Future]:
         """Run a task on each of some workers, and there alone.
 
@@ -297,6 +316,25 @@ def _current(owner: str) -> Client:
             f"{owner}: there is no Dask client; make one with distributed.Client(), or "
             f"Client('tcp://...') for a cluster that runs, or pass client=."
         ) from fault
+
+
+def shared_out(places: dict[str, list[int]], threads: dict[str, int]) -> list[str]:
+    """Return a worker for each block, such that none has more than the share of its threads.
+
+    Blocks stay where they are, at ``places``, but for what exceeds the share.
+
+    Examples
+    --------
+    >>> shared_out({"a": [0, 1, 4, 5], "b": [2, 3]}, {"a": 1, "b": 1})
+    ['a', 'a', 'b', 'b', 'a', 'b']
+    """
+    holders = {i: worker for worker, own in places.items() for i in own}
+    total = max(1, sum(threads.values()))
+    room = {worker: -(-len(holders) * n // total) for worker, n in threads.items()}
+    kept = {i: worker for worker, own in places.items() for i in own[: room.get(worker, 0)]}
+    held = Counter(kept.values())
+    free = (worker for worker, most in room.items() for _ in range(most - held[worker]))
+    return [kept[i] if i in kept else next(free, holders[i]) for i in sorted(holders)]
 
 
 def release(futures: Sequence[Future]) -> None:

@@ -26,7 +26,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, SortedKeys, code_type
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
-from gramless.distributed.cluster import Cluster, release
+from gramless.distributed.cluster import Cluster, release, shared_out
 from gramless.distributed.newton import ClusterNewtonState
 from gramless.distributed.partitions import Partitions, Sizes
 from gramless.distributed.prediction import Question, bounds_of, method, predicted
@@ -350,7 +350,9 @@ class DaskMachine(_Machine):
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
         shared = cluster.submit(_as_it_is, known), cluster.submit(_as_it_is, layout)
-        blocks = cluster.map(numbered, [(own, *shared) for own in new])
+        # A worker that was quicker for a moment has binned more: all rounds would wait for it.
+        workers = shared_out(cluster.places(new), cluster.workers())
+        blocks = cluster.submit_near(numbered, [(own, *shared) for own in new], workers)
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
