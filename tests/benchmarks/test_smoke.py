@@ -376,7 +376,14 @@ def test_sizes_of_made_up_tables(folder: Path) -> None:
     assert all(row["rows"] == 400 and row["ratio"] > 0 for row in rows)
 
 
-OTHERS = ["fourier.py", "nystrom.py", "smooth_bins.py", "preconditioner.py", "budget.py"]
+OTHERS = [
+    "fourier.py",
+    "nystrom.py",
+    "smooth_bins.py",
+    "preconditioner.py",
+    "budget.py",
+    "small_tables.py",
+]
 
 
 @pytest.mark.parametrize("script", OTHERS)

@@ -1,0 +1,77 @@
+"""Seconds of default fits of tables below 2,000 rows, after a first fit that compiled all loops.
+
+scikit-learn's tables, and made-up ones: numbers, two classes and six to ten. Each is fitted with
+several seeds; the median and the longest are shown, and the processor time of the median.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, options, parse, say
+from gramless import KernelClassifier, KernelRegressor
+from gramless.datasets.generators import friedman1
+from harness.synthetic import table_of_classes
+
+SCIKIT_LEARN = ("iris", "wine", "breast_cancer", "digits", "diabetes", "linnerud")
+OF_CLASSES = ((102, 1900, 6), (103, 1900, 10), (104, 1500, 8), (207, 1900, 6), (209, 1900, 10))
+"""Numbers of tables, with their rows and classes."""
+Table = tuple[str, NDArray[np.float64], NDArray[np.generic], bool]
+
+
+def tables() -> Iterator[Table]:
+    """Yield names, rows, targets, and whether these are classes."""
+    for name in SCIKIT_LEARN:
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        yield name, X, y, name not in ("diabetes", "linnerud")
+    X, y = friedman1(1900)
+    yield "friedman1", X, y, False
+    for number, n_rows, n_classes in OF_CLASSES:
+        made = table_of_classes(number, n_rows, n_classes)
+        yield f"{n_classes} classes, {number}", made.X_train, made.y_train, True
+        if number < 200:
+            yield f"2 classes, {number}", made.X_train, made.y_train > n_classes / 2, True
+
+
+def timed(table: Table, repeats: int, jobs: int | None) -> Row:
+    name, X, y, of_classes = table
+    found = []
+    for seed in range(repeats):
+        kind = KernelClassifier if of_classes else KernelRegressor
+        wall, processor = perf_counter(), process_time()
+        kind(random_state=seed, n_jobs=jobs).fit(X, y)
+        found.append((perf_counter() - wall, process_time() - processor))
+    found.sort()
+    median = found[len(found) // 2]
+    say(f"{name}: {median[0]:.2f} s")
+    return {
+        "table": name,
+        "rows": len(X),
+        "inputs": X.shape[1],
+        "median s": median[0],
+        "longest s": found[-1][0],
+        "processor s": median[1],
+    }
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=5))
+    report = Report(chosen)
+    every = list(tables())
+    for table in every[:1] if chosen.quick else every:
+        timed(table, 1, chosen.jobs)
+    report.add("default fits", [timed(own, chosen.repeats, chosen.jobs) for own in every])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
