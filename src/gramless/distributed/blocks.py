@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +192,14 @@ class RowBlock:
             self.memory.pop(name, None)
             known = self.memory[name] = tag, make()
         return known[1]
+
+    @contextmanager
+    def workspace(self, threads: int) -> Iterator[Workspace]:
+        """Lend a workspace that stays with the block, and that no two tasks have at a time."""
+        _, work = self.memory.pop("workspace", (None, None))
+        work = work or Workspace(threads)
+        yield work
+        self.memory["workspace"] = None, work
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "memory": {}}

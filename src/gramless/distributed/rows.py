@@ -210,10 +210,10 @@ def sum_of_blocks(
     shared: list[Any],
 ) -> IntArray | None:
     """Return the sum of what a function says of each block, which may be nothing; a task."""
-    vectors, work = _arrived(told, shared), Workspace(worker_threads())
-    exponent, others = arguments
-    parts = (function(own, work, *others, **vectors) for own in blocks if own.n_rows > 0)
-    return fixed_sum((part for part in parts if part is not None), exponent)
+    vectors, (exponent, others) = _arrived(told, shared), arguments
+    with blocks[0].workspace(worker_threads()) as work:
+        parts = (function(own, work, *others, **vectors) for own in blocks if own.n_rows > 0)
+        return fixed_sum((part for part in parts if part is not None), exponent)
 
 
 def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
