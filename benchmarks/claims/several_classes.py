@@ -2,9 +2,10 @@
 
 ``--write FILE`` fits made-up tables of several classes, one thread each, and keeps what they
 scored; ``--compare FILE`` fits again and shows the ratios to what was kept, table by table and in
-the geometric mean. The first tables are small, below 2,000 rows; ``--large`` takes those of 4,000
-to 10,000 rows, and ``--sets`` real ones, of which at most ``--rows`` rows are fitted. Seconds are
-those of the processor in one thread: other work on the machine hardly changes them.
+the geometric mean. The first tables are small, below 2,000 rows, and rules for few rows were chosen
+on them; ``--others`` takes as many of the same sizes that judge these rules, ``--large`` those of
+4,000 to 10,000 rows, and ``--sets`` real ones, of which at most ``--rows`` rows are fitted. Seconds
+are those of the processor in one thread: other work on the machine hardly changes them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ SMALL = tuple(
         )
     )
 )
-"""Numbers of tables, with their rows and classes; chosen to cover both, nothing was tuned."""
+"""Numbers of tables, with their rows and classes."""
+
+OTHERS = tuple((number + 500, n_rows, n_classes) for number, n_rows, n_classes in SMALL)
 
 LARGE = ((300, 4000, 5), (301, 4000, 12), (302, 6000, 8), (303, 8000, 20), (304, 10_000, 6))
 _MOST_TEST = 10_000
@@ -80,6 +83,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="file to keep the scores in")
     parser.add_argument("--compare", type=Path, help="file of scores to compare with")
     parser.add_argument("--large", action="store_true", help="the larger tables")
+    parser.add_argument(
+        "--others", action="store_true", help="small ones on which nothing is chosen"
+    )
     parser.add_argument("--sets", nargs="+", help="real tables instead")
     parser.add_argument("--rows", type=int, default=20_000, help="of a real table at most")
     chosen = parse(parser)
@@ -89,7 +95,7 @@ def main() -> None:
             for data in load_sets(chosen.sets, chosen):
                 yield part_of(data, chosen.rows, _MOST_TEST)
             return
-        plans = LARGE if chosen.large else SMALL
+        plans = LARGE if chosen.large else OTHERS if chosen.others else SMALL
         for plan in plans[:2] if chosen.quick else plans:
             yield table_of_classes(*plan)
 

@@ -31,7 +31,7 @@ def make_cases(n_rows: int, n_vectors: int) -> list[Case]:
     v = rng.normal(size=(n_rows, n_vectors)).astype(np.float32)
     filled = np.zeros((-(-n_vectors // 3) * 3, n_rows), np.float32)
     filled[:n_vectors] = v.T
-    out = np.empty((n_rows, n_vectors))
+    out = np.empty((n_rows, len(filled)))
     units, blas = float(n_vectors * rows.size), f"BLAS, {n_vectors} vectors"
     own = partial(by_loop, rows, filled, out)
     return [

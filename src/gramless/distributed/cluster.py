@@ -26,8 +26,8 @@ configuration is another number."""
 _MOST_ATTEMPTS, _MOST_KILLED = 50, 5
 LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
 """What a task fails with whose worker or data went away."""
-_FAN_IN = 8
-"""Workers that the client sends a vector to by itself."""
+_MOST_SENT = 8
+"""Copies of a vector that the client sends; more workers have it from those."""
 _CONNECTING = 3.0
 
 Task = Callable[..., Any]
@@ -144,7 +144,7 @@ class Cluster:
                         timeout=_CONNECTING,
                         asynchronous=True,
                     )
-                    for worker in workers[:_FAN_IN]
+                    for worker in workers[:_MOST_SENT]
                 )
             )
 
@@ -168,39 +168,31 @@ class Cluster:
         self, task: Task, calls: Sequence[Arguments], workers: list[str]
     ) -> list[Future]:
         """Run a task for each of some lists of arguments, on the workers named if they live."""
-        self._check_connected()
-        self.n_tasks += len(calls)
-
-        async def send() -> list[Future]:
-            return [
-                self.client.submit(
-                    task, *own, pure=False, workers=[worker], allow_other_workers=True
-                )
-                for worker, own in zip(workers, calls, strict=True)
-            ]
-
-        futures: list[Future] = self.client.sync(send)
-        return futures
+        return self._sent(task, list(zip(workers, calls, strict=True)), allow_other_workers=True)
 
     def submit_each(self, task: Task, calls: dict[str, Arguments]) -> dict[str, Future]:
-        """Run a task on each of some workers, and there alone.
+        """Run a task on each of some workers, and there alone."""
+        sent = self._sent(task, list(calls.items()), allow_other_workers=False)
+        return dict(zip(calls, sent, strict=True))
+
+    def _sent(
+        self, task: Task, calls: Sequence[tuple[str, Arguments]], *, allow_other_workers: bool
+    ) -> list[Future]:
+        """Run a task on workers, with arguments, all in one message.
 
         The client's loop sends what it finds, and then waits 10 ms: from inside of it, all is sent
         at once.
         """
         self._check_connected()
         self.n_tasks += len(calls)
+        common = {"pure": False, "allow_other_workers": allow_other_workers}
 
-        async def send() -> dict[str, Future]:
-            return {
-                worker: self.client.submit(
-                    task, *own, pure=False, workers=[worker], allow_other_workers=False
-                )
-                for worker, own in calls.items()
-            }
+        async def send() -> list[Future]:
+            submit = self.client.submit
+            return [submit(task, *own, workers=[worker], **common) for worker, own in calls]
 
-        tasks: dict[str, Future] = self.client.sync(send)
-        return tasks
+        futures: list[Future] = self.client.sync(send)
+        return futures
 
     def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""

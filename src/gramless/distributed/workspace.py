@@ -10,7 +10,7 @@ from gramless.base.types import FloatArray
 
 
 class Workspace:
-    """What the functions of blocks work with: threads, and arrays that the next one overwrites.
+    """The threads of the functions of blocks, and arrays that the next function overwrites.
 
     Dask has its workers give memory back at once, and fresh memory costs a fifth of a product.
     """

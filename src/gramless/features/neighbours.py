@@ -21,7 +21,7 @@ from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
 _MOST_DEVIATIONS = 2.0
-"""Numbers count up to so many standard deviations from their mean: rare values are no clusters."""
+"""Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
 

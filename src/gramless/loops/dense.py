@@ -54,15 +54,13 @@ def add_rows(rows, v, out):  # type: ignore[no-untyped-def]
 
 @reordering_loop
 def responses_to_few(rows, vectors, out):  # type: ignore[no-untyped-def]
-    """``out[i, k] = sum_j rows[i, j] * vectors[k, j]`` summed in float32.
+    """``out[i, k] = sum_j rows[i, j] * vectors[k, j]``, summed in float32.
 
-    Four rows and three vectors at a time fit into 16 registers. The vectors are filled up with
-    zeros to a multiple of 3; ``out`` (n_rows, K) has those that count.
+    There are a multiple of 3 vectors: three of them, with four rows, fit into 16 registers.
     """
     n_rows, n_columns = rows.shape
-    n_outputs = out.shape[1]
     zero = np.float32(0.0)
-    for k in range(0, n_outputs, 3):
+    for k in range(0, len(vectors), 3):
         i = 0
         while i + 4 <= n_rows:
             a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = zero
@@ -81,16 +79,13 @@ def responses_to_few(rows, vectors, out):  # type: ignore[no-untyped-def]
                 d0 += d * u
                 d1 += d * v
                 d2 += d * w
-            out[i, k], out[i + 1, k], out[i + 2, k], out[i + 3, k] = a0, b0, c0, d0
-            if k + 1 < n_outputs:
-                m = k + 1
-                out[i, m], out[i + 1, m], out[i + 2, m], out[i + 3, m] = a1, b1, c1, d1
-            if k + 2 < n_outputs:
-                m = k + 2
-                out[i, m], out[i + 1, m], out[i + 2, m], out[i + 3, m] = a2, b2, c2, d2
+            out[i, k], out[i, k + 1], out[i, k + 2] = a0, a1, a2
+            out[i + 1, k], out[i + 1, k + 1], out[i + 1, k + 2] = b0, b1, b2
+            out[i + 2, k], out[i + 2, k + 1], out[i + 2, k + 2] = c0, c1, c2
+            out[i + 3, k], out[i + 3, k + 1], out[i + 3, k + 2] = d0, d1, d2
             i += 4
         for r in range(i, n_rows):
-            for m in range(k, min(k + 3, n_outputs)):
+            for m in range(k, k + 3):
                 total = zero
                 for j in range(n_columns):
                     total += rows[r, j] * vectors[m, j]

@@ -25,12 +25,13 @@ def product_with_few(rows: NDArray[np.float32], v: AnyArray) -> BlockProduct:
            [1., 2.]])
     """
     n_outputs = v.shape[1]
+    # The loop takes a multiple of 3: zeros fill them up.
     vectors = np.zeros((-(-n_outputs // 3) * 3, len(v)), np.float32)
     vectors[:n_outputs] = v.T
 
     def multiply(first: int, last: int) -> FloatArray:
-        found = np.empty((last - first, n_outputs))
+        found = np.empty((last - first, len(vectors)))
         responses_to_few(rows[first:last], vectors, found)
-        return found
+        return found[:, :n_outputs]
 
     return multiply

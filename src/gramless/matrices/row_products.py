@@ -106,7 +106,7 @@ class SingleRowProducts(SupportsRowProducts):
         if self.gram is None:
             return self._by_parts(v, rows)
         gram = self.gram if rows is None else self._columns(rows)
-        product, out = _product(gram, np.asarray(v)), np.empty((self.shape[0], v.shape[1]))
+        product, out = _product(gram, v), np.empty((self.shape[0], v.shape[1]))
 
         def multiply(first: int, last: int) -> None:
             out[first:last] = product(first, last)

@@ -52,9 +52,15 @@ class SearchConfig:
         if n_rows >= self.quick_rows:
             return self
         most = min(self.most_grids, _QUICK_GRIDS)
-        n_landmarks = min(self.n_landmarks, _QUICK_LANDMARKS)
-        rounds = replace(self, proposals=300, kept_a_round=26, refitted_a_round=26)
-        return replace(rounds, most_grids=most, n_landmarks=n_landmarks, quick_rows=0)
+        return replace(
+            self,
+            most_grids=most,
+            proposals=300,
+            kept_a_round=26,
+            refitted_a_round=26,
+            n_landmarks=min(self.n_landmarks, _QUICK_LANDMARKS),
+            quick_rows=0,
+        )
 
 
 _QUICK_GRIDS, _QUICK_LANDMARKS = 320, 150

@@ -52,7 +52,7 @@ _N_AXES, _FEW_INPUTS = 10, 20
 """Principal axes, and the inputs beyond which they take the place of all."""
 _AXES_ROWS = 10_000
 _POWERS = {"inputs": 2.0, "axes": 1.0}
-"""Of the relevance of an input, by which it is multiplied in either space."""
+"""Powers of the relevance of inputs, by which these are multiplied in each space."""
 _LEAST_RELEVANCE = 1e-3
 _CHANGED_ROWS, _CHANGES = (20, 200), 20_000
 """Rows in which inputs are changed to learn their relevance, at least and at most, and of all."""
@@ -188,9 +188,10 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         Of the kernel, in units of the space of the graph. With "auto" 0.12 times the median
         distance of a row to its tenth neighbour among 1,000 rows.
     relevance : {"learned", "equal"}, default="learned"
-        Whether inputs count more in the space of the graph the more the classifier's probabilities
-        change with them: deviations times the square of that change, relative to the largest; axes
-        of inputs times the change. Nearest neighbours and labels alone take all inputs equally.
+        How inputs are weighted in the space of the graph. With "learned" by how much the
+        classifier's probabilities change with them, relative to the most relevant input: inputs in
+        standard deviations are multiplied by the square of that, inputs of principal axes by
+        itself. Without a classifier, and with ``features="neighbors"``, all count equally.
     space : {"auto", "inputs", "axes"}, default="auto"
         Whether neighbours are near in all inputs, in standard deviations, or along the ten
         principal axes of the inputs as they are; "auto" takes the axes of more than 20 inputs for
@@ -229,9 +230,9 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
     relevance_ : array (n_inputs,)
         How much the probabilities change with each input, 1 for the most relevant.
     class_factors_ : array (n_classes,)
-        What scores are multiplied by. Of two classes rare ones would lose rows, whose neighbours
-        are mostly of the other: as many rows without labels are told to be of each as by the
-        classifier. 1 for more classes.
+        Factors of the scores. Of two classes, the rarer one would lose rows, whose neighbours
+        mostly belong to the other: with these factors the predicted shares of the rows without
+        labels are those of the classifier. They are 1 for more than two classes.
     bandwidth_, space_, features_, n_iter_
 
     Notes
@@ -443,7 +444,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         return np.maximum(change / largest, _LEAST_RELEVANCE) if largest > 0 else np.ones(n_inputs)
 
     def _factors(self, scores: FloatArray, given: FloatArray) -> FloatArray:
-        """Return what makes as many rows of each of two classes as the classifier tells."""
+        """Return factors with which two classes have the shares that the classifier predicts."""
         share = float(np.mean(given[:, -1] > given[:, 0])) if len(given) else 0.0
         if self.estimator_ is None or len(self.classes_) != 2 or not 0.0 < share < 1.0:
             return np.ones(len(self.classes_))

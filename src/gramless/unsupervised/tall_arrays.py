@@ -87,7 +87,7 @@ def directions_by_gram(
     """Return what :func:`directions` does, faster, from the eigenvectors of ``a.T @ a``.
 
     P is the less orthonormal the shorter its directions are in ``a``: relative to the longest, to
-    rounding errors over the square of that. P of P is better.
+    rounding errors over the square of that. A second time, applied to P, mends that.
     """
     squares, v = np.linalg.eigh(inner(a, a, n_jobs))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
