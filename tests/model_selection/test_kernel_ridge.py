@@ -22,6 +22,7 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.kernel_ridge import (
     GaussianRidge,
     choose_gaussian,
+    compare_metrics,
     leave_one_out,
     pessimistic_loss,
     sampled_splits,
@@ -111,7 +112,7 @@ def test_fits_are_kernel_expansions(weight: Array | None) -> None:
 def test_what_is_chosen_is_the_best_of_what_was_tried() -> None:
     search = search_of(X, Y)
     splits = sampled_splits(held_back_splits(300, 0), 0)
-    found = choose_gaussian(search, splits)
+    found = choose_gaussian(search, splits)[0]
     assert found.score == min(trial.score for trial in search.trials)
     assert {trial.settings.scaling for trial in search.trials} == {"none", "standard", "both"}
     assert found.score < 0.3 * Y.var()
@@ -121,11 +122,21 @@ def test_one_common_unit_is_found() -> None:
     """Inputs that hardly vary are noise: what varies most counts most."""
     units = np.array([1.0, 1.0, 0.02, 0.02, 0.02, 0.02])
     rows = np.random.default_rng(1).normal(size=(400, 6)) * units
-    found = choose_gaussian(
-        search_of(rows, np.sin(2.0 * rows[:, 0]) + rows[:, 1]),
-        sampled_splits(held_back_splits(400, 0), 0),
-    )
+    search = search_of(rows, np.sin(2.0 * rows[:, 0]) + rows[:, 1])
+    found = choose_gaussian(search, sampled_splits(held_back_splits(400, 0), 0))[0]
     assert found.scaler.kind == "none"
+
+
+def test_what_is_known_is_not_tried_again() -> None:
+    search, split = search_of(X, Y), held_back_splits(300, 0)[0]
+    known = choose_gaussian(search, sampled_splits([split], search.seed))[1]
+    scaler, before = search.data.scaler("both"), len(search.trials)
+    relevance = np.linspace(0.0, 1.0, 2 * X.shape[1])
+    again = compare_metrics(search, split, scaler, relevance)
+    n_tried = len(search.trials)
+    found = compare_metrics(search, split, scaler, relevance, known)
+    assert [own.score for own in found] == [own.score for own in again]
+    assert (n_tried - before, len(search.trials) - n_tried) == (4, 1)
 
 
 def test_samples_are_of_the_splits() -> None:
@@ -148,7 +159,7 @@ def test_losses_are_comparable() -> None:
         (codes[:, 0], Logistic(), np.log(3.0) - 2.0 / 3.0 * np.log(2.0)),
     ):
         search = search_of(rng.normal(size=(900, 4)), targets, intercept=False)
-        chosen = choose_gaussian(search, sampled_splits([split], 0))
+        chosen = choose_gaussian(search, sampled_splits([split], 0))[0]
         result = validate_ridge(chosen, search, squares, split)
         found = pessimistic_loss(chosen, search, result, split[0], loss)
         assert 0.95 * least < found < 1.15 * least
@@ -158,7 +169,7 @@ def test_losses_are_comparable() -> None:
 
 def test_no_number_of_threads_changes_a_bit() -> None:
     splits = sampled_splits(held_back_splits(300, 0), 0)
-    one, many = (choose_gaussian(search_of(X, Y, n_jobs=n), splits) for n in (1, 3))
+    one, many = (choose_gaussian(search_of(X, Y, n_jobs=n), splits)[0] for n in (1, 3))
     assert (one.bandwidth, one.ridge, one.score) == (many.bandwidth, many.ridge, many.score)
 
 
@@ -212,7 +223,7 @@ def test_a_rare_class_is_not_believed_by_luck() -> None:
     search = search_of(rows, codes, intercept=False)
     squares = Goal(Squared(), 0.0, mean_loss(Squared()))
     split = np.arange(300), np.arange(300, 400)
-    chosen = choose_gaussian(search, [split])
+    chosen = choose_gaussian(search, [split])[0]
     result = validate_ridge(chosen, search, squares, split)
     assert (result.raw < 0).all()
     assert pessimistic_loss(chosen, search, result, split[0], Logistic()) > 0.2
@@ -254,7 +265,7 @@ def test_weights_categories_constants_and_several_outputs() -> None:
         categorical=np.arange(8) == 6,
     )
     split = held_back_splits(400, 0)[0]
-    chosen = choose_gaussian(search, [split])
+    chosen = choose_gaussian(search, [split])[0]
     squares = Goal(Squared(), 0.0, mean_loss(Squared()))
     result = validate_ridge(chosen, search, squares, split)
     assert np.isfinite(result.score)

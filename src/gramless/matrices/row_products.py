@@ -188,11 +188,14 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
         values[first:last] = matrix.chunk(first, last)
 
     def multiply(first: int, last: int) -> None:
-        gram[first:last] = values[first:last] @ values.T
+        products = values[first:last] @ values[:last].T
+        gram[first:last, :last] = products
+        gram[:first, first:last] = products[:, :first].T
 
     with one_blas_thread():
         map_blocks(fill, row_blocks(n_rows, matrix.chunk_rows), matrix.n_jobs)
-        map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS), matrix.n_jobs)
+        # The last blocks take longest.
+        map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS)[::-1], matrix.n_jobs)
     return gram
 
 

@@ -160,8 +160,12 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     ]
 
 
-def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
+def choose_gaussian(
+    search: Search, splits: Sequence[Split]
+) -> tuple[GaussianRidge, list[GaussianRidge]]:
     """Choose scaling, bandwidth and penalty by the squared error of rows held back.
+
+    Returns the best, and that of each scaling with the first bandwidth.
 
     Every scaling is tried with a first bandwidth, the best of them with others along a geometric
     path for as long as that helps, each with penalties around the best one nearby: half a dozen
@@ -172,7 +176,8 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
     samples = _samples(search, splits, scalers)
     with one_blas_thread():
         first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
-        best = min(_tried(search, first), key=_by_score)
+        of_scalings = _tried(search, first)
+        best = min(of_scalings, key=_by_score)
         sample = samples[_SCALINGS.index(best.scaler.kind)]
         around = [(sample, best.length * factor, best.ridge) for factor in (1 / _STEP, _STEP)]
         neighbour = min(_tried(search, around), key=_by_score)
@@ -183,25 +188,32 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
             best = neighbour
             onwards = [(sample, best.length * factor, best.ridge)]
             neighbour = _tried(search, onwards)[0]
-    return best
+    return best, of_scalings
 
 
 def compare_metrics(
-    search: Search, split: Split, scaler: Scaler, relevance: FloatArray
+    search: Search,
+    split: Split,
+    scaler: Scaler,
+    relevance: FloatArray,
+    known: Sequence[GaussianRidge] = (),
 ) -> tuple[GaussianRidge, GaussianRidge]:
     """Return the Gaussian kernel over inputs weighted by relevance, and the best over equal ones.
 
     Both have the first bandwidth that :func:`choose_gaussian` tries. The scaler is of kind "both",
-    relevance that of the columns that it returns.
+    relevance that of the columns that it returns. Those over equal inputs are tried if none are
+    ``known`` from the same split.
     """
     data, splits = search.data, sampled_splits([split], search.seed)
-    kinds = [(kind,) for kind in _SCALINGS if kind != scaler.kind]
-    others = map_blocks(data.scaler, kinds, search.n_jobs)
-    samples = _samples(search, splits, [scaler.weighted(relevance), scaler, *others])
+    scalers = [scaler.weighted(relevance)]
+    if not known:
+        kinds = [(kind,) for kind in _SCALINGS if kind != scaler.kind]
+        scalers += [scaler, *map_blocks(data.scaler, kinds, search.n_jobs)]
+    samples = _samples(search, splits, scalers)
     with one_blas_thread():
         first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
         weighted, *equal = _tried(search, first)
-    return weighted, min(equal, key=_by_score)
+    return weighted, min([*known, *equal], key=_by_score)
 
 
 @dataclass(frozen=True, eq=False)

@@ -227,7 +227,8 @@ def select_grown(
     goal, validation, best = _with_adapted_loss(goal, validation, best)
     if given is None and straight and not validation.is_ended:
         best = replace(best, result=validation.nearby(best.matrix, best.result))
-    best = _with_smooth_kernels(best, validation, config, scaler, rows)
+    known = () if ridge is None or search.rising is not None else ridge.of_scalings
+    best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result, validation = best.result, validation.over(best.binning.grids)
     least = _BETTER * validation.loss_of(result)
@@ -412,15 +413,17 @@ class _Ridge:
     chosen: GaussianRidge
     result: ValidationResult | None
     loss: float
+    of_scalings: Sequence[GaussianRidge] = ()
 
     @classmethod
     def of(cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]) -> _Ridge:
         """Choose it by samples of the rows."""
         sampled = sampled_splits(splits, search.seed)
-        chosen = choose_gaussian(search, sampled)
+        chosen, of_scalings = choose_gaussian(search, sampled)
         result = validate_ridge(chosen, search, squares, sampled[0])
         loss = pessimistic_loss(chosen, search, result, sampled[0][0], compared)
-        return cls(search, squares, chosen, result, loss)
+        # Other splits would be other samples.
+        return cls(search, squares, chosen, result, loss, of_scalings if len(splits) == 1 else ())
 
     def validated(self, split: Split) -> _Ridge:
         """Validate it by all rows."""
@@ -608,9 +611,17 @@ def _fitting(binning: GivenBinning, binned: PlainBins, budget: Budget) -> PlainB
 
 
 def _with_smooth_kernels(
-    grown: _Features, validation: _Validation, config: SearchConfig, scaler: Scaler, rows: Rows
+    grown: _Features,
+    validation: _Validation,
+    config: SearchConfig,
+    scaler: Scaler,
+    rows: Rows,
+    known: Sequence[GaussianRidge],
 ) -> _Features:
-    """Return the grids with smooth kernels beside them, if these help."""
+    """Return the grids with smooth kernels beside them, if these help.
+
+    What is ``known`` of kernels over equal inputs is not tried again.
+    """
     search, binned = validation.search, grown.binned
     n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
     if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
@@ -625,7 +636,9 @@ def _with_smooth_kernels(
     fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
     if not fine.any():
         return grown
-    bandwidths = smooth_bandwidths(search, validation.split, scaler, fine, config.smooth_lengths)
+    bandwidths = smooth_bandwidths(
+        search, validation.split, scaler, fine, config.smooth_lengths, known
+    )
     smooth = [
         Nystrom(
             "gaussian",

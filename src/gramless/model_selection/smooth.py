@@ -11,7 +11,7 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
 from gramless.matrices.plain_bins import PlainBins
-from gramless.model_selection.kernel_ridge import compare_metrics
+from gramless.model_selection.kernel_ridge import GaussianRidge, compare_metrics
 from gramless.model_selection.search import Search
 from gramless.model_selection.splits import Split
 from gramless.preprocessing.scaling import Scaler
@@ -69,15 +69,21 @@ def contributions(
 
 
 def smooth_bandwidths(
-    search: Search, split: Split, scaler: Scaler, fineness: FloatArray, lengths: Sequence[float]
+    search: Search,
+    split: Split,
+    scaler: Scaler,
+    fineness: FloatArray,
+    lengths: Sequence[float],
+    known: Sequence[GaussianRidge] = (),
 ) -> list[FloatArray]:
     """Return bandwidths of Gaussian kernels over the scaled rows, one for each length.
 
     They follow the grids' :func:`fineness`: two rows are so many lengths apart in its units. Where
     a sample is clearly better predicted by a kernel over inputs that count alike, as the pixels of
-    images are, they follow that one. The scaler is of kind "both"; the search gets the trials.
+    images are, they follow that one. The scaler is of kind "both"; the search gets the trials, but
+    for those of equal inputs that are ``known``.
     """
-    weighted, equal = compare_metrics(search, split, scaler, fineness / fineness.max())
+    weighted, equal = compare_metrics(search, split, scaler, fineness / fineness.max(), known)
     if equal.score >= _CLEARLY_BETTER * weighted.score:
         with np.errstate(divide="ignore"):
             unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fineness
