@@ -42,7 +42,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Parameters
     ----------
     n_grids : int, default=256
-        At most: growth stops when a stage of grids lowers the error by less than 0.5 %.
+        At most: growth stops when a stage of grids lowers the error by less than 2 %.
     target : {"auto", "number", "class"}, default="auto"
         What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
     random_state : int, RandomState or None, default=None

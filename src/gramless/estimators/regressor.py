@@ -124,7 +124,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         landmark, and takes it where that predicts held-back rows clearly better.
     n_grids : int or "auto", default="auto"
         "auto" doubles random grids until that improves the score of held-back rows by less than
-        2 %, and grows others until 160 more improve it by less than 0.5 %, at most as many as
+        2 %, and grows others until 160 more improve it by less than 2 %, at most as many as
         ``effort`` allows and half of the free memory holds. A number is how many are drawn, or
         grown at most.
     l1_ratio : float, default=0.0
@@ -164,7 +164,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fitted at the end.
     effort : int, default=3
         How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
-        grids, and beside them smooth kernels with 250 landmarks each where that
+        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, where that
         predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: 960 grids out of more
         candidates, and 1,000 landmarks. 5: four such sets of grids in one fit, and 2,000 landmarks.
     time_budget : float, optional

@@ -16,10 +16,11 @@ class SearchConfig:
     ``least_gain``. It uses ``growth_rows`` rows at most to fit, and ``judging_rows`` to judge.
 
     Up to ``ridge_rows`` rows, kernel ridge regression with a Gaussian kernel is tried first; 0
-    never does. Smooth kernels of ``n_landmarks`` each are tried beside the grids, 0 tries none;
-    ``smooth_lengths`` are their inverse bandwidths, in units of how finely the grids divide the
-    inputs. ``dropped_share`` of the grids, those that add least, is tried to be dropped; 0 drops
-    none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
+    never does. Smooth kernels are tried beside the grids, each of ``landmarks_an_output`` landmarks
+    for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
+    bandwidths, in units of how finely the grids divide the inputs. ``dropped_share`` of the grids,
+    those that add least, is tried to be dropped; 0 drops none. ``n_seeds`` sets of grids, grown
+    with different seeds, are fitted as one.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. 0 changes
@@ -31,11 +32,12 @@ class SearchConfig:
     kept_a_round: int = 12
     refitted_a_round: int = 18
     stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
-    least_gain: float = 0.005
+    least_gain: float = 0.02
     growth_rows: int = 60_000
     judging_rows: int = 5_000
     ridge_rows: int = 2000
     n_landmarks: int = 250
+    landmarks_an_output: int = 100
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     dropped_share: float = 0.6
     n_seeds: int = 1
@@ -63,7 +65,7 @@ class SearchConfig:
         )
 
 
-_QUICK_GRIDS, _QUICK_LANDMARKS = 320, 150
+_QUICK_GRIDS, _QUICK_LANDMARKS = 320, 100
 _FAST = SearchConfig(
     most_grids=160,
     proposals=128,
@@ -80,7 +82,9 @@ _THOROUGH = SearchConfig(
     proposals=400,
     kept_a_round=8,
     refitted_a_round=32,
+    least_gain=0.005,
     n_landmarks=1000,
+    landmarks_an_output=1000,
     dropped_share=0.5,
     quick_rows=0,
 )
@@ -89,6 +93,6 @@ EFFORTS: dict[int, SearchConfig] = {
     2: SearchConfig(most_grids=256, growth_rows=30_000, quick_rows=0),
     3: SearchConfig(),
     4: _THOROUGH,
-    5: replace(_THOROUGH, n_landmarks=2000, n_seeds=4),
+    5: replace(_THOROUGH, n_landmarks=2000, landmarks_an_output=2000, n_seeds=4),
 }
 """From "as fast as boosted trees" to "several models averaged"; 3 is the default."""

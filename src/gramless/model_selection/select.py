@@ -207,6 +207,8 @@ def select_grown(
     data, n_jobs = search.data, search.n_jobs
     splits, scaler = search.splits(), _scaler(search)
     split = splits[0]
+    if set(goal.loss.targets) <= {"labels", "classes"}:
+        config = config.of_rows(data.n_fitted)
     ridge, max_first_loss = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
         ridge = _Ridge.of(search, squares, goal.loss, splits)
@@ -623,7 +625,8 @@ def _with_smooth_kernels(
     What is ``known`` of kernels over equal inputs is not tried again.
     """
     search, binned = validation.search, grown.binned
-    n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
+    wanted = min(config.n_landmarks, config.landmarks_an_output * search.data.n_outputs)
+    n_landmarks = min(wanted, _MOST_SMOOTH_NUMBERS // binned.shape[0])
     if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
         return grown
     numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0]
@@ -723,8 +726,6 @@ def _grown(
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
     config = budget.within(config)
-    if set(goal.loss.targets) <= {"labels", "classes"}:
-        config = config.of_rows(search.data.n_fitted)
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
     most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
     most = max(1, most // config.n_seeds)
