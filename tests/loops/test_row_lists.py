@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.arrays import readonly
-from gramless.loops.row_lists import list_rows
+from gramless.loops.row_lists import last_rows, list_rows
 
 CODES = (np.uint8, np.uint16, np.uint32)
 ROWS = (np.uint16, np.uint32)
@@ -50,6 +50,20 @@ def test_rows_up_to_the_largest_number(rows: type) -> None:
     found, bounds = listed(codes, 3, rows)
     assert found == np.concatenate([np.flatnonzero(codes == b) for b in (1, 2, 3)]).tolist()
     assert bounds == [0, *np.cumsum(np.bincount(codes, minlength=4)[1:])]
+
+
+@given(st.data(), st.lists(st.integers(0, 6), max_size=5), st.sampled_from(CODES))
+def test_a_row_of_each_bin(data: st.DataObject, n_bins: list[int], kind: type) -> None:
+    n_rows = data.draw(st.integers(0, 20))
+    drawn = [
+        data.draw(st.lists(st.integers(0, b), min_size=n_rows, max_size=n_rows)) for b in n_bins
+    ]
+    codes = np.array(drawn, kind).reshape(len(n_bins), n_rows)
+    found = np.full(sum(n_bins), -1)
+    last_rows(readonly(codes), np.cumsum([0, *n_bins]), found)
+    numbers = [(own, b + 1) for own, n in zip(drawn, n_bins, strict=True) for b in range(n)]
+    expected = [max((i for i in range(n_rows) if own[i] == b), default=-1) for own, b in numbers]
+    assert found.tolist() == expected
 
 
 def test_codes_that_cannot_be_written_or_lie_apart() -> None:

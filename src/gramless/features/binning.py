@@ -259,8 +259,8 @@ class BinningMap(GridMap):
             Which of the former columns each one is.
         """
         known = self._known
-        seen = kept, matrix, rows, matrix.bin_counts()
-        found = CellRanks.of(self.grids, self.keys, self.offsets_, *seen, self.n_jobs)
+        seen = matrix.rows_of_bins(), rows, matrix.bin_counts()
+        found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *seen, self.n_jobs)
         if found is None:
             self.keep_bins(kept)
             return np.flatnonzero(kept)

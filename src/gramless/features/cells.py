@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 
 from gramless.base.state import Stateful, array_in, require
-from gramless.base.threads import map_blocks
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids
-from gramless.matrices.binned import BinnedMatrix
 
 _RANK_BITS = 64 - SHORT_HASH
 _MOST_CELLS = 1 << _RANK_BITS
 """Of a box: beyond, the hash itself is a shorter rank."""
+_BINS_AT_ONCE = 1 << 15
 _RUNS = (32.0, 4.0)
 """Rows of a bin: those of as many stand first, then the next, so that look-ups of most rows meet
 few cache lines."""
@@ -53,7 +53,7 @@ class CellRanks(Stateful):
         keys: IntArray,
         offsets: IntArray,
         kept: BoolArray,
-        matrix: BinnedMatrix,
+        seen: IntArray,
         rows: FloatArray,
         counts: FloatArray,
         n_jobs: int | None,
@@ -67,9 +67,9 @@ class CellRanks(Stateful):
             Where each grid's bins start.
         kept : array (n_bins,) of bool
             At least one; grids without any are left out.
-        matrix : BinnedMatrix (n_rows, n_bins)
+        seen : array (n_bins,)
+            Which of the rows fell into each bin, one of them.
         rows : array (n_rows, n_features)
-            That the matrix has the features of.
         counts : array (n_bins,)
             Rows of each bin.
 
@@ -80,29 +80,20 @@ class CellRanks(Stateful):
         """
         if (keys & ((1 << SHORT_HASH) - 1)).any():
             return None
+        counted = np.add.reduceat(kept, offsets[:-1], dtype=np.int64)
+        left, columns = np.flatnonzero(counted), np.flatnonzero(kept)
+        starts = np.append(0, np.cumsum(counted[left]))
 
-        def of_grid(r: int) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-            a, b = offsets[r], offsets[r + 1]
-            columns = np.flatnonzero(kept[a:b])
-            seen = np.zeros(b - a, np.intp)
-            seen[matrix.codes[r] - 1] = np.arange(matrix.shape[0])
-            own = keys[a:b][columns]
-            lowest, lengths, ranks = _box(grids, r, rows, seen[columns], own)
-            run = len(_RUNS) - np.searchsorted(_RUNS[::-1], counts[a:b][columns], side="right")
-            order = np.argsort((run << _RANK_BITS) | ranks)
-            sizes = np.bincount(run, minlength=len(_RUNS) + 1)
-            gaps = np.diff(ranks[order], prepend=-1) - 1
-            starts = np.append(0, np.cumsum(sizes)[:-1])[sizes > 0]
-            gaps[starts] = ranks[order][starts]
-            return lowest, lengths, sizes, gaps, a + columns[order]
+        def of_block(first: int, last: int) -> tuple[IntArray, ...]:
+            own, bins = left[first:last], columns[starts[first] : starts[last]]
+            boxes = _Boxes.of(grids, own, counted[own], rows, seen[bins], keys[bins])
+            order, runs, gaps = boxes.runs_and_gaps(counts[bins])
+            return boxes.lowest, boxes.lengths, runs, gaps, bins[order]
 
-        left = np.flatnonzero(np.add.reduceat(kept, offsets[:-1]))
-        found = map_blocks(of_grid, [(r,) for r in left.tolist()], n_jobs)
-        lowest, lengths, runs, gaps, order = zip(*found, strict=True)
-        ranks = cls(
-            np.concatenate(lowest), np.concatenate(lengths), np.array(runs), np.concatenate(gaps)
-        )
-        return ranks, np.concatenate(order)
+        at_once = max(1, _BINS_AT_ONCE * len(left) // len(columns))
+        found = map_blocks(of_block, row_blocks(len(left), at_once), n_jobs)
+        *arrays, order = (np.concatenate(own) for own in zip(*found, strict=True))
+        return cls(*arrays), order
 
     def keys(self, grids: Grids, offsets: IntArray) -> IntArray:
         """Return the keys of the bins, grid after grid."""
@@ -144,22 +135,64 @@ class CellRanks(Stateful):
             yield np.flatnonzero(own), self.lowest[a:b], self.lengths[a:b]
 
 
-def _box(
-    grids: Grids, r: int, rows: FloatArray, seen: IntArray, keys: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the box of a grid, and the ranks of bins that some rows fall into."""
-    columns = np.flatnonzero(np.isfinite(grids.widths[r]))
-    points = rows[seen[:, None], columns].astype(np.float64, copy=False)
-    cells = np.floor((points - grids.shifts[r, columns]) * (1.0 / grids.widths[r, columns]))
-    cells = cells.astype(np.int64)
-    lowest = cells.min(axis=0)
-    lengths = cells.max(axis=0) - lowest + 1
-    hashes = (cells * grids.multipliers[r, columns]).sum(axis=1) + grids.offsets[r]
-    # Of rows that were clipped, or are none of those that the bins were learned from.
-    if float(np.prod(lengths, dtype=float)) > _MOST_CELLS or (hashes != keys).any():
-        ranks = (keys.view(np.uint64) >> np.uint64(SHORT_HASH)).view(np.int64)
-        return lowest, np.zeros_like(lengths), ranks
-    ranks = np.zeros(len(seen), np.int64)
-    for j in range(len(columns)):
-        ranks = ranks * lengths[j] + cells[:, j] - lowest[j]
-    return lowest, lengths, ranks
+@dataclass(frozen=True)
+class _Boxes:
+    """The boxes of some grids, and the ranks of bins in them, grid after grid."""
+
+    counts: IntArray
+    lowest: IntArray
+    lengths: IntArray
+    ranks: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        grids: Grids,
+        own: IntArray,
+        counts: IntArray,
+        rows: FloatArray,
+        seen: IntArray,
+        keys: IntArray,
+    ) -> _Boxes:
+        """Return the boxes of ``own`` grids of ``counts`` bins, in which the rows ``seen`` are."""
+        divided = np.isfinite(grids.widths[own])
+        n_divided, starts = divided.sum(axis=1), np.append(0, np.cumsum(counts)[:-1])
+        # The inputs that a grid divides come first.
+        inputs = np.argsort(~divided, axis=1, kind="stable")
+        shape = len(own), int(n_divided.max(initial=0))
+        lowest, lengths = np.zeros(shape, np.int64), np.ones(shape, np.int64)
+        hashes, ranks = np.repeat(grids.offsets[own], counts), np.zeros(len(seen), np.int64)
+        for j in range(shape[1]):
+            wide = n_divided > j
+            at, n_bins, bins = (own[wide], inputs[wide, j]), counts[wide], np.repeat(wide, counts)
+            points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
+            shifted = points - np.repeat(grids.shifts[at], n_bins)
+            cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
+            firsts = np.append(0, np.cumsum(n_bins)[:-1])
+            low = np.minimum.reduceat(cells, firsts)
+            length = np.maximum.reduceat(cells, firsts) - low + 1
+            hashes[bins] += cells * np.repeat(grids.multipliers[at], n_bins)
+            ranks[bins] *= np.repeat(length, n_bins)
+            ranks[bins] += cells - np.repeat(low, n_bins)
+            lowest[wide, j], lengths[wide, j] = low, length
+        # Of rows that were clipped, or are none of those that the bins were learned from.
+        unlike = np.prod(lengths, axis=1, dtype=float) > _MOST_CELLS
+        unlike |= np.logical_or.reduceat(hashes != keys, starts)
+        lengths[unlike] = 0
+        short = (keys.view(np.uint64) >> np.uint64(SHORT_HASH)).view(np.int64)
+        ranks = np.where(np.repeat(unlike, counts), short, ranks)
+        used = np.arange(shape[1]) < n_divided[:, None]
+        return cls(counts, lowest[used], lengths[used], ranks)
+
+    def runs_and_gaps(self, n_rows: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the order of the bins in runs, given their rows; sizes of runs; gaps of ranks."""
+        n_grids, n_runs = len(self.counts), len(_RUNS) + 1
+        run = len(_RUNS) - np.searchsorted(_RUNS[::-1], n_rows, side="right")
+        run += n_runs * np.repeat(np.arange(n_grids), self.counts)
+        order = np.argsort((run << _RANK_BITS) | self.ranks)
+        sizes = np.bincount(run, minlength=n_runs * n_grids)
+        ranks = self.ranks[order]
+        gaps = np.diff(ranks, prepend=-1) - 1
+        starts = np.append(0, np.cumsum(sizes)[:-1])[sizes > 0]
+        gaps[starts] = ranks[starts]
+        return order, sizes.reshape(n_grids, n_runs), gaps

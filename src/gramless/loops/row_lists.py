@@ -1,10 +1,10 @@
-"""The rows in each bin, listed."""
+"""The rows in each bin, listed; a row of each."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.compile import allocating_loop
+from gramless.loops.compile import allocating_loop, loop
 
 
 @allocating_loop
@@ -26,3 +26,17 @@ def list_rows(codes, rows, bounds):  # type: ignore[no-untyped-def]
             b = codes[i] - np.uint32(1)
             rows[place[b]] = i
             place[b] += 1
+
+
+@loop
+def last_rows(codes, starts, rows):  # type: ignore[no-untyped-def]
+    """Write the last row of each bin of some grids; bins without rows stay as they are.
+
+    That of code b of grid r becomes ``rows[starts[r] + b - 1]``; codes of 0 are left out.
+    """
+    n_grids, n_rows = codes.shape
+    for r in range(n_grids):
+        before = starts[r] - 1
+        for i in range(n_rows):
+            if codes[r, i] > 0:
+                rows[before + np.int64(codes[r, i])] = i

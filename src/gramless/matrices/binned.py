@@ -15,6 +15,7 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops import gather as loops
+from gramless.loops.row_lists import last_rows
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, check_room, operand
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
@@ -24,6 +25,7 @@ from gramless.matrices.single_bins import SingleBins
 
 _FEW_BINS = 1024
 """In grids of so few bins, rows that follow each other often share a bin."""
+_GRIDS_AT_ONCE = 8
 
 
 class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
@@ -174,6 +176,16 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
     def bin_counts(self) -> FloatArray:
         # At scale 1 the sums are counts: whole numbers, without rounding.
         return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
+
+    def rows_of_bins(self) -> IntArray:
+        """Return a row of each bin, 0 for bins without rows."""
+        rows = np.zeros(self.shape[1], np.int64)
+
+        def of_grids(a: int, b: int) -> None:
+            last_rows(self.codes[a:b], self.offsets[a:b], rows)
+
+        map_blocks(of_grids, row_blocks(self.n_grids, _GRIDS_AT_ONCE), self.n_jobs)
+        return rows
 
     def take_grids(self, kept: BoolArray) -> tuple[BinnedMatrix, Callable[[], None]]:
         order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
