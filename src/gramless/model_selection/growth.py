@@ -585,7 +585,9 @@ class _Growth:
             best[owner[order]] = order
             changed = np.flatnonzero(best >= 0)
             changed = changed[left[best[changed]] >= _AS_GOOD * gains[changed]]
-            kept = ~np.isin(owner, changed)
+            are_kept = np.ones(len(winners), bool)
+            are_kept[changed] = False
+            kept = are_kept[owner]
             lost = np.maximum(gains[owner] - left, 0.0)[kept]
             np.add.at(self.stage_worth, inputs[dropped[kept]], lost)
             winners = winners.replaced(changed, simpler.take(best[changed]))
