@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from io import FileIO
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -162,6 +162,9 @@ def answers() -> IO[str]:
     sys.stdout.flush()
     own = os.dup(1)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Lines in a buffer are lost where a process is killed.
+        sys.stdout.reconfigure(line_buffering=True)
     return os.fdopen(own, "w", buffering=1, encoding="utf-8")
 
 

@@ -207,8 +207,7 @@ def select_grown(
     data, n_jobs = search.data, search.n_jobs
     splits, scaler = search.splits(), _scaler(search)
     split = splits[0]
-    if set(goal.loss.targets) <= {"labels", "classes"}:
-        config = config.of_rows(data.n_fitted)
+    config = _of_targets(config, goal, data)
     ridge, max_first_loss = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
         ridge = _Ridge.of(search, squares, goal.loss, splits)
@@ -262,6 +261,12 @@ def select_grown(
         rounding_step=step,
         products=_fitted_products(data, order, validation.prepared(best.matrix)),
     )
+
+
+def _of_targets(config: SearchConfig, goal: Goal, data: Data) -> SearchConfig:
+    """Return the configuration for the targets, which may be few rows of classes."""
+    are_classes = set(goal.loss.targets) <= {"labels", "classes"}
+    return config.of_rows(data.n_fitted) if are_classes else config
 
 
 def _first_alpha(
