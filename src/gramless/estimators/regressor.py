@@ -124,9 +124,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         landmark, and takes it where that predicts held-back rows clearly better.
     n_grids : int or "auto", default="auto"
         "auto" doubles random grids until that improves the score of held-back rows by less than
-        2 %, and grows others until 160 more improve it by less than 2 %, at most as many as
-        ``effort`` allows and half of the free memory holds. A number is how many are drawn, or
-        grown at most.
+        2 %, and grows others until 160 more improve it by less than 2 %, with ``effort`` 4 and 5 by
+        less than 0.5 %; at most as many as ``effort`` allows and half of the free memory holds. A
+        number is how many are drawn, or grown at most.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
