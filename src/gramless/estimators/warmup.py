@@ -49,6 +49,7 @@ def warmup(*, n_jobs: int | None = None) -> None:
     for kind in (np.uint8, np.uint16):
         for n_bins in (_FEW_BINS, _MANY_BINS):
             _multiply(kind, n_bins, n_jobs)
+    # Of few rows of several classes.
     product_with_few(np.zeros((4, 4), np.float32), np.zeros((4, 2)))(0, 4)
 
 

@@ -259,7 +259,7 @@ class BinningMap(GridMap):
             Which of the former columns each one is.
         """
         known = self._known
-        seen = matrix.rows_of_bins(), rows, matrix.bin_counts()
+        seen = matrix.row_of_each_bin(), rows, matrix.bin_counts()
         found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *seen, self.n_jobs)
         if found is None:
             self.keep_bins(kept)

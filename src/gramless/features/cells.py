@@ -21,6 +21,7 @@ _RANK_BITS = 64 - SHORT_HASH
 _MOST_CELLS = 1 << _RANK_BITS
 """Of a box: beyond, the hash itself is a shorter rank."""
 _BINS_AT_ONCE = 1 << 15
+"""Whose cells are computed together: their arrays fit into caches."""
 _RUNS = (32.0, 4.0)
 """Rows of a bin: those of as many stand first, then the next, so that look-ups of most rows meet
 few cache lines."""
@@ -137,7 +138,7 @@ class CellRanks(Stateful):
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The boxes of some grids, and the ranks of bins in them, grid after grid."""
+    """The boxes of some grids, each the cells that rows see, and the ranks of the bins in them."""
 
     counts: IntArray
     lowest: IntArray
@@ -154,7 +155,10 @@ class _Boxes:
         seen: IntArray,
         keys: IntArray,
     ) -> _Boxes:
-        """Return the boxes of ``own`` grids of ``counts`` bins, in which the rows ``seen`` are."""
+        """Return the boxes of the grids ``own``, given a row ``seen`` and the key of each bin.
+
+        Bins stand grid after grid, as many of each as ``counts`` says.
+        """
         divided = np.isfinite(grids.widths[own])
         n_divided, starts = divided.sum(axis=1), np.append(0, np.cumsum(counts)[:-1])
         # The inputs that a grid divides come first.

@@ -26,6 +26,7 @@ from gramless.matrices.single_bins import SingleBins
 _FEW_BINS = 1024
 """In grids of so few bins, rows that follow each other often share a bin."""
 _GRIDS_AT_ONCE = 8
+"""Whose rows are looked for in one task."""
 
 
 class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
@@ -177,7 +178,7 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         # At scale 1 the sums are counts: whole numbers, without rounding.
         return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
 
-    def rows_of_bins(self) -> IntArray:
+    def row_of_each_bin(self) -> IntArray:
         """Return a row of each bin, 0 for bins without rows."""
         rows = np.zeros(self.shape[1], np.int64)
 

@@ -208,10 +208,8 @@ def select_grown(
     splits, scaler = search.splits(), _scaler(search)
     split = splits[0]
     config = _of_targets(config, goal, data)
-    ridge, max_first_loss = None, np.inf
-    if squares is not None and _may_try_ridge(search, budget, config):
-        ridge = _Ridge.of(search, squares, goal.loss, splits)
-        max_first_loss = ridge.loss / _FAR_BETTER
+    ridge = _tried_ridge(search, goal, budget, config, squares, splits)
+    max_first_loss = np.inf if ridge is None else ridge.loss / _FAR_BETTER
     grown = _grown(search, goal, budget, config, split, scaler, max_first_loss)
     if ridge is not None and grown[0].first_loss > max_first_loss:
         return ridge.validated(split).selected(budget, grown[0].history)
@@ -228,7 +226,7 @@ def select_grown(
     goal, validation, best = _with_adapted_loss(goal, validation, best)
     if given is None and straight and not validation.is_ended:
         best = replace(best, result=validation.nearby(best.matrix, best.result))
-    known = () if ridge is None or search.rising is not None else ridge.of_scalings
+    known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result, validation = best.result, validation.over(best.binning.grids)
@@ -413,7 +411,11 @@ def _fitted_products(data: Data, order: Order, matrix: FeatureMatrix) -> SingleR
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """Kernel ridge regression, and what rows held back and left out said of it."""
+    """Kernel ridge regression, and what rows held back and left out said of it.
+
+    ``of_scalings`` are the trials of each scaling with the first bandwidth, where they are of the
+    rows by which smooth kernels are compared.
+    """
 
     search: Search
     squares: Goal
@@ -429,8 +431,9 @@ class _Ridge:
         chosen, of_scalings = choose_gaussian(search, sampled)
         result = validate_ridge(chosen, search, squares, sampled[0])
         loss = pessimistic_loss(chosen, search, result, sampled[0][0], compared)
-        # Other splits would be other samples.
-        return cls(search, squares, chosen, result, loss, of_scalings if len(splits) == 1 else ())
+        # Other splits would be other samples, and ranks are other scalings.
+        is_alike = len(splits) == 1 and search.rising is None
+        return cls(search, squares, chosen, result, loss, of_scalings if is_alike else ())
 
     def validated(self, split: Split) -> _Ridge:
         """Validate it by all rows."""
@@ -673,6 +676,20 @@ def _with_smooth_kernels(
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
+
+
+def _tried_ridge(
+    search: Search,
+    goal: Goal,
+    budget: Budget,
+    config: SearchConfig,
+    squares: Goal | None,
+    splits: list[Split],
+) -> _Ridge | None:
+    """Return kernel ridge regression for the goal ``squares``, None where it is not to be tried."""
+    if squares is None or not _may_try_ridge(search, budget, config):
+        return None
+    return _Ridge.of(search, squares, goal.loss, splits)
 
 
 def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool:
