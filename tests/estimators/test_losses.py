@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
+from gramless.datasets import friedman1
 from gramless.losses import (
     CumulativeLogistic,
     Gamma,
@@ -394,6 +395,16 @@ def test_several_quantiles_never_cross_and_cover(tmp_path):
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
+
+
+def test_outer_quantiles_of_few_rows_hold_for_new_ones():
+    X, y = friedman1(9000, seed=0)
+    levels, shares = [0.1, 0.5, 0.9], []
+    for rows in (slice(0, 1000), slice(1000, 2000), slice(2000, 3000)):
+        model = KernelRegressor(loss="quantile", quantile=levels, effort=1, random_state=0)
+        found = model.fit(X[rows], y[rows]).predict(X[3000:])
+        shares.append((y[3000:, None] <= found).mean(axis=0))
+    np.testing.assert_allclose(np.mean(shares, axis=0), levels, atol=0.02)
 
 
 def test_intervals_of_a_mean_follow_the_quantiles_of_a_second_model(tmp_path):

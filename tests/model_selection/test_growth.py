@@ -41,7 +41,7 @@ from gramless.preprocessing.scaling import Scaler
 
 Array = NDArray[np.float64]
 
-FEW = SearchConfig(proposals=64, stages=(16, 32))
+FEW = SearchConfig(proposals=64, stages=(16, 32), dropped_share=0.0)
 
 
 def data_of(X: Vector, y: Vector, loss: Loss, weight: Array | None = None, **more: Any) -> Data:
@@ -89,7 +89,8 @@ def assert_same(one: GrownGrids, other: GrownGrids) -> None:
 
 @pytest.fixture(scope="module")
 def on_friedman() -> GrownGrids:
-    return grown(*friedman(2000), n_grids=120, config=SearchConfig(proposals=120, stages=(40, 80)))
+    config = SearchConfig(proposals=120, stages=(40, 80), dropped_share=0.0)
+    return grown(*friedman(2000), n_grids=120, config=config)
 
 
 # The two models.
@@ -345,10 +346,41 @@ def test_there_are_no_more_grids_than_asked_for(n_grids: int) -> None:
     assert len(grown(*friedman(600), n_grids=n_grids).grids) == n_grids
 
 
+def test_the_share_that_adds_least_is_dropped() -> None:
+    one, other = (
+        grown(*friedman(600), n_grids=20, config=replace(FEW, dropped_share=share))
+        for share in (0.0, 0.3)
+    )
+    assert (len(one.grids), len(other.grids)) == (20, 14)
+    own = [widths.tobytes() for widths in one.grids.widths]
+    places = [own.index(widths.tobytes()) for widths in other.grids.widths]
+    assert places == sorted(places)
+    assert one.score == other.score
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["squared", "multinomial"])
+def test_grids_stay_that_add_most_to_both_models(name: str, weighted: bool) -> None:
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, 1200) if weighted else None
+    models = grown_models(name, weight=weight).models
+    n_grids, counts = models.n_grids - 3, models.counts[: models.n_training]
+    added = np.empty(n_grids)
+    for r in range(n_grids):
+        at = models.offsets[r] + models.codes[r, : models.n_training] - 1
+        one, other = (m.weights[at].reshape(len(at), -1).astype(float) for m in models.models)
+        one, other = (x - np.average(x, axis=0, weights=counts) for x in (one, other))
+        added[r] = np.average((one * other).sum(axis=1), weights=counts)
+    kept = models.strongest(n_grids, 0.25)
+    assert kept.shape == (models.n_grids,)
+    assert not kept[n_grids:].any()
+    assert kept.sum() == n_grids - n_grids // 4
+    assert added[kept[:n_grids]].min() > added[~kept[:n_grids]].max()
+
+
 def test_noise_ends_growth_long_before_the_bound() -> None:
     rng = np.random.default_rng(1)
     y = standardised(rng.normal(size=800))
-    config = SearchConfig(proposals=48, kept_a_round=8)
+    config = SearchConfig(proposals=48, kept_a_round=8, dropped_share=0.0)
     found = grown(rng.normal(size=(800, 6)), y, n_grids=800, config=config)
     assert len(found.grids) <= 320
     # The mean predicts noise with a loss of a half.

@@ -31,7 +31,9 @@ from gramless.model_selection.splits import held_back_splits
 
 Array = NDArray[np.float64]
 
-GROWN = SearchConfig(most_grids=24, proposals=64, stages=(16,), n_landmarks=0, quick_rows=0)
+GROWN = SearchConfig(
+    most_grids=24, proposals=64, stages=(16,), n_landmarks=0, dropped_share=0.0, quick_rows=0
+)
 SMOOTH = replace(GROWN, n_landmarks=120, most_grids=64, stages=(32,))
 
 
@@ -123,7 +125,7 @@ def test_rows_held_back_were_not_grown_on(stepped: SelectedModel) -> None:
     other = y.copy()
     other[held_back] = other[held_back][::-1]
     # With one stage and a given penalty there is nothing that they decide.
-    config = replace(GROWN, stages=(), dropped_share=0.0)
+    config = replace(GROWN, stages=())
     plain, changed = (grown(X, targets, config, alpha=1e-3) for targets in (y, other))
     assert plain.validation is not None
     assert changed.validation is not None
@@ -280,7 +282,6 @@ def test_a_spent_budget_leaves_a_model_and_notes() -> None:
         "time: at most 16 grids",
         "time: growth was cut short",
         "time: the trial of smooth kernels was cut short",
-        "time: the trial of fewer grids was cut short",
     ]
     assert found.growth[-1]["n_grids"] == GROWN.kept_a_round
     assert isinstance(found.feature_map, GivenBinning)

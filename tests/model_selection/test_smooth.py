@@ -16,7 +16,7 @@ from gramless.model_selection.alpha import mean_loss
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import SearchSpace
-from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
+from gramless.model_selection.smooth import fineness, smooth_bandwidths
 from gramless.preprocessing.scaling import Scaler
 
 Array = NDArray[np.float64]
@@ -31,20 +31,6 @@ def grids_of(widths: list[list[float]], seed: int = 0) -> Grids:
 X = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 100.0, 1.0]
 SCALER = Scaler.fit("standard", X)
 WIDTHS = [[0.5, np.inf, np.inf], [np.inf, 100.0, np.inf], [2.0, 400.0, np.inf]]
-
-
-@pytest.mark.parametrize("n_outputs", [None, 1, 3])
-def test_contributions_are_variances_of_the_parts_of_predictions(n_outputs: int | None) -> None:
-    rng, shape = np.random.default_rng(0), () if n_outputs is None else (n_outputs,)
-    codes = [rng.integers(0, m, 200) for m in (1, 4, 30)]
-    counts = np.concatenate(
-        [np.bincount(c, minlength=m) for c, m in zip(codes, (1, 4, 30), strict=True)]
-    )
-    offsets, weights = np.array([0, 1, 5, 35]), rng.normal(size=(35, *shape))
-    found = contributions(counts.astype(float), offsets, weights)
-    for g in range(3):
-        part = weights[offsets[g] + codes[g]].reshape(200, -1)
-        assert found[g] == pytest.approx(part.var(axis=0).sum(), abs=1e-12)
 
 
 def test_fineness_counts_each_grid_by_what_it_adds() -> None:

@@ -155,7 +155,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             split,
             self.scaler_,
             Squared(),
-            SearchConfig(),
+            SearchConfig(dropped_share=0.0),
             most=n_grids,
             seed=seed,
             n_jobs=self.n_jobs,

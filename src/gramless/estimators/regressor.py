@@ -93,8 +93,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         positive or 0. Parameters of a loss given as an object are in standard deviations of the
         targets.
     quantile : float or array-like, default=0.5
-        Between 0 and 1, of the loss "quantile". Several, in rising order, are a column each of the
-        predictions, and never cross: each row's are sorted.
+        Between 0 and 1, of the loss "quantile"; rows held back correct the constant. Several, in
+        rising order, are a column each of the predictions, and never cross: rows' are sorted.
     power : float, default=1.5
         Of the loss "tweedie": variances grow with this power of the mean, between 1 and 2.
     intervals : {"split", "quantiles"}, default="split"
@@ -812,9 +812,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             if exposures is not None:
                 exposure, weight = exposures.exposure[rows], exposures.weight
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
-            self.errors_ = self._learnt_errors(
-                validation.raw, data.targets[validation.rows], exposure, counts, encoder
-            )
+            raw, codes = validation.raw, data.targets[validation.rows]
+            if isinstance(self.loss_, SmoothPinball):
+                added = self.loss_.correction(raw, codes, counts)
+                self.intercept_, raw = self.intercept_ + added * encoder.spread, raw + added
+            self.errors_ = self._learnt_errors(raw, codes, exposure, counts, encoder)
         self.posterior_ = self._posterior(chosen, encoder) if self.n_posterior else None
 
     def _learnt_errors(

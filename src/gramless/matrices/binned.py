@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import contiguous_rows, flat_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.loops.row_lists import last_rows
 from gramless.matrices.abilities import SupportsRowLists
@@ -188,12 +188,8 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         map_blocks(of_grids, row_blocks(self.n_grids, _GRIDS_AT_ONCE), self.n_jobs)
         return rows
 
-    def take_grids(self, kept: BoolArray) -> tuple[BinnedMatrix, Callable[[], None]]:
-        order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
-        _move_rows(self.codes, order)
-        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[kept]))
-        fewer = self._like(self.codes[: np.count_nonzero(kept)], offsets)
-        return fewer, lambda: _move_rows(self.codes, np.argsort(order))
+    def first_grids(self, n_grids: int) -> BinnedMatrix:
+        return self._like(self.codes[:n_grids], self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
         parts = self.tasks.part_rows, self.tasks.most_parts
@@ -314,19 +310,6 @@ def fullest_shares(matrix: PlainBins) -> FloatArray:
     occupied = np.flatnonzero(np.diff(matrix.offsets))
     fullest[occupied] = np.maximum.reduceat(matrix.bin_counts(), matrix.offsets[occupied])
     return fullest / matrix.shape[0]
-
-
-def _move_rows(array: AnyArray, order: IntArray) -> None:
-    """Put the rows of an array into another order, in place, with room for one of them."""
-    waiting = np.ones(len(order), bool)
-    for start in range(len(order)):
-        if waiting[start] and order[start] != start:
-            first, at = array[start].copy(), start
-            while order[at] != start:
-                array[at] = array[order[at]]
-                waiting[at], at = False, int(order[at])
-            array[at] = first
-            waiting[at] = False
 
 
 def unit_scale(n_grids: int) -> float:

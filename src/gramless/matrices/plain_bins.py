@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import BoolArray, FloatArray, IntArray
+from gramless.base.types import FloatArray, IntArray
 from gramless.loops.gather import add_row_products
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
@@ -81,9 +81,5 @@ class PlainBins(SupportsRowProducts):
         """Yield the codes of some grids, a multiple of four at a time but for the last ones."""
 
     @abstractmethod
-    def take_grids(self, kept: BoolArray) -> tuple[PlainBins, Callable[[], None]]:
-        """Return the matrix of some grids, and a function that takes that back.
-
-        The codes of the other grids may be moved: this matrix must not be used again, unless that
-        function has been called, and the new one is not used after it.
-        """
+    def first_grids(self, n_grids: int) -> PlainBins:
+        """Return the matrix of the first grids."""

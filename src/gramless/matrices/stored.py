@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.mapped import BlockFile, MappedBlock
 from gramless.base.memory import outgrows_memory
 from gramless.base.threads import row_blocks
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
@@ -158,15 +158,13 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
                 block.forget()
         return codes
 
-    def take_grids(self, kept: BoolArray) -> tuple[StoredBinnedMatrix, Callable[[], None]]:
-        """Write the codes of some grids to another file; there is nothing to undo."""
-        file = code_file(int(np.count_nonzero(kept)) * self.nbytes // max(1, self.n_grids))
+    def first_grids(self, n_grids: int) -> StoredBinnedMatrix:
+        """Write the codes of the first grids to another file."""
+        file = code_file(n_grids * self.nbytes // max(1, self.n_grids))
         for block in self.code_blocks:
-            file.append(block.columns[kept])
+            file.append(block.columns[:n_grids])
             block.forget()
-        blocks = file.blocks()
-        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[kept]))
-        return self._like(blocks, offsets), lambda: None
+        return self._like(file.blocks(), self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:
         raise InputError(

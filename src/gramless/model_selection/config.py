@@ -18,9 +18,9 @@ class SearchConfig:
     Up to ``ridge_rows`` rows, kernel ridge regression with a Gaussian kernel is tried first; 0
     never does. Smooth kernels are tried beside the grids, each of ``landmarks_an_output`` landmarks
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
-    bandwidths, in units of how finely the grids divide the inputs. ``dropped_share`` of the grids,
-    those that add least, is tried to be dropped; 0 drops none. ``n_seeds`` sets of grids, grown
-    with different seeds, are fitted as one.
+    bandwidths, in units of how finely the grids divide the inputs. ``dropped_share`` of the grids
+    that were grown, those that add least, is dropped. ``n_seeds`` sets of grids, grown with
+    different seeds, are fitted as one.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. 0 changes
@@ -39,7 +39,7 @@ class SearchConfig:
     n_landmarks: int = 250
     landmarks_an_output: int = 100
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
-    dropped_share: float = 0.6
+    dropped_share: float = 0.2
     n_seeds: int = 1
     quick_rows: int = 2000
 
@@ -74,7 +74,7 @@ _FAST = SearchConfig(
     growth_rows=30_000,
     ridge_rows=0,
     n_landmarks=0,
-    dropped_share=0.5,
+    dropped_share=0.0,
     quick_rows=0,
 )
 _THOROUGH = SearchConfig(
@@ -85,12 +85,11 @@ _THOROUGH = SearchConfig(
     least_gain=0.005,
     n_landmarks=1000,
     landmarks_an_output=1000,
-    dropped_share=0.5,
     quick_rows=0,
 )
 EFFORTS: dict[int, SearchConfig] = {
     1: _FAST,
-    2: SearchConfig(most_grids=256, growth_rows=30_000, quick_rows=0),
+    2: SearchConfig(most_grids=256, growth_rows=30_000, dropped_share=0.1, quick_rows=0),
     3: SearchConfig(),
     4: _THOROUGH,
     5: replace(_THOROUGH, n_landmarks=2000, landmarks_an_output=2000, n_seeds=4),

@@ -5,7 +5,8 @@ grids, fits their bins to the pseudo-residuals of either half's own model, and s
 much that would lower the loss of the same model on the other half's rows: fine grids are favoured
 no more than coarse ones. The best are kept, and their weights are fitted by backfitting, together
 with those of some earlier grids. At each stage the weights of all grids are fitted again, with the
-ridge penalty nearby that predicts the judging rows best.
+ridge penalty nearby that predicts the judging rows best. In the end the grids go that add least to
+what both models agree on.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
 from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Proposer
 from gramless.model_selection.config import SearchConfig
+from gramless.model_selection.contributions import covariances
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, cut_in_two
 from gramless.model_selection.scoring import RowScorer, scaled_score
@@ -398,6 +400,26 @@ class CrossFittedModels:
         self.factor = 1.0 / self.factor
         return best
 
+    def strongest(self, n_grids: int, dropped_share: float) -> NDArray[np.bool_]:
+        """Tell which grids are among the first ``n_grids``, and not of the share that adds least.
+
+        A grid adds the covariance of what it adds to both models, whose noise is not the same.
+        """
+        offsets = self.offsets[: n_grids + 1]
+        counts = np.empty(offsets[-1])
+
+        def count(r: int) -> None:
+            codes, n_bins = self.codes[r, : self.n_training], offsets[r + 1] - offsets[r]
+            found = np.bincount(codes, self.counts[: self.n_training], n_bins + 1)
+            counts[offsets[r] : offsets[r + 1]] = found[1:]
+
+        map_blocks(count, [(r,) for r in range(n_grids)], self.n_jobs)
+        one, other = (model.weights[: offsets[-1]].astype(np.float64) for model in self.models)
+        shared = covariances(counts, offsets, one, other, self.n_jobs)
+        kept = np.arange(self.n_grids) < n_grids
+        kept[np.argsort(shared, kind="stable")[: int(dropped_share * n_grids)]] = False
+        return kept
+
     def _derived(self, model: _Model) -> tuple[Floats, Floats]:
         """Return the derivatives of a model, which remembers them."""
         if model.derivatives is None:
@@ -489,10 +511,14 @@ class _Growth:
                 break
             last, judged_last, before = score, judged, n_grids
         best = min(self.history, key=lambda entry: entry["score"])
-        grids = Grids.joined(self.kept)
-        kept = np.arange(len(grids)) < best["n_grids"]
+        kept = self.models.strongest(int(best["n_grids"]), self.config.dropped_share)
         return GrownGrids(
-            grids.take(kept), best["alpha"], best["score"], losses[0], self.history, self.worth
+            Grids.joined(self.kept).take(kept),
+            best["alpha"],
+            best["score"],
+            losses[0],
+            self.history,
+            self.worth,
         )
 
     def _note(self, score: float, seconds: float, report: Reporter | None) -> None:

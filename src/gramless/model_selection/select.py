@@ -57,7 +57,7 @@ from gramless.model_selection.random_features import (
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
-from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
+from gramless.model_selection.smooth import fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import (
     ValidationResult,
@@ -70,9 +70,8 @@ from gramless.model_selection.validation import (
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
-_GROWTH_SHARE, _SMOOTH_SHARE, _PRUNING_SHARE = 0.4, 0.8, 0.65
-"""Of a time budget: growth ends, the trial of smooth kernels must have ended, and no grids are
-dropped any more."""
+_GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.8
+"""Of a time budget: growth ends, and the trial of smooth kernels must have ended."""
 _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
@@ -87,8 +86,6 @@ _RIDGE_SHARE, _BYTES_A_PAIR = 0.1, 32
 _BYTES_A_NUMBER = 8
 """Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
-_AS_GOOD = 1.002
-"""The weakest grids go if the score rises to no more than this share."""
 _STRAIGHT_FIRST = 10.0
 """Straight losses are fitted with so many times the penalty of growth, whose models fit them less
 closely than a solve does."""
@@ -228,8 +225,7 @@ def select_grown(
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
-    best = _without_the_weakest(best, validation, config.dropped_share)
-    result, validation = best.result, validation.over(best.binning.grids)
+    result = best.result
     least = _BETTER * validation.loss_of(result)
     if ridge is not None and ridge.loss < _MORE_ROWS * least:
         ridge = ridge.validated(split)
@@ -614,10 +610,9 @@ def _fitting(binning: GivenBinning, binned: PlainBins, budget: Budget) -> PlainB
     """
     if budget.fits(binned.shape[1]):
         return binned
-    kept = binned.offsets[1:] <= budget.most_columns()
-    kept[0] = True
-    binning.keep_bins(np.repeat(kept, np.diff(binned.offsets)))
-    return binned.take_grids(kept)[0]
+    n_grids = max(1, int((binned.offsets[1:] <= budget.most_columns()).sum()))
+    binning.keep_bins(np.arange(binned.shape[1]) < binned.offsets[n_grids])
+    return binned.first_grids(n_grids)
 
 
 def _with_smooth_kernels(
@@ -703,40 +698,6 @@ def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool
     return budget.has_time(_RIDGE_SHARE, "the trial of kernel ridge regression")
 
 
-def _without_the_weakest(features: _Features, validation: _Validation, share: float) -> _Features:
-    """Return the features without the share of the grids that adds least, if that costs nothing.
-
-    The map of the grids forgets them too.
-    """
-    binned, weights = features.binned, features.weights
-    n_dropped = int(share * binned.n_grids)
-    if n_dropped == 0 or validation.is_ended:
-        return features
-    if not validation.budget.has_time(_PRUNING_SHARE, "the trial of fewer grids"):
-        return features
-    counts = binned.gram_diagonal() / binned.scale**2
-    strength = contributions(
-        counts, binned.offsets, weights[: binned.shape[1]], validation.search.n_jobs
-    )
-    kept = np.ones(binned.n_grids, bool)
-    kept[np.argsort(strength, kind="stable")[:n_dropped]] = False
-    n_bins = np.diff(binned.offsets)
-    matrix: FeatureMatrix
-    matrix, undo = binned.take_grids(kept)
-    if isinstance(features.matrix, HStack):
-        matrix = HStack([matrix, *features.matrix.parts[1:]], features.matrix.scales)
-    columns = np.ones(len(weights), bool)
-    columns[: binned.shape[1]] = np.repeat(kept, n_bins)
-    own = validation.over(features.binning.grids.take(kept))
-    before = features.result
-    tried = own.of(matrix, before.alpha, weights[columns], before.score)
-    if tried.score >= scaled_score(features.result.score, _AS_GOOD):
-        undo()
-        return features
-    features.binning.keep_bins(columns[: binned.shape[1]])
-    return _Features(features.feature_map, matrix, tried)
-
-
 def _grown(
     search: Search,
     goal: Goal,
@@ -746,8 +707,10 @@ def _grown(
     scaler: Scaler,
     max_first_loss: float,
 ) -> list[GrownGrids]:
-    """Return grids grown with each seed."""
+    """Return grids grown with each seed; a given number of them is the number that stays."""
     config = budget.within(config)
+    if search.space.n_grids is not None:
+        config = replace(config, dropped_share=0.0)
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
     most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
     most = max(1, most // config.n_seeds)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import FloatArray, IntArray
+from gramless.base.types import FloatArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
 from gramless.matrices.plain_bins import PlainBins
+from gramless.model_selection.contributions import covariances
 from gramless.model_selection.kernel_ridge import GaussianRidge, compare_metrics
 from gramless.model_selection.search import Search
 from gramless.model_selection.splits import Split
@@ -20,8 +20,6 @@ _CLEARLY_BETTER = 0.97
 """Inputs count alike if that lowers the error of a sample below this share."""
 _EQUAL_LENGTH = 0.6
 """Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
-_GRIDS_A_TASK = 16
-"""Grids whose contributions are computed at a time."""
 
 
 def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -> FloatArray:
@@ -34,38 +32,11 @@ def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -
     finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
     counts = matrix.gram_diagonal() / matrix.scale**2
-    shares = contributions(counts, matrix.offsets, weights, matrix.n_jobs)
+    found = covariances(counts, matrix.offsets, weights, weights, matrix.n_jobs)
+    shares = np.maximum(found, 0.0)
     found = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
     length = np.sqrt(np.einsum("j,j->", found, found))
     return np.asarray(found / length if length > 0 else found)
-
-
-def contributions(
-    counts: FloatArray, offsets: IntArray, weights: Vector, n_jobs: int | None = 1
-) -> FloatArray:
-    """Return the variance of what each grid adds to the predictions, summed over outputs.
-
-    ``counts`` are the numbers of rows in each bin.
-
-    Examples
-    --------
-    >>> counts, offsets = np.array([2.0, 2.0, 4.0]), np.array([0, 2, 3])
-    >>> contributions(counts, offsets, np.array([1.0, -1.0, 5.0]))
-    array([1., 0.])
-    """
-    w, found = weights.reshape(len(weights), -1), np.empty(len(offsets) - 1)
-
-    def fill(first: int, last: int) -> None:
-        columns = slice(offsets[first], offsets[last])
-        own, own_counts = w[columns], counts[columns, None]
-        starts = np.asarray(offsets[first:last] - offsets[first], np.intp)
-        n_rows = np.add.reduceat(own_counts, starts)
-        means = np.add.reduceat(own_counts * own, starts) / n_rows
-        squares = np.add.reduceat(own_counts * own**2, starts) / n_rows
-        found[first:last] = np.maximum(squares - means**2, 0.0).sum(axis=1)
-
-    map_blocks(fill, row_blocks(len(found), _GRIDS_A_TASK), n_jobs)
-    return found
 
 
 def smooth_bandwidths(
