@@ -28,9 +28,9 @@ class SearchConfig:
     """
 
     most_grids: int = 640
-    proposals: int = 160
-    kept_a_round: int = 12
-    refitted_a_round: int = 18
+    proposals: int = 214
+    kept_a_round: int = 16
+    refitted_a_round: int = 24
     stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
     least_gain: float = 0.02
     growth_rows: int = 60_000
