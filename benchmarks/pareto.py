@@ -184,7 +184,7 @@ def draw(found: list[Row], path: Path) -> None:
         xticklabels=("1 x", "2 x", "5 x", "10 x", "20 x"),
     )
     ax.minorticks_off()
-    ax.margins(x=0.3, y=0.15)
+    ax.margins(x=0.4, y=0.15)
     ax.grid(alpha=0.3)
     save_picture(figure, path)
 
