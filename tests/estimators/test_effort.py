@@ -60,7 +60,8 @@ def test_files_of_averages_are_read(tmp_path: Path) -> None:
 def test_more_effort_grows_more_grids() -> None:
     sizes = []
     for effort in (1, 2):
-        model = KernelRegressor(effort=effort, random_state=0).fit(X, Y)
+        # Steps are for grids, not for kernel ridge regression.
+        model = KernelRegressor(effort=effort, random_state=0).fit(X, Y + np.floor(2 * X[:, 2]))
         assert model.growth_[-1]["n_grids"] <= EFFORTS[effort].most_grids
         sizes.append(len(parts_of(model.features_)[0].n_bins_))
     assert sizes[0] == EFFORTS[1].most_grids < sizes[1]

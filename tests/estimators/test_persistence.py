@@ -349,8 +349,8 @@ def test_files_of_the_first_version_predict_what_they_did(name, tmp_path):
 @pytest.fixture(scope="module")
 def grown():
     rng = np.random.default_rng(5)
-    rows = np.tile(rng.normal(size=(2200, 4)), 5)
-    target = np.sin(5 * rows[:, 0]) + rows[:, 1] * np.sign(rows[:, 2]) + 0.3 * rng.normal(size=2200)
+    rows = np.tile(rng.normal(size=(3000, 4)), 5)
+    target = np.sin(5 * rows[:, 0]) + rows[:, 1] * np.sign(rows[:, 2]) + 0.3 * rng.normal(size=3000)
     options = {"grids": "grown", "effort": 2, "solver": "cg", "random_state": 0}
     return KernelRegressor(**options).fit(rows, target), rows
 
