@@ -586,7 +586,7 @@ def _with_adapted_loss(
         if loss == goal.loss:
             break
         goal = replace(goal, loss=loss, score=mean_loss(loss))
-        validation = replace(validation, goal=goal)
+        validation = replace(validation, goal=replace(goal, signs=validation.goal.signs))
         again = validation.of(features.matrix, result.alpha, result.weights)
         features = replace(features, result=again)
     return goal, validation, features
