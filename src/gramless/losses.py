@@ -584,11 +584,11 @@ class SmoothPinball(ResidualLoss):
         return found if y.ndim == 2 else found[0]
 
     def correction(self, z: Values, y: Values, weights: Values | None = None) -> Values:
-        """Return what to add to the predictions of rows that no fit has seen.
+        """Return what to add to predictions, by rows that were held back from the fit.
 
-        A fit follows its own rows, so that its outer quantiles of others are too near to the
-        middle. They move by the share ``|2 q - 1|`` of these rows' quantile of residuals: the
-        median has no such bias, and would only get the noise of few rows.
+        A fit adapts to its own rows, so its outer quantiles of new rows lie too close to the
+        middle. Each is moved by ``|2 q - 1|`` times the quantile q of the residuals of the rows
+        held back. The median, which has no such bias, stays: it would only become noisier.
 
         Examples
         --------

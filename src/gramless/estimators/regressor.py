@@ -93,8 +93,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         positive or 0. Parameters of a loss given as an object are in standard deviations of the
         targets.
     quantile : float or array-like, default=0.5
-        Between 0 and 1, of the loss "quantile"; rows held back correct the constant. Several, in
-        rising order, are a column each of the predictions, and never cross: rows' are sorted.
+        Between 0 and 1, of the loss "quantile"; its constant is corrected by rows held back.
+        Several, in rising order, are predicted in a column each, sorted so that they never cross.
     power : float, default=1.5
         Of the loss "tweedie": variances grow with this power of the mean, between 1 and 2.
     intervals : {"split", "quantiles"}, default="split"

@@ -18,8 +18,8 @@ class SearchConfig:
     Up to ``ridge_rows`` rows, kernel ridge regression with a Gaussian kernel is tried first; 0
     never does. Smooth kernels are tried beside the grids, each of ``landmarks_an_output`` landmarks
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
-    bandwidths, in units of how finely the grids divide the inputs. ``dropped_share`` of the grids
-    that were grown, those that add least, is dropped. ``n_seeds`` sets of grids, grown with
+    bandwidths, in units of how finely the grids divide the inputs. The ``dropped_share`` of the
+    grown grids that adds least is dropped before the fit. ``n_seeds`` sets of grids, grown with
     different seeds, are fitted as one.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids

@@ -19,16 +19,18 @@ def covariances(
     others: Vector,
     n_jobs: int | None = 1,
 ) -> FloatArray:
-    """Return the covariance of what each grid adds to two predictions, summed over outputs.
+    """Return, for each grid, the covariance of what it adds to two predictions.
+
+    Covariances are summed over outputs. With the same weights twice they are variances.
 
     Parameters
     ----------
     counts : array (n_bins,)
-        Rows in each bin.
+        Number of rows in each bin, or the sum of their weights.
     offsets : array (n_grids + 1,)
-        First bin of each grid, then the number of bins.
+        The first bin of each grid, and the number of bins at the end.
     weights, others : arrays (n_bins,) or (n_bins, K)
-        Of the bins in either prediction.
+        What a bin adds to the first prediction, and to the second.
     n_jobs : int or None, default=1
         Threads. Results do not depend on it.
 

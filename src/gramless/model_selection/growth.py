@@ -5,8 +5,8 @@ grids, fits their bins to the pseudo-residuals of either half's own model, and s
 much that would lower the loss of the same model on the other half's rows: fine grids are favoured
 no more than coarse ones. The best are kept, and their weights are fitted by backfitting, together
 with those of some earlier grids. At each stage the weights of all grids are fitted again, with the
-ridge penalty nearby that predicts the judging rows best. In the end the grids go that add least to
-what both models agree on.
+ridge penalty nearby that predicts the judging rows best. Finally, the grids that contribute least
+to what both models agree on are dropped.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from gramless.features.grids import SHORT_HASH, Grids
 from gramless.loops import backfitting
 from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
+from gramless.matrices.binned import BinnedMatrix
 from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Proposer
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.contributions import covariances
@@ -401,23 +402,18 @@ class CrossFittedModels:
         return best
 
     def strongest(self, n_grids: int, dropped_share: float) -> NDArray[np.bool_]:
-        """Tell which grids are among the first ``n_grids``, and not of the share that adds least.
+        """Tell which of the first ``n_grids`` grids stay when the share that adds least goes.
 
-        A grid adds the covariance of what it adds to both models, whose noise is not the same.
+        The worth of a grid is the covariance of what it adds to the predictions of the two models.
+        They are fitted to different rows, so noise that one of them follows cancels out.
         """
-        offsets = self.offsets[: n_grids + 1]
-        counts = np.empty(offsets[-1])
-
-        def count(r: int) -> None:
-            codes, n_bins = self.codes[r, : self.n_training], offsets[r + 1] - offsets[r]
-            found = np.bincount(codes, self.counts[: self.n_training], n_bins + 1)
-            counts[offsets[r] : offsets[r + 1]] = found[1:]
-
-        map_blocks(count, [(r,) for r in range(n_grids)], self.n_jobs)
-        one, other = (model.weights[: offsets[-1]].astype(np.float64) for model in self.models)
-        shared = covariances(counts, offsets, one, other, self.n_jobs)
+        rows, offsets = slice(0, self.n_training), self.offsets[: n_grids + 1]
+        bins = BinnedMatrix(self.codes[:n_grids, rows], offsets, scale=1.0, n_jobs=self.n_jobs)
+        counts = bins.gram_diagonal(self.counts[rows])
+        one, other = (model.weights[: len(counts)].astype(np.float64) for model in self.models)
+        worth = covariances(counts, offsets, one, other, self.n_jobs)
         kept = np.arange(self.n_grids) < n_grids
-        kept[np.argsort(shared, kind="stable")[: int(dropped_share * n_grids)]] = False
+        kept[np.argsort(worth, kind="stable")[: int(dropped_share * n_grids)]] = False
         return kept
 
     def _derived(self, model: _Model) -> tuple[Floats, Floats]:

@@ -218,9 +218,12 @@ def select_grown(
     binned = _binned(binning, rows, grids, search, budget)
     given = search.space.alpha
     straight, first = goal.loss.straight, _first_alpha(goal, data, grown, split, given)
-    validation = _Validation(search, goal, budget, split, len(grids)).over(binning.grids)
+    if search.rising is not None:
+        goal = replace(goal, signs=_signs(binning.grids, search.rising))
+    validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
-    goal, validation, best = _with_adapted_loss(goal, validation, best)
+    validation, best = _with_adapted_loss(validation, best)
+    goal = validation.goal
     if given is None and straight and not validation.is_ended:
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     known = () if ridge is None else ridge.of_scalings
@@ -251,7 +254,7 @@ def select_grown(
         [trial.as_dict() for trial in search.trials],
         budget.limits,
         goal.loss,
-        signs=validation.goal.signs,
+        signs=goal.signs,
         rounding_step=step,
         products=_fitted_products(data, order, validation.prepared(best.matrix)),
     )
@@ -519,12 +522,6 @@ class _Validation:
     size: int
     row_grams: _RowGrams = field(default_factory=lambda: _RowGrams(), repr=False)
 
-    def over(self, grids: Grids) -> _Validation:
-        """Return the validation of features of some grids."""
-        if self.search.rising is None:
-            return self
-        return replace(self, goal=replace(self.goal, signs=_signs(grids, self.search.rising)))
-
     @property
     def is_ended(self) -> bool:
         """Whether a callback wants no more trials."""
@@ -574,22 +571,22 @@ class _Validation:
 
 
 def _with_adapted_loss(
-    goal: Goal, validation: _Validation, features: _Features
-) -> tuple[Goal, _Validation, _Features]:
+    validation: _Validation, features: _Features
+) -> tuple[_Validation, _Features]:
     """Let parameters of the loss follow the predictions of rows held back, and these the loss."""
     data = validation.search.data
     for _ in range(_MOST_ADAPTATIONS):
-        result = features.result
+        goal, result = validation.goal, features.result
         weights = data.counts_of(result.rows)
         weights = np.ones(len(result.rows)) if weights is None else weights
         loss = goal.loss.adapted(result.raw, data.targets[result.rows], weights)
         if loss == goal.loss:
             break
         goal = replace(goal, loss=loss, score=mean_loss(loss))
-        validation = replace(validation, goal=replace(goal, signs=validation.goal.signs))
+        validation = replace(validation, goal=goal)
         again = validation.of(features.matrix, result.alpha, result.weights)
         features = replace(features, result=again)
-    return goal, validation, features
+    return validation, features
 
 
 def _binned(
@@ -707,7 +704,7 @@ def _grown(
     scaler: Scaler,
     max_first_loss: float,
 ) -> list[GrownGrids]:
-    """Return grids grown with each seed; a given number of them is the number that stays."""
+    """Return grids grown with each seed; none is dropped where the user gave their number."""
     config = budget.within(config)
     if search.space.n_grids is not None:
         config = replace(config, dropped_share=0.0)

@@ -32,8 +32,8 @@ def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -
     finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
     counts = matrix.gram_diagonal() / matrix.scale**2
-    found = covariances(counts, matrix.offsets, weights, weights, matrix.n_jobs)
-    shares = np.maximum(found, 0.0)
+    variances = covariances(counts, matrix.offsets, weights, weights, matrix.n_jobs)
+    shares = np.maximum(variances, 0.0)
     found = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
     length = np.sqrt(np.einsum("j,j->", found, found))
     return np.asarray(found / length if length > 0 else found)
