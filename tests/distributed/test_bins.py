@@ -26,7 +26,7 @@ def test_merged_bins_are_numbered_as_in_one_pass(grids, cuts):
     np.testing.assert_array_equal(merged.keys, known.keys())
     np.testing.assert_array_equal(merged.n_bins, known.n_bins)
     found = [
-        merged.sorted().columns(table).renumbered(own)
+        merged.columns(table).renumbered(own)
         for (own, _), table in zip(blocks, tables, strict=True)
     ]
     np.testing.assert_array_equal(np.concatenate(found, axis=1), codes)
@@ -39,7 +39,7 @@ def test_bins_of_a_block_are_columns_among_those_of_all(grids, n_outputs):
     _, known = grids.learn(X)
     codes, some = grids.learn(X[200:])
     merged = BinKeys.of_counts(known.keys(), known.n_bins)
-    columns = merged.sorted().columns(BinKeys.of_counts(some.keys(), some.n_bins))
+    columns = merged.columns(BinKeys.of_counts(some.keys(), some.n_bins))
     own = BinnedMatrix(codes, columns.offsets, scale=1.0)
     part = SomeColumns(own, columns, 0.3, Workspace(1))
     whole = BinnedMatrix(known.find(X[200:]), merged.offsets, scale=0.3)

@@ -185,6 +185,16 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
     assert bins.find(np.array(keys, np.int64)).tolist() == list(range(1, len(keys) + 1))
 
 
+@given(KEYS)
+def test_keys_of_one_call_are_numbered_by_first_appearance(keys):
+    twin, codes = number_twin(keys), np.zeros(len(keys), np.int64)
+    slots = np.full(1 << binning.slot_bits(len(keys), binning.FIRST_BITS), 7, np.int32)
+    found = np.zeros(len(keys) + 1, np.int64)
+    assert binning.number_keys(keys, slots, found, codes) == len(twin)
+    assert codes.tolist() == [twin[key] for key in keys.tolist()]
+    assert found[1 : len(twin) + 1].tolist() == list(twin)
+
+
 def test_fill_slots_tells_when_there_is_no_room():
     table, slots = spread_keys(20), np.empty(16, np.int32)
     assert fill_slots(table, 16, slots, 4)

@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from gramless.base.arrays import padded_rows
+from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.workspace import Workspace
 from gramless.features.grids import CodeType
+from gramless.loops import binning as loops
 from gramless.loops.renumber import renumber
 from gramless.matrices.base import FeatureMatrix, Rows, Vector
 
@@ -37,9 +39,7 @@ class BinKeys:
         found = []
         for ranges in zip(*(pairwise(part.offsets) for part in parts), strict=True):
             own = [part.keys[a:b] for part, (a, b) in zip(parts, ranges, strict=True)]
-            together = np.concatenate(own)
-            _, first = np.unique(together, return_index=True)
-            found.append(together[np.sort(first)])
+            found.append(_numbered(np.concatenate(own))[1])
         return cls.of_counts(np.concatenate(found), np.array([len(own) for own in found]))
 
     @property
@@ -47,28 +47,26 @@ class BinKeys:
         """Number of bins of each grid."""
         return np.diff(self.offsets)
 
-    def sorted(self) -> SortedKeys:
-        """Return the keys in a form to look them up."""
-        orders = [np.argsort(self.keys[a:b], kind="stable") for a, b in pairwise(self.offsets)]
-        return SortedKeys(self, np.concatenate(orders).astype(np.uint32))
-
-
-@dataclass(frozen=True)
-class SortedKeys:
-    """Keys of bins, and the order of the keys of each grid by size."""
-
-    bins: BinKeys
-    order: AnyArray = field(repr=False)
-
     def columns(self, others: BinKeys) -> BinColumns:
         """Return which of the columns of these bins are those of others, which are among them."""
-        starts, found = self.bins.offsets, []
-        ranges = zip(pairwise(starts), pairwise(others.offsets), strict=True)
-        for (a, b), (c, d) in ranges:
-            order = self.order[a:b]
-            near = np.searchsorted(self.bins.keys[a:b], others.keys[c:d], sorter=order)
-            found.append(order[near].astype(np.int64) + a)
-        return BinColumns(others.offsets, np.concatenate(found), starts)
+        found = []
+        for (a, b), (c, d) in zip(pairwise(self.offsets), pairwise(others.offsets), strict=True):
+            numbers, _ = _numbered(np.concatenate([self.keys[a:b], others.keys[c:d]]))
+            found.append(numbers[b - a :] + (a - 1))
+        return BinColumns(others.offsets, np.concatenate(found), self.offsets)
+
+
+def _numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the numbers of keys in order of first appearance, from 1, and the distinct keys."""
+    slots = np.empty(1 << loops.slot_bits(len(keys), loops.FIRST_BITS), np.int32)
+    table, numbers = np.empty(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
+    count = loops.number_keys(keys, slots, table, numbers)
+    if count < 0:
+        raise InputError(
+            "the rows fall into bins whose hashes collide more than 500 times: rows do so only if "
+            "they are made for this random_state; use another one."
+        )
+    return numbers, table[1 : count + 1]
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class SomeColumns(FeatureMatrix):
     def _matvec(self, w: Vector, out: Vector) -> None:
         own = self._room("own weights", w)
         # NumPy fills an array directly where it need not report places that do not exist.
-        np.take(w, self.columns.columns, axis=0, out=own, mode="clip")
+        np.take(_flat(w), self.columns.columns, axis=0, out=_flat(own), mode="clip")
         self.matrix.matvec(own, out)
         out *= self.scale
 
@@ -128,7 +126,7 @@ class SomeColumns(FeatureMatrix):
         scaled = np.multiply(v, self.scale, out=self.work.empty("scaled", v.shape))
         self.matrix.rmatvec(scaled, own)
         out[:] = 0.0
-        out[self.columns.columns] = own
+        _flat(out)[self.columns.columns] = _flat(own)
 
     def _room(self, name: str, like: Vector) -> Vector:
         return self.work.empty(name, (self.matrix.shape[1], *like.shape[1:]))
@@ -140,6 +138,11 @@ class SomeColumns(FeatureMatrix):
 
     def take_rows(self, rows: Rows) -> SomeColumns:
         return SomeColumns(self.matrix.take_rows(rows), self.columns, self.scale, self.work)
+
+
+def _flat(values: Vector) -> Vector:
+    """Return a view of a single column as a vector, of which NumPy picks in a third of the time."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def code_type(offsets: IntArray) -> CodeType:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.distributed.bins import BinColumns, BinKeys, SomeColumns, SortedKeys
+from gramless.distributed.bins import BinColumns, BinKeys, SomeColumns
 from gramless.distributed.workspace import Workspace
 from gramless.estimators.base import KernelMachine, relative_weights
 from gramless.estimators.targets import TargetEncoder
@@ -143,7 +143,7 @@ class NewBlock:
     targets: FloatArray
     weights: FloatArray
 
-    def numbered(self, known: SortedKeys | None, layout: Layout) -> RowBlock:
+    def numbered(self, known: BinKeys | None, layout: Layout) -> RowBlock:
         """Return the block with the columns that its bins have among those of all blocks."""
         codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
@@ -243,7 +243,7 @@ def keys_of(block: NewBlock) -> BinKeys | None:
     return block.keys
 
 
-def numbered(block: NewBlock, known: SortedKeys | None, layout: Layout) -> RowBlock:
+def numbered(block: NewBlock, known: BinKeys | None, layout: Layout) -> RowBlock:
     """Return a block with the columns of its bins; a task."""
     return block.numbered(known, layout)
 

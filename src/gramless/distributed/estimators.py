@@ -23,7 +23,7 @@ from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.distributed.bins import BinKeys, SortedKeys, code_type
+from gramless.distributed.bins import BinKeys, code_type
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release, shared_out
@@ -247,7 +247,7 @@ class DaskMachine(_Machine):
         self,
         layout: Layout,
         rows: ClusterRows,
-        known: SortedKeys | None,
+        known: BinKeys | None,
         sample: Sample,
         chosen: Chosen,
         checkpoint: str | Path | None,
@@ -326,7 +326,7 @@ class DaskMachine(_Machine):
 
     def _binned(
         self, cluster: Cluster, parts: Partitions, sample: Sample, chosen: Chosen
-    ) -> tuple[Layout, ClusterRows, SortedKeys | None]:
+    ) -> tuple[Layout, ClusterRows, BinKeys | None]:
         """Bin all rows; return where they are, and the keys of the bins that they fell into."""
         features = chosen.selected.feature_map
         maps = parts_of(features)
@@ -346,7 +346,7 @@ class DaskMachine(_Machine):
         known, offsets, scale = None, None, 1.0
         if isinstance(first, BinningMap):
             keys = _merged_keys(cluster, new)
-            known, offsets, scale = keys.sorted(), keys.offsets, first.scale_
+            known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
         shared = cluster.submit(_as_it_is, known), cluster.submit(_as_it_is, layout)
@@ -375,7 +375,7 @@ class DaskMachine(_Machine):
         return None
 
     def _for_all_rows(
-        self, chosen: Chosen, sample: Sample, rows: ClusterRows, known: SortedKeys | None
+        self, chosen: Chosen, sample: Sample, rows: ClusterRows, known: BinKeys | None
     ) -> SelectedModel:
         """Return what was chosen by the sample, with the bins and the penalty of all rows."""
         selected, validation = chosen.selected, chosen.selected.validation
@@ -385,8 +385,8 @@ class DaskMachine(_Machine):
                 old = BinKeys(first.keys, first.offsets_)
                 weights = _moved(validation.weights, known, old)
                 validation = replace(validation, weights=weights)
-            offsets = known.bins.offsets
-            first.take_bins(known.bins.keys, offsets, code_type(offsets))
+            offsets = known.offsets
+            first.take_bins(known.keys, offsets, code_type(offsets))
         settings = selected.settings
         if self._given_alpha() is None:
             share = len(chosen.data.targets) / rows.n_rows
@@ -670,9 +670,9 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     return BinKeys.merged(found)
 
 
-def _moved(weights: Vector, known: SortedKeys, old: BinKeys) -> Vector:
+def _moved(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
     """Return weights of some bins, and of what lies beside them, as weights of all bins."""
-    n_old, n_new = int(old.offsets[-1]), int(known.bins.offsets[-1])
+    n_old, n_new = int(old.offsets[-1]), int(known.offsets[-1])
     moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
     moved[known.columns(old).columns] = weights[:n_old]
     moved[n_new:] = weights[n_old:]

@@ -60,4 +60,4 @@ def added(sums: Iterable[IntArray | None]) -> IntArray | None:
 
 def as_floats(total: IntArray, exponent: int) -> FloatArray:
     """Return what :func:`fixed_sum` stands for."""
-    return np.asarray(np.ldexp(total.astype(np.float64), -exponent))
+    return np.asarray(total * 2.0**-exponent)

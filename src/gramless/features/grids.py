@@ -27,12 +27,12 @@ from gramless.features.packing import (
 )
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
-from gramless.loops.binning import GROUP
+from gramless.loops.binning import FIRST_BITS, GROUP
 from gramless.matrices.stored import code_file, rows_of_block
 from gramless.preprocessing.rows import Rows, check_width
 
-_FIRST_BITS, _LEAST_BITS = 12, 4
-"""Bits of an index that is to grow, and of one whose bins are all known."""
+_LEAST_BITS = 4
+"""Bits of an index whose bins are all known."""
 _FIRST_ROOM = 2048
 _MAX_CELL = 1e18
 """Not a multiple of a large power of two: even where hashes are short, no far cell has the key of
@@ -141,10 +141,10 @@ class BinTables:
     @classmethod
     def empty(cls, n_grids: int) -> BinTables:
         """Return tables that know no bin."""
-        most = loops.slot_bits(_FIRST_ROOM - 1, _FIRST_BITS)
+        most = loops.slot_bits(_FIRST_ROOM - 1, FIRST_BITS)
         table, slots = _room(n_grids, _FIRST_ROOM, most)
-        slots[:, : 1 << _FIRST_BITS] = 0
-        bits = np.full(n_grids, _FIRST_BITS, np.int64)
+        slots[:, : 1 << FIRST_BITS] = 0
+        bits = np.full(n_grids, FIRST_BITS, np.int64)
         return cls(np.zeros(n_grids, np.int64), bits, table, slots)
 
     @classmethod
@@ -201,7 +201,7 @@ class BinTables:
     def _enlarge(self) -> None:
         """Make room for twice as many bins."""
         n_bins = 2 * self.table.shape[1]
-        table, slots = _room(len(self.counts), n_bins, loops.slot_bits(n_bins - 1, _FIRST_BITS))
+        table, slots = _room(len(self.counts), n_bins, loops.slot_bits(n_bins - 1, FIRST_BITS))
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]

@@ -16,6 +16,8 @@ from gramless.loops.simd import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_c
 GROUP = 8
 """Grids a call: eight 64-bit lanes, and rows are read once for all of them."""
 
+FIRST_BITS = 12
+"""Bits of an index that is to grow."""
 _RUN, _JUMPS = 8, 64
 """Neighbouring slots that a search tries, and how often it then begins again elsewhere."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -161,6 +163,25 @@ def number_codes(keys, n_rows, slots, bits, table, count, most, codes):  # type:
                     shift = np.uint64(64 - bits)
         codes[i] = code
     return count, bits
+
+
+@inner_loop
+def distinct_keys(keys, n_keys, slots, bits, found, codes):  # type: ignore[no-untyped-def]
+    """Number keys by first appearance from 1; return how many differ, -1 if one finds no slot.
+
+    ``found`` has each key at its number. The index begins with ``2**bits`` slots, and there is room
+    for those of ``n_keys`` keys, see :func:`slot_bits`.
+    """
+    for empty in range(1 << bits):
+        slots[empty] = 0
+    count, bits = number_codes(keys, n_keys, slots, bits, found, 0, n_keys, codes)
+    return count if bits > 0 else -1
+
+
+@loop
+def number_keys(keys, slots, found, codes):  # type: ignore[no-untyped-def]
+    """Do as :func:`distinct_keys` with all keys, for callers in Python."""
+    return distinct_keys(keys, len(keys), slots, FIRST_BITS, found, codes)
 
 
 @loop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.binning import number_codes
+from gramless.loops.binning import distinct_keys, number_codes
 from gramless.loops.compile import inner_loop, loop, reordering_loop
 
 FIRST_BITS = 4
@@ -28,18 +28,6 @@ def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, ke
         inverse, shift, multiplier = inverse_widths[c], shifts[c], multipliers[c]
         for i in range(len(own)):
             own[i] += multiplier * np.int64(np.floor((values[i] - shift) * inverse))
-
-
-@inner_loop
-def distinct_keys(keys, n_keys, slots, found, codes):  # type: ignore[no-untyped-def]
-    """Number keys by first appearance from 1; return how many differ, -1 if one finds no slot.
-
-    ``found`` has each key at its number.
-    """
-    for empty in range(1 << FIRST_BITS):
-        slots[empty] = 0
-    count, bits = number_codes(keys, n_keys, slots, FIRST_BITS, found, 0, n_keys, codes)
-    return count if bits > 0 else -1
 
 
 @inner_loop
@@ -86,9 +74,9 @@ def distinct_games(keys, background, integers, index, masses):  # type: ignore[n
     n_rows, m = keys.shape[1], background.shape[1]
     sums, found, codes, others = integers[0], integers[1], integers[2], integers[5]
     total_keys(background, 0, sums)
-    n_others = distinct_keys(sums, m, index, found, others)
+    n_others = distinct_keys(sums, m, index, FIRST_BITS, found, others)
     total_keys(keys, 0, sums)
-    n_games = distinct_keys(sums, n_rows, index, found, codes)
+    n_games = distinct_keys(sums, n_rows, index, FIRST_BITS, found, codes)
     if n_others < 0 or n_games < 0:
         return -1, n_others
     first_rows(codes, n_rows, integers[3])
@@ -145,12 +133,12 @@ def grid_values(  # type: ignore[no-untyped-def]
         for p in range(n_players):
             size += (subset >> p) & 1
         sum_over(background, other_rows, n_others, everyone ^ subset, offset, sums)
-        n_completions = distinct_keys(sums, n_others, index, completions, own_codes)
+        n_completions = distinct_keys(sums, n_others, index, FIRST_BITS, completions, own_codes)
         own_masses[:] = 0.0
         for v in range(n_others):
             own_masses[own_codes[v] - 1] += masses[v]
         sum_over(keys, rows, n_games, subset, 0, sums)
-        n_values = distinct_keys(sums, n_games, index, found, own_codes)
+        n_values = distinct_keys(sums, n_games, index, FIRST_BITS, found, own_codes)
         if n_completions < 0 or n_values < 0:
             return False
         for u in range(n_values):
