@@ -11,9 +11,20 @@ import json
 import math
 import os
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""An array of numbers, truth values or text of any type."""
+Fitted: TypeAlias = Any
+"""What a model file holds: an array, a number, text, None, or a list or dict of such."""
+Part: TypeAlias = dict[str, Fitted]
+"""The attributes of an object in a model file, and the name of its class."""
 
 _TYPES = {"BOOL": "?"} | {f"{k.upper()}{8 * n}": f"<{k}{n}" for k in "fiu" for n in (1, 2, 4, 8)}
 _IDENTITY, _EXPONENTIAL = ("Squared", "Huber"), ("Poisson", "Gamma", "Tweedie")
@@ -64,7 +75,7 @@ class PortableModel:
         if hashlib.sha256(data).hexdigest() != metadata["data_sha256"]:
             raise ValueError(f"{path} is damaged: its data do not have their checksum.")
         self._tensors = {name: _tensor(data, entry) for name, entry in header.items()}
-        self.fitted: dict[str, Any] = self._decoded({"model": json.loads(metadata["model"])})
+        self.fitted: Part = self._decoded({"model": json.loads(metadata["model"])})
         fitted, inputs = self.fitted, self.fitted["inputs_"]
         loss = fitted["loss_"]["class"]
         if "classes_" in fitted:
@@ -90,7 +101,7 @@ class PortableModel:
             self._parts.append(kind(part, scale * fitted["coef_"][start : start + n_columns]))
             start += n_columns
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Return the raw responses of rows, as of the saved model.
 
         Parameters
@@ -109,7 +120,7 @@ class PortableModel:
         sums = [sum(part(block) for part in self._parts) for block in blocks]
         return np.concatenate(sums) + self.fitted["intercept_"]
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Array:
         """Return numbers, or the most likely class of each row.
 
         Parameters
@@ -126,7 +137,7 @@ class PortableModel:
             return self.fitted["classes_"][raw.argmax(1) if raw.ndim > 1 else (raw > 0).astype(int)]
         return np.exp(raw) if self.fitted["loss_"]["class"] in _EXPONENTIAL else raw
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Return the calibrated probability of each class, of classifiers that have them.
 
         Parameters
@@ -148,7 +159,7 @@ class PortableModel:
         shares /= shares.sum(axis=1, keepdims=True)
         return (1.0 - link["floor"]) * shares + link["floor"] / shares.shape[1]
 
-    def _filled(self, X: Any) -> Any:
+    def _filled(self, X: Array) -> Array:
         gaps = self.fitted["inputs_"]["gaps"]
         if X.ndim != 2 or X.shape[1] != self.fitted["n_features_in_"]:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
@@ -157,7 +168,7 @@ class PortableModel:
         missing = np.isnan(X)
         return np.hstack([np.where(missing, gaps["fill"], X), missing[:, gaps["marked"]]])
 
-    def _scaled(self, X: Any) -> Any:
+    def _scaled(self, X: Array) -> Array:
         scaler = self.fitted["scaler_"]
         if scaler["kind"] in ("none", "standard"):
             return X
@@ -172,7 +183,7 @@ class PortableModel:
                 out[:, j] = np.interp(column, scaler["knots"][own], scaler["levels"][own])
         return out
 
-    def _decoded(self, value: Any) -> Any:
+    def _decoded(self, value: Fitted) -> Fitted:
         if isinstance(value, list):
             return [self._decoded(item) for item in value]
         if not isinstance(value, dict):
@@ -199,7 +210,7 @@ class PortableModel:
 class _Bins:
     """Bins of grids: each has a weight, found by its 64-bit key."""
 
-    def __init__(self, part: dict[str, Any], weights: Any) -> None:
+    def __init__(self, part: Part, weights: Array) -> None:
         self.shifts, self.inverse = part["shifts_"], 1.0 / part["widths_"]
         self.multipliers, self.begun = part["multipliers"], part["cell_offsets"]
         with np.errstate(divide="ignore", over="ignore"):
@@ -213,14 +224,14 @@ class _Bins:
         self.weights = weights[order] * part.get("scale_", len(self.inverse) ** -0.5)
 
     @staticmethod
-    def n_columns(part: dict[str, Any]) -> int:
+    def n_columns(part: Part) -> int:
         return int(part["offsets_"][-1])
 
     @property
     def numbers_a_row(self) -> int:
         return self.inverse.size + self.weights[0].size * len(self.inverse)
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Array) -> Array:
         """Return sums of weights; rows in a bin never seen add nothing in its grid."""
         X = np.clip(X, -self.limits, self.limits)[:, None]
         cells = np.floor((X - self.shifts) * self.inverse).astype(np.int64)
@@ -237,7 +248,7 @@ class _Bins:
         return own.sum(axis=1)
 
 
-def _keys_of_cells(part: dict[str, Any]) -> Any:
+def _keys_of_cells(part: Part) -> Array:
     """Return the keys of bins that are given by the ranks of their cells in boxes."""
     cells, divided = part["cells"], np.isfinite(part["widths_"])
     ends, keys = np.cumsum(divided.sum(axis=1)), []
@@ -261,7 +272,7 @@ def _keys_of_cells(part: dict[str, Any]) -> Any:
 class _Gaussians:
     """A Gaussian kernel between rows and landmarks, whose weights may have been whitened."""
 
-    def __init__(self, part: dict[str, Any], weights: Any) -> None:
+    def __init__(self, part: Part, weights: Array) -> None:
         kernel = part["kernel"]
         if (kernel if isinstance(kernel, str) else kernel.get("name")) != "gaussian":
             raise ValueError("kernels other than the Gaussian need gramless.load.")
@@ -273,45 +284,45 @@ class _Gaussians:
         self.weights = np.linalg.solve(part["factor_"].T, weights) if whitened else weights
 
     @staticmethod
-    def n_columns(part: dict[str, Any]) -> int:
+    def n_columns(part: Part) -> int:
         return len(part["landmarks_"])
 
     @property
     def numbers_a_row(self) -> int:
         return self.landmarks.size
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Array) -> Array:
         """Return weighted sums of kernel values."""
         apart = X[:, None] - self.landmarks
         apart[..., self.categorical] = apart[..., self.categorical] != 0.0
         return np.exp(-0.5 * np.square(apart * self.inverse).sum(axis=2)) @ self.weights
 
 
-_PARTS: dict[str, Any] = {
+_PARTS: dict[str, type[_Bins | _Gaussians]] = {
     **dict.fromkeys(("GivenBinning", "RandomBinning"), _Bins),
     **dict.fromkeys(("Nystrom", "KernelExpansion"), _Gaussians),
 }
 
 
-def _tensor(data: bytes, entry: dict[str, Any]) -> Any:
+def _tensor(data: bytes, entry: Part) -> Array:
     first, last = entry["data_offsets"]
     numbers = np.frombuffer(data[first:last], _TYPES[entry["dtype"]])
     return numbers.reshape(entry["shape"]).astype(numbers.dtype.newbyteorder("="), copy=False)
 
 
-def _mostly_one(fill: float, places: Any, others: Any, shape: Any) -> Any:
+def _mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> Array:
     array = np.full(math.prod(shape), fill, others.dtype)
     array[np.unpackbits(places, count=array.size).view(bool)] = others
     return array.reshape(tuple(shape))
 
 
-def _high_bytes(high: Any) -> Any:
+def _high_bytes(high: Array) -> Array:
     own = np.zeros((*high.shape[:-1], 8), np.uint8)
     own[..., 8 - high.shape[-1] :] = high
     return own.view("<i8")[..., 0]
 
 
-def _fixed_point(exponents: Any, planes: Any, shape: Any) -> Any:
+def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) -> Array:
     zigzag = np.zeros(math.prod(shape), np.int64)
     for k, plane in enumerate(planes):
         own = np.frombuffer(zlib.decompress(plane.tobytes()), np.uint8)
@@ -322,7 +333,7 @@ def _fixed_point(exponents: Any, planes: Any, shape: Any) -> Any:
     return multiples.reshape(tuple(shape))
 
 
-_FORMS: dict[str, Any] = {
+_FORMS: dict[str, Callable[..., Array]] = {
     "FixedPoint": _fixed_point,
     "MostlyOne": _mostly_one,
     "SinglePrecision": lambda values: values.astype(np.float64),

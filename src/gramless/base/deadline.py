@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from gramless.base.types import FloatArray
+
 
 @dataclass(frozen=True)
 class Deadline:
@@ -37,7 +39,7 @@ class Deadline:
 class Watch:
     """A callback of solvers that does not look at the weights, which may cost a product.
 
-    ``stops`` gets the number of the iteration.
+    ``stops`` gets the number of the iteration. Weights are None where they are not looked at.
     """
 
     stops: Callable[[int], bool]
@@ -46,7 +48,7 @@ class Watch:
         """Tell whether the weights of an iteration are looked at."""
         return False
 
-    def __call__(self, iteration: int, weights: Any) -> bool:
+    def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
         """Tell whether to stop."""
         return self.stops(iteration)
 
@@ -65,6 +67,6 @@ class PeriodicCheck(Watch):
         """Tell whether the weights of an iteration are looked at."""
         return iteration >= self.first and iteration & (iteration - 1) == 0
 
-    def __call__(self, iteration: int, weights: Any) -> bool:
+    def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
         """Tell whether to stop."""
         return self.stops(iteration) or (self.looks(iteration) and self.ends(weights))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, IntArray
 
 _NUMBERS_AT_ONCE = 1 << 21
+
+Key: TypeAlias = slice | IntArray | BoolArray
+"""Which rows: a part of them, their numbers or a mask."""
+Columns: TypeAlias = int | slice | Sequence[int] | IntArray | BoolArray
+"""Which columns; of a single one the values are (n_rows,)."""
 
 
 class LazyRows(ABC):
@@ -32,14 +37,14 @@ class LazyRows(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of the numbers."""
 
     @abstractmethod
     def read(self, rows: slice | IntArray) -> AnyArray:
         """Return a slice of the rows with a step of 1, or rows by their numbers, from 0 on."""
 
-    def read_columns(self, columns: Any) -> AnyArray:
+    def read_columns(self, columns: Columns) -> AnyArray:
         """Return some columns of all rows."""
         blocks = self.row_blocks() or [(0, 0)]
         return np.concatenate([self.read(slice(a, b))[:, columns] for a, b in blocks])
@@ -52,7 +57,7 @@ class LazyRows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> AnyArray:
+    def __getitem__(self, key: Key | tuple[Key, Columns]) -> AnyArray:
         rows, columns = key if isinstance(key, tuple) else (key, None)
         if columns is None:
             return self.read(self._numbers(rows))
@@ -60,7 +65,7 @@ class LazyRows(ABC):
             return self.read(self._numbers(rows))[:, columns]
         return self.read_columns(columns)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         """Return all rows."""
         return np.asarray(self.read(slice(0, len(self))), dtype)
 
@@ -87,7 +92,7 @@ class OrderedRows(LazyRows):
         order: IntArray | slice = slice(None),
         transform: Callable[[AnyArray], AnyArray] | None = None,
         width: int | None = None,
-        dtype: np.dtype[Any] | None = None,
+        dtype: np.dtype[np.generic] | None = None,
     ) -> None:
         self._rows, self._transform = rows, transform
         self._order: IntArray | None = None
@@ -107,7 +112,7 @@ class OrderedRows(LazyRows):
         return self._shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of the transformed numbers."""
         return self._dtype
 

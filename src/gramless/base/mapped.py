@@ -12,14 +12,14 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import IO, Any, TypeGuard
+from typing import IO, TypeGuard
 
 import numpy as np
 
 from gramless.base.arrays import padded_rows
 from gramless.base.errors import DataFileError
 from gramless.base.formatting import sized
-from gramless.base.lazy_rows import LazyRows
+from gramless.base.lazy_rows import Columns, LazyRows
 from gramless.base.types import AnyArray, IntArray
 
 _LEFT_FREE = 0.95
@@ -46,7 +46,7 @@ class BlockFile:
                 f"{self._advice}."
             )
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-")  # noqa: SIM115
-        self._places: list[tuple[int, tuple[int, int], np.dtype[Any], int]] = []
+        self._places: list[tuple[int, tuple[int, int], np.dtype[np.generic], int]] = []
         self._end = 0
 
     def append(self, columns: AnyArray) -> None:
@@ -83,7 +83,7 @@ class MappedBlock:
     content: mmap.mmap
     place: int
     stored: tuple[int, int]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     first: int
     last: int
 
@@ -115,7 +115,7 @@ class MappedRows(LazyRows):
     Rows that were asked for are copied, and the pages that they lie on given back.
     """
 
-    def __init__(self, array: np.memmap[Any, Any]) -> None:
+    def __init__(self, array: np.memmap[tuple[int, int], np.dtype[np.generic]]) -> None:
         self._shape, self._dtype = array.shape, array.dtype
         self._by_columns = not array.flags.c_contiguous
         with open(str(array.filename), "rb") as file:
@@ -124,7 +124,7 @@ class MappedRows(LazyRows):
         self._array = whole.reshape(array.shape, order="F" if self._by_columns else "C")
 
     @staticmethod
-    def can_map(array: object) -> TypeGuard[np.memmap[Any, Any]]:
+    def can_map(array: object) -> TypeGuard[np.memmap[tuple[int, int], np.dtype[np.generic]]]:
         """Tell whether an array is the whole of a mapped file's array, with what the file holds."""
         if not isinstance(array, np.memmap) or array.ndim != 2 or array.filename is None:
             return False
@@ -137,7 +137,7 @@ class MappedRows(LazyRows):
         return self._shape[0], self._shape[1]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of the numbers."""
         return self._dtype
 
@@ -154,7 +154,7 @@ class MappedRows(LazyRows):
                 found[places[a:b]] = self._copied(rows[places[a:b]])
         return found
 
-    def read_columns(self, columns: Any) -> AnyArray:
+    def read_columns(self, columns: Columns) -> AnyArray:
         """Return some columns of all rows."""
         if not self._by_columns:
             return super().read_columns(columns)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
 from gramless.base.types import FloatArray
@@ -36,7 +36,7 @@ def as_float(value: object) -> float:
         return math.inf
 
 
-def check_numbers(name: str, values: Any) -> FloatArray:
+def check_numbers(name: str, values: ArrayLike) -> FloatArray:
     """Return finite numbers as float64, (n,) or (n, K); refuse others."""
     found = np.asarray(values, np.float64)
     if found.ndim not in (1, 2) or not np.isfinite(found).all():
@@ -44,7 +44,7 @@ def check_numbers(name: str, values: Any) -> FloatArray:
     return found
 
 
-def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+def check_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Return numbers of the shape given; refuse other shapes."""
     found = np.asarray(values, np.float64)
     if found.shape != shape:
@@ -52,7 +52,7 @@ def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
     return found
 
 
-def check_counts(name: str, sample_weight: Any, n_rows: int) -> FloatArray:
+def check_counts(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
     """Return the weights of rows, ones for None; refuse negative or infinite ones, or zeros."""
     weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:

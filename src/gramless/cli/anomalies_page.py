@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from gramless.cli.explanation_findings import value_text
 from gramless.cli.pages import page_templates
 from gramless.cli.svg import COLOURS, LIGHT
 from gramless.datasets.table import Matrix, Table
+from gramless.preprocessing.rows import Rows
 
 _STRANGEST, _INPUTS_OF_ROW, _MOST_BARS = 12, 6, 12
 _BARS, _POINTS = 40, 400
@@ -150,7 +150,7 @@ def _told(columns: Mapping[str, AnyArray], row: int) -> str:
     return told + ("" if columns["outlier"][row] else ", no outlier")
 
 
-def _row_table(rows: Any, k: int, shares: FloatArray, names: Sequence[str]) -> ShadedTable:
+def _row_table(rows: Rows | Table, k: int, shares: FloatArray, names: Sequence[str]) -> ShadedTable:
     """Return what the inputs that make a row strange hold."""
     order = np.argsort(-shares, kind="stable")[:_INPUTS_OF_ROW]
     held = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
@@ -162,5 +162,5 @@ def _row_table(rows: Any, k: int, shares: FloatArray, names: Sequence[str]) -> S
     return ShadedTable("", ["input", "value", "share"], lines)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return float(value) if isinstance(value, np.number) else value

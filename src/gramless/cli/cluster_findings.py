@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from gramless.base.random import stream
 from gramless.base.types import FloatArray, IntArray
 from gramless.datasets import Table
 from gramless.datasets.table import Matrix
+from gramless.preprocessing.rows import Rows
 
 Clustering = SpectralClustering | KernelKMeans
 
@@ -50,7 +50,7 @@ class ClusterFindings:
     traits: Sequence[Sequence[Trait]]
     map_rows: IntArray
     map_places: FloatArray
-    places: Mapping[str, Any]
+    places: Mapping[str, object]
 
 
 def by_size(labels: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
@@ -68,7 +68,7 @@ def by_size(labels: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
 
 
 def cluster_findings(
-    machine: Clustering, X: Matrix | Table, names: Sequence[str], places: Mapping[str, Any]
+    machine: Clustering, X: Matrix | Table, names: Sequence[str], places: Mapping[str, object]
 ) -> ClusterFindings:
     """Find what there is to tell about fitted clusters of rows."""
     labels, sizes = by_size(machine.labels_)
@@ -140,7 +140,7 @@ def _numbers(X: Matrix | Table, names: Sequence[str]) -> tuple[Matrix, list[str]
 
 
 def _differences(
-    values: Any, labels: IntArray, n_clusters: int
+    values: Rows, labels: IntArray, n_clusters: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means (K, p) inside and outside of clusters, and differences over deviations.
 
@@ -155,7 +155,7 @@ def _differences(
         counts = counts - members @ gaps.astype(float)
         values = np.where(gaps, 0.0, values.astype(float))
     sums = _dense(members @ values)
-    squared: Any = values.multiply(values) if sparse.issparse(values) else values**2
+    squared: Rows = values.multiply(values) if sparse.issparse(values) else values**2
     squares = _dense(members @ squared)
     total, n = sums.sum(axis=0), np.maximum(counts.sum(axis=0), 1.0)
     deviations = np.sqrt(np.maximum(squares.sum(axis=0) / n - (total / n) ** 2, 0.0))
@@ -168,5 +168,5 @@ def _differences(
     return inside, outside, effects
 
 
-def _dense(values: Any) -> FloatArray:
+def _dense(values: Rows) -> FloatArray:
     return np.asarray(values.toarray() if sparse.issparse(values) else values)

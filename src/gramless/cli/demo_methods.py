@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn import datasets
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.multioutput import MultiOutputRegressor
@@ -92,7 +92,7 @@ class Entry:
     fit_seconds: float
     predict_seconds: float
     n_bytes: int | None
-    model: Any = field(repr=False)
+    model: BaseEstimator = field(repr=False)
     predicted: AnyArray = field(repr=False)
 
     @property
@@ -136,7 +136,7 @@ class PhotographContest:
         }
         return {name: partial(self._run, name, *own) for name, own in found.items()}
 
-    def _run(self, name: str, model: Any, chosen: str) -> Entry:
+    def _run(self, name: str, model: BaseEstimator, chosen: str) -> Entry:
         known = self.photograph.rows(self.photograph.known)
         unknown = self.photograph.rows(self.photograph.unknown)
         entry = _timed(name, model, chosen, known, unknown[0])
@@ -167,7 +167,7 @@ class DigitsContest:
         }
         return {name: partial(self._run, name, *own) for name, own in found.items()}
 
-    def _run(self, name: str, model: Any, chosen: str) -> Entry:
+    def _run(self, name: str, model: BaseEstimator, chosen: str) -> Entry:
         """Return the last split's model, with the mean error and mean seconds of all splits."""
         entries = []
         for split in self.splits:
@@ -182,7 +182,11 @@ class DigitsContest:
 
 
 def _timed(
-    name: str, model: Any, chosen: str, known: tuple[FloatArray, AnyArray], new: FloatArray
+    name: str,
+    model: BaseEstimator,
+    chosen: str,
+    known: tuple[FloatArray, AnyArray],
+    new: FloatArray,
 ) -> Entry:
     """Fit a method and predict new rows; the error is left open."""
     started = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 from typer import Option
@@ -12,6 +12,9 @@ from gramless.base.errors import InputError
 from gramless.cli import options
 from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import facts, listing, reporting
+
+if TYPE_CHECKING:
+    from gramless.base.state import Json
 
 
 def evaluate(
@@ -82,7 +85,7 @@ def _check_picture(picture: Path, predictor: object) -> None:
         )
 
 
-def _class_tables(found: dict[str, Any]) -> list[Table]:
+def _class_tables(found: dict[str, Json]) -> list[Table]:
     """Return the metrics of classes and, where there are any, of probabilities."""
     shares = ("error", "accuracy", "balanced_accuracy")
     tables = [facts({name.replace("_", " "): f"{found[name]:.2%}" for name in shares})]

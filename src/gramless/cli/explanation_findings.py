@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.charts import (
     readable,
@@ -41,7 +42,7 @@ from gramless.inspection.slices import WorstGroup, worst_groups
 from gramless.losses import SmoothPinball
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
-Trial: TypeAlias = Mapping[str, Any]
+Trial: TypeAlias = Mapping[str, Json]
 """A line of the record of a search."""
 Stage: TypeAlias = tuple[str, Sequence[Trial]]
 """A stage of a search: its name and its trials."""
@@ -102,7 +103,7 @@ class Findings:
     model: Model
     places: dict[str, Any]
     stages: Sequence[Stage]
-    metrics: dict[str, Any]
+    metrics: dict[str, Json]
     measure: Measure
     y: AnyArray
     predicted: FloatArray
@@ -202,7 +203,7 @@ def _stages(model: Model) -> list[Stage]:
 
 def _metrics(
     model: Model, X: Rows, y: AnyArray, truth: AnyArray, predicted: FloatArray
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Return the metrics of ``gramless evaluate``, of which several quantiles have none."""
     if isinstance(model, KernelClassifier):
         found = class_metrics(model, X, y, model.predict(X))
@@ -360,7 +361,7 @@ def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | 
     return shapley_values(model, take_rows(X, np.append(few, rows)), take_rows(X, few))
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """Return what a row holds in a column, in words."""
     if isinstance(value, float):
         return "missing" if np.isnan(value) else readable(value)

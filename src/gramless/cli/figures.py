@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sklearn.base import is_classifier
 
+from gramless.base.state import Json
 from gramless.base.types import AnyArray, BoolArray
 from gramless.cli.summaries import run_of
 from gramless.inspection.explanation import sampled_rows
@@ -96,7 +97,7 @@ def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
         axes.spines[:].set_visible(False)
 
 
-def draw_reliability(found: Mapping[str, Any]) -> Figure:
+def draw_reliability(found: Mapping[str, Json]) -> Figure:
     """Draw how often a classifier was right against how confident it was.
 
     Above, one point per tenth of confidence; grey bars span two standard errors around the

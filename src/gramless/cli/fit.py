@@ -26,9 +26,12 @@ from gramless.cli.report import Report, facts, reporting
 from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
+    from sklearn.model_selection import BaseCrossValidator
+
     from gramless.base.reporting import Progress
     from gramless.datasets import StoredTable, Table
     from gramless.estimators.base import KernelMachine
+    from gramless.features.base import SizedMap
     from gramless.kernels import Kernel
 
 Features = Annotated[
@@ -288,7 +291,7 @@ def _save(report: Report, model: KernelMachine, path: Path) -> None:
         save(model, path)
 
 
-def _folds(text: str | None, groups: str | None) -> Any:
+def _folds(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
     """Return the parameter ``cv`` for ``--cv``."""
     if text == "time":
         from sklearn.model_selection import TimeSeriesSplit
@@ -311,7 +314,7 @@ def _estimator(
     from gramless.estimators.features import LEAST_GRIDS
     from gramless.features.registry import map_class
 
-    features: Any = approximation
+    features: str | SizedMap = approximation
     if kernel is not None or size is not None:
         kind = map_class(approximation)
         features = kind() if kernel is None else kind(named_kernel(kernel))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
@@ -84,7 +84,7 @@ def inspect(
 def _run_lines(
     report: Report,
     model: StreamedMachine,
-    document: dict[str, Any],
+    document: dict[str, object],
     data: Path | None,
     picture: Path | None,
 ) -> dict[str, object]:
@@ -123,7 +123,7 @@ def _fitted(model: KernelMachine | FeatureMap) -> dict[str, object]:
     return {"inputs": inputs, "classes": _classes(model), **choices_of(model)}
 
 
-def _bin_lines(model: KernelMachine | FeatureMap, document: dict[str, Any]) -> dict[str, object]:
+def _bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) -> dict[str, object]:
     """Return lines about the bins of the training rows, if there are any, and document them."""
     from gramless.estimators.base import KernelMachine
     from gramless.features.binning import BinningMap

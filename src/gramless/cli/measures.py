@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -32,7 +32,7 @@ _LEAST = 1e-15
 _LARGEST = 1e100
 """Inputs beyond this have no squares."""
 _FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
-_Pair = Callable[[AnyArray, FloatArray], Any]
+_Pair = Callable[[AnyArray, FloatArray], FloatArray]
 """Takes targets and predictions of the same rows."""
 
 
@@ -50,7 +50,7 @@ class Measure:
     name: str
     predict: Predictor
     losses: Callable[[AnyArray, FloatArray], FloatArray]
-    constant: Callable[[AnyArray], Any]
+    constant: Callable[[AnyArray], ArrayLike]
     constant_words: str
     scores: Callable[[AnyArray, FloatArray], dict[str, float]]
     linear: BaseEstimator | None = None

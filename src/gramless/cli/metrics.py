@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.metrics import (
@@ -13,6 +13,7 @@ from sklearn.metrics import (
 )
 
 from gramless.base.columns import labels
+from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import DoublyStochasticClassifier
@@ -45,7 +46,7 @@ def regression_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, float]:
     }
 
 
-def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
+def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Json]:
     """Compare predicted classes with true ones of the same type.
 
     ``balanced_accuracy`` is the mean recall of the classes in ``y``; ``classes`` has ``rows``,
@@ -75,7 +76,7 @@ def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
     return found
 
 
-def probability_metrics(truth: IntArray, probabilities: FloatArray) -> dict[str, Any]:
+def probability_metrics(truth: IntArray, probabilities: FloatArray) -> dict[str, Json]:
     """Evaluate predicted probabilities of shape (n_rows, n_classes).
 
     ``truth`` has the column of each row's class, -1 for a class that the model does not know, which
@@ -124,7 +125,7 @@ def class_numbers(y: AnyArray, classes: AnyArray) -> IntArray:
 
 def class_metrics(
     model: Classifier, X: TableLike, y: AnyArray, predicted: AnyArray
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Compare a classifier's predictions, and its probabilities if it has any, with the truth."""
     truth, classes = comparable_labels(y, model.classes_)
     numbers = ClassEncoder(model.classes_).numbers(predicted)

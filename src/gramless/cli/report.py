@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -21,6 +21,9 @@ from rich.table import Table
 
 from gramless.base.errors import GramlessError
 from gramless.base.reporting import LOGGER
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INTERRUPTED = 130
 FAILED = 1
@@ -56,7 +59,7 @@ class Report:
         finally:
             self.seconds[name] = time.perf_counter() - started
 
-    def draw(self, picture: Path, draw: Callable[..., Any], *arguments: object) -> None:
+    def draw(self, picture: Path, draw: Callable[..., Figure], *arguments: object) -> None:
         """Draw a figure and write it to a file."""
         from gramless.inspection.pictures import write_picture
 

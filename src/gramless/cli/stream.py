@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, Exit, Option
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gramless.streaming.doubly_stochastic import Step
     from gramless.streaming.sources import RowSource
     from gramless.streaming.training_loop import Evaluation
+
+Parameters: TypeAlias = dict[str, Any]
+"""Of a streamed estimator, by their names."""
 
 _ROWS_LOOKED_AT = 8192
 """Rows whose labels decide the task, in addition to those held back."""
@@ -140,7 +143,7 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
-    parameters: dict[str, Any] = {
+    parameters: Parameters = {
         "strategy": strategy,
         "update": update,
         "bandwidth": options.auto_or_number(bandwidth, "--bandwidth", "median"),
@@ -262,7 +265,7 @@ def _check_loss(loss: str | None, task: str) -> None:
     )
 
 
-def _check_options(parameters: dict[str, Any], loss: str | None, task: str) -> None:
+def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
     """Refuse parameters that the estimator would only refuse once the rows are read."""
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
@@ -283,7 +286,7 @@ def _check_options(parameters: dict[str, Any], loss: str | None, task: str) -> N
         TorchProducts(blocks, one, one, 0, model.device)
 
 
-def _going_on(path: Path, loss: str | None, parameters: dict[str, Any]) -> str:
+def _going_on(path: Path, loss: str | None, parameters: Parameters) -> str:
     """Return a line about the run that a checkpoint holds; refuse one that cannot go on."""
     from gramless.estimators.checkpoints import Checkpoint
     from gramless.estimators.persistence import describe
@@ -305,7 +308,7 @@ def _estimators() -> dict[str, type[StreamedMachine]]:
     return {"classification": DoublyStochasticClassifier, "regression": DoublyStochasticRegressor}
 
 
-def _estimator(kind: str, loss: str | None, parameters: dict[str, Any]) -> StreamedMachine:
+def _estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedMachine:
     _check_loss(loss, kind)
     made = _estimators()[kind]
     return made(**parameters) if loss is None else made(**parameters, loss=loss)

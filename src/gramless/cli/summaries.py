@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gramless.cli.report import number
 
 if TYPE_CHECKING:
+    from gramless.base.state import Json
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
     from gramless.features.base import FeatureMap
@@ -85,7 +86,7 @@ def _grids_in(features: FeatureMap) -> int | None:
     return len(features.n_bins_) if isinstance(features, BinningMap | SmoothBinning) else None
 
 
-def run_of(model: StreamedMachine) -> dict[str, Any]:
+def run_of(model: StreamedMachine) -> dict[str, Json]:
     """Return the run of a streamed model and its result as plain data.
 
     ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function.

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_co
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _Columns = dict[str, object]
 _MOST_BATCH_ROWS = 2**31 - 1
@@ -190,7 +193,7 @@ class _Frames:
                 rows = table.slice(start, most_rows)
                 yield dict(zip(rows.schema.names, rows.columns, strict=True))
 
-    def _arrow_tables(self, most_rows: int | None) -> Iterator[Any]:
+    def _arrow_tables(self, most_rows: int | None) -> Iterator[pyarrow.Table | pyarrow.RecordBatch]:
         """Return one table of all rows, or batches as they are validated."""
         if most_rows is None:
             return iter([self._fragment.to_table(use_threads=False)])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, OrderedRows
+from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows
 from gramless.base.mapped import BlockFile, MappedBlock, MappedRows
 from gramless.base.types import AnyArray, IntArray, RowTable
 from gramless.datasets.files import is_compressed, plain_path
@@ -131,7 +130,7 @@ class _Column:
 
     name: str
     is_text: bool
-    dtype: np.dtype[Any] | None = None
+    dtype: np.dtype[np.generic] | None = None
     texts: dict[str, int] = field(default_factory=dict, repr=False)
 
     def numbers(self, values: AnyArray) -> AnyArray:
@@ -167,7 +166,7 @@ class StoredRows(LazyRows):
         return int(self._ends[-1]), len(self._columns)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """float32 or float64."""
         return self._dtype
 
@@ -185,7 +184,7 @@ class StoredRows(LazyRows):
             block.forget()
         return found
 
-    def read_columns(self, columns: Any) -> AnyArray:
+    def read_columns(self, columns: Columns) -> AnyArray:
         """Return some columns of all rows."""
         chosen, parts = self._columns[columns], []
         for block in self._blocks:

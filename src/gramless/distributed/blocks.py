@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,10 +28,13 @@ from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
-Table = Any
+Table: TypeAlias = Any
 """A partition of a collection: an array, a sparse matrix or a data frame of pandas."""
-GivenPart = tuple[Table, Any, Any, Any]
+Column: TypeAlias = Any
+"""Values of a partition, one a row: an array, a series or a data frame with one column."""
+GivenPart: TypeAlias = tuple[Table, Column, Column, Column]
 """Rows, targets, weights and groups of a partition; None where not given."""
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +188,7 @@ class RowBlock:
         """Return the feature matrix, for products with the threads and arrays of a workspace."""
         return self.layout.matrix(self.codes, self.columns, self.others, work)
 
-    def remembered(self, name: str, tag: Hashable, make: Callable[[], Any]) -> Any:
+    def remembered(self, name: str, tag: Hashable, make: Callable[[], Made]) -> Made:
         """Return what was made last under a name, or make it if its tag is another one."""
         known = self.memory.get(name)
         if known is None or known[0] != tag:
@@ -201,7 +204,7 @@ class RowBlock:
         yield work
         self.memory["workspace"] = None, work
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "memory": {}}
 
     def taken(self, rows: NDArray[np.intp]) -> RowBlock:
@@ -248,7 +251,7 @@ def numbered(block: NewBlock, known: BinKeys | None, layout: Layout) -> RowBlock
     return block.numbered(known, layout)
 
 
-def as_array(values: Any) -> AnyArray:
+def as_array(values: Column) -> AnyArray:
     """Return targets or weights of a partition, a column of a data frame included, as an array."""
     found = np.asarray(values)
     return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
@@ -259,7 +262,7 @@ def n_rows_of(table: Table) -> int:
     return int(table.shape[0])
 
 
-def stacked(parts: list[Any]) -> Any:
+def stacked(parts: list[Table]) -> Table:
     """Return arrays, sparse matrices or data frames below each other; columns by their names."""
     if len(parts) == 1:
         return parts[0]
@@ -272,7 +275,7 @@ def stacked(parts: list[Any]) -> Any:
     return pandas.concat(parts, ignore_index=True)
 
 
-def taken(table: Any, rows: IntArray) -> Any:
+def taken(table: Table, rows: IntArray) -> Table:
     """Return some rows of a partition."""
     return table[rows] if isinstance(table, np.ndarray) or sp.issparse(table) else table.iloc[rows]
 

@@ -92,7 +92,7 @@ def _found(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[str,
     try:
         with np.load(path, allow_pickle=False) as file:
             numbers = {name: file[name] for name in file.files}
-        told: dict[str, Any] = json.loads(numbers.pop("told").tobytes())
+        told = json.loads(numbers.pop("told").tobytes())
         same = told["mark"] == mark
     except (OSError, ValueError, KeyError) as fault:
         raise InputError(

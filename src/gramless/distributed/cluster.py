@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask
 import distributed
+from dask.delayed import Delayed
 from distributed import Client, Future
 from distributed.comm.core import CommClosedError, connect
 from distributed.scheduler import KilledWorker
@@ -30,8 +31,12 @@ _MOST_SENT = 8
 """Copies of a vector that the client sends; more workers have it from those."""
 _CONNECTING = 3.0
 
-Task = Callable[..., Any]
-Arguments = tuple[Any, ...]
+Result: TypeAlias = Any
+"""What a task returns, which the caller knows."""
+Task: TypeAlias = Callable[..., Result]
+"""What a worker runs."""
+Arguments: TypeAlias = tuple[object, ...]
+"""What a task is called with."""
 
 
 class Cluster:
@@ -57,7 +62,7 @@ class Cluster:
         found: dict[str, int] = self.client.nthreads()
         return found
 
-    def compute(self, tasks: Sequence[Any]) -> list[Any]:
+    def compute(self, tasks: Sequence[Delayed]) -> list[Result]:
         """Return the results of delayed tasks, wherever they run."""
         futures = self.started(tasks)
         try:
@@ -66,7 +71,7 @@ class Cluster:
         finally:
             release(futures)
 
-    def started(self, tasks: Sequence[Any]) -> list[Future]:
+    def started(self, tasks: Sequence[Delayed]) -> list[Future]:
         """Return the futures of delayed tasks, whose results stay with the workers."""
         self._check_connected()
         futures: list[Future] = self.client.compute(list(tasks), sync=False)
@@ -93,7 +98,7 @@ class Cluster:
                 return
             lonely = self._lonely_since(self.workers(), lonely)
 
-    def gather(self, futures: Sequence[Future]) -> list[Any]:
+    def gather(self, futures: Sequence[Future]) -> list[Result]:
         """Return results of tasks that are done; what was lost meanwhile is computed again."""
         lonely: list[float | None] = [None]
 
@@ -129,7 +134,7 @@ class Cluster:
             found.setdefault(least, []).append(number)
         return found
 
-    def scatter(self, data: Any, workers: Sequence[str]) -> list[Future]:
+    def scatter(self, data: object, workers: Sequence[str]) -> list[Future]:
         """Send data to each of a few workers; of many, to a few from which the others have them."""
         client = self.client
 
@@ -152,7 +157,7 @@ class Cluster:
         self._vectors += sent
         return [sent[i % len(sent)] for i in range(len(workers))]
 
-    def submit(self, task: Task, *arguments: Any) -> Future:
+    def submit(self, task: Task, *arguments: object) -> Future:
         """Run a task on any worker."""
         return self.map(task, [arguments])[0]
 
@@ -170,7 +175,7 @@ class Cluster:
         """Run a task for each of some lists of arguments, on the workers named if they live."""
         return self._sent(task, list(zip(workers, calls, strict=True)), allow_other_workers=True)
 
-    def submit_each(self, task: Task, calls: dict[str, Arguments]) -> dict[str, Future]:
+    def submit_each(self, task: Task, calls: Mapping[str, Arguments]) -> dict[str, Future]:
         """Run a task on each of some workers, and there alone."""
         sent = self._sent(task, list(calls.items()), allow_other_workers=False)
         return dict(zip(calls, sent, strict=True))
@@ -194,7 +199,7 @@ class Cluster:
         futures: list[Future] = self.client.sync(send)
         return futures
 
-    def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
+    def finished(self, tasks: dict[str, Future]) -> list[Result] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""
         futures = list(tasks.values())
         # The client sends again some milliseconds after it has sent: this round's tasks come first.
@@ -212,7 +217,7 @@ class Cluster:
 
     def _fetched(
         self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]
-    ) -> list[Any] | None:
+    ) -> list[Result] | None:
         """Return results, None once the workers that are there say that they will not come.
 
         A client that waits for a lost result waits for a task that may have no worker any more.
@@ -221,7 +226,7 @@ class Cluster:
         if scheduler is None:
             return None
 
-        async def fetch() -> list[Any] | None:
+        async def fetch() -> list[Result] | None:
             task = asyncio.ensure_future(
                 client.gather(list(futures), direct=self.direct, asynchronous=True)
             )
@@ -229,12 +234,12 @@ class Cluster:
                 while not (await asyncio.wait({task}, timeout=_POLL))[0]:
                     if not goes_on(await scheduler.ncores()):
                         return None
-                found: list[Any] = task.result()
+                found: list[Result] = task.result()
                 return found
             finally:
                 task.cancel()
 
-        answer: list[Any] | None = client.sync(fetch)
+        answer: list[Result] | None = client.sync(fetch)
         return answer
 
     def _retry(self, failed: list[Future], n_killed: int) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import delayed
@@ -28,7 +29,7 @@ from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, num
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release, shared_out
 from gramless.distributed.newton import ClusterNewtonState
-from gramless.distributed.partitions import Partitions, Sizes
+from gramless.distributed.partitions import Collection, Partitions, Sizes
 from gramless.distributed.prediction import Question, bounds_of, method, predicted
 from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
 from gramless.distributed.samples import Sample
@@ -53,6 +54,10 @@ _MERGED = 8
 """Tables of bins that a task merges."""
 _SOLVERS = "auto", "pcg", "newton"
 
+T = TypeVar("T")
+Answer: TypeAlias = Any
+"""An array for rows in memory, a lazy Dask array for collections."""
+
 
 if TYPE_CHECKING:
     _Machine = KernelMachine
@@ -71,10 +76,10 @@ class DaskMachine(_Machine):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
+        X: Collection,
+        y: Collection,
+        sample_weight: Collection = None,
+        groups: Collection = None,
         *,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
@@ -148,7 +153,9 @@ class DaskMachine(_Machine):
         self._learn_errors(chosen)
         return self
 
-    def partial_fit(self, X: Any, y: Any, *arguments: Any, **options: Any) -> Self:
+    def partial_fit(
+        self, X: Collection, y: Collection, *arguments: object, **options: object
+    ) -> Self:
         """Refuse: rows are added on one machine.
 
         Parameters
@@ -170,7 +177,7 @@ class DaskMachine(_Machine):
         local.__setstate__({**KernelMachine.__getstate__(local), **self._fitted()})
         return local
 
-    def predict(self, X: Any, *arguments: Any, **options: Any) -> Any:
+    def predict(self, X: Collection, *arguments: object, **options: object) -> Answer:
         """Return predictions, of collections lazily as Dask arrays; else as the local estimator.
 
         Parameters
@@ -196,7 +203,7 @@ class DaskMachine(_Machine):
             f"predicts the same."
         )
 
-    def _lazily(self, question: Question, X: Any, like: AnyArray) -> Any:
+    def _lazily(self, question: Question, X: Collection, like: AnyArray) -> da.Array:
         """Return the answers for a collection; ``like`` is that for no rows."""
         return predicted(type(self).__name__, self.to_local(), question, X, like)
 
@@ -449,11 +456,11 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 
     def predict_interval(
         self,
-        X: Any,
+        X: Collection,
         coverage: float = 0.9,
         method: str = "auto",
         offset: ArrayLike | None = None,
-    ) -> Any:
+    ) -> tuple[Answer, Answer]:
         """Return bounds as the local estimator does, of collections two lazy arrays.
 
         Parameters
@@ -544,7 +551,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
 
     client: Client | None = None
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Collection) -> Answer:
         """Return the raw responses, of collections lazily.
 
         Parameters
@@ -557,7 +564,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         return self._asked("decision_function", X)
 
     @available_if(_check_probabilities)
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Collection) -> Answer:
         """Return the probability of each class, of collections lazily.
 
         Parameters
@@ -570,7 +577,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         return self._asked("predict_proba", X)
 
     @available_if(_check_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Collection) -> Answer:
         """Return the logarithms of :meth:`predict_proba`, of collections lazily.
 
         Parameters
@@ -582,7 +589,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
             return super().predict_log_proba(X)
         return self._asked("predict_log_proba", X)
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_set(self, X: Collection, coverage: float = 0.9) -> Answer:
         """Return sets of classes as the local estimator does, of collections lazily.
 
         Parameters
@@ -597,7 +604,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         self._held_back_errors("predict_set")
         return self._asked("predict_set", X, coverage=coverage)
 
-    def _asked(self, name: str, X: Any, **options: Any) -> Any:
+    def _asked(self, name: str, X: Collection, **options: object) -> da.Array:
         """Return what a method answers for a collection."""
         return self._lazily(method(name, **options), X, self._like(name))
 
@@ -679,6 +686,6 @@ def _moved(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
     return moved
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: T) -> T:
     """Return a value: a task whose result can be computed again."""
     return value

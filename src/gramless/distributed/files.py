@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from distributed import Client
 
 from gramless.base.errors import ClusterError, InputError
+from gramless.base.types import AnyArray
 from gramless.distributed.estimators import DaskKernelClassifier, DaskKernelRegressor
+from gramless.distributed.partitions import Collection
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 
@@ -32,7 +33,7 @@ def connected(address: str) -> Iterator[Client]:
         yield client
 
 
-def read_frame(path: Path) -> Any:
+def read_frame(path: Path) -> Collection:
     """Return a Dask data frame of a CSV, TSV or Parquet file, which workers read in parts.
 
     Each worker must find the file at the same path.
@@ -50,7 +51,7 @@ def read_frame(path: Path) -> Any:
     )
 
 
-def head_of(frame: Any) -> dict[str, Any]:
+def head_of(frame: Collection) -> dict[str, AnyArray]:
     """Return the columns of the first rows of a frame as arrays, to see what they hold."""
     head = frame.head(_HEAD_ROWS)
     return {str(name): head[name].to_numpy() for name in head.columns}

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.random import stream
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.rows import Arrived, Shared, by_block
+from gramless.distributed.cluster import Result
+from gramless.distributed.rows import Arrived, BlockFunction, Shared, by_block
 from gramless.distributed.solving import ClusterProblem, RemoteCurvature, inverse_of
 from gramless.distributed.workspace import Workspace
 from gramless.losses import Loss
@@ -34,6 +35,9 @@ from gramless.solvers.vectors import add_times, matvec, rmatvec
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
 _WORDS = 4
 """Random numbers that a step of the counter of a stream stands for."""
+
+CurvedFacts: TypeAlias = tuple[int, int, float, float, IntArray | None]
+"""What :func:`curved_facts` tells of a block."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,9 @@ class Draw:
     whole: bool
     starts: IntArray
 
-    def drawn(self, block: RowBlock, largest: FloatArray, positions: IntArray | None) -> Any:
+    def drawn(
+        self, block: RowBlock, largest: FloatArray, positions: IntArray | None
+    ) -> tuple[IntArray, FloatArray]:
         """Return which rows of a block are drawn, and by what their weights grow."""
         if self.whole:
             return np.arange(block.n_rows), np.ones(block.n_rows)
@@ -127,7 +133,9 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
     return found
 
 
-def sums_of_losses(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -> Any:
+def sums_of_losses(
+    block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return a block's mean losses, sensitivity, and sums of curvatures and slopes."""
     losses, z = there.of(block), responses(block, work, w)
     slopes, curvatures = derivatives(losses, z, work.threads)
@@ -143,7 +151,7 @@ def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -
 
 def curved_facts(
     block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
-) -> tuple[int, int, float, float, IntArray | None]:
+) -> CurvedFacts:
     """Return how many rows of a block have a say and how many curvature, and their sums.
 
     Where positions are given, also those of the rows with curvature.
@@ -310,7 +318,7 @@ class ClusterNewtonState(NewtonState):
         self.total, self.mass = sum(own[2] for own in facts), sum(own[3] for own in facts)
         self.inverse = self._inverse(facts)
 
-    def _choose(self, flat: Any) -> list[Any]:
+    def _choose(self, flat: BoolArray) -> list[CurvedFacts]:
         """Draw the rows that have a say; return what is known of those of each block."""
         n_rows, starts = self.rows.n_rows, self.rows.starts
         self.whole = n_rows <= self.options.all_rows_below
@@ -329,7 +337,7 @@ class ClusterNewtonState(NewtonState):
         self.draw = Draw(self.there, holding, self.draws, factor, True, starts)
         return self._asked(curved_facts)
 
-    def _asked(self, function: Any, *arguments: Any) -> list[Any]:
+    def _asked(self, function: BlockFunction, *arguments: object) -> list[Result]:
         return self.rows.per_block(function, self.draw, *arguments, w=self.w, **self.positions)
 
     @cached_property
@@ -340,7 +348,7 @@ class ClusterNewtonState(NewtonState):
         block = self.rows.taken(few if order is None else order[few])
         return float(block.matrix(Workspace(self.options.n_jobs)).gram_diagonal().sum()) / len(few)
 
-    def _inverse(self, facts: list[Any]) -> Inverse:
+    def _inverse(self, facts: list[CurvedFacts]) -> Inverse:
         """Precondition the ridge problem of the rows that have a say, weighted by curvatures."""
         if self.whole:
             # One machine draws rows of the whole once, and again only if one has no curvature.
@@ -426,6 +434,6 @@ class ClusterLine(AnyLine):
         slopes, curvatures = np.sum(self._asked(line_derivatives, lengths), axis=0)
         return self.state.by_run(slopes), self.state.by_run(curvatures)
 
-    def _asked(self, function: Any, lengths: FloatArray) -> list[Any]:
+    def _asked(self, function: BlockFunction, lengths: FloatArray) -> list[FloatArray]:
         state = self.state
         return state.rows.per_block(function, state.there, lengths, w=state.w, d=self.d)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -12,6 +12,8 @@ from dask.delayed import Delayed
 
 from gramless.base.errors import InputError
 
+Collection: TypeAlias = Any
+"""Rows as a Dask array or data frame; their targets also as a column of it, or in memory."""
 Part = tuple[Delayed, Delayed, Delayed | None, Delayed | None]
 """A partition's rows, targets, weights and groups."""
 
@@ -55,7 +57,9 @@ class Partitions:
     lengths: list[int] | None
 
     @classmethod
-    def of(cls, owner: str, X: Any, y: Any, weight: Any, groups: Any) -> Partitions:
+    def of(
+        cls, owner: str, X: Collection, y: Collection, weight: Collection, groups: Collection
+    ) -> Partitions:
         """Take apart collections of the same rows; messages name the estimator ``owner``."""
         lengths = lengths_of(owner, X)
         rows = row_parts(owner, X)
@@ -74,7 +78,7 @@ def is_dask_frame(X: object) -> bool:
     return hasattr(X, "to_delayed") and hasattr(X, "npartitions")
 
 
-def row_parts(owner: str, X: Any) -> list[Delayed]:
+def row_parts(owner: str, X: Collection) -> list[Delayed]:
     """Return the partitions of rows; refuse what is no collection of rows."""
     if isinstance(X, da.Array):
         if X.ndim != 2:
@@ -94,7 +98,7 @@ def row_parts(owner: str, X: Any) -> list[Delayed]:
     )
 
 
-def lengths_of(owner: str, X: Any) -> list[int] | None:
+def lengths_of(owner: str, X: Collection) -> list[int] | None:
     """Return the rows of each partition; None where the collection does not know."""
     if not isinstance(X, da.Array) or any(np.isnan(own) for own in X.chunks[0]):
         return None
@@ -102,7 +106,7 @@ def lengths_of(owner: str, X: Any) -> list[int] | None:
 
 
 def _parts_like(
-    owner: str, name: str, own: Any, rows: list[Delayed], lengths: list[int] | None
+    owner: str, name: str, own: Collection, rows: list[Delayed], lengths: list[int] | None
 ) -> list[Delayed]:
     """Return the partitions of what belongs to the rows, cut as these are."""
     if not is_dask_collection(own):

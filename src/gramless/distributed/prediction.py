@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -12,16 +12,16 @@ from dask.delayed import delayed
 
 from gramless.base.types import AnyArray
 from gramless.distributed.blocks import Table, n_rows_of
-from gramless.distributed.partitions import lengths_of, row_parts
+from gramless.distributed.partitions import Collection, lengths_of, row_parts
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.regressor import KernelRegressor
 
-Question = Callable[[Any, Table], AnyArray]
+Question: TypeAlias = Callable[[KernelMachine, Table], AnyArray]
 """What a fitted model answers for rows."""
 
 
 def predicted(
-    owner: str, model: KernelMachine, question: Question, X: Any, like: AnyArray
+    owner: str, model: KernelMachine, question: Question, X: Collection, like: AnyArray
 ) -> da.Array:
     """Return what a fitted model answers for each partition, as a lazy array.
 
@@ -49,7 +49,7 @@ def method(name: str, **options: Any) -> Question:
     return partial(_called, name=name, **options)
 
 
-def _called(model: KernelMachine, X: Table, *, name: str, **options: Any) -> AnyArray:
+def _called(model: KernelMachine, X: Table, *, name: str, **options: object) -> AnyArray:
     answer: AnyArray = getattr(model, name)(X, **options)
     return answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from distributed import Future
@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from gramless.base.errors import ClusterError
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.cluster import LOST, Cluster, release, worker_threads
+from gramless.distributed.cluster import (
+    LOST,
+    Arguments,
+    Cluster,
+    Result,
+    Task,
+    release,
+    worker_threads,
+)
 from gramless.distributed.sums import added, as_floats, exponent_of, fixed_sum
 from gramless.distributed.workspace import Workspace
 from gramless.solvers.objective import columns
@@ -24,7 +32,8 @@ _MOST_ROUNDS = 100
 _ADDED_BY_CLIENT = 8
 """Sums that a client adds up itself; of more, tasks add up so many each."""
 
-BlockFunction = Callable[..., Any]
+BlockFunction: TypeAlias = Callable[..., Result]
+"""What is asked of a block, given a workspace, arguments and vectors that have arrived."""
 
 
 class Shared:
@@ -84,18 +93,20 @@ class ClusterRows:
         """Number of rows that have a weight."""
         return int(self.starts[-1])
 
-    def per_block(self, function: BlockFunction, *arguments: Any, **vectors: Shared) -> list[Any]:
+    def per_block(
+        self, function: BlockFunction, *arguments: object, **vectors: Shared
+    ) -> list[Result]:
         """Return ``function(block, workspace, *arguments, **vectors)`` of each block, in order.
 
         Vectors arrive as :class:`Arrived`.
         """
-        found: dict[int, Any] = {}
+        found: dict[int, Result] = {}
         for answers in self._asked(per_block, function, arguments, vectors):
             found |= answers
         return [found[number] for number in range(len(self.blocks))]
 
     def summed(
-        self, function: BlockFunction, bound: float, *arguments: Any, **vectors: Shared
+        self, function: BlockFunction, bound: float, *arguments: object, **vectors: Shared
     ) -> FloatArray:
         """Return the sum over blocks of arrays, whose entries all add up to a bound at most.
 
@@ -116,12 +127,12 @@ class ClusterRows:
 
     def _asked(
         self,
-        task: Callable[..., Any],
+        task: Task,
         function: BlockFunction,
-        arguments: tuple[Any, ...],
+        arguments: Arguments,
         vectors: dict[str, Shared],
         add: bool = False,
-    ) -> Sequence[Any]:
+    ) -> Sequence[Result]:
         """Return what a task of each worker answers for all its blocks."""
         cluster = self.cluster
         for _ in range(_MOST_ROUNDS):
@@ -139,12 +150,12 @@ class ClusterRows:
 
     def _round(
         self,
-        task: Callable[..., Any],
+        task: Task,
         function: BlockFunction,
-        arguments: tuple[Any, ...],
+        arguments: Arguments,
         vectors: dict[str, Shared],
         add: bool,
-    ) -> Sequence[Any] | None:
+    ) -> Sequence[Result] | None:
         """Ask all workers once; None if one of them is gone."""
         cluster, places = self.cluster, self._places
         assert places is not None
@@ -192,10 +203,10 @@ Told = list[tuple[str, str]]
 def per_block(
     blocks: list[RowBlock],
     function: BlockFunction,
-    arguments: tuple[Any, ...],
+    arguments: Arguments,
     told: Told,
-    shared: list[Any],
-) -> dict[int, Any]:
+    shared: list[FloatArray],
+) -> dict[int, Result]:
     """Return what a function says of each block; a task."""
     vectors = _arrived(told, shared)
     threads = worker_threads()
@@ -205,9 +216,9 @@ def per_block(
 def sum_of_blocks(
     blocks: list[RowBlock],
     function: BlockFunction,
-    arguments: tuple[int, tuple[Any, ...]],
+    arguments: tuple[int, Arguments],
     told: Told,
-    shared: list[Any],
+    shared: list[FloatArray],
 ) -> IntArray | None:
     """Return the sum of what a function says of each block, which may be nothing; a task."""
     vectors, (exponent, others) = _arrived(told, shared), arguments
@@ -216,7 +227,7 @@ def sum_of_blocks(
         return fixed_sum((part for part in parts if part is not None), exponent)
 
 
-def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
+def _arrived(told: Told, shared: list[FloatArray]) -> dict[str, Arrived]:
     # Messages leave numbers anywhere in memory: loops would be compiled anew for those, and slower.
     vectors = (np.require(own, requirements="A") for own in shared)
     return {name: Arrived(tag, own) for (name, tag), own in zip(told, vectors, strict=True)}

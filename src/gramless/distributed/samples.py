@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from dask.delayed import delayed
@@ -12,7 +12,15 @@ from dask.delayed import delayed
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.distributed.blocks import GivenPart, as_array, n_rows_of, stacked, taken
+from gramless.distributed.blocks import (
+    Column,
+    GivenPart,
+    Table,
+    as_array,
+    n_rows_of,
+    stacked,
+    taken,
+)
 from gramless.distributed.cluster import Cluster
 from gramless.distributed.partitions import Partitions
 from gramless.estimators.targets import NumberEncoder
@@ -20,6 +28,9 @@ from gramless.losses import Loss
 
 _MOST_WITNESSES = 500
 """Values of a column, in a partition, of which a row is kept."""
+
+ClassTotals: TypeAlias = dict[Hashable, tuple[int, float]]
+"""The number of rows of each label, and the sum of their weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +47,7 @@ class PartitionSample:
     witnesses: dict[Hashable, int]
     places: IntArray
     largest_weight: float
-    classes: dict[Any, tuple[int, float]]
+    classes: ClassTotals
     moments: Moments | None
 
 
@@ -90,7 +101,7 @@ class Sample:
     lengths: list[int]
     complete: bool
     largest_weight: float
-    classes: dict[Any, tuple[int, float]]
+    classes: ClassTotals
     moments: Moments | None
 
     @property
@@ -127,8 +138,8 @@ class Sample:
     @classmethod
     def _joined(cls, samples: list[PartitionSample], lengths: list[int], complete: bool) -> Sample:
         known: set[Hashable] = set()
-        parts: list[tuple[Any, ...]] = []
-        classes: dict[Any, tuple[int, float]] = {}
+        parts: list[tuple[Table, ...]] = []
+        classes: ClassTotals = {}
         for own in samples:
             new = [value for value in own.witnesses if value not in known]
             known.update(new)
@@ -153,7 +164,7 @@ class Sample:
         return cls(rows, lengths, complete, largest, classes, moments)
 
 
-def count_rows(number: int, X: Any, y: Any, weight: Any, groups: Any) -> int:
+def count_rows(number: int, X: Table, y: Column, weight: Column, groups: Column) -> int:
     """Return how many rows a partition has, which targets and weights must have too."""
     n_rows = n_rows_of(X)
     for name, own in (("y", y), ("sample_weight", weight), ("groups", groups)):
@@ -193,11 +204,11 @@ def sample_of_partition(
     return PartitionSample(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
 
 
-def _optional(values: Any) -> AnyArray | None:
+def _optional(values: Column) -> AnyArray | None:
     return None if values is None else as_array(values)
 
 
-def _class_weights(y: AnyArray, weight: AnyArray | None) -> dict[Any, tuple[int, float]]:
+def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
     """Return how many rows with a weight each label has, and their weights."""
     if y.ndim != 1 or len(y) == 0:
         return {}
@@ -213,7 +224,7 @@ def _first_labels(y: AnyArray, weight: AnyArray | None) -> dict[Hashable, int]:
     return {label: int(rows[place]) for label, place in _first_of("y", y[rows]).items()}
 
 
-def _witnesses(X: Any) -> dict[Hashable, int]:
+def _witnesses(X: Table) -> dict[Hashable, int]:
     """Return a row of each value of the columns of categories, and of missing numbers."""
     if isinstance(X, np.ndarray):
         if X.dtype.kind != "f" or len(X) == 0:
@@ -232,7 +243,7 @@ def _witnesses(X: Any) -> dict[Hashable, int]:
     return found
 
 
-def _first_of(name: Hashable, values: Any) -> dict[Hashable, int]:
+def _first_of(name: Hashable, values: Column) -> dict[Hashable, int]:
     """Return the first row of each value of a column."""
     import pandas
 

@@ -25,7 +25,7 @@ def available_if(check: Callable[[Any], object]) -> _Decorator:
 class _Conditional:
     """Looks a method up where a model has it."""
 
-    def __init__(self, check: Callable[[Any], object], method: Any) -> None:
+    def __init__(self, check: Callable[[Any], object], method: Callable[..., Any]) -> None:
         self._check, self._method = check, method
         update_wrapper(cast(Any, self), method)
 

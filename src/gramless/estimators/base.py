@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
@@ -103,7 +104,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     _losses: ClassVar[dict[str, Loss]]
     _target_kinds: ClassVar[tuple[TargetKind, ...]]
-    _target_options: ClassVar[dict[str, bool]]
+    _target_options: ClassVar[dict[str, object]]
     """How ``validate_data`` treats the targets."""
 
     features: str | SizedMap = "binning"
@@ -825,7 +826,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _given_alpha(self) -> float | None:
         return None if is_auto(self.alpha) else check_number(self, "alpha")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.grids != "grown"
         tags.input_tags.allow_nan = True

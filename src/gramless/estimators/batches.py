@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from gramless.base.state import StatefulEstimator
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, FloatArray
 from gramless.estimators.targets import TargetEncoder
@@ -30,7 +30,7 @@ _LEAST_CURVATURE = 1e-3
 _JITTER = 1e-10
 
 
-def check_batches(model: Any) -> None:
+def check_batches(model: StatefulEstimator) -> None:
     """Raise ``AttributeError``, which says why, unless rows can be added to such fits."""
     if "coef_" in vars(model):
         loss = model.loss_.name
@@ -64,7 +64,7 @@ class Batch:
     root: FloatArray | None = None
 
     @classmethod
-    def of(cls, model: Any, rows: Rows, encoder: TargetEncoder) -> Batch:
+    def of(cls, model: StatefulEstimator, rows: Rows, encoder: TargetEncoder) -> Batch:
         """Find the bins of rows, new ones too; other features stay as they are."""
         features, n_jobs = model.features_, model.n_jobs
         weights = encoder.encode_weights(model.coef_, model.intercept_)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gramless.base.errors import InputError
-from gramless.base.state import StatefulEstimator, same_parameter
+from gramless.base.state import State, StatefulEstimator, same_parameter
 from gramless.estimators.persistence import load, save
 from gramless.streaming.fingerprints import FingerprintedSource
 from gramless.streaming.sources import RowSource
@@ -53,7 +53,7 @@ class Checkpoint:
         """Tell whether it is time to write again."""
         return time.perf_counter() - self._written >= self.seconds
 
-    def write(self, model: StatefulEstimator, run: Mapping[str, Any]) -> None:
+    def write(self, model: StatefulEstimator, run: State) -> None:
         """Replace the file by a model and the state of its run, as a whole or not at all."""
         assert self._rows is not None
         # Not copy.copy, which would also copy the state of the run.

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -76,7 +77,7 @@ def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
     )
 
 
-def _check_probabilities(model: Any) -> None:
+def _check_probabilities(model: KernelClassifier) -> None:
     """Raise ``AttributeError``, which says why, unless there are or will be probabilities."""
     if hasattr(model, "coef_"):
         has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
@@ -268,7 +269,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """
 
     _target_kinds = ("labels",)
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
+    _target_options: ClassVar[dict[str, object]] = {"multi_output": True}
     _losses: ClassVar[dict[str, Loss]] = {
         "auto": Squared(),
         "squared": Squared(),
@@ -594,7 +595,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 f"KernelClassifier: {what} are chosen by the loss; leave scoring at None."
             )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

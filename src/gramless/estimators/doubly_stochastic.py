@@ -147,7 +147,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     """
 
     _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber()}
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _target_options: ClassVar[dict[str, object]] = {"multi_output": True, "y_numeric": True}
 
     def predict(self, X: TableLike) -> FloatArray:
         """Return predictions.
@@ -257,7 +257,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         "squared_hinge": SquaredHinge(),
         "hinge": Hinge(),
     }
-    _target_options: ClassVar[dict[str, bool]] = {}
+    _target_options: ClassVar[dict[str, object]] = {}
 
     loss: str = "logistic"
 

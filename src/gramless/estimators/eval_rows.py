@@ -11,6 +11,7 @@ from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
+from gramless.base.state import StatefulEstimator
 from gramless.base.types import AnyArray, RowTable, TableLike
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.preprocessing.rows import Rows, validated_targets
@@ -26,7 +27,7 @@ class EvalRows:
     targets: AnyArray = field(repr=False)
 
     @classmethod
-    def of(cls, model: Any, eval_set: Any) -> EvalRows:
+    def of(cls, model: StatefulEstimator, eval_set: Any) -> EvalRows:
         """Return the rows of a pair (X, y), or of a list that holds one; refuse anything else."""
         name = type(model).__name__
         listed = isinstance(eval_set, list) and len(eval_set) == 1
@@ -46,7 +47,7 @@ class EvalRows:
             raise InputError(f"{name}: eval_set has {n_rows} rows and {len(targets)} targets.")
         return cls(table, targets)
 
-    def inputs(self, model: Any, rows: Rows) -> Rows:
+    def inputs(self, model: StatefulEstimator, rows: Rows) -> Rows:
         """Return the inputs, with as many columns as those of the training rows."""
         if isinstance(rows, LazyRows):
             raise InputError(
@@ -55,7 +56,9 @@ class EvalRows:
             )
         return model.inputs_.transform(model, self.table)
 
-    def codes(self, model: Any, encoder: TargetEncoder, targets: AnyArray) -> AnyArray:
+    def codes(
+        self, model: StatefulEstimator, encoder: TargetEncoder, targets: AnyArray
+    ) -> AnyArray:
         """Return the encoded targets, which must be like those of the training rows."""
         name = type(model).__name__
         if self.targets.shape[1:] != targets.shape[1:]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -92,7 +91,7 @@ def given_map(
         raise InputError(
             f"features must be a name or a feature map such as RandomBinning(), got {features!r}."
         )
-    chosen: Any = clone(features)
+    chosen: SizedMap = clone(features)
     chosen.check_parameters()
     if chosen.categorical is not None:
         raise InputError(

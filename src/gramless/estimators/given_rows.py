@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
@@ -40,7 +40,7 @@ class GivenRows:
     @classmethod
     def of(
         cls,
-        owner: Any,
+        owner: BaseEstimator,
         table: TableLike,
         targets: AnyArray,
         weight: FloatArray | None,
@@ -82,7 +82,7 @@ class GivenRows:
             later=table,
         )
 
-    def rows_at(self, places: IntArray) -> Any:
+    def rows_at(self, places: IntArray) -> TableLike:
         """Return some rows as given; where there are later ones only these are asked for."""
         from sklearn.utils import _safe_indexing
 
@@ -91,7 +91,7 @@ class GivenRows:
         n_later = _num_samples(self.later)
         return _safe_indexing(self.later, places - (len(self.targets) - n_later))
 
-    def folds(self, owner: Any, classes: IntArray | None, seed: int) -> Folds | None:
+    def folds(self, owner: BaseEstimator, classes: IntArray | None, seed: int) -> Folds | None:
         """Return the folds that parameter ``cv`` of an estimator asks for, of rows that are fitted.
 
         ``classes`` are of these too. None where neither folds nor groups are given.
@@ -116,7 +116,7 @@ class GivenRows:
             return Folds(class_folds(n_parts, n_folds, seed, classes))
         return Folds(group_folds(groups, n_folds, seed, classes), groups)
 
-    def _later_ones(self, owner: Any) -> Folds:
+    def _later_ones(self, owner: BaseEstimator) -> Folds:
         """Return the one fold that holds back the later rows."""
         if owner.cv is not None:
             raise InputError(
@@ -130,7 +130,7 @@ class GivenRows:
         own = np.unique(self.groups[self.used[split[0]]], return_inverse=True)[1].reshape(-1)
         return Folds([split], np.append(own, np.full(n_later, own.max() + 1)))
 
-    def _split_by(self, owner: Any) -> list[Split]:
+    def _split_by(self, owner: BaseEstimator) -> list[Split]:
         """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""
         from sklearn.model_selection import check_cv
 
@@ -149,7 +149,7 @@ class GivenRows:
             raise InputError(f"{name}: cv={_short(owner.cv)} yields no folds; give at least one.")
         return [self._checked(f"{name}: fold {k} of cv", pair) for k, pair in enumerate(pairs)]
 
-    def _checked(self, what: str, pair: Any) -> Split:
+    def _checked(self, what: str, pair: Iterable[ArrayLike]) -> Split:
         """Return the fitted rows of a fold that neither is empty nor holds a row twice."""
         try:
             training, held_back = (self._rows(what, side) for side in pair)
@@ -184,7 +184,7 @@ class GivenRows:
             )
         return np.sort(split[0]), np.sort(split[1])
 
-    def _rows(self, what: str, side: Any) -> IntArray:
+    def _rows(self, what: str, side: ArrayLike) -> IntArray:
         """Return the numbers of rows, which may come as a mask."""
         n_given, rows = len(self.targets), np.asarray(side)
         if rows.dtype == bool and rows.shape == (n_given,):
@@ -198,7 +198,7 @@ class GivenRows:
         return rows.astype(np.int64)
 
 
-def told_cv(cv: Any, groups: IntArray | None) -> str:
+def told_cv(cv: object, groups: IntArray | None) -> str:
     """Return in a few words which rows are held back."""
     if cv is None:
         told = "by rule"
@@ -209,7 +209,7 @@ def told_cv(cv: Any, groups: IntArray | None) -> str:
     return told if groups is None else f"{told}, {int(groups.max()) + 1} groups kept together"
 
 
-def _short(cv: Any) -> str:
+def _short(cv: object) -> str:
     """Return a splitter as text; of pairs of rows only that there are some."""
     pairs = isinstance(cv, Iterable) and not isinstance(cv, str)
     return "given splits" if pairs else repr(cv)[:_LONGEST]

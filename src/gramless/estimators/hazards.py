@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray
 _TIMES = np.dtype([("event", "?"), ("time", "<f8")])
 
 
-def event_times(y: Any, owner: str) -> AnyArray:
+def event_times(y: object, owner: str) -> AnyArray:
     """Return targets as a structured array of ``event`` and ``time``.
 
     ``y`` is a structured array with two fields as scikit-survival has them, a data frame with two
@@ -79,7 +79,7 @@ class BaselineHazard(Stateful):
         require(bool(rising and steps[0] >= 0.0), "a hazard does not rise")
 
     @classmethod
-    def breslow(cls, y: AnyArray, log_risks: FloatArray, weight: FloatArray | None) -> Any:
+    def breslow(cls, y: AnyArray, log_risks: FloatArray, weight: FloatArray | None) -> Self:
         """Return Breslow's estimate for rows with these risks.
 
         Each event adds its weight over the sum of the risks of all rows that are still under

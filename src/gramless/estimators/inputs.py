@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,11 +71,11 @@ class RowInputs(Stateful):
     @classmethod
     def fit(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: TableLike,
         y: ArrayLike,
         categorical: str | ArrayLike,
-        target_options: dict[str, Any],
+        target_options: dict[str, object],
     ) -> tuple[RowInputs, Rows, AnyArray]:
         """Learn from training rows; return what was learned, the inputs and the checked targets.
 
@@ -113,11 +112,11 @@ class RowInputs(Stateful):
     @classmethod
     def _fit_on_disk(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: RowTable | LazyRows,
         y: ArrayLike,
         chosen: ArrayLike | None,
-        target_options: dict[str, Any],
+        target_options: dict[str, object],
     ) -> tuple[RowInputs, LazyRows, AnyArray]:
         """Do as :meth:`fit`, with rows that are read when they are needed."""
         targets = validated(estimator, "no_validation", y, **target_options)
@@ -195,7 +194,7 @@ class _Unnamed(NamedColumns):
         return column
 
 
-def _not_empty(rows: Any) -> NDArray[np.int64] | None:
+def _not_empty(rows: Rows) -> NDArray[np.int64] | None:
     """Return the columns that have non-zeros, if they are many; None where all are kept."""
     if rows.shape[1] <= _MANY_COLUMNS:
         return None
@@ -205,7 +204,7 @@ def _not_empty(rows: Any) -> NDArray[np.int64] | None:
     return kept if len(kept) < rows.shape[1] else None
 
 
-def row_options(X: TableLike) -> dict[str, Any]:
+def row_options(X: TableLike) -> dict[str, object]:
     """Return how ``validate_data`` treats rows: NaN is a gap, but in sparse rows a mistake."""
     return ROW_OPTIONS | {"ensure_all_finite": True if sp.issparse(X) else "allow-nan"}
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.state import StatefulEstimator
 from gramless.base.types import IntArray
 
 
-def rising_inputs(model: Any, n_outputs: int) -> IntArray | None:
+def rising_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
     """Return for each input 1, -1 or 0, as the columns of the table say; None if all are 0."""
     if model.monotonic_cst is None:
         return None
@@ -36,7 +36,7 @@ def rising_inputs(model: Any, n_outputs: int) -> IntArray | None:
     return rising
 
 
-def _of_columns(model: Any) -> IntArray:
+def _of_columns(model: StatefulEstimator) -> IntArray:
     """Return the constraint of each column of the table."""
     given, owner, n_columns = model.monotonic_cst, type(model).__name__, model.n_features_in_
     if isinstance(given, Mapping):

@@ -269,7 +269,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _target_kinds = ("numbers", "counts", "amounts")
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _target_options: ClassVar[dict[str, object]] = {"multi_output": True, "y_numeric": True}
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
         "squared_error": Squared(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -24,9 +25,15 @@ from gramless.matrices.base import Vector
 from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.scoring import RowScorer
 
+if TYPE_CHECKING:
+    from sklearn.metrics._scorer import _BaseScorer
+
 _TIE_BREAK = 1e-6
 """Of the loss, beside scores whose best is 1: those of predicted classes take few values."""
 _LONGEST = 200
+
+Scorer: TypeAlias = Callable[..., Any]
+"""A function ``scorer(estimator, X, y)``, such as scikit-learn makes, that returns a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +43,7 @@ class ScikitScorer(RowScorer):
     Messages call it ``name``; ``codes`` are the encoded targets, ``loss`` was minimised to predict.
     """
 
-    scorer: Any
+    scorer: Scorer
     name: str
     rows: GivenRows = field(repr=False)
     encoder: TargetEncoder = field(repr=False)
@@ -162,11 +169,11 @@ class ClassAnswers(ClassifierMixin, BaseEstimator):
 class NamedScorer:
     """What parameter ``scoring`` of an estimator names."""
 
-    scorer: Any
+    scorer: Scorer
     name: str
 
     @classmethod
-    def of(cls, owner: Any) -> Self | None:
+    def of(cls, owner: BaseEstimator) -> Self | None:
         """Return the scorer, None for the loss; refuse unknown names, and what is no scorer."""
         scoring, name = owner.scoring, type(owner).__name__
         if scoring is None:
@@ -204,27 +211,27 @@ class NamedScorer:
             from sklearn.metrics import log_loss, make_scorer
 
             # Few rows held back may lack a class.
-            options: dict[str, Any] = {"labels": encoder.classes}
+            options = {"labels": encoder.classes}
             scorer = make_scorer(
                 log_loss, response_method="predict_proba", greater_is_better=False, **options
             )
         return ScikitScorer(scorer, self.name, rows, encoder, codes, loss)
 
 
-def _is_scikit(scorer: object) -> bool:
+def _is_scikit(scorer: object) -> TypeGuard[_BaseScorer]:
     """Tell whether a scorer is one of scikit-learn's, or made by its ``make_scorer``."""
     from sklearn.metrics._scorer import _BaseScorer
 
     return isinstance(scorer, _BaseScorer)
 
 
-def _takes_weights(scorer: Any) -> bool:
+def _takes_weights(scorer: Scorer) -> bool:
     if _is_scikit(scorer):
         return bool(scorer._accept_sample_weight())
     return "sample_weight" in inspect.signature(scorer).parameters
 
 
-def _check_rows(X: Any, n_rows: int) -> None:
+def _check_rows(X: TableLike, n_rows: int) -> None:
     from sklearn.utils.validation import _num_samples
 
     found = _num_samples(X)

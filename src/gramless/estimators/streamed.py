@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +74,7 @@ class StreamedMachine(StreamParameters, ABC):
     """Common base of the doubly stochastic estimators; see those for the parameters."""
 
     _rebuilt = frozenset(("_training", "_products"))
-    _target_options: ClassVar[dict[str, bool]]
+    _target_options: ClassVar[dict[str, object]]
     """Of ``validate_data``."""
 
     kernel_: SpectralKernel
@@ -397,7 +397,7 @@ class StreamedMachine(StreamParameters, ABC):
         for name in (*_RUN, "_products", "weights_"):
             self.__dict__.pop(name, None)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave frequencies out of copies, which draw them again."""
         training: Training | None = vars(self).get("_training")
         run = {} if training is None else {"_run": training.state()}

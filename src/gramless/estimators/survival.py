@@ -142,7 +142,7 @@ class KernelSurvival(KernelMachine):
     """
 
     _target_kinds = ("counts",)
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": False}
+    _target_options: ClassVar[dict[str, object]] = {"multi_output": False}
     _losses: ClassVar[dict[str, Loss]] = {"cox": Poisson()}
 
     loss: str | Loss = "cox"

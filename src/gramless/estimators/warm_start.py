@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
+from gramless.base.state import StatefulEstimator
 from gramless.base.types import RowTable, TableLike
 from gramless.estimators.parameters import check_switch, is_auto
 from gramless.estimators.targets import TargetEncoder
@@ -26,14 +25,14 @@ FREE_TO_CHANGE = frozenset(
 """Parameters that steer no choice: with others, a warm start begins anew."""
 
 
-def steering_parameters(model: Any) -> dict[str, object]:
+def steering_parameters(model: StatefulEstimator) -> dict[str, object]:
     """Return the parameters that steer what a fit chooses."""
     given = model.get_params().items()
     steering = {k: v for k, v in given if k.partition("__")[0] not in FREE_TO_CHANGE}
     return steering | {"chooses alpha": is_auto(model.alpha)}
 
 
-def keeps_choice(model: Any, X: TableLike) -> bool:
+def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
     """Tell whether a fit to rows keeps what the last one chose."""
     if not check_switch(model, "warm_start") or "coef_" not in vars(model):
         return False
@@ -48,7 +47,7 @@ def keeps_choice(model: Any, X: TableLike) -> bool:
     return same and not isinstance(X, (RowTable, LazyRows))
 
 
-def earlier_fit(model: Any, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
+def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
     """Return what the last fit chose, for so many rows with encoded targets."""
     n_outputs = model.coef_[:1].size
     if encoder.n_outputs != n_outputs:

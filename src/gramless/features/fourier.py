@@ -31,7 +31,7 @@ from gramless.kernels.spectral import within_exponents
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
 
-Prepared: TypeAlias = AnyArray | tuple[AnyArray, ...]
+Prepared: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
 """Rows ready to meet frequencies: whole groups, or the parts of CSR."""
 
 _BLOCK = 256

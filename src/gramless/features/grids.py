@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
@@ -44,10 +45,23 @@ _MOST_REMEMBERED = 4
 """Sets of columns whose parameters a group of grids keeps beside its own."""
 
 _NO_CONTRIBUTIONS = np.empty((0, loops.GROUP), np.int64)
-_NO_SPARSE = (
+_NO_SPARSE: tuple[tuple[AnyArray, ...], AnyArray] = (
     (np.empty((0, loops.GROUP)), np.empty((0, loops.GROUP)), _NO_CONTRIBUTIONS),
     _NO_CONTRIBUTIONS,
 )
+
+BlockArguments: TypeAlias = tuple[
+    int,
+    FloatArray,
+    NDArray[np.int32],
+    IntArray,
+    tuple[IntArray, IntArray, FloatArray],
+    tuple[AnyArray, ...],
+    tuple[tuple[AnyArray, ...], AnyArray],
+    IntArray,
+]
+"""Number of rows, tiles, patterns and what these add, CSR parts; parameters of dense and of sparse
+columns; offsets."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +73,9 @@ class GridGroup:
     multipliers: IntArray
     offsets: IntArray
 
-    def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
+    def prepare(self, block: PackedBlock) -> BlockArguments:
         """Return the arguments of :mod:`gramless.loops.binning` for a block."""
-        sparse: tuple[Any, ...] = _NO_SPARSE
+        sparse = _NO_SPARSE
         offsets = self._wide_offsets
         if len(block.sparse) > 0:
             sparse = self._sparse(block.sparse)

@@ -161,9 +161,9 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters, with ``deep`` those of named parts too."""
-        params: dict[str, Any] = self._get_params("maps", deep=deep)
+        params: dict[str, object] = self._get_params("maps", deep=deep)
         return params
 
     def set_params(self, **params: object) -> Self:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import comb
+from typing import TypeAlias
 
 import numpy as np
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.binning import BinningMap
 from gramless.features.grids import cell_limits
 from gramless.loops.binning import slot_bits
@@ -49,6 +50,12 @@ def joining_factors(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, size)) for size in range(n)])
 
 
+Cells: TypeAlias = tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray]
+"""Columns that a grid divides, their players, inverse widths, shifts and multipliers."""
+BinTable: TypeAlias = tuple[AnyArray, int, IntArray, int]
+"""Slots, bits, keys and number of the bins of a grid, as the loops take them."""
+
+
 @dataclass(frozen=True)
 class _Game:
     """One grid: its players, what a row's columns add to its key, and its bins with weights.
@@ -59,10 +66,10 @@ class _Game:
     """
 
     players: IntArray
-    cells: tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray]
+    cells: Cells
     background: IntArray
     offset: int
-    bins: tuple[object, ...]
+    bins: BinTable
     weights: FloatArray
     orders: IntArray | None
 
@@ -132,7 +139,7 @@ class GridGames:
             padded = np.zeros((counts[r] + 1, weights.shape[1]))
             padded[1:] = features.scale_ * weights[starts[r] : starts[r + 1]]
             offset = int(np.append(shared[r, ~own], grids.offsets[r]).sum())
-            cells = (columns, places, *parts)
+            cells: Cells = (columns, places, *parts)
             keys = np.empty((len(joined), m), np.int64)
             player_keys(others, *cells, keys)
             exact = _is_exact(len(joined), int(counts[r]))
@@ -176,7 +183,7 @@ def _orders(grid: int, n_orders: int, n_players: int) -> IntArray:
     return generator.permuted(orders, axis=1)
 
 
-def _bins_of(features: BinningMap) -> list[tuple[object, ...]]:
+def _bins_of(features: BinningMap) -> list[BinTable]:
     """Return slots, bits, keys and number of the bins of each grid, as the loops take them."""
     return [
         (tables.slots[g], int(tables.bits[g]), tables.table[g], int(tables.counts[g]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.datasets import Table
 from gramless.estimators.base import KernelMachine
+from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
@@ -27,7 +28,9 @@ from gramless.features.smooth import SmoothBinning
 Rows: TypeAlias = TableLike | Table
 """A table with named columns, a data frame, an array or a CSR matrix."""
 T = TypeVar("T")
-Predictor: TypeAlias = Callable[[Any], FloatArray]
+Given: TypeAlias = Any
+"""A table of any kind: those of ``Rows``, whose operations no common annotation describes."""
+Predictor: TypeAlias = Callable[[Given], FloatArray]
 """From a table of the kind that was given to numbers, ``(n_rows,)`` or ``(n_rows, n_outputs)``."""
 
 _SLICES, _CATEGORIES = 10, 12
@@ -41,7 +44,7 @@ class _PandasFrame(Protocol):
 
     iloc: Any
 
-    def copy(self) -> Any: ...
+    def copy(self) -> Given: ...
     def isetitem(self, loc: int, value: object) -> None: ...
 
 
@@ -50,19 +53,19 @@ class _PolarsFrame(Protocol):
     """What is asked of a polars data frame."""
 
     def to_series(self, index: int) -> Any: ...
-    def with_columns(self, *columns: object) -> Any: ...
+    def with_columns(self, *columns: object) -> Self: ...
 
 
 def shape_of(X: Rows) -> tuple[int, int]:
     """Return the number of rows and columns of a table of any kind."""
-    table: Any = X
+    table: Given = X
     n_rows, n_columns = np.shape(table)
     return n_rows, n_columns
 
 
 def take_rows(X: T, rows: AnyArray) -> T:
     """Return the given rows, in that order, of a table of any kind."""
-    table: Any = X
+    table: Given = X
     taken: T = table.take_rows(rows) if isinstance(X, Table) else _safe_indexing(table, rows)
     return taken
 
@@ -84,7 +87,7 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
         if categorical:
             return np.array([*labels(values)], dtype=object), True
         return values.astype(np.float64), False
-    matrix: Any = X
+    matrix: Given = X
     if sp.issparse(X):
         values = matrix[:, [column]].toarray()[:, 0]
     else:
@@ -92,7 +95,7 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     return values.astype(np.float64), False
 
 
-def _with_column_from(X: Any, column: int, rows: AnyArray) -> Any:
+def _with_column_from(X: Given, column: int, rows: AnyArray) -> Given:
     """Return a new table with one column's values taken from other rows."""
     if isinstance(X, Table):
         columns = {name: X.column(name) for name in X.names or ()}
@@ -113,7 +116,7 @@ def _with_column_from(X: Any, column: int, rows: AnyArray) -> Any:
 
 
 def permutation_importance(
-    error: Callable[[Any], float],
+    error: Callable[[Given], float],
     X: Rows,
     columns: Sequence[int],
     *,
@@ -404,7 +407,7 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     return grid_use(np.column_stack(columns), weights)
 
 
-def _widths_of(features: Any, n_blocks: int) -> FloatArray:
+def _widths_of(features: FeatureMap, n_blocks: int) -> FloatArray:
     """Return the widths of each grid; of other features the bandwidths, for each block."""
     if isinstance(features, BinningMap | SmoothBinning):
         widths: FloatArray = features.widths_

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -232,7 +232,7 @@ def kernel_effective_dimension(
     return float(np.sum(values / (values + alpha)))
 
 
-def _compared(feature_map: SizedMap, rows: Any) -> tuple[AnyArray, FloatArray, BoolArray]:
+def _compared(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
     """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
     mask = category_mask(feature_map.categorical, rows.shape[1])
     bandwidth = np.broadcast_to(feature_map.bandwidth, rows.shape[1])

@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -30,6 +31,7 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.nystrom import Nystrom
 from gramless.inspection.explanation import Rows, shape_of, take_rows
+from gramless.preprocessing.rows import Rows as NumberRows
 
 MOST_ROWS, MOST_TEST_ROWS, MOST_SMOOTH_ROWS = 3000, 2000, 2000
 """Of a sample: to fit, to judge by, and to fit support vector machines and Nyström features."""
@@ -55,6 +57,10 @@ _SMOOTH = ("RBF support vectors", "gramless, Nyström")
 _LOCAL = ("boosted trees", "gramless, effort=1", "gramless")
 
 
+Make: TypeAlias = Callable[[BoolArray, int], BaseEstimator]
+"""From the mask of categorical columns and a seed to an estimator of rows of numbers."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A method that is tried, and how its time grows.
@@ -65,7 +71,7 @@ class Method:
 
     name: str
     code: str
-    make: Callable[[BoolArray, int], Any]
+    make: Make
     growth: float = 1.0
     most_rows: int | None = None
     takes_sparse: bool = True
@@ -115,7 +121,7 @@ class Recommendation:
 
     method: str
     code: str
-    estimator: Any = field(repr=False)
+    estimator: BaseEstimator = field(repr=False)
     gramless_code: str
     reasons: list[str]
     trials: list[Trial]
@@ -238,7 +244,7 @@ def recommend(
 class _Sample:
     """Rows as numbers, with pairs of places to fit and to judge by."""
 
-    rows: Any
+    rows: NumberRows
     targets: AnyArray
     task: str
     splits: list[tuple[IntArray, ...]]
@@ -304,9 +310,9 @@ def methods_for(task: str, n_jobs: int | None, is_sparse: bool, n_columns: int) 
         code = f"make_pipeline(StandardScaler(), {svm}(C=..., gamma=...))"
         yield Method("RBF support vectors", code, _svm(classes), 2.0, MOST_SMOOTH_ROWS)
 
-    def ours(**given: Any) -> Callable[[BoolArray, int], Any]:
-        def make(categorical: BoolArray, seed: int) -> Any:
-            mask: Any = categorical if categorical.any() else "auto"
+    def ours(**given: Any) -> Make:
+        def make(categorical: BoolArray, seed: int) -> BaseEstimator:
+            mask: BoolArray | str = categorical if categorical.any() else "auto"
             return kernel(**given, categorical_features=mask, random_state=seed, n_jobs=n_jobs)
 
         return make
@@ -318,7 +324,7 @@ def methods_for(task: str, n_jobs: int | None, is_sparse: bool, n_columns: int) 
         yield Method("gramless, Nyström", f'{name}("nystrom")', smooth, most_rows=MOST_SMOOTH_ROWS)
 
 
-def _prepared(categorical: BoolArray, is_sparse: bool = False) -> Any:
+def _prepared(categorical: BoolArray, is_sparse: bool = False) -> BaseEstimator:
     """Return what makes columns of like size of numbers, and a column of each category."""
     if not categorical.any():
         return StandardScaler(with_mean=not is_sparse)
@@ -328,16 +334,16 @@ def _prepared(categorical: BoolArray, is_sparse: bool = False) -> Any:
     )
 
 
-def _linear(classes: bool, is_sparse: bool) -> Callable[[BoolArray, int], Any]:
-    def make(categorical: BoolArray, seed: int) -> Any:
+def _linear(classes: bool, is_sparse: bool) -> Make:
+    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
         last = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
         return make_pipeline(_prepared(categorical, is_sparse), last)
 
     return make
 
 
-def _svm(classes: bool) -> Callable[[BoolArray, int], Any]:
-    def make(categorical: BoolArray, seed: int) -> Any:
+def _svm(classes: bool) -> Make:
+    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
         machine = SVC() if classes else SVR(epsilon=0.05)
         name = type(machine).__name__.lower()
         widths = np.array([0.3, 1.0]) / max(1, len(categorical))
@@ -354,8 +360,8 @@ def _svm(classes: bool) -> Callable[[BoolArray, int], Any]:
     return make
 
 
-def _trees(classes: bool) -> Callable[[BoolArray, int], Any]:
-    def make(categorical: BoolArray, seed: int) -> Any:
+def _trees(classes: bool) -> Make:
+    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
         n_codes = int(categorical.sum())
         codes = OrdinalEncoder(
             handle_unknown="use_encoded_value",
@@ -367,7 +373,7 @@ def _trees(classes: bool) -> Callable[[BoolArray, int], Any]:
             import lightgbm
 
             kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
-            given: dict[str, Any] = {"categorical_feature": list(range(n_codes))} if n_codes else {}
+            given = {"categorical_feature": list(range(n_codes))} if n_codes else {}
             return make_pipeline(first, kind(random_state=seed, verbose=-1, **given))
         kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
         last = kind(categorical_features=range(n_codes), random_state=seed)
@@ -427,7 +433,7 @@ def _splits(y: AnyArray, task: str, seed: int) -> Iterator[tuple[IntArray, IntAr
         yield train, test
 
 
-def _numbers(X: Rows, y: AnyArray, task: str) -> tuple[Any, BoolArray]:
+def _numbers(X: Rows, y: AnyArray, task: str) -> tuple[NumberRows, BoolArray]:
     """Return the rows as numbers without gaps, and which of their columns are categories."""
     owner = KernelClassifier() if task == "classification" else KernelRegressor()
     inputs, rows, _ = RowInputs.fit(owner, X, y, "auto", {})

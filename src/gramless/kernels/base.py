@@ -168,7 +168,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
             gram *= self.profile(np.abs(column[:, None] - other_column[None, :]))
         return gram
 
-    def to_config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, object]:
         """Describe the kernel in plain data, for JSON and :func:`gramless.kernels.from_config`.
 
         Examples
@@ -213,7 +213,7 @@ def required_parameters(kind: type[Kernel]) -> set[str]:
     return {field.name for field in fields if field.default is dataclasses.MISSING}
 
 
-def _restored(value: Any) -> Any:
+def _restored(value: object) -> object:
     if isinstance(value, dict):
         return Kernel.from_state(value)
     return tuple(map(_restored, value)) if isinstance(value, list) else value

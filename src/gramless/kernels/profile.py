@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -138,7 +138,7 @@ class Profile(BinningKernel):
     def profile(self, distance: FloatArray) -> FloatArray:
         return self.function(distance)
 
-    def to_config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, object]:
         """Describe the table in plain data, as a :class:`TabulatedProfile`."""
         return self._table.to_config()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numba
 from numba.core import event
@@ -19,14 +19,21 @@ from numba.core.serialize import dumps
 
 from gramless.base.files import replacing
 
+if TYPE_CHECKING:
+    from numba.core.compiler import CompileResult
+    from numba.core.registry import CPUDispatcher
+
 # Nobody calls a loop from C: an entry for that would take a tenth of the time to compile.
 _ALLOCATING = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Counting the references to arrays takes as long to compile as what a short loop does with them.
 _OPTIONS = {**_ALLOCATING, "_nrt": False}
 _DIGEST_BYTES = sha256().digest_size
 
+Loop = TypeVar("Loop", bound=Callable[..., object])
+"""A loop, which is called compiled as it would be otherwise."""
 
-def loop(function: Callable[..., Any]) -> Any:
+
+def loop(function: Loop) -> Loop:
     """Compile a serial loop on first use, cache it on disk, release the GIL; no fast-math.
 
     It makes no arrays: it is given room for what it needs.
@@ -34,17 +41,17 @@ def loop(function: Callable[..., Any]) -> Any:
     return _cached(numba.njit(**_OPTIONS)(function), function)
 
 
-def allocating_loop(function: Callable[..., Any]) -> Any:
+def allocating_loop(function: Loop) -> Loop:
     """Compile like :func:`loop` one that makes arrays, which takes up to half as long again."""
     return _cached(numba.njit(**_ALLOCATING)(function), function)
 
 
-def inner_loop(function: Callable[..., Any]) -> Any:
+def inner_loop(function: Loop) -> Loop:
     """Compile like :func:`loop` one that only other loops call: Python has no way to enter it."""
     return _cached(numba.njit(**_OPTIONS, no_cpython_wrapper=True)(function), function)
 
 
-def reordering_loop(function: Callable[..., Any]) -> Any:
+def reordering_loop(function: Loop) -> Loop:
     """Compile like :func:`loop`, but let the compiler reorder sums so that they vectorise.
 
     Results still do not depend on the number of threads; NaN and infinity keep their meaning.
@@ -76,13 +83,13 @@ class _PausedCollection(event.Listener):
 event.register("numba:compile", _PausedCollection())
 
 
-def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
+def _cached(compiled: CPUDispatcher, function: Loop) -> Loop:
     try:
         # As ``cache=True`` does it, but for the class.
         compiled._cache = _CheckedCache(function)
     except RuntimeError:  # numba found no folder that it may write to
         _warn_uncached()
-    return compiled
+    return cast(Loop, compiled)
 
 
 class _CheckedCache(FunctionCache):
@@ -106,7 +113,7 @@ class _CheckedCache(FunctionCache):
             return None
         return self._impl.rebuild(target_context, pickle.loads(code))
 
-    def save_overload(self, sig: object, data: Any) -> None:
+    def save_overload(self, sig: object, data: CompileResult) -> None:
         """Keep the compiled loop for a signature, if the folder is still writable."""
         if not self._impl.check_cachable(data):
             return

@@ -177,7 +177,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
         return StoredBinnedMatrix(blocks, offsets, scale=self.scale, n_jobs=self.n_jobs)
 
     @property
-    def _widest(self) -> np.dtype[np.unsignedinteger]:
+    def _widest(self) -> np.dtype[np.generic]:
         return max((block.dtype for block in self.code_blocks), key=lambda kind: kind.itemsize)
 
     @property

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from gramless.base.types import FloatArray
+from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
 from gramless.matrices.base import FeatureMatrix
@@ -45,7 +44,7 @@ class RandomFeatures:
     scaler: Scaler
     template: SizedMap
     settings: Hyperparameters
-    bandwidth: Any
+    bandwidth: FloatArray | float
 
     @property
     def relevance(self) -> FloatArray:
@@ -54,10 +53,10 @@ class RandomFeatures:
         return np.ones(len(self.scaler.unit)) if relevance is None else relevance
 
     def fitted(
-        self, data: Data, order: Any, n_jobs: int | None
+        self, data: Data, order: IntArray | slice, n_jobs: int | None
     ) -> tuple[FeatureMap, FeatureMatrix]:
         """Return the map fitted to some rows, and their feature matrix."""
-        feature_map: Any = clone(self.template)
+        feature_map: SizedMap = clone(self.template)
         if isinstance(feature_map, BinningMap):
             # Bins are learned in one pass over rows, of which there need be no copy.
             rows = self.scaler.ordered(data.rows, order, n_jobs)
@@ -80,7 +79,7 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
     settings = _settings(search, goal, budget)
     scaler = search.data.scaler(settings.scaling).weighted(settings.relevance)
     bandwidth = search.bandwidth(settings, scaler)
-    template: Any = clone(search.feature_map).set_params(
+    template: SizedMap = clone(search.feature_map).set_params(
         bandwidth=scaler.unscaled(bandwidth), categorical=scaler.categorical
     )
     chosen = RandomFeatures(scaler, template, settings, bandwidth)
@@ -94,7 +93,7 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
 
 
 def fitted_in_memory(
-    chosen: RandomFeatures, search: Search, budget: Budget, order: Any
+    chosen: RandomFeatures, search: Search, budget: Budget, order: IntArray | slice
 ) -> tuple[FeatureMap, FeatureMatrix]:
     """Return the map fitted to some rows, and their matrix; with fewer grids if weights need it.
 

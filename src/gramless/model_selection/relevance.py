@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray
 from gramless.features.base import DifferentiableMap, FeatureMap
 from gramless.matrices.base import Vector
 
@@ -21,7 +20,7 @@ _POWER = 0.75
 def learned_relevance(
     feature_map: FeatureMap,
     weights: Vector,
-    rows: NDArray[Any],
+    rows: AnyArray,
     steps: NDArray[np.float64],
     categorical: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
@@ -52,7 +51,7 @@ def learned_relevance(
 
 
 def _by_gradients(
-    feature_map: DifferentiableMap, weights: Vector, rows: NDArray[Any], steps: NDArray[np.float64]
+    feature_map: DifferentiableMap, weights: Vector, rows: AnyArray, steps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return twice the mean squared change along each input's derivative."""
     change, points = np.zeros(len(steps)), np.asarray(rows, np.float64)
@@ -70,7 +69,7 @@ def _by_gradients(
 def _by_moving(
     feature_map: FeatureMap,
     weights: Vector,
-    rows: NDArray[Any],
+    rows: AnyArray,
     steps: NDArray[np.float64],
     told_apart: NDArray[np.bool_],
     inputs: NDArray[np.intp],

@@ -9,7 +9,7 @@ sample, because more rows want finer bins and less penalty.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -161,7 +161,7 @@ class Search:
         if self.feature_map.metric == "cityblock":
             return scaler.spread
         step, shares = max(1, self.data.rows.shape[0] // _DISTANCE_ROWS), 1.0 / scaler.unit
-        rows: Any = scaler.rows(self.data.rows[::step])
+        rows = scaler.rows(self.data.rows[::step])
         scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
         return median_distance(scaled, self.seed, scaler.categorical, "euclidean")
 
@@ -254,7 +254,7 @@ class Sample:
         self.search, self.feature_map = search, search.feature_map.sketch(most)
         self.splits = search.sampled_splits(n_rows)
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
-        self.done: dict[tuple[Any, ...], Trial] = {}
+        self.done: dict[tuple[Hashable, ...], Trial] = {}
         self.alphas = _alpha_path(search.space.alpha, centre_alpha)
 
     def trial(self, settings: Hyperparameters) -> Trial:
@@ -356,7 +356,7 @@ class Sample:
 
     def matrices(
         self, settings: Hyperparameters, k: int
-    ) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+    ) -> tuple[SizedMap, FeatureMatrix, FeatureMatrix]:
         """Return the fitted feature map, and the training and the held-back matrix."""
         (training, validation), n_jobs = self.splits[k], self.search.n_jobs
         rows = self.search.data.rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +51,7 @@ class Trial:
     curve: list[float] = field(repr=False)
     """Scores every fourth iteration and at the end."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the trial as plain data."""
         flat = asdict(self)
         settings = flat.pop("settings")

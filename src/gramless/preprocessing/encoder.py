@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from gramless.base.columns import (
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.notation import NOTATIONS, PLAIN, notation_of, seems_to_hold
-from gramless.base.state import State, Stateful, require
+from gramless.base.state import Json, State, Stateful, require
 from gramless.base.types import AnyArray, BoolArray, IntArray, RowTable
 from gramless.preprocessing.categories import category_mask
 
@@ -137,7 +137,7 @@ class TableEncoder(Stateful, mark="encoder"):
             raise InputError("the table has no columns; give at least 1.")
         chosen = category_mask(categorical, len(columns), list(columns), "categorical_features")
         codes: list[ColumnCode] = []
-        dtypes: list[np.dtype[Any]] = [np.dtype(np.float32)]
+        dtypes: list[np.dtype[np.generic]] = [np.dtype(np.float32)]
         for (name, read), named in zip(columns.items(), chosen, strict=True):
             column = read()
             if not len(column.values):
@@ -181,7 +181,7 @@ class TableEncoder(Stateful, mark="encoder"):
         return {"dtype": self.dtype.name, "columns": plain}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, state: Mapping[str, Json]) -> Self:
         """Build an encoder from what :meth:`state` returned; ``InputError`` for other data."""
         encoder = cls()
         try:
@@ -234,7 +234,7 @@ class _EncodedRows(LazyRows):
         return len(self.table), len(self.encoder.output_names)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         return self.encoder.dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:

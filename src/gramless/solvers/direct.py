@@ -5,16 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import FloatArray
+from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
@@ -243,7 +242,7 @@ class ColumnGram(Gram):
         """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
         n, roots = inner.shape[1], np.sqrt(row_weights)
 
-        def square(rows: Any, own: slice, block: NDArray[Any]) -> tuple[slice, FloatArray]:
+        def square(rows: slice, own: slice, block: AnyArray) -> tuple[slice, FloatArray]:
             weighted = roots[rows, None] * block
             return own, weighted.T @ weighted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
 
 Numbers = FloatArray
 """One for each run: an output, or all outputs if they are coupled."""
+T = TypeVar("T")
 
 ROUNDING = 4 * np.finfo(float).eps
 _DECREASE = 1e-4
@@ -81,9 +82,7 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
     return slopes, curvatures
 
 
-def _by_blocks(
-    function: Callable[[int, int], Any], responses: Vector, n_jobs: int | None
-) -> list[Any]:
+def _by_blocks(function: Callable[[int, int], T], responses: Vector, n_jobs: int | None) -> list[T]:
     """Call a function of the losses of some rows on blocks of all rows."""
     rows = max(1, _LOSS_NUMBERS // max(1, responses.shape[1]))
     return map_blocks(function, row_blocks(len(responses), rows), n_jobs)

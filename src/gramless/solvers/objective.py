@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -142,6 +141,6 @@ def check_weights(n_columns: int, n_outputs: int) -> None:
         )
 
 
-def columns(array: Any) -> Vector:
+def columns(array: Vector) -> Vector:
     """Return a view with the outputs as columns: (n,) becomes (n, 1)."""
     return array if array.ndim == 2 else array[:, None]

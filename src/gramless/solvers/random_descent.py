@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class _Output(ABC):
         mean = inner(self.row_weights, losses)
         return mean + self.problem.penalty.value(self.weights)
 
-    def arguments(self, curvatures: FloatArray) -> tuple[Any, ...]:
+    def arguments(self, curvatures: FloatArray) -> tuple[object, ...]:
         """Return the arguments of both loops after the draws."""
         stored, targets = self.stored, self.problem.targets
         rows = self.row_weights, targets, self.responses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 _BLOCK_NUMBERS = 1 << 15
 _FEW_BLOCKS = 4
 """Up to so many are done by one thread."""
+
+T = TypeVar("T")
 
 
 def add_times(
@@ -41,7 +43,7 @@ def weighted_inner(
     return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
 
 
-def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int | None) -> list[Any]:
+def over_blocks(function: Callable[[int, int], T], like: Vector, n_jobs: int | None) -> list[T]:
     """Call ``function(first, last)`` on blocks of rows in parallel; return the results in order."""
     parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
     return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)

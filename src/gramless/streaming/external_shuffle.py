@@ -14,7 +14,7 @@ from itertools import chain
 from math import prod
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
 from gramless.base.formatting import sized
 from gramless.base.random import stream
+from gramless.base.state import Json
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.datasets.files import faults
@@ -266,7 +267,7 @@ class ShardSource:
     all rows, targets and their order. The owner may set the ``names`` of the columns.
     """
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Json]) -> None:
         self.folder = folder
         self.seed, self.n_features = int(manifest["seed"]), int(manifest["n_features"])
         self.origin = manifest.get("origin")
@@ -350,7 +351,9 @@ def _grouped(shards: list[Shard], shard_rows: int) -> list[list[Shard]]:
     return groups
 
 
-def _read(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], checksum: int) -> AnyArray:
+def _read(
+    path: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...], checksum: int
+) -> AnyArray:
     with faults(path):
         values = np.fromfile(path, dtype)
     if values.size != prod(shape):

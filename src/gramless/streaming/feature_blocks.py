@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,12 @@ LANES = trig.PANEL_BYTES // 4
 Float32Array: TypeAlias = NDArray[np.float32]
 PreparedRows: TypeAlias = Any
 """Rows as the ``prepare`` of some products has returned them; each class has a form of its own."""
-UnitRows: TypeAlias = AnyArray | tuple[AnyArray, ...]
+UnitRows: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
 """A few rows in units of the bandwidth: dense, or the three arrays of CSR."""
 Tile: TypeAlias = tuple[int, int, UnitRows]
 """First row, last row + 1, and the rows between."""
+Room = TypeVar("Room")
+"""An array or tensor that holds the frequencies of a group of blocks."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class FrequencyBlocks:
         return 2 * self.size * self.group_blocks
 
 
-class GroupCache(ABC):
+class GroupCache(ABC, Generic[Room]):
     """Frequencies of groups of blocks, cached within a budget of bytes; others are drawn anew."""
 
     def __init__(
@@ -79,18 +81,18 @@ class GroupCache(ABC):
     ) -> None:
         self.blocks, self.n_jobs = blocks, n_jobs
         self._n_kept = max(0, budget) // (4 * group_numbers)
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, Room] = {}
         self._n_drawn: dict[int, int] = {}
 
     @abstractmethod
-    def _room(self) -> Any:
+    def _room(self) -> Room:
         """Return room for the frequencies of a group."""
 
     @abstractmethod
-    def _write(self, room: Any, k: int, frequencies: FloatArray) -> None:
+    def _write(self, room: Room, k: int, frequencies: FloatArray) -> None:
         """Write the k-th block of a group."""
 
-    def groups(self, groups: range, n_blocks: int) -> list[Any]:
+    def groups(self, groups: range, n_blocks: int) -> list[Room]:
         """Return the frequencies of some groups if there are ``n_blocks`` blocks in all."""
         most = self.blocks.group_blocks
         found, missing = [], []
@@ -111,7 +113,7 @@ class GroupCache(ABC):
         return found
 
 
-class PanelCache(GroupCache):
+class PanelCache(GroupCache[Float32Array]):
     """Cached frequencies in the layout of the loops."""
 
     def __init__(self, blocks: FrequencyBlocks, budget: int, n_jobs: int | None = None) -> None:

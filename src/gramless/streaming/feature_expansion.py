@@ -154,7 +154,7 @@ class FeatureExpansion:
         self.scale, self.left, self.mean = 1.0, 1.0, 0.0
         self._seen[:] = 1.0, 0.0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return all numbers that a copy needs, as arrays and plain values."""
         return {
             "weights": self._joined(self.groups),

@@ -138,7 +138,7 @@ class TorchProducts:
         return scaled
 
 
-class _FrequencyCache(GroupCache):
+class _FrequencyCache(GroupCache[Tensor]):
     """The frequencies of groups of blocks on the device, (frequencies, n_inputs) each."""
 
     def __init__(

@@ -150,7 +150,7 @@ class Training:
         """Return the best function so far, or the present one without evaluations."""
         return self._present() if self.best is None else self.best
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return what :meth:`restore` needs to continue to the same bits."""
         return {
             "iteration": self.machine.iteration,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
@@ -119,7 +120,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         n_grids: int = 256,
         resolution: int = 256,
         contamination: str | float = "auto",
-        categorical_features: str | Any = "auto",
+        categorical_features: str | ArrayLike = "auto",
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -411,7 +412,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         ones, inputs = np.ones(len(sources)), np.arange(len(sources))
         return sp.csr_array((ones, (inputs, sources)), shape=(len(sources), self.n_features_in_))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True

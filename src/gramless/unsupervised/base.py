@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from abc import ABC
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
@@ -83,7 +85,7 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         """Which features of a kernel are taken."""
         return self.features
 
-    def _feature_map(self, shape: tuple[int, int], seed: int) -> Any:
+    def _feature_map(self, shape: tuple[int, int], seed: int) -> SizedMap:
         """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         features = self._kernel_features
@@ -94,9 +96,9 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         feature_map.check_memory(shape)
         return feature_map
 
-    def _bandwidth(self, rows: Rows, feature_map: SizedMap, seed: int) -> Any:
+    def _bandwidth(self, rows: Rows, feature_map: SizedMap, seed: int) -> FloatArray | float:
         """Return the bandwidth in units of the scaled inputs, as given or by a rule."""
-        given: Any = self.bandwidth
+        given = self.bandwidth
         if is_auto(given):
             own = self.features.bandwidth if isinstance(self.features, SizedMap) else None
             given = self._bandwidth_rule if own is None or isinstance(own, str) else own
@@ -143,7 +145,7 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         """Check that the parts of a model from a file fit each other."""
         check_fitted_features(state)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
@@ -233,7 +235,7 @@ def are_neighbors(features: object) -> bool:
     return isinstance(features, str) and features == "neighbors"
 
 
-def refuse_kernel_parameters(estimator: Any) -> None:
+def refuse_kernel_parameters(estimator: BaseEstimator) -> None:
     """Refuse what only features of a kernel have, where neighbours join rows."""
     for name in ("bandwidth", "n_grids"):
         if not is_auto(getattr(estimator, name)):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from gramless.base.columns import PlainColumn, is_frame, labels, named_columns
+from gramless.base.columns import PlainColumn, Table, is_frame, labels, named_columns
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, NamedColumns, TableLike
@@ -134,7 +134,7 @@ def bandwidths_of(
 class _PooledColumns(NamedColumns):
     """The columns of two tables, one below the other."""
 
-    def __init__(self, first: Any, second: Any, owner: str) -> None:
+    def __init__(self, first: Table, second: Any, owner: str) -> None:
         self._parts = named_columns(first), named_columns(second)
         self._n_rows = len(first) + len(second)
         _check_names(tuple(self._parts[0]), tuple(self._parts[1]), owner)
@@ -199,6 +199,6 @@ def _length(X: TableLike, owner: str) -> int:
     return int(shape[0])
 
 
-def _asking(owner: str) -> Any:
+def _asking(owner: str) -> BaseEstimator:
     """Return an estimator whose class has the name that messages of scikit-learn give."""
     return type(owner, (BaseEstimator,), {})()

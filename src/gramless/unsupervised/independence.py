@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.fft
@@ -191,7 +191,7 @@ class _Side:
     places: IntArray
     maps: tuple[SizedMap, ...]
     projections: tuple[FloatArray, ...]
-    bandwidths: tuple[Any, ...]
+    bandwidths: tuple[FloatArray | float, ...]
 
     @classmethod
     def of(
@@ -211,7 +211,7 @@ class _Side:
         scaler = scaler_of(scaling, table)
         rows = scaler.rows(table.rows, n_jobs)
         n_columns = _FEW_COLUMNS if rows.shape[0] <= _FEW_ROWS else _COLUMNS
-        feature_map: Any
+        feature_map: SizedMap
         if isinstance(features, str):
             feature_map = map_class(features)(random_state=seed, n_jobs=n_jobs).resized(n_columns)
         else:
@@ -219,7 +219,7 @@ class _Side:
         widths = bandwidths_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
         maps, projections = [], []
         for k, width in enumerate(widths):
-            own: Any = clone(feature_map)
+            own: SizedMap = clone(feature_map)
             own.set_params(bandwidth=scaler.unscaled(width), categorical=scaler.categorical)
             own.fit_rows(rows)
             maps.append(own)

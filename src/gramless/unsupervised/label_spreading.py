@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -257,7 +258,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
 
     alpha: float = 0.5
     _: KW_ONLY
-    estimator: Any = "auto"
+    estimator: BaseEstimator | str | None = "auto"
     bandwidth: float | str = "auto"
     relevance: str = "learned"
     space: str = "auto"
@@ -289,7 +290,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         codes = self._encoded(labels)
         known = np.flatnonzero(codes >= 0)
         self.prior_: FloatArray = np.bincount(codes[known]) / len(known)
-        self.estimator_: Any = self._supervised(rows[known], codes[known])
+        self.estimator_: ClassifierMixin | None = self._supervised(rows[known], codes[known])
         given = self._probabilities(rows)
         given[known] = 0.0
         given[known, codes[known]] = 1.0
@@ -401,7 +402,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         found[known] = codes
         return found
 
-    def _supervised(self, rows: Rows, codes: IntArray) -> Any:
+    def _supervised(self, rows: Rows, codes: IntArray) -> ClassifierMixin | None:
         """Return a classifier fitted to the labelled rows, or None."""
         if self.estimator is None or len(self.classes_) < 2:
             return None
@@ -477,7 +478,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         self.features_ = feature_map
         return matrix
 
-    def _feature_map(self, shape: tuple[int, int]) -> Any:
+    def _feature_map(self, shape: tuple[int, int]) -> SizedMap:
         """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         if not isinstance(self.features, str):
@@ -497,7 +498,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         alone = sums <= _ALONE
         return np.where(alone, self.prior_, positive / np.where(alone, 1.0, sums))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True

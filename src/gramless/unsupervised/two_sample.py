@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -303,7 +302,7 @@ class _Kernels:
     rows: Rows
     scaler: Scaler
     feature_map: SizedMap
-    bandwidths: Sequence[Any]
+    bandwidths: Sequence[FloatArray | float]
 
     @classmethod
     def of(
@@ -317,7 +316,7 @@ class _Kernels:
         """Make the feature map of parameters, and choose its bandwidths."""
         rows = scaler.rows(samples.rows, samples.n_jobs)
         shape, owner = rows.shape, "two_sample_test"
-        feature_map: Any
+        feature_map: SizedMap
         if isinstance(features, str):
             if features in ("binning", "smooth") and n_grids is None:
                 n_grids = int(np.clip(_CODES // shape[0], *_GRIDS))
@@ -333,7 +332,7 @@ class _Kernels:
     def matrices(self) -> Iterator[FeatureMatrix]:
         """Yield the features of all rows for each bandwidth."""
         for bandwidth in self.bandwidths:
-            own: Any = clone(self.feature_map)
+            own: SizedMap = clone(self.feature_map)
             own.set_params(
                 bandwidth=self.scaler.unscaled(bandwidth),
                 categorical=self.scaler.categorical,
