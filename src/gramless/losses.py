@@ -154,6 +154,11 @@ class Loss(Stateful, ABC):
         """Whether it is for counts or amounts: raw predictions are logarithms of means."""
         return set(self.targets) <= {"counts", "amounts"}
 
+    @property
+    def is_of_classes(self) -> bool:
+        """Whether targets are two or several classes, and nothing else."""
+        return set(self.targets) <= {"labels", "classes"}
+
     def deviation(self, mean: Values) -> Values:
         """Return what errors are proportional to, by the mean: 1, or the root of that of counts."""
         return np.sqrt(mean) if self.has_positive_means else np.ones_like(mean)

@@ -125,6 +125,15 @@ def test_straight_losses_look_at_stronger_penalties_first() -> None:
     assert found.score <= first.score
 
 
+def test_log_odds_look_at_stronger_penalties_alone() -> None:
+    search, goal = parts(np.where(Y > 0, 1.0, -1.0))
+    goal = replace(goal, loss=Logistic(), score=mean_loss(Logistic()))
+    first = validate(search, goal, MATRIX, SPLIT, 1e3)
+    found = improve_alpha(search, goal, MATRIX, SPLIT, first)
+    assert tried(found) == pytest.approx([1e3 * NEARBY[1]])
+    assert found.alpha == first.alpha
+
+
 @pytest.mark.parametrize("alpha", [0.1, 3.0, 100.0])
 def test_the_strongest_of_the_best_wins(alpha: float) -> None:
     found = improved(alpha)

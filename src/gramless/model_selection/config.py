@@ -20,11 +20,12 @@ class SearchConfig:
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
     bandwidths, in units of how finely the grids divide the inputs. The ``dropped_share`` of the
     grown grids that adds least is dropped before the fit. ``n_seeds`` sets of grids, grown with
-    different seeds, are fitted as one.
+    different seeds, are fitted as one. ``tries_nearby_alphas`` says whether other penalties than
+    that of growth are tried, which is one more fit for each.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
-    and landmarks: what a round takes beside its loops over rows would be most of it. 0 changes
-    nothing.
+    and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
+    nearby are tried, which rows so few cannot tell apart. 0 changes nothing.
     """
 
     most_grids: int = 640
@@ -41,6 +42,7 @@ class SearchConfig:
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     dropped_share: float = 0.2
     n_seeds: int = 1
+    tries_nearby_alphas: bool = True
     quick_rows: int = 2000
 
     def of_rows(self, n_rows: int) -> SearchConfig:
@@ -61,6 +63,7 @@ class SearchConfig:
             kept_a_round=26,
             refitted_a_round=26,
             n_landmarks=min(self.n_landmarks, _QUICK_LANDMARKS),
+            tries_nearby_alphas=False,
             quick_rows=0,
         )
 

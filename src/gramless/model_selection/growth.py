@@ -257,7 +257,7 @@ class CrossFittedModels:
         self.codes = padded_rows((most, self.n_rows), np.uint16)
         self.offsets = np.zeros(most + 1, np.int64)
         self.n_grids = 0
-        of_classes = set(loss.targets) <= {"labels", "classes"}
+        of_classes = loss.is_of_classes
         self.scales = _SCALES if of_classes else (1.0,)
         self.least_ridge = _LEAST_RIDGE_OF_CLASSES if of_classes else _LEAST_RIDGE
         least = _LEAST_CURVATURE_OF_CLASSES if of_classes else _LEAST_CURVATURE

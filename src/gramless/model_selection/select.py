@@ -236,7 +236,7 @@ def select_grown(
         loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss, least)
         if loss < least:
             return ridge.selected(budget, grown[0].history)
-    if given is None and not (straight or validation.is_ended):
+    if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
     step = coarsest_step(goal, data, best.matrix, split, result.weights)
     fitted, matrix = _fitted(data, order, best.matrix)
@@ -262,8 +262,7 @@ def select_grown(
 
 def _of_targets(config: SearchConfig, goal: Goal, data: Data) -> SearchConfig:
     """Return the configuration for the targets, which may be few rows of classes."""
-    are_classes = set(goal.loss.targets) <= {"labels", "classes"}
-    return config.of_rows(data.n_fitted) if are_classes else config
+    return config.of_rows(data.n_fitted) if goal.loss.is_of_classes else config
 
 
 def _first_alpha(

@@ -12,6 +12,7 @@ from gramless.base.compact import rounded_to_multiples
 from gramless.base.deadline import PeriodicCheck, Watch
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, IntArray
+from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
@@ -25,6 +26,9 @@ from gramless.solvers.newton_cg import NewtonCG
 
 NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
+_NEARBY_STRAIGHT, _NEARBY_OF_CLASSES = NEARBY[::-1], NEARBY[1:]
+"""The same for straight losses, whose weakly penalised fits take longest, and for classes: there
+weaker penalties take long too, and help least."""
 _MOST_STEPS = 8
 _WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
 """Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
@@ -117,12 +121,12 @@ def improve_alpha(
     """Return the result of the best penalty near that of a result of :func:`validate`.
 
     The penalty is multiplied by the first of some factors, again and again, while that lowers the
-    score; by the next one if the first does not help. Stronger penalties come first for straight
-    losses, whose weakly penalised fits take longest. The trials are those made here.
+    score; by the next one if the first does not help. Which factors these are depends on the loss.
+    The trials are those made here.
     """
     path = _Path(search, goal, matrix, split)
     path.found[found.alpha] = replace(found, trials=[])
-    for factor in NEARBY[::-1] if goal.loss.straight else NEARBY:
+    for factor in _nearby(goal.loss):
         at, moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
             if search.deadline.beyond(_TIME_SHARE):
@@ -137,6 +141,13 @@ def improve_alpha(
     best = max(tried for tried, own in path.found.items() if own.score <= scaled_score(least, _TIE))
     trials = [trial for own in path.found.values() for trial in own.trials]
     return replace(path.found[best], trials=trials)
+
+
+def _nearby(loss: Loss) -> tuple[float, ...]:
+    """Return the factors by which the penalty of a loss is changed."""
+    if loss.straight:
+        return _NEARBY_STRAIGHT
+    return _NEARBY_OF_CLASSES if loss.is_of_classes else NEARBY
 
 
 def record(
