@@ -14,7 +14,7 @@ from gramless.base.types import AnyArray, BoolArray, IntArray
 
 _NUMBERS_AT_ONCE = 1 << 21
 
-Key: TypeAlias = slice | IntArray | BoolArray
+RowKey: TypeAlias = slice | IntArray | BoolArray
 """Which rows: a part of them, their numbers or a mask."""
 Columns: TypeAlias = int | slice | Sequence[int] | IntArray | BoolArray
 """Which columns; of a single one the values are (n_rows,)."""
@@ -57,7 +57,7 @@ class LazyRows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Key | tuple[Key, Columns]) -> AnyArray:
+    def __getitem__(self, key: RowKey | tuple[RowKey, Columns]) -> AnyArray:
         rows, columns = key if isinstance(key, tuple) else (key, None)
         if columns is None:
             return self.read(self._numbers(rows))

@@ -44,6 +44,11 @@ probability 2^-39, and a bin never seen has that of a known one with some 2^-40 
 _MOST_REMEMBERED = 4
 """Sets of columns whose parameters a group of grids keeps beside its own."""
 
+_COLLIDING = (
+    "the rows fall into bins whose hashes collide more than 500 times: rows do so only if they are "
+    "made for this random_state; use another one."
+)
+
 _NO_CONTRIBUTIONS = np.empty((0, loops.GROUP), np.int64)
 _NO_SPARSE: tuple[tuple[AnyArray, ...], AnyArray] = (
     (np.empty((0, loops.GROUP)), np.empty((0, loops.GROUP)), _NO_CONTRIBUTIONS),
@@ -195,10 +200,7 @@ class BinTables:
             tables = self.slots, self.bits, self.table, self.counts
             tile = loops.number_block(tile, *arguments, *tables, most, codes, *room)
             if tile < 0:
-                raise InputError(
-                    "the rows fall into bins whose hashes collide more than 500 times: rows do so "
-                    "only if they are made for this random_state; use another one."
-                )
+                raise InputError(_COLLIDING)
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
     def find(
@@ -220,6 +222,16 @@ class BinTables:
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
         self.table, self.slots = table, slots
+
+
+def numbered_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the numbers of keys in order of first appearance, from 1, and the distinct keys."""
+    slots = np.empty(1 << loops.slot_bits(len(keys), FIRST_BITS), np.int32)
+    found, numbers = np.empty(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
+    count = loops.number_keys(keys, slots, found, numbers)
+    if count < 0:
+        raise InputError(_COLLIDING)
+    return numbers, found[1 : count + 1]
 
 
 def _fewest_bits(n_bins: int) -> int:

@@ -373,7 +373,7 @@ def _trees(classes: bool) -> Make:
             import lightgbm
 
             kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
-            given = {"categorical_feature": list(range(n_codes))} if n_codes else {}
+            given: dict[str, Any] = {"categorical_feature": list(range(n_codes))} if n_codes else {}
             return make_pipeline(first, kind(random_state=seed, verbose=-1, **given))
         kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
         last = kind(categorical_features=range(n_codes), random_state=seed)

@@ -20,12 +20,12 @@ class SearchConfig:
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
     bandwidths, in units of how finely the grids divide the inputs. The ``dropped_share`` of the
     grown grids that adds least is dropped before the fit. ``n_seeds`` sets of grids, grown with
-    different seeds, are fitted as one. ``tries_nearby_alphas`` says whether other penalties than
-    that of growth are tried, which is one more fit for each.
+    different seeds, are fitted as one. ``tries_nearby_alphas`` says whether penalties near that
+    of growth are tried, each by one more fit.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
-    nearby are tried, which rows so few cannot tell apart. 0 changes nothing.
+    nearby are tried: so few rows cannot tell them apart. 0 changes nothing.
     """
 
     most_grids: int = 640

@@ -229,13 +229,9 @@ def select_grown(
     known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
     result = best.result
-    least = _BETTER * validation.loss_of(result)
-    if ridge is not None and ridge.loss < _MORE_ROWS * least:
-        ridge = ridge.validated(split)
-        assert ridge.result is not None
-        loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss, least)
-        if loss < least:
-            return ridge.selected(budget, grown[0].history)
+    better = _better_ridge(ridge, validation, result)
+    if better is not None:
+        return better.selected(budget, grown[0].history)
     if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
     step = coarsest_step(goal, data, best.matrix, split, result.weights)
@@ -458,6 +454,23 @@ class _Ridge:
             self.squares.loss,
             weights,
         )
+
+
+def _better_ridge(
+    ridge: _Ridge | None, validation: _Validation, found: ValidationResult
+) -> _Ridge | None:
+    """Return kernel ridge regression, validated by all rows, if its loss is clearly less.
+
+    ``found`` is the result that it is compared with.
+    """
+    least = _BETTER * validation.loss_of(found)
+    if ridge is None or ridge.loss >= _MORE_ROWS * least:
+        return None
+    search, split, loss = validation.search, validation.split, validation.goal.loss
+    ridge = ridge.validated(split)
+    assert ridge.result is not None
+    own = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], loss, least)
+    return ridge if own < least else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,9 +26,6 @@ from gramless.solvers.newton_cg import NewtonCG
 
 NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
-_NEARBY_STRAIGHT, _NEARBY_OF_CLASSES = NEARBY[::-1], NEARBY[1:]
-"""The same for straight losses, whose weakly penalised fits take longest, and for classes: there
-weaker penalties take long too, and help least."""
 _MOST_STEPS = 8
 _WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
 """Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
@@ -144,10 +141,12 @@ def improve_alpha(
 
 
 def _nearby(loss: Loss) -> tuple[float, ...]:
-    """Return the factors by which the penalty of a loss is changed."""
+    """Return the factors of :data:`NEARBY` that are tried for a loss, in their order."""
     if loss.straight:
-        return _NEARBY_STRAIGHT
-    return _NEARBY_OF_CLASSES if loss.is_of_classes else NEARBY
+        # Weakly penalised fits take longest.
+        return NEARBY[::-1]
+    # For classes weaker penalties take long too, and help least.
+    return NEARBY[1:] if loss.is_of_classes else NEARBY
 
 
 def record(
