@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 
@@ -13,9 +14,15 @@ HERE = {"processes": True, "host": "127.0.0.1"}
 """Processes that nobody reaches from another machine."""
 
 
+SLOW_STARTS = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+"""A worker that was killed may need more than Dask's 15 seconds to start again where the machine
+is slow; after that time its cluster would give it up for good, and the next test wait in vain."""
+
+
 @contextmanager
 def cluster_of(n_workers: int, *, processes: bool) -> Iterator[Client]:
     with (
+        dask.config.set(SLOW_STARTS),
         LocalCluster(
             n_workers=n_workers, **OPTIONS, **(HERE if processes else {"processes": False})
         ) as cluster,

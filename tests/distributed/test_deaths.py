@@ -18,7 +18,7 @@ from gramless.distributed import DaskKernelClassifier, DaskKernelRegressor
 from gramless.distributed.partitions import Sizes
 from tests.distributed.conftest import HERE, OPTIONS, cluster_of
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 GIVEN = {"bandwidth": 3.0, "alpha": 1e-5, "n_grids": 32, "scaling": "none", "random_state": 0}
 N_ROWS, N_BLOCKS = 40_000, 20
