@@ -233,8 +233,13 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
     return RowBlock(first.number, codes, None, others, targets, weights, first.layout)
 
 
-def new_block(number: int, parts: Sequence[GivenPart], plan: RowPlan) -> NewBlock:
-    """Return a block; what :meth:`RowPlan.block` does, as a task."""
+def new_block(number: int, plan: RowPlan, *given: Column) -> NewBlock:
+    """Return a block; what :meth:`RowPlan.block` does, as a task.
+
+    Partitions are ``given`` one after the other, rows, targets, weights and groups of each: what
+    lies in lists, Dask looks for in all tasks, once a block.
+    """
+    parts = [given[i : i + 4] for i in range(0, len(given), 4)]
     try:
         return plan.block(number, parts)
     except InputError as fault:

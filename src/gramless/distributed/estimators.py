@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -657,7 +658,8 @@ def _new_blocks(
     """Start a task for each block of rows."""
     make, known = delayed(new_block, pure=False), delayed(plan, pure=False, traverse=False)
     tasks = [
-        make(number, [parts.parts[i] for i in own], known) for number, own in enumerate(blocks)
+        make(number, known, *chain.from_iterable(parts.parts[i] for i in own))
+        for number, own in enumerate(blocks)
     ]
     return cluster.started(tasks)
 

@@ -132,7 +132,7 @@ class Sample:
         tasks = []
         for i, part in enumerate(parts.parts):
             a, b = np.searchsorted(chosen, starts[i : i + 2])
-            tasks.append(look(i, part, chosen[a:b] - starts[i], lengths[i], not complete, labels))
+            tasks.append(look(i, chosen[a:b] - starts[i], lengths[i], not complete, labels, *part))
         return cls._joined(cluster.compute(tasks), lengths, complete)
 
     @classmethod
@@ -177,11 +177,18 @@ def count_rows(number: int, X: Table, y: Column, weight: Column, groups: Column)
 
 
 def sample_of_partition(
-    number: int, part: GivenPart, chosen: IntArray, n_rows: int, witnesses: bool, labels: bool
+    number: int,
+    chosen: IntArray,
+    n_rows: int,
+    witnesses: bool,
+    labels: bool,
+    X: Table,
+    y: Column,
+    weight: Column,
+    groups: Column,
 ) -> PartitionSample:
     """Return some rows of a partition, and what it holds."""
-    X, y, weight, groups = part
-    found = count_rows(number, *part)
+    found = count_rows(number, X, y, weight, groups)
     if found != n_rows:
         raise InputError(
             f"partition {number} has {found} rows now and had {n_rows} before; make collections "
