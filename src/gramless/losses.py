@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful
+from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 
 Values = FloatArray
@@ -423,13 +424,14 @@ class CumulativeLogistic(Loss):
         ranks = np.append(y, np.arange(float(n_classes)))
         masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo))
         first, gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
-        best = minimize(
-            _ThresholdObjective(own, ranks, masses),
-            np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
-        ).x
+        with one_blas_thread():
+            best = minimize(
+                _ThresholdObjective(own, ranks, masses),
+                np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
+            ).x
         found = best[0] + np.append(0.0, np.cumsum(np.exp(best[1:])))
         moved = np.abs(found - self.thresholds).max()
         return CumulativeLogistic(tuple(found.tolist())) if moved > _SHIFTED else self

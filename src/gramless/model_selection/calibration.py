@@ -15,6 +15,7 @@ from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.numeric import check_counts, check_numbers, check_shape
 from gramless.base.state import Stateful, array_in, number_in, require
+from gramless.base.threads import one_blas_thread
 from gramless.solvers.objective import columns
 
 Values = NDArray[np.float64]
@@ -94,14 +95,17 @@ class Calibration(Stateful):
         z, hit, weights = _held_back_rows(responses, targets, sample_weight)
         knots = _place_knots(z, hit, weights)
         unit = 0.5 * (knots[-1] - knots[0])
-        best = scipy.optimize.minimize(
-            LinkObjective.build(z / unit, hit, weights, knots / unit),
-            np.zeros(_SEGMENTS),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[_LOG_SLOPES] * _SEGMENTS,
-            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-13},
-        ).x
+        # Several threads for systems of eight unknowns wait for each other, and where other
+        # programs run a hundred times as long as one takes.
+        with one_blas_thread():
+            best = scipy.optimize.minimize(
+                LinkObjective.build(z / unit, hit, weights, knots / unit),
+                np.zeros(_SEGMENTS),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[_LOG_SLOPES] * _SEGMENTS,
+                options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-13},
+            ).x
         floor = float(_FLOOR / (weights.sum() + 1.0))
         return cls(knots, np.exp(best) / unit, z.shape[1], floor)
 
