@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
@@ -117,11 +116,14 @@ class Calibration(Stateful):
                 f"Calibration: fitted to {self.n_responses} column(s) of responses, got an array "
                 f"of shape {z.shape}."
             )
-        scores = np.zeros_like(columns(z))
-        for slope, ramp in zip(self.slopes, _ramps(columns(z), self.knots), strict=True):
-            scores += slope * ramp
-        found = log_softmax(_with_reference(scores), axis=1)
-        return np.logaddexp(np.log1p(-self.floor) + found, np.log(self.floor / found.shape[1]))
+        by_class = np.ascontiguousarray(columns(z).T)
+        risen = np.zeros_like(by_class)
+        for slope, ramp in zip(self.slopes, _ramps(by_class, self.knots), strict=True):
+            risen += slope * ramp
+        scores = _relative(risen)
+        log_p = scores - np.log(np.exp(scores).sum(axis=0))
+        found = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / len(log_p)))
+        return np.ascontiguousarray(found.T)
 
     def probabilities(self, responses: Values) -> Values:
         """Return each class's probability, (n, 2) or (n, K).
@@ -140,12 +142,14 @@ class Calibration(Stateful):
 class LinkObjective:
     """The regularised log loss of logarithms of slopes, and its gradient.
 
-    ``ramps`` (n_segments, n, K) is what each response rises within each segment, ``wanted``
-    (n, n_classes) the weight of each class in each row.
+    ``ramps`` (n_segments, K, n) is what each response rises within each segment, ``wanted``
+    (n_classes, n) the weight of each class in each row, ``masses`` (n,) their sums. Sums over a
+    few classes are four times as fast if rows, which are many, lie side by side.
     """
 
     ramps: Values
     wanted: Values
+    masses: Values
 
     @classmethod
     def build(cls, z: Values, hit: Flags, weights: Values, knots: Values) -> LinkObjective:
@@ -159,23 +163,26 @@ class LinkObjective:
         >>> round(value, 4), gradient.round(4)
         (0.3701, array([-0.0845, -0.0192]))
         """
-        truth = np.hstack([~hit, hit]) if hit.shape[1] == 1 else hit
-        undecided = _UNDECIDED_ROWS / (weights.sum() * truth.shape[1])
-        return cls(np.stack([*_ramps(z, knots)]), weights[:, None] * (truth + undecided))
+        truth = np.vstack([~hit.T, hit.T]) if hit.shape[1] == 1 else hit.T
+        undecided = _UNDECIDED_ROWS / (weights.sum() * len(truth))
+        wanted = weights * (truth + undecided)
+        ramps = np.stack([*_ramps(np.ascontiguousarray(z.T), knots)])
+        return cls(ramps, wanted, wanted.sum(axis=0))
 
     def __call__(self, logs: Values) -> tuple[float, Values]:
         """Return the mean loss with its penalty, and the gradient."""
         slopes = np.exp(logs)
-        scores = np.einsum("j,jnk->nk", slopes, self.ramps)
-        log_p = log_softmax(_with_reference(scores), axis=1)
-        excess = np.exp(log_p) * self.wanted.sum(axis=1, keepdims=True) - self.wanted
-        excess = excess[:, -self.ramps.shape[2] :]  # The reference has no parameter.
+        scores = _relative(np.einsum("j,jkn->kn", slopes, self.ramps))
+        shares = np.exp(scores)
+        sums = shares.sum(axis=0)
+        excess = shares * (self.masses / sums) - self.wanted
+        log_loss = inner(self.masses, np.log(sums)) - inner(self.wanted, scores)
         steps = np.diff(logs, prepend=logs[0], append=logs[-1])
         value = 0.5 * (_ROUGHNESS * inner(steps, steps) + _SLOPE_PULL * inner(logs, logs))
-        gradient = slopes * np.einsum("nk,jnk->j", excess, self.ramps)
+        gradient = slopes * np.einsum("kn,jkn->j", excess[-self.ramps.shape[1] :], self.ramps)
         gradient += _SLOPE_PULL * logs - _ROUGHNESS * np.diff(steps)
-        total = float(self.wanted.sum())
-        return (value - inner(self.wanted, log_p)) / total, gradient / total
+        total = float(self.masses.sum())
+        return (value + log_loss) / total, gradient / total
 
 
 def _held_back_rows(
@@ -214,6 +221,10 @@ def _ramps(z: Values, knots: Values) -> Iterator[Values]:
         yield np.clip(z, low, high) - np.clip(0.0, low, high)
 
 
-def _with_reference(scores: Values) -> Values:
-    """Put a class of score 0 before a single column of scores."""
-    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+def _relative(scores: Values) -> Values:
+    """Return scores (n_classes, n) less the largest of each row.
+
+    A single one belongs to the second of two classes, of which the first has a score of 0.
+    """
+    both = np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+    return both - both.max(axis=0)

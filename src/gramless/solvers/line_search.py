@@ -9,9 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from gramless.base.arrays import weighted_sums
+from gramless.base.arrays import softmax, weighted_sums
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
@@ -57,7 +56,7 @@ class Losses:
     def curvature(self, responses: Vector) -> Curvature:
         """Return the second derivative as an operator."""
         if self.loss.coupled:
-            return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
+            return SoftmaxCurvature(self.row_weights, softmax(responses))
         return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, rows: NDArray[np.intp] | slice, upscale: FloatArray | float = 1.0) -> Losses:
