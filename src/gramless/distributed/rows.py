@@ -274,10 +274,9 @@ def _taken(
 
 def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:
     """Return the block's part of the mean of each column and, beside it, of ``Z' S y``."""
-    matrix = block.matrix(work)
     weighted = (block.weights / total)[:, None] * columns(block.targets)
-    means = matrix.rmatvec(np.full(block.n_rows, 1.0 / n_rows))
-    return np.column_stack([means, rmatvec(matrix, weighted)])
+    both = np.column_stack([np.full(block.n_rows, 1.0 / n_rows), weighted])
+    return rmatvec(block.matrix(work), both)
 
 
 def mean_squares(block: RowBlock, work: Workspace, total: float) -> float:
