@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import special
 
-from gramless.base.arrays import contiguous_rows, flat_rows, padded_rows, readonly
+from gramless.base.arrays import contiguous_rows, flat_rows, padded_rows, readonly, softmax
 
 WHOLE = np.arange(60, dtype=np.uint16).reshape(6, 10)
 BESIDE = {
@@ -79,3 +80,15 @@ def test_spaced_rows_begin_on_lines_of_their_own(dtype: type) -> None:
             assert apart <= n_columns * room.itemsize + 128
         assert contiguous_rows(room) is room
         assert n_columns == 0 or not room.flags.c_contiguous
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 7, 40])
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e300])
+def test_softmax_is_that_of_scipy(n_classes: int, size: float) -> None:
+    scores = size * np.random.default_rng(0).normal(size=(30, n_classes))
+    before, expected = scores.copy(), special.softmax(scores, axis=1)
+    for order in "CF":
+        given = np.asarray(scores, order=order)
+        np.testing.assert_allclose(softmax(given), expected, rtol=1e-13, atol=1e-300)
+        np.testing.assert_array_equal(given, before)
+    assert softmax(scores[:0]).shape == (0, n_classes)

@@ -236,8 +236,8 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
 def new_block(number: int, plan: RowPlan, *given: Column) -> NewBlock:
     """Return a block; what :meth:`RowPlan.block` does, as a task.
 
-    Partitions are ``given`` one after the other, rows, targets, weights and groups of each: what
-    lies in lists, Dask looks for in all tasks, once a block.
+    Partitions are ``given`` one after the other: rows, targets, weights and groups of each. For a
+    list of them Dask would go through the tasks of all partitions, once a block.
     """
     parts = [given[i : i + 4] for i in range(0, len(given), 4)]
     try:
