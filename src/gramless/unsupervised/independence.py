@@ -39,8 +39,8 @@ _OWNER = "independence_test"
 _LEAST_ROWS = 4
 _FEW_ROWS, _FEW_COLUMNS = 1000, 256
 """Up to so many rows, Gram matrices of more features take less time than cross-covariances."""
-_COLUMNS = 64
-"""Features of each bandwidth of more rows, at most."""
+_COLUMNS = 256
+"""Features of all bandwidths of more rows together, at most."""
 _MOST_BLOCKS, _MANY_ROWS = 250, 100_000
 """Blocks that are shifted; twice as many of more rows, of which a round takes long."""
 _CHUNK_ROWS = 4096
@@ -101,8 +101,9 @@ def independence_test(
         Row i of both belongs together. ``Y`` may be an array (n_samples,) of numbers or labels.
         Rows must be independent of each other: those that follow each other in time often are not.
     features : str or feature map, default="fourier"
-        As in :class:`~gramless.KernelRegressor`. Of more than 64 features of a bandwidth, such as
-        those of bins, 64 random projections are taken; 256 of at most 1,000 rows.
+        As in :class:`~gramless.KernelRegressor`. A bandwidth has 64 features where four are tried,
+        256 where one is given; of maps to more, such as bins, so many random projections are taken.
+        Up to 1,000 rows each has 256.
     x_bandwidth, y_bandwidth : float, array-like (n_inputs,), "auto" or "median", default="auto"
         In units of the scaled inputs. "auto" tries a quarter of the median distance between two
         rows, half of it, the distance itself and twice it.
@@ -210,13 +211,16 @@ class _Side:
         table = replace(table, rows=taken(table.rows, order))
         scaler = scaler_of(scaling, table)
         rows = scaler.rows(table.rows, n_jobs)
-        n_columns = _FEW_COLUMNS if rows.shape[0] <= _FEW_ROWS else _COLUMNS
         feature_map: SizedMap
         if isinstance(features, str):
-            feature_map = map_class(features)(random_state=seed, n_jobs=n_jobs).resized(n_columns)
+            feature_map = map_class(features)(random_state=seed, n_jobs=n_jobs)
         else:
             feature_map = given_map(features, _OWNER, rows.shape, None, seed, n_jobs)
         widths = bandwidths_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
+        few = rows.shape[0] <= _FEW_ROWS
+        n_columns = _FEW_COLUMNS if few else _COLUMNS // len(widths)
+        if isinstance(features, str):
+            feature_map = feature_map.resized(n_columns)
         maps, projections = [], []
         for k, width in enumerate(widths):
             own: SizedMap = clone(feature_map)
