@@ -335,7 +335,7 @@ class Multinomial(Loss):
         return 2.0 * self.curvature(z, y)
 
     def value(self, z: Values, y: Values) -> Values:
-        # With rows side by side, as in :func:`~gramless.base.arrays.softmax`.
+        # The rows of a class contiguous, as in :func:`~gramless.base.arrays.softmax`.
         by_class = np.ascontiguousarray(z.T)
         most = by_class.max(axis=0)
         total = np.log(np.exp(by_class - most).sum(axis=0)) + most

@@ -14,15 +14,15 @@ HERE = {"processes": True, "host": "127.0.0.1"}
 """Processes that nobody reaches from another machine."""
 
 
-SLOW_STARTS = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
-"""A worker that was killed may need more than Dask's 15 seconds to start again where the machine
-is slow; after that time its cluster would give it up for good, and the next test wait in vain."""
+LOST_WORKERS = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+"""How long a cluster waits for a killed worker to come back: on a slow machine that takes longer
+than Dask's 15 seconds, after which the worker is gone for good."""
 
 
 @contextmanager
 def cluster_of(n_workers: int, *, processes: bool) -> Iterator[Client]:
     with (
-        dask.config.set(SLOW_STARTS),
+        dask.config.set(LOST_WORKERS),
         LocalCluster(
             n_workers=n_workers, **OPTIONS, **(HERE if processes else {"processes": False})
         ) as cluster,

@@ -55,6 +55,16 @@ def test_criteria_of_shifts_are_those_of_moved_rows(tables, features, is_few, mo
         np.testing.assert_allclose(criteria[:, shift], literal, rtol=1e-9)
 
 
+@pytest.mark.parametrize("features", ["fourier", RandomBinning(n_grids=300)])
+def test_bandwidths_share_the_features_of_a_table(features) -> None:
+    X = np.random.default_rng(0).normal(size=(1001, 2))
+    several, one = sides((X, X), features)
+    assert np.diff(several.ends).tolist() == [64, 64, 64, 64]
+    assert np.diff(one.ends).tolist() == [256]
+    few, _ = sides((X[:1000], X[:1000]), features)
+    assert np.diff(few.ends).tolist() == [256, 256, 256, 256]
+
+
 def test_the_first_round_begins_with_the_rows_as_they_are(tables) -> None:
     orders = _orders(203, 499, seed=0)
     assert len(orders) == 3

@@ -92,7 +92,8 @@ def inner(a: FloatArray, b: FloatArray) -> float:
 def softmax(scores: FloatArray) -> FloatArray:
     """Return the softmax of each row of scores (n, K).
 
-    Sums over a few classes are two to four times as fast as SciPy's if rows lie side by side.
+    The copy in which the rows of a class are contiguous makes it up to four times as fast as
+    SciPy's for few classes.
 
     Examples
     --------

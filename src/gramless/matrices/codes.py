@@ -97,11 +97,13 @@ class CodedMatrix(FeatureMatrix):
     def _over_grids(
         self, work: Callable[[int, int], None], n_grids: int, n_columns: int, per_pass: int
     ) -> None:
-        """Map work over runs of grids: as many as a loop takes in one pass, or a multiple."""
-        if thread_count(self.n_jobs) == 1:
-            work(0, n_grids)
-            return
+        """Map work over runs of grids: as many as a loop takes in one pass, or a multiple.
+
+        One thread takes all at once.
+        """
         most = self.tasks.nonzeros // max(1, self.shape[0] * n_columns)
+        if thread_count(self.n_jobs) == 1:
+            most = n_grids
         map_blocks(work, row_blocks(n_grids, max(per_pass, most - most % per_pass)), self.n_jobs)
 
 

@@ -94,8 +94,8 @@ class Calibration(Stateful):
         z, hit, weights = _held_back_rows(responses, targets, sample_weight)
         knots = _place_knots(z, hit, weights)
         unit = 0.5 * (knots[-1] - knots[0])
-        # Several threads for systems of eight unknowns wait for each other, and where other
-        # programs run a hundred times as long as one takes.
+        # Its linear systems have eight unknowns: BLAS threads would only wait for each other, a
+        # hundred times as long where another program keeps a core busy.
         with one_blas_thread():
             best = scipy.optimize.minimize(
                 LinkObjective.build(z / unit, hit, weights, knots / unit),
@@ -143,8 +143,8 @@ class LinkObjective:
     """The regularised log loss of logarithms of slopes, and its gradient.
 
     ``ramps`` (n_segments, K, n) is what each response rises within each segment, ``wanted``
-    (n_classes, n) the weight of each class in each row, ``masses`` (n,) their sums. Sums over a
-    few classes are four times as fast if rows, which are many, lie side by side.
+    (n_classes, n) the weight of each class in each row, ``masses`` (n,) their sums. The rows of
+    a class are contiguous, which makes sums over few classes two to three times as fast.
     """
 
     ramps: Values

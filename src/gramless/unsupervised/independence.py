@@ -37,10 +37,10 @@ BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 """Bandwidths that are tried for either table, in median distances."""
 _OWNER = "independence_test"
 _LEAST_ROWS = 4
-_FEW_ROWS, _FEW_COLUMNS = 1000, 256
-"""Up to so many rows, Gram matrices of more features take less time than cross-covariances."""
 _COLUMNS = 256
-"""Features of all bandwidths of more rows together, at most."""
+"""Features that the bandwidths of a table share; of few rows, each has so many."""
+_FEW_ROWS = 1000
+"""Up to so many rows, Gram matrices of more features take less time than cross-covariances."""
 _MOST_BLOCKS, _MANY_ROWS = 250, 100_000
 """Blocks that are shifted; twice as many of more rows, of which a round takes long."""
 _CHUNK_ROWS = 4096
@@ -101,9 +101,9 @@ def independence_test(
         Row i of both belongs together. ``Y`` may be an array (n_samples,) of numbers or labels.
         Rows must be independent of each other: those that follow each other in time often are not.
     features : str or feature map, default="fourier"
-        As in :class:`~gramless.KernelRegressor`. A bandwidth has 64 features where four are tried,
-        256 where one is given; of maps to more, such as bins, so many random projections are taken.
-        Up to 1,000 rows each has 256.
+        As in :class:`~gramless.KernelRegressor`. The bandwidths of a table share 256 features: 64
+        for each of four, 256 for a single one. Up to 1,000 rows each has 256. Of maps that make
+        more, such as bins, as many random projections are taken.
     x_bandwidth, y_bandwidth : float, array-like (n_inputs,), "auto" or "median", default="auto"
         In units of the scaled inputs. "auto" tries a quarter of the median distance between two
         rows, half of it, the distance itself and twice it.
@@ -217,8 +217,7 @@ class _Side:
         else:
             feature_map = given_map(features, _OWNER, rows.shape, None, seed, n_jobs)
         widths = bandwidths_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
-        few = rows.shape[0] <= _FEW_ROWS
-        n_columns = _FEW_COLUMNS if few else _COLUMNS // len(widths)
+        n_columns = _COLUMNS if rows.shape[0] <= _FEW_ROWS else _COLUMNS // len(widths)
         if isinstance(features, str):
             feature_map = feature_map.resized(n_columns)
         maps, projections = [], []
