@@ -34,6 +34,7 @@ N_INPUTS, PART_ROWS = 20, 50_000
 ROWS, GRIDS = 2_000_000, 128
 MANY_ROWS, FEWER_GRIDS = 20_000_000, 64
 BANDWIDTH, ALPHA = 12.0, 1e-6
+SMALL_ROWS = 4 * PART_ROWS
 WORKERS = (1, 2, 4)
 MACHINES, GBITS = (1, 2, 4, 10, 30, 100), (1.0, 10.0)
 HUGE = 10**9
@@ -81,7 +82,7 @@ def machine(n_grids: int) -> dict[str, Any]:
 
 
 def fit_here(n_rows: int, n_grids: int) -> Row:
-    X, y = (own.compute() for own in collection(4 * PART_ROWS))
+    X, y = (own.compute() for own in collection(min(SMALL_ROWS, n_rows)))
     KernelRegressor(**machine(n_grids)).fit(X, y)
     numbers = range(-(-n_rows // PART_ROWS))
     whole = np.empty((n_rows, N_INPUTS + 1), np.float32)
@@ -101,7 +102,7 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         ) as cluster,
         Client(cluster) as client,
     ):
-        DaskKernelRegressor(**machine(n_grids)).fit(*collection(4 * PART_ROWS * n_workers))
+        DaskKernelRegressor(**machine(n_grids)).fit(*collection(min(SMALL_ROWS * n_workers, n_rows)))
         before = [begun_memory(), *client.run(begun_memory).values()]
         X, y = collection(n_rows)
         if are_kept:
@@ -200,10 +201,10 @@ def main() -> None:
         print(json.dumps(row))
         return
     report = Report(chosen)
-    n_rows = 60_000 if chosen.quick else ROWS
+    n_rows, workers = (60_000, WORKERS[:2]) if chosen.quick else (ROWS, WORKERS)
     if not chosen.many:
         rows = [case("local", n_rows, GRIDS)]
-        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in WORKERS]
+        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in workers]
         report.add(f"{n_rows:,} x {N_INPUTS}, {GRIDS} grids", compared(rows))
         report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
     else:

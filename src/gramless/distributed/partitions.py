@@ -24,7 +24,7 @@ class Sizes:
 
     sample_rows: int = 100_000
     """That choose; of fewer rows all do."""
-    least_block: int = 1 << 15
+    least_block: int = 1 << 16
     most_block: int = 1 << 20
     n_blocks: int = 64
     """Small partitions are joined to blocks of so many parts of all rows, between the two."""
