@@ -86,8 +86,10 @@ _THOROUGH = SearchConfig(
     kept_a_round=8,
     refitted_a_round=32,
     least_gain=0.005,
-    n_landmarks=1000,
-    landmarks_an_output=1000,
+    n_landmarks=500,
+    landmarks_an_output=500,
+    dropped_share=0.0,
+    n_seeds=2,
     quick_rows=0,
 )
 EFFORTS: dict[int, SearchConfig] = {
@@ -95,6 +97,6 @@ EFFORTS: dict[int, SearchConfig] = {
     2: SearchConfig(most_grids=256, growth_rows=30_000, dropped_share=0.1, quick_rows=0),
     3: SearchConfig(),
     4: _THOROUGH,
-    5: replace(_THOROUGH, n_landmarks=2000, landmarks_an_output=2000, n_seeds=4),
+    5: replace(_THOROUGH, n_seeds=4),
 }
 """From "as fast as boosted trees" to "several models averaged"; 3 is the default."""
