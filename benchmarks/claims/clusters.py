@@ -102,7 +102,8 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         ) as cluster,
         Client(cluster) as client,
     ):
-        DaskKernelRegressor(**machine(n_grids)).fit(*collection(min(SMALL_ROWS * n_workers, n_rows)))
+        few = collection(min(SMALL_ROWS * n_workers, n_rows))
+        DaskKernelRegressor(**machine(n_grids)).fit(*few)
         before = [begun_memory(), *client.run(begun_memory).values()]
         X, y = collection(n_rows)
         if are_kept:
