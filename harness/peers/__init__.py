@@ -15,9 +15,12 @@ METHODS = {
     "rbf_sampler": "kernel_approximation:FourierFeatures",
     "nystroem": "kernel_approximation:NystroemFeatures",
     "lightgbm": "lightgbm:LightGBM",
+    "lightgbm_tuned": "lightgbm:TunedLightGBM",
+    "xgboost": "xgboost:XGBoost",
     "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
     "chimeraboost": "chimeraboost:ChimeraBoost",
     "catboost": "catboost:CatBoost",
+    "catboost_tuned": "catboost:TunedCatBoost",
     "extra_trees": "extra_trees:ExtraTrees",
 }
 """File and class of each method."""

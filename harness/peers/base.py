@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.model_selection import ParameterGrid
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterGrid, train_test_split
+from sklearn.preprocessing import LabelEncoder
 
 from gramless.base.random import stream
 
@@ -78,6 +82,63 @@ class BoostedTrees(Peer):
     @abstractmethod
     def trees(self, model: Any) -> int:
         """Return how many trees a fitted estimator has kept."""
+
+
+class EarlyStopped(BaseEstimator):
+    """Holds rows back and lets boosted trees stop when they are predicted no better.
+
+    Classes are numbers from 0 on for the model.
+
+    Parameters
+    ----------
+    model : classifier or regressor
+    train : callable
+        Called with the model, rows and targets to train on, and rows and targets held back.
+    held_back : float
+        Share of the rows, classes in proportion.
+    random_state : int
+    """
+
+    def __init__(
+        self, model: Any, train: Callable[..., Any], held_back: float, random_state: int
+    ) -> None:
+        self.model = model
+        self.train = train
+        self.held_back = held_back
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> EarlyStopped:
+        """Train on the rows that are not held back."""
+        alike = None
+        if is_classifier(self.model):
+            labels = LabelEncoder().fit(y)
+            self.classes_, y = labels.classes_, labels.transform(y)
+            alike = y if np.bincount(y).min() > 1 else None
+        X, X_held, y, y_held = train_test_split(
+            X, y, test_size=self.held_back, random_state=self.random_state, stratify=alike
+        )
+        self.train(self.model, X, y, X_held, y_held)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict classes or numbers."""
+        if is_classifier(self.model):
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        with _names_may_miss():
+            return self.model.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the classes."""
+        with _names_may_miss():
+            return self.model.predict_proba(X)
+
+
+@contextmanager
+def _names_may_miss() -> Iterator[None]:
+    with warnings.catch_warnings():
+        # LightGBM names the columns of arrays itself, and scikit-learn then misses the names.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
 
 
 def dense(X: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LightGBM, stopped early."""
+"""LightGBM, stopped early: its own parameters, and those of pytabkit."""
 
 from __future__ import annotations
 
@@ -7,56 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import lightgbm
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 
-from harness.peers.base import BoostedTrees
-
-
-class EarlyStopped(BaseEstimator):
-    """Holds rows back and stops adding trees when they are predicted no better.
-
-    Parameters
-    ----------
-    model : LGBMClassifier or LGBMRegressor
-    held_back : float
-        Share of the rows, classes in proportion.
-    patience : int
-        Trees that may pass without a gain.
-    random_state : int
-    """
-
-    def __init__(self, model: Any, held_back: float, patience: int, random_state: int) -> None:
-        self.model = model
-        self.held_back = held_back
-        self.patience = patience
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> EarlyStopped:
-        """Train on the rows that are not held back."""
-        classes = isinstance(self.model, lightgbm.LGBMClassifier)
-        alike = y if classes and np.unique(y, return_counts=True)[1].min() > 1 else None
-        X, X_held, y, y_held = train_test_split(
-            X, y, test_size=self.held_back, random_state=self.random_state, stratify=alike
-        )
-        stop = lightgbm.early_stopping(self.patience, verbose=False)
-        with warnings.catch_warnings():
-            # Versions 4.3 to 4.6 know no other way to pass the rows held back.
-            warnings.filterwarnings("ignore", message="The argument 'eval_set'")
-            self.model.fit(X, y, eval_set=[(X_held, y_held)], callbacks=[stop])
-        if classes:
-            self.classes_ = self.model.classes_
-        return self
-
-    def predict(self, X: Any) -> Any:
-        with warnings.catch_warnings():
-            # LightGBM names the columns of arrays itself, and scikit-learn then misses the names.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            return self.model.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.model.predict_proba(X)
+from harness.peers.base import BoostedTrees, EarlyStopped
 
 
 @dataclass(frozen=True)
@@ -66,20 +18,65 @@ class LightGBM(BoostedTrees):
     name: ClassVar[str] = "lightgbm"
 
     def classifier(self) -> Any:
-        return self._stopped(lightgbm.LGBMClassifier)
+        return self._stopped(lightgbm.LGBMClassifier, learning_rate=self.learning_rate)
 
     def regressor(self) -> Any:
-        return self._stopped(lightgbm.LGBMRegressor)
+        return self._stopped(lightgbm.LGBMRegressor, learning_rate=self.learning_rate)
 
     def trees(self, model: Any) -> int:
         return int(model.model.best_iteration_ or self.n_trees)
 
-    def _stopped(self, kind: type[Any]) -> EarlyStopped:
+    def _stopped(self, kind: type[Any], **parameters: Any) -> EarlyStopped:
         model = kind(
             n_estimators=self.n_trees,
-            learning_rate=self.learning_rate,
             random_state=self.seed,
             n_jobs=self.n_jobs or -1,
             verbosity=-1,
+            **parameters,
         )
-        return EarlyStopped(model, self.held_back, self.patience, self.seed)
+        return EarlyStopped(model, self._train, self.held_back, self.seed)
+
+    def _train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+        stop = lightgbm.early_stopping(self.patience, verbose=False)
+        with warnings.catch_warnings():
+            # Versions 4.3 to 4.6 know no other way to pass the rows held back.
+            warnings.filterwarnings("ignore", message="The argument 'eval_set'")
+            model.fit(X, y, eval_set=[(X_held, y_held)], callbacks=[stop])
+
+
+@dataclass(frozen=True)
+class TunedLightGBM(LightGBM):
+    """The tuned defaults of pytabkit, the best of 1,000 trees by class error or RMSE."""
+
+    name: ClassVar[str] = "lightgbm_tuned"
+    patience: int = 300
+
+    def classifier(self) -> Any:
+        return self._stopped(
+            lightgbm.LGBMClassifier,
+            learning_rate=0.04,
+            subsample=0.75,
+            subsample_freq=1,
+            num_leaves=50,
+            min_child_samples=40,
+            min_child_weight=1e-7,
+            reg_lambda=0.0,
+        )
+
+    def regressor(self) -> Any:
+        return self._stopped(
+            lightgbm.LGBMRegressor,
+            learning_rate=0.05,
+            subsample=0.7,
+            subsample_freq=1,
+            num_leaves=100,
+            min_child_samples=3,
+            min_child_weight=1e-7,
+            reg_lambda=0.0,
+            metric="rmse",
+        )
+
+    def _train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+        if isinstance(model, lightgbm.LGBMClassifier):
+            model.set_params(metric="multi_error" if y.max() > 1 else "binary_error")
+        super()._train(model, X, y, X_held, y_held)
