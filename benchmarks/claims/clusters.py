@@ -202,7 +202,7 @@ def main() -> None:
         print(json.dumps(row))
         return
     report = Report(chosen)
-    n_rows, workers = (60_000, WORKERS[:2]) if chosen.quick else (ROWS, WORKERS)
+    n_rows, workers = (200_000, WORKERS[:2]) if chosen.quick else (ROWS, WORKERS)
     if not chosen.many:
         rows = [case("local", n_rows, GRIDS)]
         rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in workers]
