@@ -32,6 +32,7 @@ from harness.memory import peak_memory, reset_peak
 
 N_INPUTS, PART_ROWS = 20, 50_000
 ROWS, GRIDS = 2_000_000, 128
+QUICK_ROWS, QUICK_GRIDS = 200_000, 32
 MANY_ROWS, FEWER_GRIDS = 20_000_000, 64
 BANDWIDTH, ALPHA = 12.0, 1e-6
 SMALL_ROWS = 4 * PART_ROWS
@@ -202,11 +203,13 @@ def main() -> None:
         print(json.dumps(row))
         return
     report = Report(chosen)
-    n_rows, workers = (200_000, WORKERS[:2]) if chosen.quick else (ROWS, WORKERS)
+    n_rows, n_grids, workers = ROWS, GRIDS, WORKERS
+    if chosen.quick:
+        n_rows, n_grids, workers = QUICK_ROWS, QUICK_GRIDS, WORKERS[:2]
     if not chosen.many:
-        rows = [case("local", n_rows, GRIDS)]
-        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in workers]
-        report.add(f"{n_rows:,} x {N_INPUTS}, {GRIDS} grids", compared(rows))
+        rows = [case("local", n_rows, n_grids)]
+        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, n_grids) for k in workers]
+        report.add(f"{n_rows:,} x {N_INPUTS}, {n_grids} grids", compared(rows))
         report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
     else:
         few, many = (
