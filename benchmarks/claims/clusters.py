@@ -103,8 +103,8 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
         ) as cluster,
         Client(cluster) as client,
     ):
-        few = collection(min(SMALL_ROWS * n_workers, n_rows))
-        DaskKernelRegressor(**machine(n_grids)).fit(*few)
+        first = collection(min(SMALL_ROWS * n_workers, n_rows))
+        DaskKernelRegressor(**machine(n_grids)).fit(*first)
         before = [begun_memory(), *client.run(begun_memory).values()]
         X, y = collection(n_rows)
         if are_kept:

@@ -84,6 +84,36 @@ class BoostedTrees(Peer):
         """Return how many trees a fitted estimator has kept."""
 
 
+@dataclass(frozen=True)
+class StoppedTrees(BoostedTrees):
+    """Boosted trees of a package that is given the rows held back.
+
+    Its estimators are ``kinds``, of classes and of numbers; ``of_classes`` and ``of_numbers`` are
+    the parameters that only these have.
+    """
+
+    kinds: ClassVar[tuple[type[Any], type[Any]]]
+    of_classes: ClassVar[dict[str, Any]] = {}
+    of_numbers: ClassVar[dict[str, Any]] = {}
+
+    def classifier(self) -> Any:
+        return self._stopped(self.kinds[0](**self.parameters(), **self.of_classes))
+
+    def regressor(self) -> Any:
+        return self._stopped(self.kinds[1](**self.parameters(), **self.of_numbers))
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of both estimators."""
+
+    @abstractmethod
+    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+        """Fit to rows and targets, and stop by those held back."""
+
+    def _stopped(self, model: Any) -> EarlyStopped:
+        return EarlyStopped(model, self.train, self.held_back, self.seed)
+
+
 class EarlyStopped(BaseEstimator):
     """Holds rows back and lets boosted trees stop when they are predicted no better.
 
@@ -124,17 +154,17 @@ class EarlyStopped(BaseEstimator):
         """Predict classes or numbers."""
         if is_classifier(self.model):
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        with _names_may_miss():
+        with _ignoring_missing_names():
             return self.model.predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probabilities of the classes."""
-        with _names_may_miss():
+        with _ignoring_missing_names():
             return self.model.predict_proba(X)
 
 
 @contextmanager
-def _names_may_miss() -> Iterator[None]:
+def _ignoring_missing_names() -> Iterator[None]:
     with warnings.catch_warnings():
         # LightGBM names the columns of arrays itself, and scikit-learn then misses the names.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")

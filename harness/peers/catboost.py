@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import catboost
 
-from harness.peers.base import BoostedTrees, EarlyStopped, Peer
+from harness.peers.base import Peer, StoppedTrees
 
 
 def settings(peer: Peer) -> dict[str, Any]:
@@ -30,48 +30,38 @@ class CatBoost(Peer):
 
 
 @dataclass(frozen=True)
-class TunedCatBoost(BoostedTrees):
+class TunedCatBoost(StoppedTrees):
     """The tuned defaults of pytabkit, the best of 1,000 trees by class error or RMSE."""
 
     name: ClassVar[str] = "catboost_tuned"
+    kinds: ClassVar[tuple[type[Any], type[Any]]] = (
+        catboost.CatBoostClassifier,
+        catboost.CatBoostRegressor,
+    )
+    of_classes: ClassVar[dict[str, Any]] = {
+        "learning_rate": 0.08,
+        "depth": 7,
+        "random_strength": 0.8,
+        "one_hot_max_size": 15,
+        "leaf_estimation_iterations": 1,
+        "eval_metric": "Accuracy",
+    }
+    of_numbers: ClassVar[dict[str, Any]] = {
+        "learning_rate": 0.09,
+        "depth": 9,
+        "random_strength": 0.0,
+        "one_hot_max_size": 20,
+        "leaf_estimation_iterations": 20,
+        "eval_metric": "RMSE",
+    }
     patience: int = 300
 
-    def classifier(self) -> Any:
-        return self._stopped(
-            catboost.CatBoostClassifier,
-            learning_rate=0.08,
-            depth=7,
-            random_strength=0.8,
-            one_hot_max_size=15,
-            leaf_estimation_iterations=1,
-            eval_metric="Accuracy",
-        )
-
-    def regressor(self) -> Any:
-        return self._stopped(
-            catboost.CatBoostRegressor,
-            learning_rate=0.09,
-            depth=9,
-            random_strength=0.0,
-            one_hot_max_size=20,
-            leaf_estimation_iterations=20,
-            eval_metric="RMSE",
-        )
+    def parameters(self) -> dict[str, Any]:
+        trees = {"n_estimators": self.n_trees, "boosting_type": "Plain", "l2_leaf_reg": 1e-5}
+        return {**settings(self), **trees, "bootstrap_type": "Bernoulli", "subsample": 0.9}
 
     def trees(self, model: Any) -> int:
         return int(model.model.tree_count_)
 
-    def _stopped(self, kind: type[Any], **parameters: Any) -> EarlyStopped:
-        model = kind(
-            n_estimators=self.n_trees,
-            l2_leaf_reg=1e-5,
-            boosting_type="Plain",
-            bootstrap_type="Bernoulli",
-            subsample=0.9,
-            **settings(self),
-            **parameters,
-        )
-        return EarlyStopped(model, self._train, self.held_back, self.seed)
-
-    def _train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
         model.fit(X, y, eval_set=(X_held, y_held), early_stopping_rounds=self.patience)

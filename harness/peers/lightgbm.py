@@ -8,35 +8,29 @@ from typing import Any, ClassVar
 
 import lightgbm
 
-from harness.peers.base import BoostedTrees, EarlyStopped
+from harness.peers.base import StoppedTrees
 
 
 @dataclass(frozen=True)
-class LightGBM(BoostedTrees):
+class LightGBM(StoppedTrees):
     """Up to 1,000 trees, learning rate 0.1, early stopping after 50 on 20 % held back."""
 
     name: ClassVar[str] = "lightgbm"
+    kinds: ClassVar[tuple[type[Any], type[Any]]] = lightgbm.LGBMClassifier, lightgbm.LGBMRegressor
 
-    def classifier(self) -> Any:
-        return self._stopped(lightgbm.LGBMClassifier, learning_rate=self.learning_rate)
-
-    def regressor(self) -> Any:
-        return self._stopped(lightgbm.LGBMRegressor, learning_rate=self.learning_rate)
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "n_estimators": self.n_trees,
+            "learning_rate": self.learning_rate,
+            "random_state": self.seed,
+            "n_jobs": self.n_jobs or -1,
+            "verbosity": -1,
+        }
 
     def trees(self, model: Any) -> int:
         return int(model.model.best_iteration_ or self.n_trees)
 
-    def _stopped(self, kind: type[Any], **parameters: Any) -> EarlyStopped:
-        model = kind(
-            n_estimators=self.n_trees,
-            random_state=self.seed,
-            n_jobs=self.n_jobs or -1,
-            verbosity=-1,
-            **parameters,
-        )
-        return EarlyStopped(model, self._train, self.held_back, self.seed)
-
-    def _train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
         stop = lightgbm.early_stopping(self.patience, verbose=False)
         with warnings.catch_warnings():
             # Versions 4.3 to 4.6 know no other way to pass the rows held back.
@@ -49,34 +43,27 @@ class TunedLightGBM(LightGBM):
     """The tuned defaults of pytabkit, the best of 1,000 trees by class error or RMSE."""
 
     name: ClassVar[str] = "lightgbm_tuned"
+    of_classes: ClassVar[dict[str, Any]] = {
+        "learning_rate": 0.04,
+        "subsample": 0.75,
+        "num_leaves": 50,
+        "min_child_samples": 40,
+    }
+    of_numbers: ClassVar[dict[str, Any]] = {
+        "learning_rate": 0.05,
+        "subsample": 0.7,
+        "num_leaves": 100,
+        "min_child_samples": 3,
+        "metric": "rmse",
+    }
     patience: int = 300
 
-    def classifier(self) -> Any:
-        return self._stopped(
-            lightgbm.LGBMClassifier,
-            learning_rate=0.04,
-            subsample=0.75,
-            subsample_freq=1,
-            num_leaves=50,
-            min_child_samples=40,
-            min_child_weight=1e-7,
-            reg_lambda=0.0,
-        )
+    def parameters(self) -> dict[str, Any]:
+        common = super().parameters()
+        del common["learning_rate"]
+        return {**common, "subsample_freq": 1, "min_child_weight": 1e-7, "reg_lambda": 0.0}
 
-    def regressor(self) -> Any:
-        return self._stopped(
-            lightgbm.LGBMRegressor,
-            learning_rate=0.05,
-            subsample=0.7,
-            subsample_freq=1,
-            num_leaves=100,
-            min_child_samples=3,
-            min_child_weight=1e-7,
-            reg_lambda=0.0,
-            metric="rmse",
-        )
-
-    def _train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
         if isinstance(model, lightgbm.LGBMClassifier):
             model.set_params(metric="multi_error" if y.max() > 1 else "binary_error")
-        super()._train(model, X, y, X_held, y_held)
+        super().train(model, X, y, X_held, y_held)

@@ -7,34 +7,27 @@ from typing import Any, ClassVar
 
 import xgboost
 
-from harness.peers.base import BoostedTrees, EarlyStopped
+from harness.peers.base import StoppedTrees
 
 
 @dataclass(frozen=True)
-class XGBoost(BoostedTrees):
+class XGBoost(StoppedTrees):
     """Up to 1,000 trees, learning rate 0.1, early stopping after 50 on 20 % held back."""
 
     name: ClassVar[str] = "xgboost"
+    kinds: ClassVar[tuple[type[Any], type[Any]]] = xgboost.XGBClassifier, xgboost.XGBRegressor
 
-    def classifier(self) -> Any:
-        return self._stopped(xgboost.XGBClassifier)
-
-    def regressor(self) -> Any:
-        return self._stopped(xgboost.XGBRegressor)
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "n_estimators": self.n_trees,
+            "learning_rate": self.learning_rate,
+            "early_stopping_rounds": self.patience,
+            "random_state": self.seed,
+            "n_jobs": self.n_jobs,
+        }
 
     def trees(self, model: Any) -> int:
         return int(model.model.best_iteration) + 1
 
-    def _stopped(self, kind: type[Any]) -> EarlyStopped:
-        model = kind(
-            n_estimators=self.n_trees,
-            learning_rate=self.learning_rate,
-            early_stopping_rounds=self.patience,
-            random_state=self.seed,
-            n_jobs=self.n_jobs,
-        )
-        return EarlyStopped(model, _train, self.held_back, self.seed)
-
-
-def _train(model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
-    model.fit(X, y, eval_set=[(X_held, y_held)], verbose=False)
+    def train(self, model: Any, X: Any, y: Any, X_held: Any, y_held: Any) -> None:
+        model.fit(X, y, eval_set=[(X_held, y_held)], verbose=False)

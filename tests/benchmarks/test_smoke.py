@@ -130,9 +130,8 @@ def test_time_budget(folder: Path) -> None:
     assert worst[0]["wall / budget"] == max(row["wall / budget"] for row in rows)
 
 
-@pytest.mark.timeout(
-    300
-)  # Nine processes load the library, one after the other where cores are few.
+# Half a dozen processes load the library.
+@pytest.mark.timeout(300)
 def test_clusters(folder: Path) -> None:
     fits, model = tables("claims/clusters.py", folder).values()
     assert [row["fit"] for row in fits] == ["local", "1 worker", "2 workers"]
