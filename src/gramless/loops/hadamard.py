@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from gramless.loops.compile import loop
-from gramless.loops.simd import Intrinsic, Vectors, check_contiguous
+from gramless.loops.simd import vector_intrinsic
 from gramless.loops.trig import multiply_adder
 
 # Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
@@ -111,20 +109,13 @@ def _spread(numbers, starts, scales, sums):  # type: ignore[no-untyped-def]
         sums[f] = starts[f] + scales[f] * numbers[f % 8 * apart + f // 8]
 
 
-@intrinsic
-def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
+@vector_intrinsic(LANES)
+def _transform_lanes(vectors, row, at):  # type: ignore[no-untyped-def]
     """Transform ``LANES`` numbers of a flat row, from ``at`` on."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        vectors = Vectors(context, builder, signature, arguments, LANES)
-        numbers = vectors.load(0, arguments[1])
-        for half in (1, 2, 4, 8):
-            numbers = _stage(builder, numbers, half)
-        vectors.store(numbers, 0, arguments[1])
-        return context.get_dummy_value()
-
-    check_contiguous(row)
-    return types.void(row, at), generate
+    numbers = vectors.load(0, at)
+    for half in (1, 2, 4, 8):
+        numbers = _stage(vectors.builder, numbers, half)
+    vectors.store(numbers, 0, at)
 
 
 def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
@@ -136,35 +127,26 @@ def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
     return builder.fadd(signed, swapped)
 
 
-def _multiplier(lanes: int) -> Intrinsic:
-    """Make the product of so many octonions, from the one at ``at`` on, of n in all."""
+def _multiply(vectors, first, second, product, n, at):  # type: ignore[no-untyped-def]
+    """Multiply some octonions, from the one at ``at`` on, of n in all."""
+    builder = vectors.builder
 
-    @intrinsic
-    def multiply(typing_context, first, second, product, n, at):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            n, at = arguments[3:]
-            vectors = Vectors(context, builder, signature, arguments, lanes)
+    def number(c):  # type: ignore[no-untyped-def]
+        return builder.add(builder.mul(n, ir.IntType(64)(c)), at)
 
-            def number(c):  # type: ignore[no-untyped-def]
-                return builder.add(builder.mul(n, ir.IntType(64)(c)), at)
-
-            others = [vectors.load(1, number(c)) for c in range(8)]
-            totals = [others[0].type([0.0] * lanes)] * 8
-            adder = multiply_adder(builder, others[0].type)
-            for i in range(8):
-                factor = vectors.load(0, number(i))
-                signed = {1: factor, -1: builder.fneg(factor)}
-                for j in range(8):
-                    terms = [signed[int(_SIGNS[i, j])], others[j], totals[i ^ j]]
-                    totals[i ^ j] = builder.call(adder, terms)
-            for c, total in enumerate(totals):
-                vectors.store(total, 2, number(c))
-            return context.get_dummy_value()
-
-        check_contiguous(first, second, product)
-        return types.void(first, second, product, n, at), generate
-
-    return multiply
+    others = [vectors.load(1, number(c)) for c in range(8)]
+    totals = [others[0].type([0.0] * vectors.lanes)] * 8
+    adder = multiply_adder(builder, others[0].type)
+    for i in range(8):
+        factor = vectors.load(0, number(i))
+        signed = {1: factor, -1: builder.fneg(factor)}
+        for j in range(8):
+            terms = [signed[int(_SIGNS[i, j])], others[j], totals[i ^ j]]
+            totals[i ^ j] = builder.call(adder, terms)
+    for c, total in enumerate(totals):
+        vectors.store(total, 2, number(c))
 
 
-_multiply_16, _multiply_8, _multiply_4, _multiply_2 = (_multiplier(k) for k in (16, 8, 4, 2))
+_multiply_16, _multiply_8, _multiply_4, _multiply_2 = (
+    vector_intrinsic(lanes)(_multiply) for lanes in (16, 8, 4, 2)
+)

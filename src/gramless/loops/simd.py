@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 
 from llvmlite import ir
 from numba import types
@@ -27,29 +28,8 @@ _INTEGER = ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER, 8)
 
 
-def check_contiguous(*arrays: types.Array) -> None:
-    """Refuse to compile for arrays that are not contiguous, as all are read as flat ones."""
-    for array in arrays:
-        if array.layout != "C":
-            raise TypingError(f"needs contiguous arrays, got {array}")
-
-
-def vector_at(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    kind: types.Array,
-    array: ir.Value,
-    index: ir.Value,
-    lanes: int,
-) -> ir.Value:
-    """Return a pointer to ``lanes`` numbers of an array, from flat ``index`` on."""
-    data = context.make_array(kind)(context, builder, array).data
-    start = builder.gep(data, [index])
-    return builder.bitcast(start, ir.VectorType(data.type.pointee, lanes).as_pointer())
-
-
 class Vectors:
-    """The arrays among the arguments of an intrinsic, read and written ``lanes`` numbers at a time.
+    """The arguments of an intrinsic: arrays are read and written ``lanes`` numbers at a time.
 
     An array is named by its place among the arguments, numbers by their flat index.
     """
@@ -62,30 +42,78 @@ class Vectors:
         arguments: Sequence[ir.Value],
         lanes: int,
     ) -> None:
-        self._context, self._builder, self._lanes = context, builder, lanes
-        self._kinds, self._arguments = signature.args, arguments
+        self.builder, self._kinds, self.lanes = builder, signature.args, lanes
+        self._context, self._arguments = context, arguments
 
-    def at(self, k: int, index: ir.Value) -> tuple[ir.Value, int]:
-        """Return a pointer to numbers of argument k, and the bytes of one."""
-        kind = self._kinds[k]
-        arguments = kind, self._arguments[k], index, self._lanes
-        return vector_at(self._context, self._builder, *arguments), kind.dtype.bitwidth // 8
+    def data(self, k: int) -> ir.Value:
+        """Return a pointer to the first number of argument k."""
+        return self._data(self._kinds[k], self._arguments[k])
 
     def load(self, k: int, index: ir.Value) -> ir.Value:
         """Read numbers of argument k."""
-        place, size = self.at(k, index)
-        return self._builder.load(place, align=size)
+        return self._load(self._kinds[k], self._arguments[k], index)
+
+    def load_parts(self, k: int, index: ir.Value) -> list[ir.Value]:
+        """Read numbers of each array of argument k, a tuple."""
+        return [
+            self._load(kind, self.builder.extract_value(self._arguments[k], i), index)
+            for i, kind in enumerate(self._kinds[k])
+        ]
 
     def store(self, value: ir.Value, k: int, index: ir.Value) -> None:
         """Write numbers of argument k."""
-        place, size = self.at(k, index)
-        self._builder.store(value, place, align=size)
+        kind = self._kinds[k]
+        self.builder.store(
+            value, self._at(kind, self._arguments[k], index), align=kind.dtype.bitwidth // 8
+        )
 
     def increase(self, value: ir.Value, k: int, index: ir.Value) -> None:
         """Add floating-point numbers to those of argument k."""
-        place, size = self.at(k, index)
-        total = self._builder.fadd(self._builder.load(place, align=size), value)
-        self._builder.store(total, place, align=size)
+        self.store(self.builder.fadd(self.load(k, index), value), k, index)
+
+    def _data(self, kind: types.Array, array: ir.Value) -> ir.Value:
+        return self._context.make_array(kind)(self._context, self.builder, array).data
+
+    def _at(self, kind: types.Array, array: ir.Value, index: ir.Value) -> ir.Value:
+        start = self.builder.gep(self._data(kind, array), [index])
+        return self.builder.bitcast(
+            start, ir.VectorType(start.type.pointee, self.lanes).as_pointer()
+        )
+
+    def _load(self, kind: types.Array, array: ir.Value, index: ir.Value) -> ir.Value:
+        return self.builder.load(self._at(kind, array, index), align=kind.dtype.bitwidth // 8)
+
+
+def check_contiguous(*kinds: types.Type) -> None:
+    """Refuse to compile for arrays that are not contiguous, as all are read as flat ones."""
+    for kind in kinds:
+        if isinstance(kind, types.BaseTuple):
+            check_contiguous(*kind)
+        elif isinstance(kind, types.Array) and kind.layout != "C":
+            raise TypingError(f"needs contiguous arrays, got {kind}")
+
+
+def vector_intrinsic(lanes: int) -> Callable[[Callable[..., None]], Intrinsic]:
+    """Make an intrinsic that returns nothing of a function that writes its instructions.
+
+    The function takes :class:`Vectors` of ``lanes`` numbers, then the values of all arguments.
+    """
+
+    def made(write: Callable[..., None]) -> Intrinsic:
+        # numba reads the names of the arguments from the function that is wrapped.
+        @intrinsic
+        @wraps(write)
+        def operation(typing_context, *kinds):  # type: ignore[no-untyped-def]
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                write(Vectors(context, builder, signature, arguments, lanes), *arguments)
+                return context.get_dummy_value()
+
+            check_contiguous(*kinds)
+            return types.void(*kinds), generate
+
+        return operation
+
+    return made
 
 
 def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
@@ -95,88 +123,43 @@ def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))
 
 
-def _gatherer(lanes: int) -> Intrinsic:
-    """Make ``out[at:] += (weights[a:] + weights[b:])``, then ``+= (weights[c:] + weights[d:])``.
-
-    Over ``lanes`` numbers, which are read and written once.
-    """
-
-    @intrinsic
-    def gather(typing_context, out, at, weights, a, b, c, d):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            target, size = vectors.at(0, arguments[1])
-            total = builder.load(target, align=size)
-            for first, second in (arguments[3:5], arguments[5:]):
-                pair = builder.fadd(vectors.load(2, first), vectors.load(2, second))
-                total = builder.fadd(total, pair)
-            builder.store(total, target, align=size)
-            return context.get_dummy_value()
-
-        check_contiguous(out, weights)
-        return types.void(out, at, weights, a, b, c, d), generate
-
-    return gather
+def _gather(vectors, out, at, weights, a, b, c, d):  # type: ignore[no-untyped-def]
+    """``out[at:] += (weights[a:] + weights[b:])``, then ``+= (weights[c:] + weights[d:])``."""
+    builder, total = vectors.builder, vectors.load(0, at)
+    for first, second in ((a, b), (c, d)):
+        pair = builder.fadd(vectors.load(2, first), vectors.load(2, second))
+        total = builder.fadd(total, pair)
+    vectors.store(total, 0, at)
 
 
-def _scatterer(lanes: int) -> Intrinsic:
-    """Make ``out[p:] += values[at:]`` over ``lanes`` numbers, for four p one after the other."""
-
-    @intrinsic
-    def scatter(typing_context, out, a, b, c, d, values, at):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            added = vectors.load(5, arguments[6])
-            for index in arguments[1:5]:
-                vectors.increase(added, 0, index)
-            return context.get_dummy_value()
-
-        check_contiguous(out, values)
-        return types.void(out, a, b, c, d, values, at), generate
-
-    return scatter
+def _scatter(vectors, out, a, b, c, d, values, at):  # type: ignore[no-untyped-def]
+    """``out[p:] += values[at:]``, for four p one after the other."""
+    added = vectors.load(5, at)
+    for index in (a, b, c, d):
+        vectors.increase(added, 0, index)
 
 
-def _depositor(lanes: int) -> Intrinsic:
-    """Make ``out[a:] += values[at:]`` over ``lanes`` numbers."""
-
-    @intrinsic
-    def deposit(typing_context, out, a, values, at):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            vectors.increase(vectors.load(2, arguments[3]), 0, arguments[1])
-            return context.get_dummy_value()
-
-        check_contiguous(out, values)
-        return types.void(out, a, values, at), generate
-
-    return deposit
+def _deposit(vectors, out, a, values, at):  # type: ignore[no-untyped-def]
+    """``out[a:] += values[at:]``."""
+    vectors.increase(vectors.load(2, at), 0, a)
 
 
-def _follower(lanes: int) -> Intrinsic:
-    """Make ``slopes[at:] -= factor * steps[a:]; raw[at:] += steps[a:]`` over ``lanes`` numbers."""
-
-    @intrinsic
-    def follow(typing_context, slopes, raw, at, factor, steps, a):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            step = vectors.load(4, arguments[5])
-            fallen = builder.fmul(same(builder, arguments[3], lanes), step)
-            place, size = vectors.at(0, arguments[2])
-            builder.store(builder.fsub(builder.load(place, align=size), fallen), place, align=size)
-            vectors.increase(step, 1, arguments[2])
-            return context.get_dummy_value()
-
-        check_contiguous(slopes, raw, steps)
-        return types.void(slopes, raw, at, factor, steps, a), generate
-
-    return follow
+def _follow(vectors, slopes, raw, at, factor, steps, a):  # type: ignore[no-untyped-def]
+    """``slopes[at:] -= factor * steps[a:]; raw[at:] += steps[a:]``."""
+    builder, step = vectors.builder, vectors.load(4, a)
+    fallen = builder.fmul(same(builder, factor, vectors.lanes), step)
+    vectors.store(builder.fsub(vectors.load(0, at), fallen), 0, at)
+    vectors.increase(step, 1, at)
 
 
-deposit_16, deposit_8, deposit_4 = (_depositor(lanes) for lanes in (16, 8, 4))
-follow_8, follow_4 = (_follower(lanes) for lanes in (8, 4))
-gather_16, gather_8, gather_4, gather_2, gather_1 = (_gatherer(n) for n in (16, 8, 4, 2, 1))
-scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (_scatterer(n) for n in (16, 8, 4, 2, 1))
+deposit_16, deposit_8, deposit_4 = (vector_intrinsic(n)(_deposit) for n in (16, 8, 4))
+follow_8, follow_4 = (vector_intrinsic(n)(_follow) for n in (8, 4))
+gather_16, gather_8, gather_4, gather_2, gather_1 = (
+    vector_intrinsic(n)(_gather) for n in (16, 8, 4, 2, 1)
+)
+scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (
+    vector_intrinsic(n)(_scatter) for n in (16, 8, 4, 2, 1)
+)
 
 
 @intrinsic
@@ -198,30 +181,21 @@ def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
     return types.UniTuple(types.uint64, 4)(codes, at), generate
 
 
-def _key_step(added: bool) -> Intrinsic:
-    """Make ``out[at:] = keys[a:]``, or ``+=``, over 8 integers."""
-
-    @intrinsic
-    def step(typing_context, out, at, keys, a):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            vectors = Vectors(context, builder, signature, arguments, 8)
-            result = vectors.load(2, arguments[3])
-            if added:
-                result = builder.add(vectors.load(0, arguments[1]), result)
-            vectors.store(result, 0, arguments[1])
-            return context.get_dummy_value()
-
-        check_contiguous(out, keys)
-        return types.void(out, at, keys, a), generate
-
-    return step
+@vector_intrinsic(8)
+def set_keys_8(vectors, out, at, keys, a):  # type: ignore[no-untyped-def]
+    """``out[at:] = keys[a:]`` over 8 integers."""
+    vectors.store(vectors.load(2, a), 0, at)
 
 
-set_keys_8, add_keys_8 = _key_step(added=False), _key_step(added=True)
+@vector_intrinsic(8)
+def add_keys_8(vectors, out, at, keys, a):  # type: ignore[no-untyped-def]
+    """``out[at:] += keys[a:]`` over 8 integers."""
+    added = vectors.load(2, a)
+    vectors.store(vectors.builder.add(vectors.load(0, at), added), 0, at)
 
 
-@intrinsic
-def add_cells_8(typing_context, rows, at, n_columns, grids, begun, a, keys, to, stride):  # type: ignore[no-untyped-def]
+@vector_intrinsic(CELL_ROWS)
+def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride):  # type: ignore[no-untyped-def]
     """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
@@ -229,71 +203,36 @@ def add_cells_8(typing_context, rows, at, n_columns, grids, begun, a, keys, to, 
     on. The sums go to ``keys``, 8 per grid, the first to ``to``, the others each ``stride``
     further.
     """
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        rows, at, n_columns, grids, _, a, _, to, stride = arguments
-        vectors = Vectors(context, builder, signature, arguments, 8)
-        numbers = context.make_array(signature.args[0])(context, builder, rows).data
-        sums = []
+    builder, numbers, sums = vectors.builder, vectors.data(0), []
+    for r in range(CELL_ROWS):
+        first = vectors.load(4, builder.add(a, _INTEGER(8 * r)))
+        sums.append(cgutils.alloca_once_value(builder, first))
+    with cgutils.for_range(builder, n_columns) as columns:
+        column = vectors.load_parts(3, builder.mul(columns.index, _INTEGER(8)))
         for r in range(CELL_ROWS):
-            begun = vectors.load(4, builder.add(a, _INTEGER(8 * r)))
-            sums.append(cgutils.alloca_once_value(builder, begun))
-        with cgutils.for_range(builder, n_columns) as columns:
-            column = _column(context, builder, signature.args[3], grids, columns.index)
-            for r in range(CELL_ROWS):
-                row = builder.add(at, builder.mul(n_columns, _INTEGER(r)))
-                number = builder.load(builder.gep(numbers, [builder.add(row, columns.index)]))
-                total = builder.add(builder.load(sums[r]), _key_part(builder, number, *column))
-                builder.store(total, sums[r])
-        for g, part in enumerate(_transposed(builder, [builder.load(total) for total in sums])):
-            vectors.store(part, 6, builder.add(to, builder.mul(stride, _INTEGER(g))))
-        return context.get_dummy_value()
-
-    check_contiguous(rows, *grids, begun, keys)
-    return types.void(rows, at, n_columns, grids, begun, a, keys, to, stride), generate
+            row = builder.add(at, builder.mul(n_columns, _INTEGER(r)))
+            number = builder.load(builder.gep(numbers, [builder.add(row, columns.index)]))
+            total = builder.add(builder.load(sums[r]), _key_part(builder, number, *column))
+            builder.store(total, sums[r])
+    for g, part in enumerate(_transposed(builder, [builder.load(total) for total in sums])):
+        vectors.store(part, 6, builder.add(to, builder.mul(stride, _INTEGER(g))))
 
 
-@intrinsic
-def add_sparse_cells_8(typing_context, indices, values, start, stop, grids, zero_keys, keys, to):  # type: ignore[no-untyped-def]
+@vector_intrinsic(8)
+def add_sparse_cells_8(vectors, indices, values, start, stop, grids, zero_keys, keys, to):  # type: ignore[no-untyped-def]
     """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
 
     ``zero_keys`` are what a zero in each column has added to the keys, 8 per column.
     """
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        indices, values, start, stop, grids, _, _, to = arguments
-        kinds, vectors = signature.args, Vectors(context, builder, signature, arguments, 8)
-        columns = context.make_array(kinds[0])(context, builder, indices).data
-        numbers = context.make_array(kinds[1])(context, builder, values).data
-        total = cgutils.alloca_once_value(builder, vectors.load(6, to))
-        with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (at, _):
-            j = builder.load(builder.gep(columns, [at]))
-            column = _column(context, builder, kinds[4], grids, j)
-            zero = vectors.load(5, builder.mul(j, _INTEGER(8)))
-            number = builder.load(builder.gep(numbers, [at]))
-            added = builder.sub(_key_part(builder, number, *column), zero)
-            builder.store(builder.add(builder.load(total), added), total)
-        vectors.store(builder.load(total), 6, to)
-        return context.get_dummy_value()
-
-    check_contiguous(indices, values, *grids, zero_keys, keys)
-    return types.void(indices, values, start, stop, grids, zero_keys, keys, to), generate
-
-
-def _column(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    kinds: Sequence[types.Array],
-    grids: ir.Value,
-    column: ir.Value,
-) -> list[ir.Value]:
-    """Load a column's inverse widths, shifts and multipliers."""
-    first = builder.mul(column, _INTEGER(8))
-    parts = [builder.extract_value(grids, k) for k in range(3)]
-    return [
-        builder.load(vector_at(context, builder, kind, part, first, 8), align=8)
-        for kind, part in zip(kinds, parts, strict=True)
-    ]
+    builder, columns, numbers = vectors.builder, vectors.data(0), vectors.data(1)
+    total = cgutils.alloca_once_value(builder, vectors.load(6, to))
+    with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (at, _):
+        j = builder.mul(builder.load(builder.gep(columns, [at])), _INTEGER(8))
+        column, zero = vectors.load_parts(4, j), vectors.load(5, j)
+        number = builder.load(builder.gep(numbers, [at]))
+        added = builder.sub(_key_part(builder, number, *column), zero)
+        builder.store(builder.add(builder.load(total), added), total)
+    vectors.store(builder.load(total), 6, to)
 
 
 def _key_part(

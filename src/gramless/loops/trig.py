@@ -199,10 +199,10 @@ def _add_group(  # type: ignore[no-untyped-def]
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        rows, at, apart, length, _, panel, _, start, stride, _, to, width = arguments
-        numbers = context.make_array(signature.args[0])(context, builder, rows).data
+        _, at, apart, length, _, panel, _, start, stride, _, to, width = arguments
         adder, lanes = _panel_adder(builder, signature.args[4])
         vectors = Vectors(context, builder, signature, arguments, lanes)
+        numbers = vectors.data(0)
 
         def row(first, step, r):  # type: ignore[no-untyped-def]
             return builder.add(first, builder.mul(step, _INTEGER(r)))
@@ -234,12 +234,10 @@ def _add_sparse(  # type: ignore[no-untyped-def]
     """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        indices, values, a, b, _, panel, _, start, _, to = arguments
-        kinds = signature.args
-        inputs = context.make_array(kinds[0])(context, builder, indices).data
-        numbers = context.make_array(kinds[1])(context, builder, values).data
-        adder, lanes = _panel_adder(builder, kinds[4])
+        _, _, a, b, _, panel, _, start, _, to = arguments
+        adder, lanes = _panel_adder(builder, signature.args[4])
         vectors = Vectors(context, builder, signature, arguments, lanes)
+        inputs, numbers = vectors.data(0), vectors.data(1)
         total = cgutils.alloca_once_value(builder, vectors.load(6, start))
         with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
             column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)

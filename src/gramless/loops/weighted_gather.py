@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop, reordering_loop
-from gramless.loops.simd import Intrinsic, Vectors, check_contiguous, same
+from gramless.loops.simd import same, vector_intrinsic
 
 HALF_UNIT = 2.0**112
 """What a value stored in half precision is counted in."""
@@ -44,54 +44,26 @@ def number(typing_context, stored):  # type: ignore[no-untyped-def]
     return types.float64(stored), widen
 
 
-def _check_doubles(*arrays: types.Array) -> None:
-    check_contiguous(*arrays)
-    if any(array.dtype != types.float64 for array in arrays):
-        raise TypingError(f"needs arrays of float64, got {arrays}")
+def _gather(vectors, out, at, weights, a, x, b, y):  # type: ignore[no-untyped-def]
+    """``out[at:] += x * weights[a:] + y * weights[b:]``."""
+    first, second = (
+        vectors.builder.fmul(same(vectors.builder, factor, vectors.lanes), vectors.load(2, index))
+        for factor, index in ((x, a), (y, b))
+    )
+    vectors.increase(vectors.builder.fadd(first, second), 0, at)
 
 
-def _gatherer(lanes: int) -> Intrinsic:
-    """Make ``out[at:] += x * weights[a:] + y * weights[b:]`` over ``lanes`` numbers."""
-
-    @intrinsic
-    def gather(typing_context, out, at, weights, a, x, b, y):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            _, at, _, a, x, b, y = arguments
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            first, second = (
-                builder.fmul(same(builder, factor, lanes), vectors.load(2, index))
-                for factor, index in ((x, a), (y, b))
-            )
-            vectors.increase(builder.fadd(first, second), 0, at)
-            return context.get_dummy_value()
-
-        _check_doubles(out, weights)
-        return types.void(out, at, weights, a, x, b, y), generate
-
-    return gather
+def _scatter(vectors, out, a, x, b, y, factors, at):  # type: ignore[no-untyped-def]
+    """``out[a:] += x * factors[at:]; out[b:] += y * factors[at:]``."""
+    for factor, index in ((x, a), (y, b)):
+        scale = same(vectors.builder, factor, vectors.lanes)
+        vectors.increase(vectors.builder.fmul(scale, vectors.load(5, at)), 0, index)
 
 
-def _scatterer(lanes: int) -> Intrinsic:
-    """Make ``out[a:] += x * factors[at:]; out[b:] += y * factors[at:]`` over ``lanes`` numbers."""
-
-    @intrinsic
-    def scatter(typing_context, out, a, x, b, y, factors, at):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            _, a, x, b, y, _, at = arguments
-            vectors = Vectors(context, builder, signature, arguments, lanes)
-            for factor, index in ((x, a), (y, b)):
-                added = builder.fmul(same(builder, factor, lanes), vectors.load(5, at))
-                vectors.increase(added, 0, index)
-            return context.get_dummy_value()
-
-        _check_doubles(out, factors)
-        return types.void(out, a, x, b, y, factors, at), generate
-
-    return scatter
-
-
-_gather_8, _gather_4, _gather_2, _gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
-_scatter_4, _scatter_2, _scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
+_gather_8, _gather_4, _gather_2, _gather_1 = (
+    vector_intrinsic(lanes)(_gather) for lanes in (8, 4, 2, 1)
+)
+_scatter_4, _scatter_2, _scatter_1 = (vector_intrinsic(lanes)(_scatter) for lanes in (4, 2, 1))
 
 
 @loop
