@@ -409,7 +409,8 @@ def test_predictions_take_kernel_values_alone(tail: tuple[int, ...]) -> None:
     out = np.empty((700, *tail))
     assert matrix.matvec(w, out=out) is out
     np.testing.assert_allclose(out, Z @ w, atol=1e-9)
-    forgetful = LandmarkMatrix(new, features, values_kept=10)
+    forgetful = LandmarkMatrix(new, features)
+    forgetful.values_kept = 10
     assert forgetful.matvec(w).tobytes() == matrix.matvec(w).tobytes()
     with pytest.raises(InputError, match="rows"):
         matrix.matvec(np.ones(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import pairwise
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,10 +36,9 @@ class GridMap(FeatureMap):
     n_bins_: IntArray
     offsets_: IntArray
     scale_: float
-    _grids: Grids
     _known: KnownBins
     _cells: CellRanks | None
-    _rebuilt = frozenset(("_grids", "_known", "_cells", "n_bins_"))
+    _rebuilt = frozenset(("_known", "_cells", "n_bins_"))
 
     def transform(self, X: TableLike) -> sp.csr_array:
         return self.feature_matrix(X).tocsr()
@@ -52,7 +51,7 @@ class GridMap(FeatureMap):
 
     def _know(self, known: KnownBins, cells: CellRanks | None = None) -> None:
         """Take grids whose bins are known, by keys or by cells too."""
-        self._grids, self._known, self._cells = known.grids, known, cells
+        self._known, self._cells = known, cells
         self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
         self.n_bins_ = known.n_bins
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
@@ -61,13 +60,12 @@ class GridMap(FeatureMap):
         fitted = super()._fitted()
         if not fitted:
             return fitted
-        return fitted | self._known.arrays() | self._fitted_keys()
+        grids, cells = self._known.grids, self._cells
+        keys = {"keys": self._known.keys()} if cells is None else {"cells": cells}
+        return fitted | {"multipliers": grids.multipliers, "cell_offsets": grids.offsets} | keys
 
-    def _fitted_keys(self) -> dict[str, object]:
-        return {"keys": self._known.keys()} if self._cells is None else {"cells": self._cells}
-
-    def _take(self, attributes: dict[str, object]) -> None:
-        known, cells = None, cast(CellRanks | None, attributes.pop("cells", None))
+    def _take(self, attributes: dict[str, Any]) -> None:
+        known, cells = None, attributes.pop("cells", None)
         if "keys" in attributes or cells is not None:
             known = KnownBins.from_arrays(attributes, None if cells is None else cells.keys)
             attributes.setdefault("scale_", unit_scale(len(known.grids)))
@@ -107,7 +105,7 @@ class BinningMap(GridMap):
     @property
     def grids(self) -> Grids:
         """The grids whose bins are known."""
-        return self._grids
+        return self._known.grids
 
     def learn_bins(self, X: Rows, grids: Grids, scale: float | None = None) -> PlainBins:
         """Learn which bins of some grids the rows occupy; return their feature matrix.
@@ -145,10 +143,7 @@ class BinningMap(GridMap):
             offsets.append(offsets[-1] + len(keys[-2]) + len(keys[-1]))
         other = copy(self)
         other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
-        codes = other._known.find(X, self.n_jobs)
-        return other, BinnedMatrix(
-            codes, other.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
-        )
+        return other, other.rows_matrix(X)
 
     def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:
         """Know all cells from 0 to 1 of grids over one input, in their order; return the features.
@@ -167,10 +162,7 @@ class BinningMap(GridMap):
             known.append(grids.offsets[r] + grids.multipliers[r, j] * cells)
         offsets = np.concatenate([[0], np.cumsum([len(own) for own in known])])
         self._know(KnownBins.from_keys(grids, np.concatenate(known), offsets))
-        codes = self._known.find(X, self.n_jobs)
-        return BinnedMatrix(
-            codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
-        )
+        return self.rows_matrix(X)
 
     def weights_in(self, other: BinningMap, weights: FloatArray) -> FloatArray:
         """Return weights of these bins as those of another map over the same grids.
@@ -234,44 +226,29 @@ class BinningMap(GridMap):
                 f"which to keep, at least one; got {kept.dtype} of shape {kept.shape} with "
                 f"{np.count_nonzero(kept)} of them."
             )
-        counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
-        grids = counts > 0
-        keys = self._known.keys()[kept]
-        self.nu_ = self.nu_[grids]
-        offsets = np.concatenate([[0], np.cumsum(counts[grids])])
-        left, code_type = self._grids.take(grids), self._known.code_type
-        self._know(KnownBins.from_keys(left, keys, offsets, code_type))
+        self._keep(kept, self.keys[kept])
 
     def keep_ranked(self, kept: BoolArray, matrix: BinnedMatrix, rows: FloatArray) -> IntArray:
         """Forget bins as :meth:`keep_bins` does, and order the others so that files are short.
 
-        Parameters
-        ----------
-        kept : array (n_bins,) of bool
-            At least one must be kept.
-        matrix : BinnedMatrix (n_rows, n_bins)
-        rows : array (n_rows, n_features)
-            That the matrix has the features of.
-
-        Returns
-        -------
-        array of int
-            Which of the former columns each one is.
+        The matrix has the features of the rows. Returns which of the former columns each one is.
         """
-        known = self._known
         seen = matrix.row_of_each_bin(), rows, matrix.bin_counts()
         found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *seen, self.n_jobs)
         if found is None:
             self.keep_bins(kept)
             return np.flatnonzero(kept)
         cells, order = found
+        self._keep(kept, self.keys[order], cells)
+        return order
+
+    def _keep(self, kept: BoolArray, keys: IntArray, cells: CellRanks | None = None) -> None:
+        """Know the kept bins alone, whose keys are given grid after grid."""
         counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
         left = counts > 0
-        offsets = np.append(0, np.cumsum(counts[left]))
         self.nu_ = self.nu_[left]
-        grids, keys = self.grids.take(left), self.keys[order]
-        self._know(KnownBins.from_keys(grids, keys, offsets, known.code_type), cells)
-        return order
+        grids, offsets = self.grids.take(left), np.append(0, np.cumsum(counts[left]))
+        self._know(KnownBins.from_keys(grids, keys, offsets, self._known.code_type), cells)
 
     def describe(self, shares: FloatArray) -> None:
         """Record the share of the training rows in the fullest bin of each grid."""
@@ -407,7 +384,7 @@ class GivenBinning(BinningMap):
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Learn anew which bins of the same grids the rows occupy."""
         self._check_fitted()
-        self.fit_grids(X, self._grids)
+        self.fit_grids(X, self.grids)
         return self
 
     def fit_grids(self, X: TableLike, grids: Grids) -> PlainBins:

@@ -6,7 +6,6 @@ to the other, occupied cells have small gaps between them, which deflate to a fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -61,23 +60,9 @@ class CellRanks(Stateful):
     ) -> tuple[CellRanks, IntArray] | None:
         """Return ranks of some bins, and which of the columns each is, in the order of the runs.
 
-        Parameters
-        ----------
-        keys : array (n_bins,)
-        offsets : array (n_grids + 1,)
-            Where each grid's bins start.
-        kept : array (n_bins,) of bool
-            At least one; grids without any are left out.
-        seen : array (n_bins,)
-            Which of the rows fell into each bin, one of them.
-        rows : array (n_rows, n_features)
-        counts : array (n_bins,)
-            Rows of each bin.
-
-        Returns
-        -------
-        (CellRanks, array of int) or None
-            None if keys are longer than those of grown grids.
+        Bins have ``keys``, those of each grid from ``offsets`` on; grids of which none is ``kept``
+        are left out. Each was ``seen`` by one of the ``rows``, given by its number, and by
+        ``counts`` of them. None if keys are longer than those of grown grids.
         """
         if (keys & ((1 << SHORT_HASH) - 1)).any():
             return None
@@ -87,9 +72,9 @@ class CellRanks(Stateful):
 
         def of_block(first: int, last: int) -> tuple[IntArray, ...]:
             own, bins = left[first:last], columns[starts[first] : starts[last]]
-            boxes = _Boxes.of(grids, own, counted[own], rows, seen[bins], keys[bins])
-            order, runs, gaps = boxes.runs_and_gaps(counts[bins])
-            return boxes.lowest, boxes.lengths, runs, gaps, bins[order]
+            lowest, lengths, ranks = _boxes(grids, own, counted[own], rows, seen[bins], keys[bins])
+            order, runs, gaps = _runs_and_gaps(counted[own], ranks, counts[bins])
+            return lowest, lengths, runs, gaps, bins[order]
 
         at_once = max(1, _BINS_AT_ONCE * len(left) // len(columns))
         found = map_blocks(of_block, row_blocks(len(left), at_once), n_jobs)
@@ -103,12 +88,16 @@ class CellRanks(Stateful):
         before = np.append(0, sums)[np.append(0, ends[:-1])]
         ranks = sums - np.repeat(before, np.diff(ends, prepend=0)) - 1
         keys = np.empty(len(ranks), np.int64)
-        for r, (columns, lowest, lengths) in enumerate(self._boxes(grids)):
-            a, b = offsets[r], offsets[r + 1]
+        divided = np.isfinite(grids.widths)
+        starts = np.append(0, np.cumsum(divided.sum(axis=1)))
+        for r, (a, b) in enumerate(pairwise(offsets)):
+            box = slice(starts[r], starts[r + 1])
+            lowest, lengths = self.lowest[box], self.lengths[box]
             if not lengths.all():
                 keys[a:b] = ranks[a:b] << SHORT_HASH
                 continue
             rest, found = ranks[a:b], np.full(b - a, grids.offsets[r])
+            columns = np.flatnonzero(divided[r])
             for j, low, length in zip(columns[::-1], lowest[::-1], lengths[::-1], strict=True):
                 rest, cells = np.divmod(rest, length)
                 found += grids.multipliers[r, j] * (cells + low)
@@ -128,75 +117,61 @@ class CellRanks(Stateful):
         fits = runs.size > 0 and ((runs >= 0) & (runs <= n_bins)).all()
         require(fits and (runs.sum(axis=1) == np.diff(offsets)).all(), "runs do not fit the bins")
 
-    def _boxes(self, grids: Grids) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Return the divided inputs of each grid, with the first cell and the cells along each."""
-        divided = np.isfinite(grids.widths)
-        ends = np.append(0, np.cumsum(divided.sum(axis=1)))
-        for own, (a, b) in zip(divided, pairwise(ends.tolist()), strict=True):
-            yield np.flatnonzero(own), self.lowest[a:b], self.lengths[a:b]
+
+def _boxes(
+    grids: Grids,
+    own: IntArray,
+    counts: IntArray,
+    rows: FloatArray,
+    seen: IntArray,
+    keys: IntArray,
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the boxes of the grids ``own``, each the cells that rows see, and ranks of the bins.
+
+    Bins stand grid after grid, as many of each as ``counts`` says; a row ``seen`` and the key of
+    each are given.
+    """
+    divided = np.isfinite(grids.widths[own])
+    n_divided, starts = divided.sum(axis=1), np.append(0, np.cumsum(counts)[:-1])
+    # The inputs that a grid divides come first.
+    inputs = np.argsort(~divided, axis=1, kind="stable")
+    shape = len(own), int(n_divided.max(initial=0))
+    lowest, lengths = np.zeros(shape, np.int64), np.ones(shape, np.int64)
+    hashes, ranks = np.repeat(grids.offsets[own], counts), np.zeros(len(seen), np.int64)
+    for j in range(shape[1]):
+        wide = n_divided > j
+        at, n_bins, bins = (own[wide], inputs[wide, j]), counts[wide], np.repeat(wide, counts)
+        points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
+        shifted = points - np.repeat(grids.shifts[at], n_bins)
+        cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
+        firsts = np.append(0, np.cumsum(n_bins)[:-1])
+        low = np.minimum.reduceat(cells, firsts)
+        length = np.maximum.reduceat(cells, firsts) - low + 1
+        hashes[bins] += cells * np.repeat(grids.multipliers[at], n_bins)
+        ranks[bins] *= np.repeat(length, n_bins)
+        ranks[bins] += cells - np.repeat(low, n_bins)
+        lowest[wide, j], lengths[wide, j] = low, length
+    # Of rows that were clipped, or are none of those that the bins were learned from.
+    unlike = np.prod(lengths, axis=1, dtype=float) > _MOST_CELLS
+    unlike |= np.logical_or.reduceat(hashes != keys, starts)
+    lengths[unlike] = 0
+    short = (keys.view(np.uint64) >> np.uint64(SHORT_HASH)).view(np.int64)
+    ranks = np.where(np.repeat(unlike, counts), short, ranks)
+    used = np.arange(shape[1]) < n_divided[:, None]
+    return lowest[used], lengths[used], ranks
 
 
-@dataclass(frozen=True)
-class _Boxes:
-    """The boxes of some grids, each the cells that rows see, and the ranks of the bins in them."""
-
-    counts: IntArray
-    lowest: IntArray
-    lengths: IntArray
-    ranks: IntArray
-
-    @classmethod
-    def of(
-        cls,
-        grids: Grids,
-        own: IntArray,
-        counts: IntArray,
-        rows: FloatArray,
-        seen: IntArray,
-        keys: IntArray,
-    ) -> _Boxes:
-        """Return the boxes of the grids ``own``, given a row ``seen`` and the key of each bin.
-
-        Bins stand grid after grid, as many of each as ``counts`` says.
-        """
-        divided = np.isfinite(grids.widths[own])
-        n_divided, starts = divided.sum(axis=1), np.append(0, np.cumsum(counts)[:-1])
-        # The inputs that a grid divides come first.
-        inputs = np.argsort(~divided, axis=1, kind="stable")
-        shape = len(own), int(n_divided.max(initial=0))
-        lowest, lengths = np.zeros(shape, np.int64), np.ones(shape, np.int64)
-        hashes, ranks = np.repeat(grids.offsets[own], counts), np.zeros(len(seen), np.int64)
-        for j in range(shape[1]):
-            wide = n_divided > j
-            at, n_bins, bins = (own[wide], inputs[wide, j]), counts[wide], np.repeat(wide, counts)
-            points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
-            shifted = points - np.repeat(grids.shifts[at], n_bins)
-            cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
-            firsts = np.append(0, np.cumsum(n_bins)[:-1])
-            low = np.minimum.reduceat(cells, firsts)
-            length = np.maximum.reduceat(cells, firsts) - low + 1
-            hashes[bins] += cells * np.repeat(grids.multipliers[at], n_bins)
-            ranks[bins] *= np.repeat(length, n_bins)
-            ranks[bins] += cells - np.repeat(low, n_bins)
-            lowest[wide, j], lengths[wide, j] = low, length
-        # Of rows that were clipped, or are none of those that the bins were learned from.
-        unlike = np.prod(lengths, axis=1, dtype=float) > _MOST_CELLS
-        unlike |= np.logical_or.reduceat(hashes != keys, starts)
-        lengths[unlike] = 0
-        short = (keys.view(np.uint64) >> np.uint64(SHORT_HASH)).view(np.int64)
-        ranks = np.where(np.repeat(unlike, counts), short, ranks)
-        used = np.arange(shape[1]) < n_divided[:, None]
-        return cls(counts, lowest[used], lengths[used], ranks)
-
-    def runs_and_gaps(self, n_rows: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the order of the bins in runs, given their rows; sizes of runs; gaps of ranks."""
-        n_grids, n_runs = len(self.counts), len(_RUNS) + 1
-        run = len(_RUNS) - np.searchsorted(_RUNS[::-1], n_rows, side="right")
-        run += n_runs * np.repeat(np.arange(n_grids), self.counts)
-        order = np.argsort((run << _RANK_BITS) | self.ranks)
-        sizes = np.bincount(run, minlength=n_runs * n_grids)
-        ranks = self.ranks[order]
-        gaps = np.diff(ranks, prepend=-1) - 1
-        starts = np.append(0, np.cumsum(sizes)[:-1])[sizes > 0]
-        gaps[starts] = ranks[starts]
-        return order, sizes.reshape(n_grids, n_runs), gaps
+def _runs_and_gaps(
+    counts: IntArray, ranks: IntArray, n_rows: FloatArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the order of the bins in runs, given their rows; sizes of runs; gaps of ranks."""
+    n_grids, n_runs = len(counts), len(_RUNS) + 1
+    run = len(_RUNS) - np.searchsorted(_RUNS[::-1], n_rows, side="right")
+    run += n_runs * np.repeat(np.arange(n_grids), counts)
+    order = np.argsort((run << _RANK_BITS) | ranks)
+    sizes = np.bincount(run, minlength=n_runs * n_grids)
+    ranks = ranks[order]
+    gaps = np.diff(ranks, prepend=-1) - 1
+    starts = np.append(0, np.cumsum(sizes)[:-1])[sizes > 0]
+    gaps[starts] = ranks[starts]
+    return order, sizes.reshape(n_grids, n_runs), gaps

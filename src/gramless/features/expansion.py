@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from gramless.base.cached import cached_property
 from gramless.base.state import State, array_in, check_columns, require
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
@@ -46,7 +47,7 @@ class KernelExpansion(SeparableMap):
 
     fitted_name: ClassVar[str] = "landmarks_"
     size_unit: ClassVar[str] = "landmarks"
-    _rebuilt = frozenset(("_made",))
+    _rebuilt = frozenset(("_values",))
 
     landmarks_: FloatArray
     bandwidth_: FloatArray
@@ -58,12 +59,7 @@ class KernelExpansion(SeparableMap):
         self.n_jobs = n_jobs
 
     @classmethod
-    def of(
-        cls,
-        source: InputKernel,
-        landmarks: FloatArray,
-        n_jobs: int | None = None,
-    ) -> Self:
+    def of(cls, source: InputKernel, landmarks: FloatArray, n_jobs: int | None = None) -> Self:
         """Return the map of a kernel with its bandwidth and some rows as landmarks."""
         made = cls(source.kernel, n_jobs=n_jobs)
         made.landmarks_, made.bandwidth_ = landmarks, source.bandwidth
@@ -75,11 +71,10 @@ class KernelExpansion(SeparableMap):
         """Take other rows as landmarks."""
         self._check_fitted()
         self.landmarks_ = dense_rows(check_rows(self, X, reset=True))
-        self.__dict__.pop("_made", None)
+        self.__dict__.pop("_values", None)
         return self
 
     def transform(self, X: TableLike) -> FloatArray:
-        """Return the kernel values of rows, (n_samples, n_landmarks)."""
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
         out = np.empty((rows.shape[0], self._n_features_out))
@@ -88,30 +83,25 @@ class KernelExpansion(SeparableMap):
         return out
 
     def rows_matrix(self, X: Rows) -> ComputedMatrix:
-        """Return the feature matrix of validated rows, in float64."""
         check_width(type(self).__name__, X, self.n_inputs)
         n_columns = self._n_features_out
         return ComputedMatrix(X, self.compute, n_columns, dtype=np.float64, n_jobs=self.n_jobs)
 
     def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the kernel values of a block of validated rows into ``out``."""
-        fill(self._values(), X, out)
+        fill(self._values, X, out)
 
     @property
     def is_separable(self) -> bool:
-        """Whether the kernel is."""
         return as_kernel(self.kernel).is_separable
 
     def terms(self, weights: FloatArray) -> FloatArray:
-        """Return the weights: the terms are the features."""
         return weights
 
     def factors(self, X: FloatArray, columns: IntArray) -> FloatArray:
-        """Return the kernel values of some inputs alone."""
         return self._source().of_columns(X, self.landmarks_, columns)
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         as_kernel(self.kernel)
         landmarks = array_in(state, "landmarks_", np.float64, (None, None), finite=True)
         n, n_inputs = landmarks.shape
@@ -123,18 +113,16 @@ class KernelExpansion(SeparableMap):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
         return self.landmarks_.shape[1]
 
     @property
     def _n_features_out(self) -> int:
         return len(self.landmarks_)
 
+    @cached_property
     def _values(self) -> Values:
         # Not part of the state: models read from a file make it when they need it.
-        if "_made" not in self.__dict__:
-            self._made = self._source().towards(self.landmarks_)
-        return self._made
+        return self._source().towards(self.landmarks_)
 
     def _source(self) -> InputKernel:
         return InputKernel(as_kernel(self.kernel), self.bandwidth_, self.categorical_)

@@ -19,14 +19,8 @@ from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.base import DenseMap, DifferentiableMap, SeparableMap
-from gramless.kernels import (
-    Kernel,
-    KernelLike,
-    RadialKernel,
-    SpectralKernel,
-    Sum,
-    as_spectral_kernel,
-)
+from gramless.kernels import Kernel, KernelLike, RadialKernel, SpectralKernel, as_spectral_kernel
+from gramless.kernels.composites import Sum
 from gramless.kernels.spectral import within_exponents
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
@@ -56,19 +50,22 @@ def draw_frequencies(
     kernel: SpectralKernel, sampling: str, seed: int, n_frequencies: int, n_inputs: int
 ) -> FloatArray:
     """Draw frequencies of the kernel's distribution at bandwidth 1: fewer are the first of more."""
-    draw = {"iid": _independent, "orthogonal": _orthogonal, "qmc": _low_discrepancy}[sampling]
-    normals, uniforms = draw(seed, n_frequencies, n_inputs, kernel.n_uniforms(n_inputs))
+    n_uniforms = kernel.n_uniforms(n_inputs)
+    if sampling == "qmc":
+        return kernel.frequencies(*_low_discrepancy(seed, n_frequencies, n_inputs, n_uniforms))
+    if sampling == "orthogonal":
+        normals = _orthogonal(seed, n_frequencies, n_inputs)
+    else:
+        normals = np.empty((n_frequencies, n_inputs))
+        for k, (a, b) in enumerate(row_blocks(n_frequencies, _BLOCK)):
+            stream(seed, "frequencies", k).standard_normal(out=normals[a:b])
+    uniforms = np.empty((n_frequencies, n_uniforms))
+    for k, (a, b) in enumerate(row_blocks(n_frequencies, _BLOCK)):
+        stream(seed, "uniforms of frequencies", k).random(out=uniforms[a:b])
     return kernel.frequencies(normals, uniforms)
 
 
-def _independent(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[FloatArray, ...]:
-    normals = np.empty((n, n_inputs))
-    for k, (a, b) in enumerate(row_blocks(n, _BLOCK)):
-        stream(seed, "frequencies", k).standard_normal(out=normals[a:b])
-    return normals, _uniforms(seed, n, n_uniforms)
-
-
-def _orthogonal(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[FloatArray, ...]:
+def _orthogonal(seed: int, n: int, n_inputs: int) -> FloatArray:
     """Draw uniform directions orthogonal to each other, with the lengths of normal vectors."""
     size = min(n_inputs, _MOST_ORTHOGONAL, max(1, _MOST_TOGETHER // n_inputs))
     shape = (max(1, _BLOCK // size), n_inputs, size)
@@ -82,10 +79,12 @@ def _orthogonal(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[Floa
         columns *= np.sign(np.diagonal(triangles, axis1=1, axis2=2))[:, None]
         columns *= np.sqrt(generator.chisquare(n_inputs, (shape[0], 1, size)))
         normals[a:b] = columns.swapaxes(1, 2).reshape(-1, n_inputs)[: b - a]
-    return normals, _uniforms(seed, n, n_uniforms)
+    return normals
 
 
-def _low_discrepancy(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[FloatArray, ...]:
+def _low_discrepancy(
+    seed: int, n: int, n_inputs: int, n_uniforms: int
+) -> tuple[FloatArray, FloatArray]:
     n_dimensions = n_inputs + n_uniforms
     if n_dimensions > qmc.Sobol.MAXDIM:
         raise InputError(
@@ -96,13 +95,6 @@ def _low_discrepancy(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple
     sequence = qmc.Sobol(n_dimensions, seed=scrambling)
     points = sequence.random_base2((n - 1).bit_length())[:n] + _HALF_STEP
     return ndtri(points[:, :n_inputs]), points[:, n_inputs:]
-
-
-def _uniforms(seed: int, n: int, n_uniforms: int) -> FloatArray:
-    uniforms = np.empty((n, n_uniforms))
-    for k, (a, b) in enumerate(row_blocks(n, _BLOCK)):
-        stream(seed, "uniforms of frequencies", k).random(out=uniforms[a:b])
-    return uniforms
 
 
 @dataclass(frozen=True)

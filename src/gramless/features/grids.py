@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,7 @@ from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.features.packing import (
-    ColumnPlan,
-    PackedBlock,
-    block_rows,
-    pack_block,
-    plan_columns,
-)
+from gramless.features.packing import ColumnPlan, PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import FIRST_BITS, GROUP
@@ -80,10 +74,12 @@ class GridGroup:
 
     def prepare(self, block: PackedBlock) -> BlockArguments:
         """Return the arguments of :mod:`gramless.loops.binning` for a block."""
-        sparse = _NO_SPARSE
-        offsets = self._wide_offsets
-        if len(block.sparse) > 0:
-            sparse = self._sparse(block.sparse)
+        sparse, offsets, n_sparse = _NO_SPARSE, self._wide_offsets, len(block.sparse)
+        if n_sparse == self.shifts.shape[1]:
+            sparse = self._wide, self._zero_keys
+        elif n_sparse > 0:
+            sparse = self._columns(block.sparse), self._zero_keys[block.sparse]
+        if n_sparse > 0:
             offsets = offsets + sparse[1].sum(axis=0)
         return (
             block.n_rows,
@@ -106,17 +102,11 @@ class GridGroup:
     def _wide_offsets(self) -> IntArray:
         return _filled_up(self.offsets)
 
-    def _sparse(self, columns: IntArray) -> tuple[tuple[AnyArray, ...], AnyArray]:
-        """Return the parameters of sparse columns, and what their zeros add to the keys."""
-        if len(columns) == self.shifts.shape[1]:
-            return self._all_sparse
-        parts = self._columns(columns)
-        return parts, _keys_of_zeros(*parts)
-
     @cached_property
-    def _all_sparse(self) -> tuple[tuple[AnyArray, ...], AnyArray]:
-        # Of many columns, as sparse rows have: their blocks are many too.
-        return self._wide, _keys_of_zeros(*self._wide)
+    def _zero_keys(self) -> IntArray:
+        """What the zeros of each column add to the keys."""
+        inverse, shifts, multipliers = self._wide
+        return multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
 
     def _columns(self, columns: IntArray) -> tuple[AnyArray, ...]:
         # Rows that come one by one ask for the same columns.
@@ -255,10 +245,6 @@ def cell_limits(inverse_widths: FloatArray) -> FloatArray:
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
 
 
-def _keys_of_zeros(inverse: AnyArray, shifts: AnyArray, multipliers: AnyArray) -> AnyArray:
-    return multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
-
-
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:
     """Return an empty table for ``n_bins`` entries a grid, and uninitialised room for its index."""
     table = np.empty((n_grids, n_bins), np.int64)
@@ -323,14 +309,15 @@ class Grids:
         grids = streams(seed, "grids", n_grids)
         widths, shifts = kernel.sample_grids(grids, n_grids, bandwidth)
         if categorical is not None and categorical.any():
-            _separate_categories(widths, shifts, categorical)
+            # A grid parts 0 and 1 with the probability wanted, and then parts all numbers.
+            parted = np.isfinite(widths) & (shifts <= 1.0)
+            separate_categories(widths, shifts, categorical, parted[:, categorical])
         return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
     @classmethod
     def joined(cls, parts: Sequence[Grids]) -> Grids:
         """Concatenate grids."""
-        arrays = zip(*((p.widths, p.shifts, p.multipliers, p.offsets) for p in parts), strict=True)
-        return cls(*map(np.concatenate, arrays))
+        return cls(*map(np.concatenate, zip(*(vars(p).values() for p in parts), strict=True)))
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -342,9 +329,7 @@ class Grids:
 
     def take(self, kept: BoolArray) -> Grids:
         """Return some of the grids."""
-        return Grids(
-            self.widths[kept], self.shifts[kept], self.multipliers[kept], self.offsets[kept]
-        )
+        return Grids(*(part[kept] for part in vars(self).values()))
 
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
@@ -382,7 +367,9 @@ class Grids:
                 kind = np.uint32
                 codes = padded_rows(codes.shape, kind)
                 known.find_block(block, codes, n_jobs)
-            own = min(_code_type(known.n_bins, n_rows * n_grids), kind, key=_bytes_of)
+            own = min(
+                _code_type(known.n_bins, n_rows * n_grids), kind, key=lambda own: np.iinfo(own).bits
+            )
             file.append(codes.astype(own, copy=False))
         return file.blocks(), replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
 
@@ -413,26 +400,18 @@ class KnownBins:
         ]
         return cls(grids, tables, code_type)
 
-    def arrays(self) -> dict[str, object]:
-        """Return what :meth:`from_arrays` needs besides widths, shifts, offsets and keys."""
-        return {"multipliers": self.grids.multipliers, "cell_offsets": self.grids.offsets}
-
     @classmethod
     def from_arrays(
-        cls, state: dict[str, object], keys_of: Callable[[Grids, IntArray], IntArray] | None = None
+        cls, state: dict[str, Any], keys_of: Callable[[Grids, IntArray], IntArray] | None = None
     ) -> KnownBins:
         """Rebuild bins from arrays of a fitted map, of which some are taken out.
 
         Keys are among them, or follow from the grids and where each one's bins start.
         """
-        offsets = array_in(state, "offsets_", np.int64)
-        widths, shifts = (array_in(state, name, np.float64) for name in ("widths_", "shifts_"))
-        multipliers, cells = (
-            cast(IntArray, state.pop(name)) for name in ("multipliers", "cell_offsets")
-        )
-        grids = Grids(widths, shifts, multipliers, cells)
-        found = cast(IntArray, state.pop("keys")) if keys_of is None else keys_of(grids, offsets)
-        return cls.from_keys(grids, found, offsets)
+        offsets, own = state["offsets_"], (state["widths_"], state["shifts_"])
+        grids = Grids(*own, state.pop("multipliers"), state.pop("cell_offsets"))
+        keys = state.pop("keys") if keys_of is None else keys_of(grids, offsets)
+        return cls.from_keys(grids, keys, offsets)
 
     @staticmethod
     def check_state(state: State) -> int:
@@ -527,18 +506,11 @@ class KnownBins:
     @cached_property
     def _groups(self) -> list[tuple[BinTables, GridGroup, int, int]]:
         """Each group's tables and grids, and the range of its grids."""
-        grids = self.grids
-        inverse = 1.0 / grids.widths
+        own = self.grids
+        parts: list[AnyArray] = [1.0 / own.widths, own.shifts, own.multipliers, own.offsets]
         ends = np.cumsum([0, *(len(tables.counts) for tables in self.tables)]).tolist()
         return [
-            (
-                tables,
-                GridGroup(
-                    inverse[a:b], grids.shifts[a:b], grids.multipliers[a:b], grids.offsets[a:b]
-                ),
-                a,
-                b,
-            )
+            (tables, GridGroup(*(part[a:b] for part in parts)), a, b)
             for tables, (a, b) in zip(self.tables, pairwise(ends), strict=True)
         ]
 
@@ -563,12 +535,12 @@ def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
     return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
 
 
-def _separate_categories(widths: FloatArray, shifts: FloatArray, categorical: BoolArray) -> None:
-    """Give each category a cell of its own, or all categories the same one."""
-    # A grid parts 0 and 1 with the probability wanted. So it parts either all numbers or none.
-    parted = np.isfinite(widths) & (shifts <= 1.0)
-    widths[:, categorical] = np.where(parted, 1.0, np.inf)[:, categorical]
-    shifts[:, categorical] = np.where(parted, 0.5, 0.0)[:, categorical]
+def separate_categories(
+    widths: FloatArray, shifts: FloatArray, categorical: BoolArray, parted: BoolArray
+) -> None:
+    """Give each category a cell of its own where grids are ``parted``, else all the same one."""
+    widths[:, categorical] = np.where(parted, 1.0, np.inf)
+    shifts[:, categorical] = np.where(parted, 0.5, 0.0)
 
 
 def _code_type(n_bins: IntArray, n_codes: int) -> CodeType:
@@ -576,10 +548,6 @@ def _code_type(n_bins: IntArray, n_codes: int) -> CodeType:
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8
     return np.uint16 if largest < 2**16 else np.uint32
-
-
-def _bytes_of(kind: CodeType) -> int:
-    return np.dtype(kind).itemsize
 
 
 def _narrowest(codes: AnyArray, n_bins: IntArray) -> AnyArray:

@@ -96,26 +96,12 @@ class NearestLandmarks(FeatureMap):
         self.categorical, self.random_state, self.n_jobs = categorical, random_state, n_jobs
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Draw landmarks.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-            Rows to draw from.
-        y : ignored
-            Taken for scikit-learn's sake.
-
-        Returns
-        -------
-        The map itself.
-        """
         rows = check_rows(self, X, reset=True)
         check_categories(rows, category_mask(self.categorical, rows.shape[1]))
         self._learn(rows)
         return self
 
     def transform(self, X: TableLike) -> sp.csr_array:
-        """Return the features of rows, CSR with ``n_neighbors`` numbers a row."""
         self._check_fitted()
         return self.rows_matrix(check_rows(self, X, reset=False)).tocsr()
 
@@ -125,7 +111,6 @@ class NearestLandmarks(FeatureMap):
         return self.rows_matrix(X)
 
     def rows_matrix(self, X: Rows) -> NeighbourMatrix:
-        """Return the feature matrix of validated rows."""
         check_width(type(self).__name__, X, self.n_inputs)
         n_rows, n_landmarks = X.shape[0], self._n_features_out
         codes = np.empty((self.numbers_per_row, n_rows), np.uint32)
@@ -141,12 +126,10 @@ class NearestLandmarks(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
         return len(self.inverse_)
 
     @property
     def numbers_per_row(self) -> int:
-        """Landmarks that a row is joined to."""
         return min(int(self.n_neighbors), self._n_features_out)
 
     @property
@@ -154,7 +137,6 @@ class NearestLandmarks(FeatureMap):
         return self.levels_.shape[1]
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         self._check_parameters()
         inverse = array_in(state, "inverse_", np.float64, (None,), finite=True)
         n_inputs = len(inverse)
@@ -170,8 +152,7 @@ class NearestLandmarks(FeatureMap):
             indptr = array_in(state, "indptr_", np.int64, (n_landmarks + 1,))
             sp.csr_array((values, indices, indptr), (n_landmarks, n_inputs)).check_format()
         else:
-            shape = n_landmarks, n_inputs
-            array_in(state, "landmarks_", np.float64, shape, finite=True)
+            array_in(state, "landmarks_", np.float64, (n_landmarks, n_inputs), finite=True)
         check_columns(state, n_inputs)
 
     def _check_parameters(self) -> None:
@@ -230,10 +211,8 @@ class NearestLandmarks(FeatureMap):
 
     def _levels(self, X: Rows) -> FloatArray:
         """Return the categories of rows, (n_categorical, n_rows)."""
-        columns = [
-            np.asarray(column, np.float64) for _, column in dense_columns(X, self.categorical_)
-        ]
-        return np.array(columns).reshape(-1, X.shape[0])
+        columns = [column for _, column in dense_columns(X, self.categorical_)]
+        return np.array(columns, np.float64).reshape(-1, X.shape[0])
 
     def _factors(self) -> tuple[Rows, FloatArray]:
         """Return what multiplies scaled rows, (n_features, m), and halves of squared lengths."""

@@ -483,16 +483,12 @@ class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
 class LandmarkMatrix(ComputedMatrix):
     """Features of rows to predict for: ``Z @ w`` needs kernel values alone, which few rows keep."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        nystrom: LandmarkMap,
-        dtype: DTypeLike = np.float32,
-        values_kept: int = 1 << 25,
-    ) -> None:
+    values_kept = 1 << 25
+
+    def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
         n_columns, n_jobs = nystrom._n_features_out, nystrom.n_jobs
         super().__init__(rows, nystrom.compute, n_columns, dtype=dtype, n_jobs=n_jobs)
-        self.nystrom, self.values_kept = nystrom, values_kept
+        self.nystrom = nystrom
         self._values: FloatArray | None = None
 
     def _matvec(self, w: Vector, out: Vector) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.base import FeatureMap, SeparableMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import SideBySide
+from gramless.features.landmarks import dense_rows
 from gramless.features.shapley_grids import MOST_EXACT, GridGames, Players, joining_factors
 from gramless.features.smooth import SmoothBinning
 from gramless.loops.shapley import product_sums, product_totals
@@ -38,6 +38,7 @@ _EVALUATED_ROWS = 8192
 
 Ends = tuple[FloatArray, FloatArray]
 """The responses to the rows and to the background."""
+Respond = Callable[[FloatArray], FloatArray]
 
 
 def shapley_values(
@@ -80,8 +81,10 @@ def shapley_values(
     values = np.zeros((X.shape[0], players.n_players, weights.shape[1]))
     mean = np.zeros(weights.shape[1])
     for part, own in _parts(features, weights):
-        mean += _respond(part, own, background).mean(axis=0)
-        _add_part(part, own, X, background, players, n_jobs, values)
+        empty = part.rows_matrix(background).matvec(own)
+        mean += empty.mean(axis=0)
+        if X.shape[0]:
+            _add_part(part, own, X, background, empty, players, n_jobs, values)
     return values, mean
 
 
@@ -102,31 +105,29 @@ def _add_part(
     weights: FloatArray,
     X: Rows,
     background: Rows,
+    empty: FloatArray,
     players: Players,
     n_jobs: int | None,
     out: FloatArray,
 ) -> None:
-    """Add the Shapley values of one map to ``out``."""
-    rows, others = _dense(X), _dense(background)
+    """Add the Shapley values of one map, whose background responses are ``empty``, to ``out``."""
+    rows, others = dense_rows(X), dense_rows(background)
     if isinstance(features, BinningMap):
         GridGames.of(features, weights, rows, others, players).add_values(n_jobs, out)
         return
-    ends = _respond(features, weights, X), _respond(features, weights, background)
-    own, columns = players.columns_of(_used_columns(features))
+
+    def respond(rows: Rows) -> FloatArray:
+        return features.rows_matrix(rows).matvec(weights)
+
+    ends, (own, columns) = (respond(X), empty), players.columns_of(_used_columns(features))
     if not len(own):
         return
     if isinstance(features, SeparableMap) and features.is_separable:
         game = _ProductGame(features, features.terms(weights), columns, n_jobs)
         out[:, own] += game.values(rows, others, ends)
     else:
-        respond = partial(_respond, features, weights)
-        out[:, own] += _Evaluated(respond, columns).values(rows, others, ends)
-
-
-def _respond(features: FeatureMap, weights: FloatArray, X: Rows) -> FloatArray:
-    if not X.shape[0]:
-        return np.zeros((0, weights.shape[1]))
-    return features.rows_matrix(X).matvec(weights)
+        values = _evaluated if len(columns) <= _MOST_EVALUATED else _sampled
+        out[:, own] += values(respond, columns, rows, others, ends)
 
 
 def _used_columns(features: FeatureMap) -> BoolArray:
@@ -135,10 +136,6 @@ def _used_columns(features: FeatureMap) -> BoolArray:
         return np.asarray(np.isfinite(features.widths_).any(axis=0))
     bandwidth: FloatArray = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
     return np.isfinite(bandwidth)
-
-
-def _dense(X: Rows) -> FloatArray:
-    return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
 
 
 @dataclass(frozen=True)
@@ -257,55 +254,46 @@ class _ProductGame:
         return np.empty((subsets.n_kept + 1, len(self.terms)), self.terms.dtype)
 
 
-@dataclass(frozen=True)
-class _Evaluated:
-    """Any function of rows, known by its responses, and the columns of each player."""
+def _evaluated(
+    respond: Respond, columns: list[IntArray], X: FloatArray, background: FloatArray, ends: Ends
+) -> FloatArray:
+    """Return the Shapley values of any function of rows, looking at all subsets of its players."""
+    n, m = len(columns), len(background)
+    factors, (whole, empty) = Subsets.all_of(n).factors, ends
+    found = factors[0][:, None] * empty.mean(axis=0) + factors[-1][:, None] * whole[:, None]
+    for a, b in row_blocks(len(X), max(1, _EVALUATED_ROWS // m)):
+        for subset in range(1, (1 << n) - 1):
+            joined = [own for p, own in enumerate(columns) if subset >> p & 1]
+            taken = np.concatenate(joined)
+            mixed = np.tile(background, (b - a, 1))
+            mixed[:, taken] = np.repeat(X[a:b, taken], m, axis=0)
+            payoff = respond(mixed).reshape(b - a, m, -1).mean(axis=1)
+            found[a:b] += factors[subset][:, None] * payoff[:, None]
+    return found
 
-    respond: Callable[[FloatArray], FloatArray]
-    columns: list[IntArray]
 
-    def values(self, X: FloatArray, background: FloatArray, ends: Ends) -> FloatArray:
-        """Return the Shapley values of rows (n_rows, n_players, K)."""
-        if not len(X):
-            return np.zeros((0, len(self.columns), ends[0].shape[1]))
-        exact = len(self.columns) <= _MOST_EVALUATED
-        return (self._exact if exact else self._sampled)(X, background, ends)
+def _sampled(
+    respond: Respond, columns: list[IntArray], X: FloatArray, background: FloatArray, ends: Ends
+) -> FloatArray:
+    """Let players join in a random order, and in its reverse, for each background row.
 
-    def _exact(self, X: FloatArray, background: FloatArray, ends: Ends) -> FloatArray:
-        """Look at all subsets, with all background rows."""
-        n, m = len(self.columns), len(background)
-        factors, (whole, empty) = Subsets.all_of(n).factors, ends
-        found = factors[0][:, None] * empty.mean(axis=0) + factors[-1][:, None] * whole[:, None]
-        for a, b in row_blocks(len(X), max(1, _EVALUATED_ROWS // m)):
-            for subset in range(1, (1 << n) - 1):
-                joined = [own for p, own in enumerate(self.columns) if subset >> p & 1]
-                taken = np.concatenate(joined)
-                mixed = np.tile(background, (b - a, 1))
-                mixed[:, taken] = np.repeat(X[a:b, taken], m, axis=0)
-                payoff = self.respond(mixed).reshape(b - a, m, -1).mean(axis=1)
-                found[a:b] += factors[subset][:, None] * payoff[:, None]
-        return found
-
-    def _sampled(self, X: FloatArray, background: FloatArray, ends: Ends) -> FloatArray:
-        """Let players join in a random order, and in its reverse, for each background row.
-
-        Every background row counts as often, so that values sum to the response less the mean.
-        """
-        n, m, (whole, empty) = len(self.columns), len(background), ends
-        found = np.zeros((len(X), n, whole.shape[1]))
-        orders = np.stack([stream(0, "players", i).permutation(n) for i in range(m)])
-        for a, b in row_blocks(m, max(1, _EVALUATED_ROWS // len(X))):
-            for order in (orders[a:b], orders[a:b, ::-1]):
-                mixed = np.repeat(background[a:b, None], len(X), axis=1)
-                before = np.repeat(empty[a:b, None], len(X), axis=1)
-                for k in range(n):
-                    for own, p in zip(mixed, order[:, k], strict=True):
-                        own[:, self.columns[p]] = X[:, self.columns[p]]
-                    rows = mixed.reshape(-1, mixed.shape[2])
-                    last = k == n - 1
-                    after = np.broadcast_to(whole, before.shape)
-                    after = after if last else self.respond(rows).reshape(before.shape)
-                    for grown, p in zip(after - before, order[:, k], strict=True):
-                        found[:, p] += grown
-                    before = after
-        return found / (2 * m)
+    Every background row counts as often, so that values sum to the response less the mean.
+    """
+    n, m, (whole, empty) = len(columns), len(background), ends
+    found = np.zeros((len(X), n, whole.shape[1]))
+    orders = np.stack([stream(0, "players", i).permutation(n) for i in range(m)])
+    for a, b in row_blocks(m, max(1, _EVALUATED_ROWS // len(X))):
+        for order in (orders[a:b], orders[a:b, ::-1]):
+            mixed = np.repeat(background[a:b, None], len(X), axis=1)
+            before = np.repeat(empty[a:b, None], len(X), axis=1)
+            for k in range(n):
+                for own, p in zip(mixed, order[:, k], strict=True):
+                    own[:, columns[p]] = X[:, columns[p]]
+                rows = mixed.reshape(-1, mixed.shape[2])
+                last = k == n - 1
+                after = np.broadcast_to(whole, before.shape)
+                after = after if last else respond(rows).reshape(before.shape)
+                for grown, p in zip(after - before, order[:, k], strict=True):
+                    found[:, p] += grown
+                before = after
+    return found / (2 * m)

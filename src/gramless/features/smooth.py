@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
@@ -13,14 +12,13 @@ from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, part_in
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import AnyArray
 from gramless.features.binning import DrawnGrids
-from gramless.features.grids import Grids
+from gramless.features.grids import Grids, separate_categories
 from gramless.features.packing import block_rows
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
 from gramless.matrices.weighted import WeightedBinnedMatrix
-from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows
 
 _PRECISIONS: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
@@ -105,11 +103,14 @@ class SmoothBinning(DrawnGrids):
         self.kernel_ = cast(Windowed, self._prepare(X))
         self.categorical_ = self._mask(X)
         grids = Grids.draw(self.kernel_.grids, self.bandwidth_, self.size, self.seed_)
-        together = self.kernel_.profile(1.0 / self.bandwidth_[self.categorical_])
-        grids = _separate_categories(grids, self.categorical_, together)
+        own = self.categorical_
+        together = self.kernel_.profile(1.0 / self.bandwidth_[own])
+        # The shift, which is uniform over the width, decides.
+        parted = grids.shifts[:, own] >= together * grids.widths[:, own]
+        separate_categories(grids.widths, grids.shifts, own, parted)
         codes, known = grids.learn(X, self.n_jobs)
         self._know(known)
-        self.scale_ = float(1.0 / np.sqrt(len(self._grids)))
+        self.scale_ = float(1.0 / np.sqrt(len(grids)))
         matrix = self._matrix(codes, X, has_unseen=False)
         self.n_effective_grids_ = self._effective(matrix)
         return matrix
@@ -170,13 +171,3 @@ class SmoothBinning(DrawnGrids):
                 f"{self.precision}: use kernel=Windowed.for_inputs({n_inputs})."
             )
         return float(squares.sum() ** 2 / (squares @ squares))
-
-
-def _separate_categories(grids: Grids, categorical: Mask, together: FloatArray) -> Grids:
-    """Give each category a cell of its own, or with probability ``together`` all the same one."""
-    widths, shifts = grids.widths.copy(), grids.shifts.copy()
-    # The shift, which is uniform over the width, decides.
-    parted = shifts[:, categorical] >= together * widths[:, categorical]
-    widths[:, categorical] = np.where(parted, 1.0, np.inf)
-    shifts[:, categorical] = np.where(parted, 0.5, 0.0)
-    return replace(grids, widths=widths, shifts=shifts)

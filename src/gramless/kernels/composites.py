@@ -72,7 +72,16 @@ class Scaled(BinningKernel, SpectralKernel):
 
 
 @dataclass(frozen=True)
-class Sum(BinningKernel, SpectralKernel):
+class _Several(SpectralKernel):
+    kernels: Sequence[Kernel]
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        return tuple(self.kernels)
+
+
+@dataclass(frozen=True)
+class Sum(BinningKernel, _Several):
     """A weighted mean of whole kernels: ``k(x, y) = sum_i weights_i k_i(x, y) / sum_i weights_i``.
 
     Unlike a :class:`Mixture`, which takes the mean in each input on its own, one part holds for all
@@ -96,17 +105,12 @@ class Sum(BinningKernel, SpectralKernel):
     """
 
     name: ClassVar[str] = "sum"
-    kernels: Sequence[Kernel]
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
         kernels = _checked_kernels(self.kernels, "Sum")
         weights = _one_each(self.weights, "Sum", "weights", kernels)
         vars(self).update(kernels=kernels, weights=weights, metric=kernels[0].metric)
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return tuple(self.kernels)
 
     @property
     def is_separable(self) -> bool:
@@ -152,7 +156,7 @@ class Sum(BinningKernel, SpectralKernel):
 
 
 @dataclass(frozen=True)
-class Product(SpectralKernel):
+class Product(_Several):
     """A product of whole kernels: ``k(x, y) = prod_i k_i(x, y)``.
 
     Its frequencies are sums of independent frequencies of the parts, if all have some. The median
@@ -172,15 +176,10 @@ class Product(SpectralKernel):
 
     name: ClassVar[str] = "product"
     no_binning_because: ClassVar[str] = "grids laid over each other are no grid"
-    kernels: Sequence[Kernel]
 
     def __post_init__(self) -> None:
         kernels = _checked_kernels(self.kernels, "Product")
         vars(self).update(kernels=kernels, metric=kernels[0].metric)
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return tuple(self.kernels)
 
     def profile(self, distance: FloatArray) -> FloatArray:
         return math.prod(
@@ -212,7 +211,7 @@ class Product(SpectralKernel):
 
 
 @dataclass(frozen=True)
-class Mixture(BinningKernel, SpectralKernel):
+class Mixture(BinningKernel, _Several):
     """A weighted mean of one-dimensional profiles, taken in each input on its own.
 
     ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. A width is drawn
@@ -237,7 +236,6 @@ class Mixture(BinningKernel, SpectralKernel):
     """
 
     name: ClassVar[str] = "mixture"
-    kernels: Sequence[Kernel]
     weights: Sequence[float]
     scales: Sequence[float] = ()
     _one_input: Sum = field(init=False, repr=False, compare=False)
@@ -255,10 +253,6 @@ class Mixture(BinningKernel, SpectralKernel):
         one_input = Sum([Scaled(*part) for part in zip(kernels, scales, strict=True)], weights)
         vars(self).update(kernels=kernels, weights=weights, scales=scales)
         vars(self).update(metric=one_input.metric, _one_input=one_input)
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return tuple(self.kernels)
 
     def profile(self, distance: FloatArray) -> FloatArray:
         return self._one_input.profile(distance)

@@ -31,7 +31,8 @@ _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER,
 class Vectors:
     """The arguments of an intrinsic: arrays are read and written ``lanes`` numbers at a time.
 
-    An array is named by its place among the arguments, numbers by their flat index.
+    Without lanes, ``n_bytes`` at a time. An array is named by its place among the arguments,
+    numbers by their flat index.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Vectors:
         signature: Signature,
         arguments: Sequence[ir.Value],
         lanes: int,
+        n_bytes: int,
     ) -> None:
-        self.builder, self._kinds, self.lanes = builder, signature.args, lanes
-        self._context, self._arguments = context, arguments
+        self.builder, self.lanes, self._n_bytes = builder, lanes, n_bytes
+        self._context, self._kinds, self._arguments = context, signature.args, arguments
 
     def data(self, k: int) -> ir.Value:
         """Return a pointer to the first number of argument k."""
@@ -76,9 +78,8 @@ class Vectors:
 
     def _at(self, kind: types.Array, array: ir.Value, index: ir.Value) -> ir.Value:
         start = self.builder.gep(self._data(kind, array), [index])
-        return self.builder.bitcast(
-            start, ir.VectorType(start.type.pointee, self.lanes).as_pointer()
-        )
+        lanes = self.lanes or 8 * self._n_bytes // kind.dtype.bitwidth
+        return self.builder.bitcast(start, ir.VectorType(start.type.pointee, lanes).as_pointer())
 
     def _load(self, kind: types.Array, array: ir.Value, index: ir.Value) -> ir.Value:
         return self.builder.load(self._at(kind, array, index), align=kind.dtype.bitwidth // 8)
@@ -93,10 +94,12 @@ def check_contiguous(*kinds: types.Type) -> None:
             raise TypingError(f"needs contiguous arrays, got {kind}")
 
 
-def vector_intrinsic(lanes: int) -> Callable[[Callable[..., None]], Intrinsic]:
+def vector_intrinsic(
+    lanes: int = 0, *, n_bytes: int = 0
+) -> Callable[[Callable[..., None]], Intrinsic]:
     """Make an intrinsic that returns nothing of a function that writes its instructions.
 
-    The function takes :class:`Vectors` of ``lanes`` numbers, then the values of all arguments.
+    The function takes :class:`Vectors`, then the values of all arguments.
     """
 
     def made(write: Callable[..., None]) -> Intrinsic:
@@ -105,7 +108,8 @@ def vector_intrinsic(lanes: int) -> Callable[[Callable[..., None]], Intrinsic]:
         @wraps(write)
         def operation(typing_context, *kinds):  # type: ignore[no-untyped-def]
             def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-                write(Vectors(context, builder, signature, arguments, lanes), *arguments)
+                vectors = Vectors(context, builder, signature, arguments, lanes, n_bytes)
+                write(vectors, *arguments)
                 return context.get_dummy_value()
 
             check_contiguous(*kinds)

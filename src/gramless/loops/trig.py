@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gramless.loops.compile import allocating_loop, loop
-from gramless.loops.simd import Vectors, check_contiguous, same
+from gramless.loops.simd import same, vector_intrinsic
 
 PANEL_BYTES = 64
 """Frequencies a panel, times the bytes of one."""
@@ -188,76 +188,48 @@ def multiply_add(typing_context, a, b, c):  # type: ignore[no-untyped-def]
     return a(a, a, a), generate
 
 
-@intrinsic
+@vector_intrinsic(n_bytes=PANEL_BYTES)
 def _add_group(  # type: ignore[no-untyped-def]
-    typing_context, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
+    vectors, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
 ):
     """Write ``before`` plus ``length`` inputs of ``GROUP_ROWS`` rows times a panel to ``sums``.
 
     ``rows`` start at ``at`` with stride ``apart``, ``before`` at ``start`` with stride ``stride``,
     ``sums`` at ``to`` with stride ``width``, and ``panels`` at ``panel``. All are flat.
     """
+    builder, numbers, firsts, totals = vectors.builder, vectors.data(0), [], []
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        _, at, apart, length, _, panel, _, start, stride, _, to, width = arguments
-        adder, lanes = _panel_adder(builder, signature.args[4])
-        vectors = Vectors(context, builder, signature, arguments, lanes)
-        numbers = vectors.data(0)
+    def row(first, step, r):  # type: ignore[no-untyped-def]
+        return builder.add(first, builder.mul(step, _INTEGER(r)))
 
-        def row(first, step, r):  # type: ignore[no-untyped-def]
-            return builder.add(first, builder.mul(step, _INTEGER(r)))
-
-        firsts, totals = [], []
-        for r in range(GROUP_ROWS):
-            firsts.append(builder.gep(numbers, [row(at, apart, r)]))
-            begun = vectors.load(6, row(start, stride, r))
-            totals.append(cgutils.alloca_once_value(builder, begun))
-        with cgutils.for_range(builder, length) as inputs:
-            weights = vectors.load(4, row(panel, inputs.index, lanes))
-            for first, total in zip(firsts, totals, strict=True):
-                number = builder.load(builder.gep(first, [inputs.index]))
-                added = [same(builder, number, lanes), weights, builder.load(total)]
-                builder.store(builder.call(adder, added), total)
-        for r, total in enumerate(totals):
-            vectors.store(builder.load(total), 9, row(to, width, r))
-        return context.get_dummy_value()
-
-    check_contiguous(rows, panels, before, sums)
-    kinds = (rows, at, apart, length, panels, panel, before, start, stride, sums, to, width)
-    return types.void(*kinds), generate
+    for r in range(GROUP_ROWS):
+        firsts.append(builder.gep(numbers, [row(at, apart, r)]))
+        begun = vectors.load(6, row(start, stride, r))
+        totals.append(cgutils.alloca_once_value(builder, begun))
+    adder, lanes = multiply_adder(builder, begun.type), begun.type.count
+    with cgutils.for_range(builder, length) as inputs:
+        weights = vectors.load(4, row(panel, inputs.index, lanes))
+        for first, total in zip(firsts, totals, strict=True):
+            number = builder.load(builder.gep(first, [inputs.index]))
+            added = [same(builder, number, lanes), weights, builder.load(total)]
+            builder.store(builder.call(adder, added), total)
+    for r, total in enumerate(totals):
+        vectors.store(builder.load(total), 9, row(to, width, r))
 
 
-@intrinsic
-def _add_sparse(  # type: ignore[no-untyped-def]
-    typing_context, indices, values, a, b, panels, panel, before, start, sums, to
-):
+@vector_intrinsic(n_bytes=PANEL_BYTES)
+def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, sums, to):  # type: ignore[no-untyped-def]
     """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        _, _, a, b, _, panel, _, start, _, to = arguments
-        adder, lanes = _panel_adder(builder, signature.args[4])
-        vectors = Vectors(context, builder, signature, arguments, lanes)
-        inputs, numbers = vectors.data(0), vectors.data(1)
-        total = cgutils.alloca_once_value(builder, vectors.load(6, start))
-        with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
-            column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)
-            weights = vectors.load(4, builder.add(panel, builder.mul(column, _INTEGER(lanes))))
-            number = same(builder, builder.load(builder.gep(numbers, [at])), lanes)
-            builder.store(builder.call(adder, [number, weights, builder.load(total)]), total)
-        vectors.store(builder.load(total), 8, to)
-        return context.get_dummy_value()
-
-    check_contiguous(indices, values, panels, before, sums)
-    kinds = (indices, values, a, b, panels, panel, before, start, sums, to)
-    return types.void(*kinds), generate
-
-
-def _panel_adder(builder: ir.IRBuilder, array: types.Array) -> tuple[ir.Function, int]:
-    """Return the function that multiplies and adds panels, and their lanes."""
-    size = array.dtype.bitwidth // 8
-    lanes = PANEL_BYTES // size
-    number = ir.FloatType() if size == 4 else ir.DoubleType()
-    return multiply_adder(builder, ir.VectorType(number, lanes)), lanes
+    builder, inputs, numbers = vectors.builder, vectors.data(0), vectors.data(1)
+    begun = vectors.load(6, start)
+    adder, lanes = multiply_adder(builder, begun.type), begun.type.count
+    total = cgutils.alloca_once_value(builder, begun)
+    with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
+        column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)
+        weights = vectors.load(4, builder.add(panel, builder.mul(column, _INTEGER(lanes))))
+        number = same(builder, builder.load(builder.gep(numbers, [at])), lanes)
+        builder.store(builder.call(adder, [number, weights, builder.load(total)]), total)
+    vectors.store(builder.load(total), 8, to)
 
 
 def multiply_adder(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
