@@ -18,8 +18,6 @@ from gramless.loops.compile import allocating_loop
 _BLOCK = 512
 """Words a pass: they stay in the first-level cache."""
 
-_DOUBLE, _WORD = ir.DoubleType(), ir.IntType(64)
-
 # Wichura 1988, PPND16: numerators and denominators, from the constant term on.
 _MIDDLE, _MIDDLE_SQUARE = 0.425, 0.180625
 _CENTRAL = (
@@ -127,7 +125,7 @@ def _write_far(words, normals):  # type: ignore[no-untyped-def]
 @register_jitable
 def _offset(word):  # type: ignore[no-untyped-def]
     """Return the probability of a word less one half, exactly."""
-    from_one_to_two = _number_of((word >> _UNUSED_BITS) | _ONE)
+    from_one_to_two = np.uint64((word >> _UNUSED_BITS) | _ONE).view(np.float64)
     return (from_one_to_two - 1.5) + _HALF_STEP
 
 
@@ -151,9 +149,9 @@ def _ratio(coefficients, x):  # type: ignore[no-untyped-def]
 def _root_log(offset):  # type: ignore[no-untyped-def]
     """Return ``sqrt(-log(p))`` of the probability p beyond an offset."""
     # Exact: both are multiples of 2^-53.
-    bits = _bits_of(0.5 - abs(offset)) + (_ONE - _ROOT_HALF)
+    bits = np.float64(0.5 - abs(offset)).view(np.uint64) + (_ONE - _ROOT_HALF)
     exponent = np.float64(np.int64(bits >> _FRACTION_BITS) - _BIAS)
-    rest = _number_of((bits & _FRACTION) + _ROOT_HALF) - 1.0
+    rest = np.uint64((bits & _FRACTION) + _ROOT_HALF).view(np.float64) - 1.0
     s = rest / (2.0 + rest)
     square, series = s * s, _LOGARITHM[6]
     for k in range(5, -1, -1):
@@ -164,31 +162,11 @@ def _root_log(offset):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _number_of(typing_context, bits):  # type: ignore[no-untyped-def]
-    """Return the float64 with these bits."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.bitcast(arguments[0], _DOUBLE)
-
-    return types.float64(types.uint64), generate
-
-
-@intrinsic
-def _bits_of(typing_context, number):  # type: ignore[no-untyped-def]
-    """Return the bits of a float64."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.bitcast(arguments[0], _WORD)
-
-    return types.uint64(types.float64), generate
-
-
-@intrinsic
 def _square_root(typing_context, number):  # type: ignore[no-untyped-def]
     """Return the square root by the processor's instruction, which needs no library."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
         root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.f64")
         return builder.call(root, arguments)
 

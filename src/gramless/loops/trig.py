@@ -32,25 +32,31 @@ _LARGEST = float(np.finfo(np.float64).max)
 # cos(pi x) = 1 + x^2 c(x^2), sin(pi x) = pi x + x s(x^2) for |x| <= 1/2, highest powers first:
 # least squares, each number rounded before the higher ones are fitted; the last of s is what pi
 # loses.
-_SINGLE_PI, _SINGLE_HALF, _SINGLE_ONE = (np.float32(x) for x in (np.pi, 0.5, 1.0))
-_SINGLE_COSINE = tuple(
-    np.float32(c)
-    for c in (-0.02417261899, 0.2347943634, -1.335180044, 4.05870628357, -4.93480205536)
+_SINGLE = (
+    *(np.float32(x) for x in (np.pi, 0.5, 1.0)),
+    tuple(
+        np.float32(c)
+        for c in (-0.02417261899, 0.2347943634, -1.335180044, 4.05870628357, -4.93480205536)
+    ),
+    tuple(
+        np.float32(c)
+        for c in (0.07727696747, -0.59807908535, 2.55003833771, -5.16770744324, -1.464438384e-07)
+    ),
 )
-_SINGLE_SINE = tuple(
-    np.float32(c)
-    for c in (0.07727696747, -0.59807908535, 2.55003833771, -5.16770744324, -1.464438384e-07)
+_DOUBLE = (
+    *(np.pi, 0.5, 1.0),
+    (
+        *(4.152658721870275e-06, -0.00010456975759203505, 0.0019295576301943103),
+        *(-0.025806889039545495, 0.2353306301674107, -1.3352627688460779),
+        *(4.05871212641659, -4.934802200544678),
+    ),
+    (
+        *(7.680256929666845e-07, -2.1901630824809455e-05, 0.00046629900084720164),
+        *(-0.007370430317297311, 0.08214588654835293, -0.5992645293171184),
+        *(2.5501640398772305, -5.1677127800499685, 1.1805806586768462e-16),
+    ),
 )
-_DOUBLE_COSINE = (
-    *(4.152658721870275e-06, -0.00010456975759203505, 0.0019295576301943103),
-    *(-0.025806889039545495, 0.2353306301674107, -1.3352627688460779),
-    *(4.05871212641659, -4.934802200544678),
-)
-_DOUBLE_SINE = (
-    *(7.680256929666845e-07, -2.1901630824809455e-05, 0.00046629900084720164),
-    *(-0.007370430317297311, 0.08214588654835293, -0.5992645293171184),
-    *(2.5501640398772305, -5.1677127800499685, 1.1805806586768462e-16),
-)
+"""Pi, 1/2, 1 and the coefficients of both, in the precision of the angle."""
 
 
 @loop
@@ -139,25 +145,17 @@ def cosine_sine(angle):  # type: ignore[no-untyped-def]
 
 @overload(cosine_sine)
 def _choose_cosine_sine(angle):  # type: ignore[no-untyped-def]
-    return _cosine_sine_single if angle == types.float32 else _cosine_sine_double
+    pi, half, one, cosines, sines = _SINGLE if angle == types.float32 else _DOUBLE
 
+    def compute(angle):  # type: ignore[no-untyped-def]
+        whole = np.rint(angle)
+        rest = angle - whole
+        square = rest * rest
+        sine = multiply_add(rest, pi, rest * _polynomial(square, sines))
+        cosine = multiply_add(square, _polynomial(square, cosines), one)
+        return _turned(cosine, sine, whole * half)
 
-def _cosine_sine_single(angle):  # type: ignore[no-untyped-def]
-    whole = np.rint(angle)
-    rest = angle - whole
-    square = rest * rest
-    sine = multiply_add(rest, _SINGLE_PI, rest * _polynomial(square, _SINGLE_SINE))
-    cosine = multiply_add(square, _polynomial(square, _SINGLE_COSINE), _SINGLE_ONE)
-    return _turned(cosine, sine, whole * _SINGLE_HALF)
-
-
-def _cosine_sine_double(angle):  # type: ignore[no-untyped-def]
-    whole = np.rint(angle)
-    rest = angle - whole
-    square = rest * rest
-    sine = multiply_add(rest, np.pi, rest * _polynomial(square, _DOUBLE_SINE))
-    cosine = multiply_add(square, _polynomial(square, _DOUBLE_COSINE), 1.0)
-    return _turned(cosine, sine, whole * 0.5)
+    return compute
 
 
 @register_jitable
