@@ -367,9 +367,8 @@ class Grids:
                 kind = np.uint32
                 codes = padded_rows(codes.shape, kind)
                 known.find_block(block, codes, n_jobs)
-            own = min(
-                _code_type(known.n_bins, n_rows * n_grids), kind, key=lambda own: np.iinfo(own).bits
-            )
+            needed = _code_type(known.n_bins, n_rows * n_grids)
+            own = min(needed, kind, key=lambda one: np.iinfo(one).bits)
             file.append(codes.astype(own, copy=False))
         return file.blocks(), replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
 

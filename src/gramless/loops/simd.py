@@ -21,9 +21,6 @@ from numba.extending import intrinsic
 CELL_ROWS = 8
 """Rows whose cells :func:`add_cells_8` computes at once."""
 
-Intrinsic = Callable[..., None]
-"""A function that compiled code may call."""
-
 _INTEGER = ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER, 8)
 
@@ -96,13 +93,13 @@ def check_contiguous(*kinds: types.Type) -> None:
 
 def vector_intrinsic(
     lanes: int = 0, *, n_bytes: int = 0
-) -> Callable[[Callable[..., None]], Intrinsic]:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make an intrinsic that returns nothing of a function that writes its instructions.
 
     The function takes :class:`Vectors`, then the values of all arguments.
     """
 
-    def made(write: Callable[..., None]) -> Intrinsic:
+    def made(write: Callable[..., None]) -> Callable[..., None]:
         # numba reads the names of the arguments from the function that is wrapped.
         @intrinsic
         @wraps(write)
