@@ -111,9 +111,18 @@ class FeatureMatrix(ABC):
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``, C-contiguous float64, touching only columns of non-zeros."""
-        product = self.rmatvec(v)
-        check_out(self, out, product.shape)
-        out += product
+        v = operand(self, v, self.shape[0], "v")
+        shape = self.shape[1], *v.shape[1:]
+        if not is_room(out, shape):
+            raise InputError(
+                f"{type(self).__name__}: add_rmatvec needs a writable C-contiguous float64 out "
+                f"of shape {shape}, got {out.dtype} of shape {out.shape}."
+            )
+        self._add_rmatvec(v, out)
+
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 arrays that fit."""
+        out += self.rmatvec(v)
 
     def to_single(self) -> FeatureMatrix:
         """Return this matrix with products with several columns in single precision.
@@ -196,12 +205,3 @@ def is_room(out: Vector, shape: tuple[int, ...]) -> bool:
     """Tell whether compiled loops can write a result of some shape into ``out``."""
     usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
     return bool(usable and out.shape == shape)
-
-
-def check_room(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
-    """Raise ``InputError`` unless compiled loops can add a result of some shape to ``out``."""
-    if not is_room(out, shape):
-        raise InputError(
-            f"{type(matrix).__name__}: add_rmatvec needs a writable C-contiguous float64 array of "
-            f"shape {shape}, got {out.dtype} of shape {out.shape}."
-        )

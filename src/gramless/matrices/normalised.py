@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -18,12 +16,6 @@ class CentredMatrix(FeatureMatrix):
     def __init__(self, matrix: FeatureMatrix, means: FloatArray) -> None:
         self.matrix, self.n_jobs = matrix, matrix.n_jobs
         self.means = operand(matrix, means, matrix.shape[1], "means")
-
-    @classmethod
-    def by_mean(cls, matrix: FeatureMatrix) -> Self:
-        """Return a matrix less the mean of its rows."""
-        n_rows = matrix.shape[0]
-        return cls(matrix, matrix.rmatvec(np.full(n_rows, 1.0 / max(1, n_rows))))
 
     @property
     def shape(self) -> tuple[int, int]:

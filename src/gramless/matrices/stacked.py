@@ -76,7 +76,7 @@ class WithIntercept(FeatureMatrix):
         self.matrix.rmatvec(v, out[:-1])
         out[-1] = v.sum(axis=0)
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.add_rmatvec(v, out[:-1])
         out[-1] += v.sum(axis=0)
 
@@ -222,9 +222,7 @@ class HStack(FeatureMatrix):
         for columns, part, scale in self._placed():
             part.rmatvec(scale * v, out=out[columns])
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_out(self, out, (self.shape[1], *v.shape[1:]))
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
             part.add_rmatvec(scale * v, out[columns])
 
@@ -283,12 +281,17 @@ class _RowProductsHStack(HStack, SupportsRowProducts):
     ) -> Vector:
         total = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in zip(self.scales, self.parts, strict=True):
-            if isinstance(part, SupportsRowProducts):
-                own = part.row_products(v, rows, single=single)
-            else:
-                own = part.matvec((part if rows is None else part.take_rows(rows)).rmatvec(v))
-            total += scale**2 * own
+            total += scale**2 * row_products_of(part, v, rows, single)
         return total
+
+
+def row_products_of(
+    matrix: FeatureMatrix, v: Vector, rows: NDArray[np.intp] | None, single: bool
+) -> Vector:
+    """Return ``Z @ Z[rows].T @ v``, there and back where a matrix has no products of rows."""
+    if isinstance(matrix, SupportsRowProducts):
+        return matrix.row_products(v, rows, single=single)
+    return matrix.matvec((matrix if rows is None else matrix.take_rows(rows)).rmatvec(v))
 
 
 class _DenseHStack(HStack, SupportsColumnGram):

@@ -15,7 +15,7 @@ from gramless.base.memory import outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
-from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
+from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
@@ -92,11 +92,9 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         out[...] = 0.0
-        self.add_rmatvec(v, out)
+        self._add_rmatvec(v, out)
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_room(self, out, (self.shape[1], *v.shape[1:]))
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for rows, part in self._parts():
             part.add_rmatvec(v[rows], out)
 

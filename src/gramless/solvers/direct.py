@@ -14,8 +14,9 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
+from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
@@ -94,7 +95,7 @@ class Cholesky(Solver):
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights, (inner, _) = row_weights / row_weights.sum(), without_ones(matrix)
         gram: Gram
-        if isinstance(inner, SupportsDiagonalBlocks):
+        if isinstance(inner, BlockDiagonalMatrix):
             gram = ColumnGram.of_blocks(matrix, inner, weights, self.n_jobs)
         elif matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
             gram = ColumnGram.of(matrix, weights)
@@ -235,7 +236,7 @@ class ColumnGram(Gram):
     def of_blocks(
         cls,
         matrix: FeatureMatrix,
-        inner: SupportsDiagonalBlocks,
+        inner: BlockDiagonalMatrix,
         row_weights: FloatArray,
         n_jobs: int | None,
     ) -> ColumnGram:
@@ -351,7 +352,7 @@ def check_memory(size: int, what: str, who: str, remedy: str) -> None:
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix is block-diagonal, apart from a last column of ones."""
-    return isinstance(without_ones(matrix)[0], SupportsDiagonalBlocks)
+    return isinstance(without_ones(matrix)[0], BlockDiagonalMatrix)
 
 
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
