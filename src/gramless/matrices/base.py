@@ -164,6 +164,30 @@ class FeatureMatrix(ABC):
         return into(self, out, result)
 
 
+class WrappedMatrix(FeatureMatrix):
+    """A matrix around another, with its shape and products where a subclass has no own ones."""
+
+    def __init__(self, matrix: FeatureMatrix) -> None:
+        self.matrix, self.n_jobs = matrix, matrix.n_jobs
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.matrix.nbytes
+
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        self.matrix.matvec(w, out)
+
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        self.matrix.rmatvec(v, out)
+
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        return self.matrix.gram_diagonal(weights)
+
+
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
     """Return ``vector``, (length,) or (length, K), as C-contiguous float64."""
     vector = np.asarray(vector, np.float64, order="C")

@@ -7,7 +7,6 @@ from functools import partial
 from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
@@ -15,7 +14,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops.dense import responses_to_few
 from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import FeatureMatrix, Rows, Vector
+from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
 from gramless.matrices.stacked import HStack, row_products_of
@@ -30,7 +29,7 @@ _BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
 """Rows that products, parts of the features and sums take at a time."""
 
 
-class SingleRowProducts(SupportsRowProducts):
+class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     """A feature matrix whose row products are in single precision, enough to compare fits.
 
     Of few rows the ``gram`` matrix, ``Z @ Z.T`` (n_rows, n_rows), is kept beside it.
@@ -51,8 +50,8 @@ class SingleRowProducts(SupportsRowProducts):
         gram: Floats | None = None,
         values: list[Floats] | None = None,
     ) -> None:
-        self.matrix, self.gram, self.n_jobs = matrix, gram, matrix.n_jobs
-        self._given_values = values
+        super().__init__(matrix)
+        self.gram, self._given_values = gram, values
         self._last: tuple[NDArray[np.intp], Floats] | None = None
 
     @cached_property
@@ -66,25 +65,8 @@ class SingleRowProducts(SupportsRowProducts):
             if isinstance(part, DenseMatrix)
         ]
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes + (0 if self.gram is None else self.gram.nbytes)
-
-    def _matvec(self, w: Vector, out: Vector) -> None:
-        self.matrix.matvec(w, out)
-
-    def _rmatvec(self, v: Vector, out: Vector) -> None:
-        self.matrix.rmatvec(v, out)
-
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.add_rmatvec(v, out)
-
-    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        return self.matrix.gram_diagonal(weights)
 
     def take_rows(self, rows: Rows) -> SingleRowProducts:
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
@@ -95,9 +77,6 @@ class SingleRowProducts(SupportsRowProducts):
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
         return SingleRowProducts(own, np.ascontiguousarray(gram))
-
-    def tocsr(self) -> sp.csr_array:
-        return self.matrix.tocsr()
 
     def row_gram(self) -> FloatArray:
         return self.matrix.row_gram() if self.gram is None else self.gram.astype(np.float64)

@@ -26,6 +26,7 @@ from gramless.matrices.base import (
     RowFunction,
     Rows,
     Vector,
+    WrappedMatrix,
     check_out,
     into,
     operand,
@@ -34,14 +35,12 @@ from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.row_lists import RowLists
 
 
-class WithIntercept(FeatureMatrix):
+class WithIntercept(WrappedMatrix):
     """A matrix with one more column, of ones, at its end.
 
     It can list rows, multiply columns and go there and back in one pass where the matrix can: it
     is then an instance of a subclass that declares the ability.
     """
-
-    matrix: FeatureMatrix
 
     def __new__(cls, matrix: FeatureMatrix | None = None) -> WithIntercept:
         """Return an instance of the subclass that has the abilities of the matrix."""
@@ -55,18 +54,10 @@ class WithIntercept(FeatureMatrix):
             return object.__new__(_BinnedWithIntercept)
         return object.__new__(cls)
 
-    def __init__(self, matrix: FeatureMatrix) -> None:
-        self.matrix = matrix
-        self.n_jobs = matrix.n_jobs
-
     @property
     def shape(self) -> tuple[int, int]:
         n_rows, n_columns = self.matrix.shape
         return n_rows, n_columns + 1
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w[:-1], out)

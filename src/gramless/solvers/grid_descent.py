@@ -20,7 +20,7 @@ from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, Losses, halved
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.vectors import rmatvec
-from gramless.solvers.working_set import BinDescent, Descent, GramDescent, Move, Task
+from gramless.solvers.working_set import BinDescent, GramDescent, Move, Task
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
@@ -124,7 +124,7 @@ class _State:
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
         matrix, n_jobs = problem.matrix, options.n_jobs
-        self.descent: Descent = (
+        self.descent: BinDescent | GramDescent = (
             BinDescent(matrix.row_lists, n_jobs)
             if isinstance(matrix, SupportsRowLists)
             else GramDescent(cast(SupportsColumnGram, matrix), n_jobs)

@@ -14,6 +14,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.solvers.base import Capabilities, Solver
+from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
 _MOST_ROUNDS = 30
@@ -169,7 +170,7 @@ def pool_adjacent(values: FloatArray, masses: FloatArray) -> IntArray:
 
 def bins_of(matrix: FeatureMatrix) -> BinnedMatrix:
     """Return the bins of a matrix, without its intercept; refuse other features."""
-    inner = matrix.matrix if isinstance(matrix, WithIntercept) else matrix
+    inner, _ = without_ones(matrix)
     if not isinstance(inner, BinnedMatrix):
         raise InputError(
             "monotonic_cst needs bins in memory, without other features; raise memory_budget."

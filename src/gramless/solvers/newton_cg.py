@@ -120,7 +120,7 @@ class NewtonCG(IterativeSolver):
         may_be &= not (watched or problem.loss.straight)
         if may_be and _has_fast_row_products(problem):
             assert isinstance(matrix, SupportsRowProducts)
-            return _RowSpaceState(_RowNewtonState(problem, matrix, start, self))
+            return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.straight and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
         states: list[NewtonState] = []
@@ -206,6 +206,10 @@ class NewtonState(ABC):
     @abstractmethod
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         """Respond to the weights, which went so far along a line."""
+
+    def weights_of_columns(self) -> Vector:
+        """Return the weights (n_columns, K)."""
+        return self.weights
 
     def by_run(self, sums: FloatArray) -> FloatArray:
         """Turn sums over outputs into sums over runs."""
@@ -302,9 +306,10 @@ class NewtonState(ABC):
 
 
 class _SeparateStates:
-    """Outputs that are solved side by side, each by the rows that have curvature at it.
+    """States that are improved side by side, whose weights are made when they are asked for.
 
-    Together they would need the rows of all, and a preconditioner that suits none.
+    Outputs, each with the rows that have curvature at it: together they would need the rows of all,
+    and a preconditioner that suits none. Or a single state in the space of rows.
     """
 
     def __init__(self, states: list[NewtonState]) -> None:
@@ -312,7 +317,8 @@ class _SeparateStates:
 
     @property
     def weights(self) -> Vector:
-        return np.hstack([state.weights for state in self.states])
+        found = [state.weights_of_columns() for state in self.states]
+        return found[0] if len(found) == 1 else np.hstack(found)
 
     def converged(self) -> bool:
         return all(state.converged() for state in self.states)
@@ -351,13 +357,16 @@ class _LocalNewtonState(NewtonState):
     def _respond(self) -> None:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
         if self.weights.any():
-            self.responses = matvec(self.problem.matrix, self.weights)
+            self.responses = self._responses_to(self.weights)
 
     def _mean(self) -> FloatArray:
         return self.losses.mean(self.responses)
 
+    def _responses_to(self, direction: Vector) -> Vector:
+        return matvec(self.problem.matrix, direction)
+
     def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
-        change = matvec(self.problem.matrix, direction)
+        change = self._responses_to(direction)
         return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
@@ -382,10 +391,14 @@ class _LocalNewtonState(NewtonState):
     def _differentiate(self) -> None:
         slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
         self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
+        self.gradient = self._gradient_of(slopes)
+
+    def _gradient_of(self, slopes: Vector) -> Vector:
         # The gradient at zero is kept; later ones overwrite each other.
         room = None if self.gradient is self.at_zero else self.gradient
-        self.gradient = rmatvec(self.problem.matrix, slopes, room)
-        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        gradient = rmatvec(self.problem.matrix, slopes, room)
+        add_times(gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        return gradient
 
     def _approximate(self) -> None:
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
@@ -438,9 +451,11 @@ class _RowNewtonState(_LocalNewtonState):
     def _respond(self) -> None:
         self.responses = self.weights[self.space.n_rows + 1 :].copy()
 
-    def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
-        change = direction[self.space.n_rows + 1 :]
-        return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
+    def _responses_to(self, direction: Vector) -> Vector:
+        return direction[self.space.n_rows + 1 :]
+
+    def weights_of_columns(self) -> Vector:
+        return self.space.weights(self.weights)
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         options, inverse, n = self.options, self.inverse, self.space.n_rows
@@ -466,11 +481,10 @@ class _RowNewtonState(_LocalNewtonState):
         add_times(direction, found[m], self.gradient, options.n_jobs)
         return direction
 
-    def _differentiate(self) -> None:
-        slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
-        self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
-        self.gradient = self.space.vector(slopes, np.zeros(slopes.shape[1]))
-        self.gradient += self.penalty.l2 * self.weights
+    def _gradient_of(self, slopes: Vector) -> Vector:
+        gradient = self.space.vector(slopes, np.zeros(slopes.shape[1]))
+        gradient += self.penalty.l2 * self.weights
+        return gradient
 
     def _energy(self, gradient: Vector) -> FloatArray:
         inverse, n = self.inverse, self.space.n_rows
@@ -484,27 +498,6 @@ class _RowNewtonState(_LocalNewtonState):
 
     def _inner(self, a: Vector, b: Vector) -> FloatArray:
         return self.by_run(self.penalty.l2 * self._product(a, b))
-
-
-class _RowSpaceState:
-    """A run in the space of rows, whose weights are made when they are asked for."""
-
-    def __init__(self, state: _RowNewtonState) -> None:
-        self.state = state
-
-    @property
-    def weights(self) -> Vector:
-        return self.state.space.weights(self.state.weights)
-
-    def converged(self) -> bool:
-        return self.state.converged()
-
-    def record(self) -> dict[str, float]:
-        return self.state.record()
-
-    def step(self) -> bool:
-        """Take a Newton step; False when none lowers the objective."""
-        return self.state.step()
 
 
 def _has_fast_row_products(problem: Problem) -> bool:

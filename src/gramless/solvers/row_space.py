@@ -17,7 +17,7 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, Runs
 from gramless.solvers.preconditioners import SampledInverse
-from gramless.solvers.vectors import add_times, matvec, over_blocks, rmatvec, weighted_inner
+from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,17 +124,7 @@ class RowSpaceRuns(Runs):
 
     def _curvatures(self) -> FloatArray:
         space, n, direction = self.space, self.space.n_rows, self.direction
-        responses = direction[n + 1 :]
-        curved = np.empty_like(responses)
-
-        def curve(first: int, last: int) -> FloatArray:
-            rows = slice(first, last)
-            there = responses[rows].copy()
-            self.curvature.apply(rows, there, self.active)
-            curved[rows] = there
-            return np.asarray(np.einsum("nk,nk->k", responses[rows], there))
-
-        sums = np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
+        curved, sums = self._curved(direction[n + 1 :])
         sums += self.alpha * space.product(direction, direction)
         self.product = space.vector(curved, np.zeros(len(self.active)))
         add_times(self.product, np.full(len(self.active), self.alpha), direction, self.n_jobs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -65,16 +64,6 @@ class Move:
         return self.after - self.before
 
 
-class Descent(Protocol):
-    """Descent over a few columns of a matrix."""
-
-    def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
-
-    def add_responses(self, moves: list[Move], out: Vector) -> None:
-        """Add the changes of the responses to ``out`` (K, n_rows)."""
-
-
 @dataclass(frozen=True)
 class BinDescent:
     """Descent over the bins of a matrix, grid by grid."""
@@ -83,6 +72,7 @@ class BinDescent:
     n_jobs: int | None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
         return map_blocks(self.descend, [(own,) for own in tasks], self.n_jobs)
 
     def descend(self, task: Task, worth_threads: int = 1 << 16) -> Move:
@@ -119,6 +109,7 @@ class BinDescent:
         return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
+        """Add the changes of the responses to ``out`` (K, n_rows)."""
         for move in moves:
             self._add(move, out[move.output])
 
@@ -197,6 +188,7 @@ class GramDescent:
         self.known: _Known | None = None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
         moves: list[Move] = []
         for alike in _alike(tasks):
             known = self._gram_of(alike)
