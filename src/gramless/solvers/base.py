@@ -209,11 +209,9 @@ class State(Protocol):
     """Weights (n_columns, K) and a way to improve them."""
 
     @property
-    def weights(self) -> Vector:
-        """The present weights."""
+    def weights(self) -> Vector: ...
 
-    def converged(self) -> bool:
-        """Tell whether the weights have converged."""
+    def converged(self) -> bool: ...
 
     def step(self) -> bool:
         """Improve the weights; False when nothing lowers the objective."""
@@ -284,7 +282,6 @@ class IterativeSolver(Solver):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a problem, see :meth:`Solver.solve`."""
         self.check_problem(problem)
         watched = callback is not None and not isinstance(callback, Watch)
         state = self.begin(problem, start, watched)

@@ -249,19 +249,19 @@ def _kept(array: Vector, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Vector:
 
 
 class Equations(Protocol):
-    """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides."""
+    """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides (n_columns, K).
+
+    The curvature knows whether outputs are coupled.
+    """
 
     @property
-    def curvature(self) -> Curvature:
-        """Whether outputs are coupled it knows."""
+    def curvature(self) -> Curvature: ...
 
     @property
-    def ridge(self) -> FloatArray:
-        """The penalty of each column."""
+    def ridge(self) -> FloatArray: ...
 
     @property
-    def right(self) -> Vector:
-        """The right-hand sides (n_columns, K)."""
+    def right(self) -> Vector: ...
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
         """Return ``A w`` for the active outputs."""

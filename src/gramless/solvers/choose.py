@@ -177,7 +177,8 @@ class Costs:
         inner, _ = without_ones(matrix)
         for _, part in stacked_parts(inner):
             stored = part.stored if isinstance(part, ChunkedMatrix) else 1.0
-            seconds = _reading(part) + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
+            reading = _READ * _itemsize(part) / 4
+            seconds = reading + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
             one_pass += n_rows * part.shape[1] * seconds
             # Gram matrices of rows are summed in double precision.
             gram += part.shape[1] / max(1, n) / _GRAM_RATE[_itemsize(part) if n <= n_rows else 8]
@@ -188,12 +189,12 @@ class Costs:
             return cls(size, what, gram, one_pass, start)
         values = n_rows * n * _VALUE
         gram += values + n_rows * n**2 / _GRAM_RATE[4]
-        one_pass = n_rows * n * (_reading(inner.unwhitened()) + n_outputs * _AN_OUTPUT)
+        reading = _READ * _itemsize(inner.unwhitened()) / 4
+        one_pass = n_rows * n * (reading + n_outputs * _AN_OUTPUT)
         start = values + 5 / 6 * n**3 / _FACTOR_RATE
         return cls(size, what, gram, one_pass, start, unwhitened=True)
 
     def direct(self, n_alphas: int = 1) -> float:
-        """Return the seconds of direct solutions."""
         return self.gram_seconds + n_alphas * self.size**3 / 3 / _FACTOR_RATE
 
     def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
@@ -214,8 +215,3 @@ def _itemsize(part: FeatureMatrix) -> int:
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
-
-
-def _reading(part: FeatureMatrix) -> float:
-    """Return the seconds per number of reading a part."""
-    return _READ * _itemsize(part) / 4

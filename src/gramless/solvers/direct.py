@@ -21,7 +21,7 @@ from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
-from gramless.solvers.intercept import free_part, last_columns, n_free_of, without_ones
+from gramless.solvers.intercept import free_part, last_columns, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
 
@@ -117,7 +117,6 @@ class PreparedCholesky(Solver):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a problem over the prepared matrix, see :meth:`Cholesky.solve`."""
         self.check_problem(problem)
         if problem.matrix is not self.matrix or not np.allclose(
             problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0
@@ -226,7 +225,6 @@ class ColumnGram(Gram):
 
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
-        """Sum over the rows."""
         n = matrix.shape[1]
         check_memory(n, "columns", "Cholesky", _REMEDY)
         blocks = [(slice(0, n), matrix.column_gram(row_weights))]
@@ -295,7 +293,6 @@ class RowGram(Gram):
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, row_weights: FloatArray) -> RowGram:
-        """Multiply the rows by each other."""
         check_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
         gram, roots = matrix.row_gram(), np.sqrt(row_weights)
         gram *= roots
@@ -304,7 +301,7 @@ class RowGram(Gram):
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Factorise ``S^1/2 Z Z' S^1/2 + alpha I`` of penalised columns, bordered by free ones."""
-        n, n_free = len(self.roots), n_free_of(penalty)
+        n, n_free = len(self.roots), penalty.n_free if penalty.l2 > 0.0 else 0
         free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
             penalised = self.gram - free @ free.T if n_free else self.gram
@@ -312,7 +309,6 @@ class RowGram(Gram):
         return BorderedFactor([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
 
     def at(self, problem: Problem, unknowns: Vector) -> Point:
-        """Return the point of some unknowns."""
         n, roots = len(self.roots), self.roots[:, None]
         own, free = unknowns[:n], unknowns[n:]
         weights = rmatvec(self.matrix, roots * own)

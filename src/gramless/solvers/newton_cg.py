@@ -438,14 +438,12 @@ class _RowNewtonState(_LocalNewtonState):
     ) -> None:
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
-        self._keep_problem(problem, options)
-        weights: Vector = np.zeros((2 * n_rows + 1, n_outputs))
-        first = None
         if given is not None:
             _check_start(given, (matrix.shape[1], n_outputs))
+        self._keep_problem(problem, options)
         self.space = RowSpace.around(matrix, given, n_outputs)
-        if given is not None:
-            first = self.space.multiple(np.ones(n_outputs))
+        first = None if given is None else self.space.multiple(np.ones(n_outputs))
+        weights = np.zeros((2 * n_rows + 1, n_outputs))
         NewtonState.__init__(self, weights, first, options, watched=False)
 
     def _respond(self) -> None:
@@ -477,14 +475,12 @@ class _RowNewtonState(_LocalNewtonState):
             return found
         rows, m = np.zeros((n, found.shape[1])), space.n_rows
         rows[chosen] = found[:m]
-        direction = self.space.vector(rows, np.zeros(found.shape[1]))
+        direction = self.space.vector(rows)
         add_times(direction, found[m], self.gradient, options.n_jobs)
         return direction
 
     def _gradient_of(self, slopes: Vector) -> Vector:
-        gradient = self.space.vector(slopes, np.zeros(slopes.shape[1]))
-        gradient += self.penalty.l2 * self.weights
-        return gradient
+        return self.space.vector(slopes) + self.penalty.l2 * self.weights
 
     def _energy(self, gradient: Vector) -> FloatArray:
         inverse, n = self.inverse, self.space.n_rows

@@ -129,7 +129,6 @@ class SampledInverse:
         return np.einsum("mk,mk->k", shares, responses) / self.mu
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Subtract the rows times their shares."""
         shares = -self.subtracted(coefficients)
         if shares.shape[1] == 1:
             self.rows.add_rmatvec(shares[:, 0], direction[:, 0])

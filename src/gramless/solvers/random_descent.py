@@ -150,7 +150,6 @@ class StoredColumns:
 
     @classmethod
     def of(cls, problem: Problem) -> StoredColumns:
-        """Store the columns of a problem's matrix."""
         loss, rows = problem.loss, problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
         # In the order of the loss's fields, as the loops take them.

@@ -44,7 +44,6 @@ class Task:
     orders: np.random.Generator
 
     def moved(self, after: Vector, sweeps: int) -> Move:
-        """Return the move to other weights."""
         return Move(self.output, self.columns, self.weights, after, sweeps)
 
 
@@ -60,7 +59,6 @@ class Move:
 
     @property
     def step(self) -> Vector:
-        """The change of the weights."""
         return self.after - self.before
 
 
