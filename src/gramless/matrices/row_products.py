@@ -178,10 +178,7 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
     if not isinstance(matrix, ChunkedMatrix):
         return matrix.row_gram().astype(np.float32)
     n_rows = matrix.shape[0]
-    values, gram = np.empty(matrix.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
-
-    def fill(first: int, last: int) -> None:
-        values[first:last] = matrix.chunk(first, last)
+    values, gram = matrix.rows_as(np.float32), np.empty((n_rows, n_rows), np.float32)
 
     def multiply(first: int, last: int) -> None:
         products = values[first:last] @ values[:last].T
@@ -189,7 +186,6 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
         gram[:first, first:last] = products[:, :first].T
 
     with one_blas_thread():
-        map_blocks(fill, row_blocks(n_rows, matrix.chunk_rows), matrix.n_jobs)
         # The last blocks take longest.
         map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS)[::-1], matrix.n_jobs)
     return gram

@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import weighted_gather as loops
-from gramless.matrices.base import Rows, Vector, operand
+from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 
 
@@ -107,9 +107,7 @@ class WeightedBinnedMatrix(CodedMatrix):
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return weighted sums of squared values: each grid's diagonal block is this diagonal."""
-        ones = np.ones(self.shape[0]) if weights is None else weights
-        factors = operand(self, ones, self.shape[0], "weights") * self._unit**2
-        result = np.zeros(self.shape[1])
+        factors, result = row_weights_of(self, weights) * self._unit**2, np.zeros(self.shape[1])
 
         def scatter(a: int, b: int) -> None:
             codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]

@@ -205,6 +205,15 @@ def check_options(options: object) -> None:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
 
 
+def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
+    """Raise ``InputError`` unless weights to start from, (n_columns, K), have a shape."""
+    if start.shape != shape:
+        raise InputError(
+            f"{who}: start must have {shape[0]} rows, and {shape[1]} columns if these are several; "
+            f"got shape {start.shape}."
+        )
+
+
 class State(Protocol):
     """Weights (n_columns, K) and a way to improve them."""
 

@@ -15,7 +15,7 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import Vector
-from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed
+from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
 from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, Losses, halved
 from gramless.solvers.objective import Problem, columns
@@ -143,11 +143,7 @@ class _State:
             self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
             weights = columns(start).astype(float)
-            if weights.shape != (n_columns, n_outputs):
-                raise InputError(
-                    f"GridDescent: start must have {n_columns} rows and {n_outputs} columns, "
-                    f"got shape {np.shape(start)}."
-                )
+            check_start(weights, (n_columns, n_outputs), "GridDescent")
             self._begin_at(weights)
             self._differentiate()
         self._compare()

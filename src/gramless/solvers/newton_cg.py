@@ -9,14 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from gramless.base.cached import cached_property
-from gramless.base.errors import InputError
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
-from gramless.solvers.base import Capabilities, IterativeSolver, State
+from gramless.solvers.base import Capabilities, IterativeSolver, State, check_start
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -160,7 +159,7 @@ class NewtonState(ABC):
         self.products, self.slow = 0, False
         self.scale, self.penalties = np.full(1, np.inf), _LATER
         first = weights if start is None else columns(start)
-        _check_start(first, weights.shape)
+        check_start(first, weights.shape, "NewtonCG")
         self._respond()
         self._differentiate()
         self.at_zero = self.gradient
@@ -439,7 +438,7 @@ class _RowNewtonState(_LocalNewtonState):
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
         if given is not None:
-            _check_start(given, (matrix.shape[1], n_outputs))
+            check_start(given, (matrix.shape[1], n_outputs), "NewtonCG")
         self._keep_problem(problem, options)
         self.space = RowSpace.around(matrix, given, n_outputs)
         first = None if given is None else self.space.multiple(np.ones(n_outputs))
@@ -510,14 +509,6 @@ def _has_fast_row_products(problem: Problem) -> bool:
     large = single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
     wide = matrix.shape[0] < matrix.shape[1]
     return several and large and wide and isinstance(matrix, SupportsRowProducts)
-
-
-def _check_start(start: Vector, shape: tuple[int, ...]) -> None:
-    if start.shape != shape:
-        raise InputError(
-            f"NewtonCG: start must have {shape[0]} rows, and {shape[1]} columns if these are "
-            f"several; got shape {start.shape}."
-        )
 
 
 @dataclass(frozen=True)
