@@ -11,7 +11,7 @@ import numpy as np
 
 from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
+from gramless.base.memory import check_memory
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.abilities import SupportsColumnGram
@@ -150,7 +150,7 @@ _TOL = 1e-9
 BYTES_A_NUMBER = 16
 """Of a Gram matrix with its factor."""
 
-_REMEDY = "Use ConjugateGradient."
+_REMEDY = "use ConjugateGradient"
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class ColumnGram(Gram):
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
         n = matrix.shape[1]
-        check_memory(n, "columns", "Cholesky", _REMEDY)
+        check_gram_memory(n, "columns", "Cholesky", _REMEDY)
         blocks = [(slice(0, n), matrix.column_gram(row_weights))]
         return cls(matrix, row_weights, blocks, np.empty((n, 0)), np.empty((0, 0)))
 
@@ -293,7 +293,7 @@ class RowGram(Gram):
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, row_weights: FloatArray) -> RowGram:
-        check_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
+        check_gram_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
         gram, roots = matrix.row_gram(), np.sqrt(row_weights)
         gram *= roots
         gram *= roots[:, None]
@@ -336,14 +336,10 @@ def _descent(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
     return downhill, errors
 
 
-def check_memory(size: int, what: str, who: str, remedy: str) -> None:
+def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
     """Raise ``InputError`` unless a Gram matrix and its factor fit into memory."""
-    needed, budget = BYTES_A_NUMBER * size**2, memory_budget()
-    if needed > budget:
-        raise InputError(
-            f"{who}: the Gram matrix of {size:,} {what} and its factor need "
-            f"{needed / 1e9:.1f} GB, and {budget / 1e9:.1f} GB may be used. {remedy}"
-        )
+    whole = f"{who}: the Gram matrix of {size:,} {what} and its factor"
+    check_memory(whole, BYTES_A_NUMBER * size**2, remedy)
 
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:

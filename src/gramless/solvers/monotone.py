@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
-from gramless.solvers.base import Capabilities, Solver
+from gramless.solvers.base import Solver
 from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
@@ -41,7 +40,6 @@ class MonotoneBins(Solver):
 
     inner: Solver
     signs: IntArray
-    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

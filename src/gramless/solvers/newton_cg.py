@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
-from gramless.solvers.base import Capabilities, IterativeSolver, State, check_start
+from gramless.solvers.base import IterativeSolver, State, check_start
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -109,7 +108,6 @@ class NewtonCG(IterativeSolver):
     max_inner: int = 100
     n_jobs: int | None = None
     all_rows_below: int = 4096
-    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
         targets = columns(problem.targets)

@@ -18,7 +18,7 @@ from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
-from gramless.solvers.direct import BYTES_A_NUMBER, check_memory
+from gramless.solvers.direct import BYTES_A_NUMBER, check_gram_memory
 from gramless.solvers.vectors import matvec
 
 
@@ -155,7 +155,7 @@ _GROWTH = 1.5
 _WORTH_ALL = 0.5
 """Above this fraction of all columns, compute the Gram matrix of all."""
 
-_REMEDY = "A stronger penalty leaves fewer, and RandomDescent needs none."
+_REMEDY = "raise alpha, which leaves fewer, or use RandomDescent, which needs none"
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class GramDescent:
             if np.isin(columns, known.columns, assume_unique=True).all():
                 return known
             columns = _more(np.union1d(columns, known.columns), len(known.columns), tasks)
-        check_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
+        check_gram_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
         self.known = known = None
         self.known = _Known(curvatures, columns, self.matrix.column_gram(curvatures, columns))
         return self.known
