@@ -44,21 +44,14 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
            [4.]])
     """
 
-    def __init__(
-        self,
-        matrix: SupportsRowProducts,
-        gram: Floats | None = None,
-        values: list[Floats] | None = None,
-    ) -> None:
+    def __init__(self, matrix: SupportsRowProducts, gram: Floats | None = None) -> None:
         super().__init__(matrix)
-        self.gram, self._given_values = gram, values
+        self.gram = gram
         self._last: tuple[NDArray[np.intp], Floats] | None = None
 
     @cached_property
     def values(self) -> list[Floats]:
         """Copies of the parts that are arrays, times their scales."""
-        if self._given_values is not None:
-            return self._given_values
         return [
             _scaled(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
@@ -71,9 +64,9 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     def take_rows(self, rows: Rows) -> SingleRowProducts:
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
         if self.gram is None:
-            return SingleRowProducts(
-                own, values=[taken_rows(part, rows, self.n_jobs) for part in self.values]
-            )
+            made = SingleRowProducts(own)
+            vars(made)["values"] = [taken_rows(part, rows, self.n_jobs) for part in self.values]
+            return made
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
         return SingleRowProducts(own, np.ascontiguousarray(gram))

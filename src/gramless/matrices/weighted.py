@@ -55,8 +55,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         self._codes = readonly(self.codes[kept])
         self._values = readonly(self.values[kept] if single else self.values[kept].view(np.uint16))
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
-        self._bounds = np.append(self.offsets[used], self.offsets[-1])
-        self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
+        self._starts = self.offsets[used].astype(np.uint64) - np.uint64(1)
 
     @property
     def nbytes(self) -> int:
