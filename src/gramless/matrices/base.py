@@ -154,12 +154,10 @@ class FeatureMatrix(ABC):
     ) -> Vector:
         """Write a product into ``out`` if that can be done directly, else into a new array."""
         shape = (length, *by.shape[1:])
-        if out is None:
-            result = np.empty(shape)
-        else:
-            check_out(self, out, shape)
-            direct = is_room(out, shape) and not np.may_share_memory(out, by)
-            result = out if direct else np.empty(shape)
+        if out is not None and is_room(out, shape) and not np.may_share_memory(out, by):
+            write(by, out)
+            return out
+        result = np.empty(shape)
         write(by, result)
         return into(self, out, result)
 
@@ -211,8 +209,8 @@ def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatAr
 
 
 def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
-    """Return ``result``, copied into ``out`` if that is another array."""
-    if out is None or out is result:
+    """Return ``result``, or ``out`` with a copy of it."""
+    if out is None:
         return result
     check_out(matrix, out, result.shape)
     out[...] = result

@@ -112,10 +112,7 @@ class GridDescent(IterativeSolver):
             )
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
-        state = _State(problem, start, self)
-        if start is None:
-            state.approach()
-        return state
+        return _State(problem, start, self)
 
 
 class _State:
@@ -147,6 +144,8 @@ class _State:
             self._begin_at(weights)
             self._differentiate()
         self._compare()
+        if start is None and self.penalty.l1 > 0.0:
+            self._approach()
 
     @property
     def scale(self) -> FloatArray:
@@ -156,10 +155,8 @@ class _State:
         least = _LEAST_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
         return np.minimum(np.maximum(self.penalty.l1, least), self.at_zero)
 
-    def approach(self) -> None:
+    def _approach(self) -> None:
         """Roughly solve stronger penalties first, so that few weights enter at a time."""
-        if self.penalty.l1 == 0.0:
-            return
         strongest = float(self.at_zero.max()) / self.penalty.l1
         stronger = strongest / _PATH_FACTOR
         while stronger > max(_PATH_FACTOR, _LEAST_L1 * strongest):
