@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Lasso
 
 from gramless.base.errors import InputError
+from gramless.base.memory import limited_memory
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
-from gramless.solvers import direct as gram
-from gramless.solvers import working_set as column_descent
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem, Solution
 from gramless.solvers.working_set import Quadratic
@@ -232,14 +231,13 @@ def test_other_losses_take_a_gram_matrix_of_the_working_set_each_round() -> None
     assert len(asked) >= solution.n_iter
 
 
-def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_memory_than_there_is() -> None:
     """Columns are not asked for in advance where they do not fit."""
     needed = max(counted("squared", (200, 700))[0])
-    for module in (gram, column_descent):
-        monkeypatch.setattr(module, "memory_budget", lambda: 16 * (needed - 30) ** 2)
-    assert max(counted("squared", (200, 700))[0]) <= needed - 30
-    monkeypatch.setattr(gram, "memory_budget", lambda: 16 * 100**2)
-    with pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent"):
+    with limited_memory(16 * (needed - 30) ** 2):
+        assert max(counted("squared", (200, 700))[0]) <= needed - 30
+    told = pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent")
+    with limited_memory(16 * 100**2), told:
         counted("squared", (200, 700))
 
 

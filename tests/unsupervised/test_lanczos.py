@@ -27,7 +27,7 @@ def with_values(values, n_rows=120, n_columns=80):
 
 MATRICES = {
     "bins": bins,
-    "centred": lambda: CentredMatrix.by_mean(bins()),
+    "centred": lambda: CentredMatrix(bins(), bins().rmatvec(np.full(300, 1 / 300))),
     "scaled": lambda: RowScaledMatrix(bins(), np.linspace(0.5, 2.0, 300)),
     "dense": lambda: DenseMatrix(np.random.default_rng(2).normal(size=(60, 400))),
     "slow": lambda: with_values(np.linspace(1.0, 0.7, 80)),

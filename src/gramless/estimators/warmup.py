@@ -13,7 +13,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.few_vectors import product_with_few
+from gramless.matrices.row_products import product_of_rows
 
 _N_ROWS, _N_FEW = 1200, 200
 """Rows for which grids are grown, and rows for which they are drawn."""
@@ -50,7 +50,7 @@ def warmup(*, n_jobs: int | None = None) -> None:
         for n_bins in (_FEW_BINS, _MANY_BINS):
             _multiply(kind, n_bins, n_jobs)
     # Of few rows of several classes.
-    product_with_few(np.zeros((4, 4), np.float32), np.zeros((4, 2)))(0, 4)
+    product_of_rows(np.zeros((4, 4), np.float32), np.zeros((4, 2)))(0, 4)
 
 
 def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray, AnyArray]]:

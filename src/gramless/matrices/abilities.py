@@ -6,19 +6,16 @@ A matrix made of others, such as one with a column of ones, has an ability where
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 from gramless.matrices.row_lists import RowLists
 
 Columns = NDArray[np.integer] | slice
-DiagonalBlock = tuple[NDArray[np.intp], slice, AnyArray]
-"""The rows (m,), the columns and the numbers (m, c) of a diagonal block."""
 
 
 class SupportsOnePass(FeatureMatrix):
@@ -74,14 +71,6 @@ class SupportsRowLists(FeatureMatrix):
     @abstractmethod
     def _list_rows(self) -> RowLists:
         """List the rows of every column."""
-
-
-class SupportsDiagonalBlocks(FeatureMatrix):
-    """A matrix that is block-diagonal once its rows are put in order."""
-
-    @abstractmethod
-    def diagonal_blocks(self) -> Iterator[DiagonalBlock]:
-        """Yield the rows, the columns and the numbers (m, c) of each block."""
 
 
 class SupportsUnwhitening(FeatureMatrix):

@@ -111,9 +111,18 @@ class FeatureMatrix(ABC):
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``, C-contiguous float64, touching only columns of non-zeros."""
-        product = self.rmatvec(v)
-        check_out(self, out, product.shape)
-        out += product
+        v = operand(self, v, self.shape[0], "v")
+        shape = self.shape[1], *v.shape[1:]
+        if not is_room(out, shape):
+            raise InputError(
+                f"{type(self).__name__}: add_rmatvec needs a writable C-contiguous float64 out "
+                f"of shape {shape}, got {out.dtype} of shape {out.shape}."
+            )
+        self._add_rmatvec(v, out)
+
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 arrays that fit."""
+        out += self.rmatvec(v)
 
     def to_single(self) -> FeatureMatrix:
         """Return this matrix with products with several columns in single precision.
@@ -145,14 +154,36 @@ class FeatureMatrix(ABC):
     ) -> Vector:
         """Write a product into ``out`` if that can be done directly, else into a new array."""
         shape = (length, *by.shape[1:])
-        if out is None:
-            result = np.empty(shape)
-        else:
-            check_out(self, out, shape)
-            direct = is_room(out, shape) and not np.may_share_memory(out, by)
-            result = out if direct else np.empty(shape)
+        if out is not None and is_room(out, shape) and not np.may_share_memory(out, by):
+            write(by, out)
+            return out
+        result = np.empty(shape)
         write(by, result)
         return into(self, out, result)
+
+
+class WrappedMatrix(FeatureMatrix):
+    """A matrix around another, with its shape and products where a subclass has no own ones."""
+
+    def __init__(self, matrix: FeatureMatrix) -> None:
+        self.matrix, self.n_jobs = matrix, matrix.n_jobs
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.matrix.nbytes
+
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        self.matrix.matvec(w, out)
+
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        self.matrix.rmatvec(v, out)
+
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        return self.matrix.gram_diagonal(weights)
 
 
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
@@ -178,8 +209,8 @@ def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatAr
 
 
 def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
-    """Return ``result``, copied into ``out`` if that is another array."""
-    if out is None or out is result:
+    """Return ``result``, or ``out`` with a copy of it."""
+    if out is None:
         return result
     check_out(matrix, out, result.shape)
     out[...] = result
@@ -196,12 +227,3 @@ def is_room(out: Vector, shape: tuple[int, ...]) -> bool:
     """Tell whether compiled loops can write a result of some shape into ``out``."""
     usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
     return bool(usable and out.shape == shape)
-
-
-def check_room(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
-    """Raise ``InputError`` unless compiled loops can add a result of some shape to ``out``."""
-    if not is_room(out, shape):
-        raise InputError(
-            f"{type(matrix).__name__}: add_rmatvec needs a writable C-contiguous float64 array of "
-            f"shape {shape}, got {out.dtype} of shape {out.shape}."
-        )

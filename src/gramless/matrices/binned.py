@@ -17,7 +17,7 @@ from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.loops.row_lists import last_rows
 from gramless.matrices.abilities import SupportsRowLists
-from gramless.matrices.base import FeatureMatrix, Rows, Vector, check_room, operand
+from gramless.matrices.base import FeatureMatrix, Rows, Vector, row_weights_of
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists, list_bins
@@ -126,11 +126,9 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
             for r, (a, b) in enumerate(pairwise(self.offsets)):
                 out[a:b] = sums[a + r + 1 : b + r + 1]
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_room(self, out, (self.shape[1], *v.shape[1:]))
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         if self.has_unseen:
-            out += self.rmatvec(v)
+            super()._add_rmatvec(v, out)
             return
         values, flat = self._scaled(v), out.reshape(-1)
         self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
@@ -171,8 +169,7 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the weighted bin counts, scaled: each grid's diagonal block is this diagonal."""
-        ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        return self.rmatvec(ones) * self.scale
+        return self.rmatvec(row_weights_of(self, weights)) * self.scale
 
     def bin_counts(self) -> FloatArray:
         # At scale 1 the sums are counts: whole numbers, without rounding.

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, FloatArray
-from gramless.matrices.abilities import SupportsDiagonalBlocks
-from gramless.matrices.base import ColumnBlock, Rows, Vector, row_weights_of
+from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector, row_weights_of
 
 RowNumbers = NDArray[np.intp]
 
 
-class BlockDiagonalMatrix(SupportsDiagonalBlocks):
+class BlockDiagonalMatrix(FeatureMatrix):
     """A matrix that is block-diagonal once its rows are put in order.
 
     ``parts`` are the rows (m,) of each block, counted from 0, and their numbers (m, c) of float64
@@ -53,6 +52,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         return sum(int(array.nbytes) for _, array in self.parts)
 
     def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, AnyArray]]:
+        """Yield the rows, the columns and the numbers (m, c) of each block."""
         for (rows, array), columns in zip(self.parts, self._columns, strict=True):
             yield rows, columns, array
 

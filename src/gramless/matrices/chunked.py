@@ -109,15 +109,21 @@ class ChunkedMatrix(SupportsColumnGram):
 
         return into(self, out, self._sum(there_and_back, w.shape[1:]))
 
-    def row_gram(self) -> FloatArray:
-        wide = np.empty(self.shape)
+    def rows_as(self, dtype: type[np.floating]) -> AnyArray:
+        """Return all rows as an array of a type."""
+        found = np.empty(self.shape, dtype)
 
         def fill(start: int, stop: int) -> None:
-            wide[start:stop] = self.chunk(start, stop)
+            found[start:stop] = self.chunk(start, stop)
 
-        gram = np.zeros((self.shape[0], self.shape[0]))
         with one_blas_thread():
             map_blocks(fill, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
+        return found
+
+    def row_gram(self) -> FloatArray:
+        gram = np.zeros((self.shape[0], self.shape[0]))
+        wide = self.rows_as(np.float64)
+        with one_blas_thread():
             _add_gram(wide.T, gram, self.n_jobs)
         _mirror(gram, self.n_jobs)
         return gram

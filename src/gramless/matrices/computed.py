@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_for
 from gramless.base.numeric import is_whole
@@ -48,8 +49,6 @@ class ComputedMatrix(ChunkedMatrix):
         room = memory_for(n_rows * row_bytes) if budget is None else int(budget)
         whole = room // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
         self._n_kept = n_rows if n_rows * row_bytes <= room else whole
-        self._kept: AnyArray | None = None
-        self._lock = threading.Lock()
         n_chunks = -(-self._n_kept // self.chunk_rows)
         self._chunk_locks = [threading.Lock() for _ in range(n_chunks)]
         self._computed = [False] * n_chunks
@@ -70,7 +69,7 @@ class ComputedMatrix(ChunkedMatrix):
         pieces = self._cut(start, stop)
         if stop <= self._n_kept:
             map_blocks(self._keep, pieces, self.n_jobs)
-            return self._memory()[start:stop]
+            return self._kept[start:stop]
         shape = (stop - start, self._n_columns)
         out = np.empty(shape, self._dtype) if scratch is None else scratch[: stop - start]
 
@@ -78,7 +77,7 @@ class ComputedMatrix(ChunkedMatrix):
             part = out[a - start : b - start]
             if b <= self._n_kept:
                 self._keep(a, b)
-                part[...] = self._memory()[a:b]
+                part[...] = self._kept[a:b]
             else:
                 self.compute(self.rows[a:b], part)
 
@@ -102,14 +101,12 @@ class ComputedMatrix(ChunkedMatrix):
             if not self._computed[k]:
                 a = k * self.chunk_rows
                 b = min(a + self.chunk_rows, self._n_kept)
-                self.compute(self.rows[a:b], self._memory()[a:b])
+                self.compute(self.rows[a:b], self._kept[a:b])
                 self._computed[k] = True
 
-    def _memory(self) -> AnyArray:
-        with self._lock:
-            if self._kept is None:
-                self._kept = np.empty((self._n_kept, self._n_columns), self._dtype)
-            return self._kept
+    @cached_property
+    def _kept(self) -> AnyArray:
+        return np.empty((self._n_kept, self._n_columns), self._dtype)
 
     def _cut(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Cut rows where chunks start."""

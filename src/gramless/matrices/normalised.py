@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-import scipy.sparse as sp
 
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
-from gramless.matrices.base import FeatureMatrix, Rows, Vector, operand, row_weights_of
+from gramless.matrices.base import (
+    FeatureMatrix,
+    Rows,
+    Vector,
+    WrappedMatrix,
+    operand,
+    row_weights_of,
+)
 
 
-class CentredMatrix(FeatureMatrix):
+class CentredMatrix(WrappedMatrix):
     """A matrix less a number a column, such as its mean; sparse forms stay sparse beneath."""
 
     def __init__(self, matrix: FeatureMatrix, means: FloatArray) -> None:
-        self.matrix, self.n_jobs = matrix, matrix.n_jobs
+        super().__init__(matrix)
         self.means = operand(matrix, means, matrix.shape[1], "means")
-
-    @classmethod
-    def by_mean(cls, matrix: FeatureMatrix) -> Self:
-        """Return a matrix less the mean of its rows."""
-        n_rows = matrix.shape[0]
-        return cls(matrix, matrix.rmatvec(np.full(n_rows, 1.0 / max(1, n_rows))))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes + self.means.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w, out=out)
@@ -56,24 +46,13 @@ class CentredMatrix(FeatureMatrix):
     def take_rows(self, rows: Rows) -> CentredMatrix:
         return CentredMatrix(self.matrix.take_rows(rows), self.means)
 
-    def tocsr(self) -> sp.csr_array:
-        return sp.csr_array(self.matrix.toarray() - self.means)
 
-
-class RowScaledMatrix(FeatureMatrix):
+class RowScaledMatrix(WrappedMatrix):
     """A matrix with each row times a factor."""
 
     def __init__(self, matrix: FeatureMatrix, factors: FloatArray) -> None:
-        self.matrix, self.n_jobs = matrix, matrix.n_jobs
+        super().__init__(matrix)
         self.factors = row_weights_of(matrix, factors)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes + self.factors.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w, out=out)
@@ -91,9 +70,6 @@ class RowScaledMatrix(FeatureMatrix):
 
     def take_rows(self, rows: Rows) -> RowScaledMatrix:
         return RowScaledMatrix(self.matrix.take_rows(rows), self.factors[rows])
-
-    def tocsr(self) -> sp.csr_array:
-        return sp.csr_array(sp.diags_array(self.factors) @ self.matrix.tocsr())
 
     def _beside(self, v: Vector) -> FloatArray:
         """Return the factors in a shape that multiplies one or several columns."""

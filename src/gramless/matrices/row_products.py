@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
+from gramless.loops.dense import responses_to_few
 from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import FeatureMatrix, Rows, Vector
+from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
-from gramless.matrices.few_vectors import BlockProduct, product_with_few
-from gramless.matrices.stacked import HStack
+from gramless.matrices.stacked import HStack, row_products_of
 
 Floats = NDArray[np.float32]
+BlockProduct = Callable[[int, int], AnyArray]
+"""Returns the product of some of the rows, given the first and the last of them."""
 
 _FEWEST, _FEW = 2, 12
 """Vectors that a loop multiplies in less time than BLAS."""
@@ -28,7 +29,7 @@ _BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
 """Rows that products, parts of the features and sums take at a time."""
 
 
-class SingleRowProducts(SupportsRowProducts):
+class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     """A feature matrix whose row products are in single precision, enough to compare fits.
 
     Of few rows the ``gram`` matrix, ``Z @ Z.T`` (n_rows, n_rows), is kept beside it.
@@ -43,59 +44,32 @@ class SingleRowProducts(SupportsRowProducts):
            [4.]])
     """
 
-    def __init__(
-        self,
-        matrix: SupportsRowProducts,
-        gram: Floats | None = None,
-        values: list[Floats] | None = None,
-    ) -> None:
-        self.matrix, self.gram, self.n_jobs = matrix, gram, matrix.n_jobs
-        self._given_values = values
+    def __init__(self, matrix: SupportsRowProducts, gram: Floats | None = None) -> None:
+        super().__init__(matrix)
+        self.gram = gram
         self._last: tuple[NDArray[np.intp], Floats] | None = None
 
     @cached_property
     def values(self) -> list[Floats]:
         """Copies of the parts that are arrays, times their scales."""
-        if self._given_values is not None:
-            return self._given_values
         return [
             _scaled(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
             if isinstance(part, DenseMatrix)
         ]
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes + (0 if self.gram is None else self.gram.nbytes)
-
-    def _matvec(self, w: Vector, out: Vector) -> None:
-        self.matrix.matvec(w, out)
-
-    def _rmatvec(self, v: Vector, out: Vector) -> None:
-        self.matrix.rmatvec(v, out)
-
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.add_rmatvec(v, out)
-
-    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        return self.matrix.gram_diagonal(weights)
 
     def take_rows(self, rows: Rows) -> SingleRowProducts:
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
         if self.gram is None:
-            return SingleRowProducts(
-                own, values=[taken_rows(part, rows, self.n_jobs) for part in self.values]
-            )
+            made = SingleRowProducts(own)
+            vars(made)["values"] = [taken_rows(part, rows, self.n_jobs) for part in self.values]
+            return made
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
         return SingleRowProducts(own, np.ascontiguousarray(gram))
-
-    def tocsr(self) -> sp.csr_array:
-        return self.matrix.tocsr()
 
     def row_gram(self) -> FloatArray:
         return self.matrix.row_gram() if self.gram is None else self.gram.astype(np.float64)
@@ -106,7 +80,7 @@ class SingleRowProducts(SupportsRowProducts):
         if self.gram is None:
             return self._by_parts(v, rows)
         gram = self.gram if rows is None else self._columns(rows)
-        product, out = _product(gram, v), np.empty((self.shape[0], v.shape[1]))
+        product, out = product_of_rows(gram, v), np.empty((self.shape[0], v.shape[1]))
 
         def multiply(first: int, last: int) -> None:
             out[first:last] = product(first, last)
@@ -125,18 +99,15 @@ class SingleRowProducts(SupportsRowProducts):
     def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in stacked_parts(self.matrix):
-            if isinstance(part, SupportsRowProducts):
-                out += scale**2 * part.row_products(v, rows, single=True)
-            elif not isinstance(part, DenseMatrix):
-                own = part if rows is None else part.take_rows(rows)
-                out += scale**2 * part.matvec(own.rmatvec(v))
+            if not isinstance(part, DenseMatrix):
+                out += scale**2 * row_products_of(part, v, rows, single=True)
         given = np.asarray(v, np.float32)
         for values in self.values:
             others = values if rows is None else values[rows]
             with one_blas_thread():
                 blocks = row_blocks(len(others), _PART_ROWS)
                 parts = map_blocks(partial(_pulled_back, others, given), blocks, self.n_jobs)
-                product = _product(values, np.sum(parts, axis=0))
+                product = product_of_rows(values, np.sum(parts, axis=0))
                 add = partial(_add_product, product, out)
                 map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
         return out
@@ -169,12 +140,30 @@ def _add_product(product: BlockProduct, out: FloatArray, first: int, last: int) 
     out[first:last] += product(first, last)
 
 
-def _product(rows: Floats, v: AnyArray) -> BlockProduct:
-    """Return a function of a first and a last row: the product of these rows with ``v`` (m, K)."""
-    if _FEWEST <= v.shape[1] <= _FEW:
-        return product_with_few(rows, v)
-    given = np.asarray(v, np.float32)
-    return lambda first, last: rows[first:last] @ given
+def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:
+    """Return what multiplies blocks of rows (n_rows, m) with ``v`` (m, K).
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 2.0], [0.0, 1.0]], np.float32)
+    >>> product_of_rows(rows, np.array([[1.0, 0.0], [1.0, 2.0]]))(0, 2)
+    array([[3., 4.],
+           [1., 2.]])
+    """
+    n_outputs = v.shape[1]
+    if not _FEWEST <= n_outputs <= _FEW:
+        given = np.asarray(v, np.float32)
+        return lambda first, last: rows[first:last] @ given
+    # The loop takes a multiple of 3: zeros fill them up.
+    vectors = np.zeros((-(-n_outputs // 3) * 3, len(v)), np.float32)
+    vectors[:n_outputs] = v.T
+
+    def multiply(first: int, last: int) -> FloatArray:
+        found = np.empty((last - first, len(vectors)))
+        responses_to_few(rows[first:last], vectors, found)
+        return found[:, :n_outputs]
+
+    return multiply
 
 
 def single_row_gram(matrix: FeatureMatrix) -> Floats:
@@ -182,10 +171,7 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
     if not isinstance(matrix, ChunkedMatrix):
         return matrix.row_gram().astype(np.float32)
     n_rows = matrix.shape[0]
-    values, gram = np.empty(matrix.shape, np.float32), np.empty((n_rows, n_rows), np.float32)
-
-    def fill(first: int, last: int) -> None:
-        values[first:last] = matrix.chunk(first, last)
+    values, gram = matrix.rows_as(np.float32), np.empty((n_rows, n_rows), np.float32)
 
     def multiply(first: int, last: int) -> None:
         products = values[first:last] @ values[:last].T
@@ -193,7 +179,6 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
         gram[:first, first:last] = products[:, :first].T
 
     with one_blas_thread():
-        map_blocks(fill, row_blocks(n_rows, matrix.chunk_rows), matrix.n_jobs)
         # The last blocks take longest.
         map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS)[::-1], matrix.n_jobs)
     return gram

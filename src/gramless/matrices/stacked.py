@@ -26,6 +26,7 @@ from gramless.matrices.base import (
     RowFunction,
     Rows,
     Vector,
+    WrappedMatrix,
     check_out,
     into,
     operand,
@@ -34,14 +35,12 @@ from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.row_lists import RowLists
 
 
-class WithIntercept(FeatureMatrix):
+class WithIntercept(WrappedMatrix):
     """A matrix with one more column, of ones, at its end.
 
     It can list rows, multiply columns and go there and back in one pass where the matrix can: it
     is then an instance of a subclass that declares the ability.
     """
-
-    matrix: FeatureMatrix
 
     def __new__(cls, matrix: FeatureMatrix | None = None) -> WithIntercept:
         """Return an instance of the subclass that has the abilities of the matrix."""
@@ -55,18 +54,10 @@ class WithIntercept(FeatureMatrix):
             return object.__new__(_BinnedWithIntercept)
         return object.__new__(cls)
 
-    def __init__(self, matrix: FeatureMatrix) -> None:
-        self.matrix = matrix
-        self.n_jobs = matrix.n_jobs
-
     @property
     def shape(self) -> tuple[int, int]:
         n_rows, n_columns = self.matrix.shape
         return n_rows, n_columns + 1
-
-    @property
-    def nbytes(self) -> int:
-        return self.matrix.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w[:-1], out)
@@ -76,7 +67,7 @@ class WithIntercept(FeatureMatrix):
         self.matrix.rmatvec(v, out[:-1])
         out[-1] = v.sum(axis=0)
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.add_rmatvec(v, out[:-1])
         out[-1] += v.sum(axis=0)
 
@@ -222,9 +213,7 @@ class HStack(FeatureMatrix):
         for columns, part, scale in self._placed():
             part.rmatvec(scale * v, out=out[columns])
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_out(self, out, (self.shape[1], *v.shape[1:]))
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
             part.add_rmatvec(scale * v, out[columns])
 
@@ -283,12 +272,17 @@ class _RowProductsHStack(HStack, SupportsRowProducts):
     ) -> Vector:
         total = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in zip(self.scales, self.parts, strict=True):
-            if isinstance(part, SupportsRowProducts):
-                own = part.row_products(v, rows, single=single)
-            else:
-                own = part.matvec((part if rows is None else part.take_rows(rows)).rmatvec(v))
-            total += scale**2 * own
+            total += scale**2 * row_products_of(part, v, rows, single)
         return total
+
+
+def row_products_of(
+    matrix: FeatureMatrix, v: Vector, rows: NDArray[np.intp] | None, single: bool
+) -> Vector:
+    """Return ``Z @ Z[rows].T @ v``, there and back where a matrix has no products of rows."""
+    if isinstance(matrix, SupportsRowProducts):
+        return matrix.row_products(v, rows, single=single)
+    return matrix.matvec((matrix if rows is None else matrix.take_rows(rows)).rmatvec(v))
 
 
 class _DenseHStack(HStack, SupportsColumnGram):

@@ -15,7 +15,7 @@ from gramless.base.memory import outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
-from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
+from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
@@ -92,11 +92,9 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         out[...] = 0.0
-        self.add_rmatvec(v, out)
+        self._add_rmatvec(v, out)
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_room(self, out, (self.shape[1], *v.shape[1:]))
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for rows, part in self._parts():
             part.add_rmatvec(v[rows], out)
 
@@ -104,7 +102,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
         return self.rmatvec(row_weights_of(self, weights)) * self.scale
 
     def row_gram(self) -> FloatArray:
-        return self._in_memory(np.arange(self.shape[0])).row_gram()
+        return self._block(self._taken(np.arange(self.shape[0]))).row_gram()
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
         n_rows, n_bins = self.shape[0], np.diff(self.offsets)
@@ -135,16 +133,12 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
             return self._like(blocks, self.offsets)
         numbers = np.arange(n_rows)[rows]
         if not outgrows_memory(len(numbers) * self._row_bytes):
-            return self._in_memory(numbers)
+            return self._block(self._taken(numbers))
         file = code_file(len(numbers) * self._row_bytes)
         parts = row_blocks(len(numbers), rows_of_block(self.n_grids))
         for a, b in parts:
             file.append(self._taken(numbers[a:b]))
         return self._like(file.blocks(), self.offsets)
-
-    def _in_memory(self, numbers: IntArray) -> BinnedMatrix:
-        """Return the matrix of some rows, their codes copied."""
-        return self._block(self._taken(numbers))
 
     def _taken(self, numbers: IntArray) -> AnyArray:
         """Return the codes (n_grids, n) of some rows."""
@@ -194,6 +188,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
             block.forget()
 
     def _block(self, codes: AnyArray) -> BinnedMatrix:
+        """Return the matrix in memory of the rows that have some codes."""
         return BinnedMatrix(
             codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
         )

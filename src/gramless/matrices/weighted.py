@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import weighted_gather as loops
-from gramless.matrices.base import Rows, Vector, check_room, operand
+from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 
 
@@ -55,8 +55,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         self._codes = readonly(self.codes[kept])
         self._values = readonly(self.values[kept] if single else self.values[kept].view(np.uint16))
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
-        self._bounds = np.append(self.offsets[used], self.offsets[-1])
-        self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
+        self._starts = self.offsets[used].astype(np.uint64) - np.uint64(1)
 
     @property
     def nbytes(self) -> int:
@@ -78,12 +77,21 @@ class WeightedBinnedMatrix(CodedMatrix):
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         out[...] = 0.0
-        self._scatter(v, out)
+        self._add_rmatvec(v, out)
 
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        v = operand(self, v, self.shape[0], "v")
-        check_room(self, out, (self.shape[1], *v.shape[1:]))
-        self._scatter(v, out)
+    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
+        factors, flat = v * self._unit, out.reshape(-1)
+        n_columns = v.shape[1] if v.ndim == 2 else 1
+
+        def scatter(a: int, b: int) -> None:
+            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
+            if v.ndim == 1:
+                loops.scatter_add(codes, values, starts, factors, flat)
+            else:
+                numbers = factors.reshape(-1)
+                loops.scatter_add_rows(codes, values, starts, numbers, n_columns, flat)
+
+        self._over_grids(scatter, len(self._codes), n_columns, per_pass=4)
 
     def row_gram(self) -> FloatArray:
         """Return products of values in the bins that two rows share: some 6 comparisons a ns."""
@@ -98,9 +106,7 @@ class WeightedBinnedMatrix(CodedMatrix):
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return weighted sums of squared values: each grid's diagonal block is this diagonal."""
-        ones = np.ones(self.shape[0]) if weights is None else weights
-        factors = operand(self, ones, self.shape[0], "weights") * self._unit**2
-        result = np.zeros(self.shape[1])
+        factors, result = row_weights_of(self, weights) * self._unit**2, np.zeros(self.shape[1])
 
         def scatter(a: int, b: int) -> None:
             codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
@@ -122,21 +128,6 @@ class WeightedBinnedMatrix(CodedMatrix):
         seen = (self.values != 0).T
         values = self.values.T[seen].astype(np.float64) * self.scale
         return self._csr(seen, values)
-
-    def _scatter(self, v: Vector, sums: Vector) -> None:
-        """Add each row's values, times its entries of ``v``, to ``sums``."""
-        factors, flat = v * self._unit, sums.reshape(-1)
-        n_columns = v.shape[1] if v.ndim == 2 else 1
-
-        def scatter(a: int, b: int) -> None:
-            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
-            if v.ndim == 1:
-                loops.scatter_add(codes, values, starts, factors, flat)
-            else:
-                numbers = factors.reshape(-1)
-                loops.scatter_add_rows(codes, values, starts, numbers, n_columns, flat)
-
-        self._over_grids(scatter, len(self._codes), n_columns, per_pass=4)
 
     def _like(self, codes: AnyArray, values: AnyArray, offsets: IntArray) -> WeightedBinnedMatrix:
         """Return a matrix of some rows or grids of this one."""

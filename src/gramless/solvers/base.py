@@ -205,15 +205,22 @@ def check_options(options: object) -> None:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
 
 
+def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
+    """Raise ``InputError`` unless weights to start from, (n_columns, K), have a shape."""
+    if start.shape != shape:
+        raise InputError(
+            f"{who}: start must have {shape[0]} rows, and {shape[1]} columns if these are several; "
+            f"got shape {start.shape}."
+        )
+
+
 class State(Protocol):
     """Weights (n_columns, K) and a way to improve them."""
 
     @property
-    def weights(self) -> Vector:
-        """The present weights."""
+    def weights(self) -> Vector: ...
 
-    def converged(self) -> bool:
-        """Tell whether the weights have converged."""
+    def converged(self) -> bool: ...
 
     def step(self) -> bool:
         """Improve the weights; False when nothing lowers the objective."""
@@ -284,7 +291,6 @@ class IterativeSolver(Solver):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a problem, see :meth:`Solver.solve`."""
         self.check_problem(problem)
         watched = callback is not None and not isinstance(callback, Watch)
         state = self.begin(problem, start, watched)

@@ -217,6 +217,17 @@ class Runs(ABC):
         if self.point is not self.found:
             self.found[:, self.active] = self.point
 
+    def _curved(self, responses: Vector) -> tuple[Vector, FloatArray]:
+        """Return ``C responses`` of the active outputs and their inner products with them."""
+        curved = responses.copy()
+
+        def curve(first: int, last: int) -> FloatArray:
+            rows = slice(first, last)
+            self.curvature.apply(rows, curved[rows], self.active)
+            return np.asarray(np.einsum("nk,nk->k", responses[rows], curved[rows]))
+
+        return curved, np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
+
     def _by_run(self, sums: Vector) -> Vector:
         """Turn sums over outputs into sums over runs: coupled outputs all get the total."""
         return np.full_like(sums, sums.sum()) if self.curvature.coupled else sums
@@ -238,19 +249,19 @@ def _kept(array: Vector, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Vector:
 
 
 class Equations(Protocol):
-    """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides."""
+    """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides (n_columns, K).
+
+    The curvature knows whether outputs are coupled.
+    """
 
     @property
-    def curvature(self) -> Curvature:
-        """Whether outputs are coupled it knows."""
+    def curvature(self) -> Curvature: ...
 
     @property
-    def ridge(self) -> FloatArray:
-        """The penalty of each column."""
+    def ridge(self) -> FloatArray: ...
 
     @property
-    def right(self) -> Vector:
-        """The right-hand sides (n_columns, K)."""
+    def right(self) -> Vector: ...
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
         """Return ``A w`` for the active outputs."""
@@ -495,10 +506,8 @@ class RowRuns(Runs):
 
     def _curvatures(self) -> FloatArray:
         alpha, direction = self.system.penalty.l2, self.direction
-        self.curved = self.responses.copy()
-        self.curvature.apply(slice(None), self.curved, self.active)
+        self.curved, sums = self._curved(self.responses)
         free = self.direction_free = self._free_part(direction)
-        sums = weighted_inner(None, self.responses, self.curved, self.n_jobs)
         sums += alpha * self._product(direction, direction, self.responses)
         return self._by_run(sums - alpha * np.einsum("fk,fk->k", free, free))
 

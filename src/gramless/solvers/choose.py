@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gramless.base.errors import InputError
@@ -12,7 +11,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.abilities import SupportsRowLists, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.row_products import stacked_parts
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
@@ -175,26 +174,27 @@ class Costs:
         n_rows, n = matrix.shape
         size, other, what = min(n_rows, n), max(n_rows, n), "rows" if n_rows < n else "columns"
         one_pass = gram = 0.0
-        for part in _parts(matrix):
+        inner, _ = without_ones(matrix)
+        for _, part in stacked_parts(inner):
             stored = part.stored if isinstance(part, ChunkedMatrix) else 1.0
-            seconds = _reading(part) + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
+            reading = _READ * _itemsize(part) / 4
+            seconds = reading + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
             one_pass += n_rows * part.shape[1] * seconds
             # Gram matrices of rows are summed in double precision.
             gram += part.shape[1] / max(1, n) / _GRAM_RATE[_itemsize(part) if n <= n_rows else 8]
         gram *= size**2 * other
-        inner, _ = without_ones(matrix)
         if not isinstance(inner, SupportsUnwhitening):
             sample = default_rows(n_rows)
             start = sample**2 * (n + sample / 3) / _FACTOR_RATE
             return cls(size, what, gram, one_pass, start)
         values = n_rows * n * _VALUE
         gram += values + n_rows * n**2 / _GRAM_RATE[4]
-        one_pass = n_rows * n * (_reading(inner.unwhitened()) + n_outputs * _AN_OUTPUT)
+        reading = _READ * _itemsize(inner.unwhitened()) / 4
+        one_pass = n_rows * n * (reading + n_outputs * _AN_OUTPUT)
         start = values + 5 / 6 * n**3 / _FACTOR_RATE
         return cls(size, what, gram, one_pass, start, unwhitened=True)
 
     def direct(self, n_alphas: int = 1) -> float:
-        """Return the seconds of direct solutions."""
         return self.gram_seconds + n_alphas * self.size**3 / 3 / _FACTOR_RATE
 
     def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
@@ -215,19 +215,3 @@ def _itemsize(part: FeatureMatrix) -> int:
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
-
-
-def _reading(part: FeatureMatrix) -> float:
-    """Return the seconds per number of reading a part."""
-    return _READ * _itemsize(part) / 4
-
-
-def _parts(matrix: FeatureMatrix) -> Iterator[FeatureMatrix]:
-    """Yield the matrices that a matrix is made of, without columns of ones."""
-    if isinstance(matrix, WithIntercept):
-        yield from _parts(matrix.matrix)
-    elif isinstance(matrix, HStack):
-        for part in matrix.parts:
-            yield from _parts(part)
-    else:
-        yield matrix

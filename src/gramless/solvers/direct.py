@@ -11,16 +11,17 @@ import numpy as np
 
 from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
+from gramless.base.memory import check_memory
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
+from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
-from gramless.solvers.intercept import free_part, last_columns, n_free_of, without_ones
+from gramless.solvers.intercept import free_part, last_columns, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
 
@@ -94,7 +95,7 @@ class Cholesky(Solver):
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights, (inner, _) = row_weights / row_weights.sum(), without_ones(matrix)
         gram: Gram
-        if isinstance(inner, SupportsDiagonalBlocks):
+        if isinstance(inner, BlockDiagonalMatrix):
             gram = ColumnGram.of_blocks(matrix, inner, weights, self.n_jobs)
         elif matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
             gram = ColumnGram.of(matrix, weights)
@@ -116,7 +117,6 @@ class PreparedCholesky(Solver):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a problem over the prepared matrix, see :meth:`Cholesky.solve`."""
         self.check_problem(problem)
         if problem.matrix is not self.matrix or not np.allclose(
             problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0
@@ -150,7 +150,7 @@ _TOL = 1e-9
 BYTES_A_NUMBER = 16
 """Of a Gram matrix with its factor."""
 
-_REMEDY = "Use ConjugateGradient."
+_REMEDY = "use ConjugateGradient"
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,8 @@ class ColumnGram(Gram):
 
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
-        """Sum over the rows."""
         n = matrix.shape[1]
-        check_memory(n, "columns", "Cholesky", _REMEDY)
+        check_gram_memory(n, "columns", "Cholesky", _REMEDY)
         blocks = [(slice(0, n), matrix.column_gram(row_weights))]
         return cls(matrix, row_weights, blocks, np.empty((n, 0)), np.empty((0, 0)))
 
@@ -235,7 +234,7 @@ class ColumnGram(Gram):
     def of_blocks(
         cls,
         matrix: FeatureMatrix,
-        inner: SupportsDiagonalBlocks,
+        inner: BlockDiagonalMatrix,
         row_weights: FloatArray,
         n_jobs: int | None,
     ) -> ColumnGram:
@@ -294,8 +293,7 @@ class RowGram(Gram):
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, row_weights: FloatArray) -> RowGram:
-        """Multiply the rows by each other."""
-        check_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
+        check_gram_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
         gram, roots = matrix.row_gram(), np.sqrt(row_weights)
         gram *= roots
         gram *= roots[:, None]
@@ -303,7 +301,7 @@ class RowGram(Gram):
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Factorise ``S^1/2 Z Z' S^1/2 + alpha I`` of penalised columns, bordered by free ones."""
-        n, n_free = len(self.roots), n_free_of(penalty)
+        n, n_free = len(self.roots), penalty.n_free if penalty.l2 > 0.0 else 0
         free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
             penalised = self.gram - free @ free.T if n_free else self.gram
@@ -311,7 +309,6 @@ class RowGram(Gram):
         return BorderedFactor([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
 
     def at(self, problem: Problem, unknowns: Vector) -> Point:
-        """Return the point of some unknowns."""
         n, roots = len(self.roots), self.roots[:, None]
         own, free = unknowns[:n], unknowns[n:]
         weights = rmatvec(self.matrix, roots * own)
@@ -339,19 +336,15 @@ def _descent(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
     return downhill, errors
 
 
-def check_memory(size: int, what: str, who: str, remedy: str) -> None:
+def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
     """Raise ``InputError`` unless a Gram matrix and its factor fit into memory."""
-    needed, budget = BYTES_A_NUMBER * size**2, memory_budget()
-    if needed > budget:
-        raise InputError(
-            f"{who}: the Gram matrix of {size:,} {what} and its factor need "
-            f"{needed / 1e9:.1f} GB, and {budget / 1e9:.1f} GB may be used. {remedy}"
-        )
+    whole = f"{who}: the Gram matrix of {size:,} {what} and its factor"
+    check_memory(whole, BYTES_A_NUMBER * size**2, remedy)
 
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix is block-diagonal, apart from a last column of ones."""
-    return isinstance(without_ones(matrix)[0], SupportsDiagonalBlocks)
+    return isinstance(without_ones(matrix)[0], BlockDiagonalMatrix)
 
 
 def direct_is_possible(matrix: FeatureMatrix) -> bool:

@@ -132,7 +132,6 @@ class BorderedFactor:
 
     @property
     def size(self) -> int:
-        """Number of unknowns."""
         return len(self.border) + len(self.schur_inverse)
 
     def solve(self, right: Vector) -> Vector:

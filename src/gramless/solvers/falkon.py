@@ -103,7 +103,6 @@ class Falkon(Solver):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a squared-loss problem over Nyström features, see :meth:`Solver.solve`."""
         self.check_problem(problem)
         inner, n_ones = without_ones(problem.matrix)
         values = cast(SupportsUnwhitening, inner).unwhitened()

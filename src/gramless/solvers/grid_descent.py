@@ -15,12 +15,12 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import Vector
-from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed
+from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
 from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, Losses, halved
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.vectors import rmatvec
-from gramless.solvers.working_set import BinDescent, Descent, GramDescent, Move, Task
+from gramless.solvers.working_set import BinDescent, GramDescent, Move, Task
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
@@ -112,10 +112,7 @@ class GridDescent(IterativeSolver):
             )
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
-        state = _State(problem, start, self)
-        if start is None:
-            state.approach()
-        return state
+        return _State(problem, start, self)
 
 
 class _State:
@@ -124,7 +121,7 @@ class _State:
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
         matrix, n_jobs = problem.matrix, options.n_jobs
-        self.descent: Descent = (
+        self.descent: BinDescent | GramDescent = (
             BinDescent(matrix.row_lists, n_jobs)
             if isinstance(matrix, SupportsRowLists)
             else GramDescent(cast(SupportsColumnGram, matrix), n_jobs)
@@ -143,14 +140,12 @@ class _State:
             self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
             weights = columns(start).astype(float)
-            if weights.shape != (n_columns, n_outputs):
-                raise InputError(
-                    f"GridDescent: start must have {n_columns} rows and {n_outputs} columns, "
-                    f"got shape {np.shape(start)}."
-                )
+            check_start(weights, (n_columns, n_outputs), "GridDescent")
             self._begin_at(weights)
             self._differentiate()
         self._compare()
+        if start is None and self.penalty.l1 > 0.0:
+            self._approach()
 
     @property
     def scale(self) -> FloatArray:
@@ -160,10 +155,8 @@ class _State:
         least = _LEAST_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
         return np.minimum(np.maximum(self.penalty.l1, least), self.at_zero)
 
-    def approach(self) -> None:
+    def _approach(self) -> None:
         """Roughly solve stronger penalties first, so that few weights enter at a time."""
-        if self.penalty.l1 == 0.0:
-            return
         strongest = float(self.at_zero.max()) / self.penalty.l1
         stronger = strongest / _PATH_FACTOR
         while stronger > max(_PATH_FACTOR, _LEAST_L1 * strongest):

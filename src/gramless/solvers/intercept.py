@@ -11,7 +11,6 @@ import numpy as np
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
-from gramless.penalties import Penalty
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.vectors import matvec
 
@@ -29,11 +28,6 @@ def last_columns(matrix: FeatureMatrix, n: int) -> FloatArray:
     if n == without_ones(matrix)[1]:
         return np.ones((n_rows, 1))
     return matvec(matrix, np.eye(n_columns, n, n - n_columns))
-
-
-def n_free_of(penalty: Penalty) -> int:
-    """Return how many last columns are free while others are not: none without a penalty."""
-    return penalty.n_free if penalty.l2 > 0.0 else 0
 
 
 def free_part(weights: Vector, n_free: int) -> Vector:

@@ -101,11 +101,9 @@ class AnyLine(ABC):
         """Return the first and the second derivative of each run's mean loss."""
 
     def value(self, lengths: Numbers) -> Numbers:
-        """Return the objective."""
         return np.asarray(self.mean_loss(lengths) + self.penalty_at(lengths))
 
     def penalty_at(self, lengths: Numbers) -> Numbers:
-        """Return the penalty alone."""
         constant, linear, quadratic = self.penalty
         return constant + lengths * linear + lengths**2 * quadratic
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
-from gramless.solvers.base import Capabilities, Solver
+from gramless.solvers.base import Solver
+from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
 _MOST_ROUNDS = 30
@@ -40,7 +40,6 @@ class MonotoneBins(Solver):
 
     inner: Solver
     signs: IntArray
-    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -169,7 +168,7 @@ def pool_adjacent(values: FloatArray, masses: FloatArray) -> IntArray:
 
 def bins_of(matrix: FeatureMatrix) -> BinnedMatrix:
     """Return the bins of a matrix, without its intercept; refuse other features."""
-    inner = matrix.matrix if isinstance(matrix, WithIntercept) else matrix
+    inner, _ = without_ones(matrix)
     if not isinstance(inner, BinnedMatrix):
         raise InputError(
             "monotonic_cst needs bins in memory, without other features; raise memory_budget."

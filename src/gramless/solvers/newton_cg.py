@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
 from gramless.base.cached import cached_property
-from gramless.base.errors import InputError
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
-from gramless.solvers.base import Capabilities, IterativeSolver, State
+from gramless.solvers.base import IterativeSolver, State, check_start
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -110,7 +108,6 @@ class NewtonCG(IterativeSolver):
     max_inner: int = 100
     n_jobs: int | None = None
     all_rows_below: int = 4096
-    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
         targets = columns(problem.targets)
@@ -120,7 +117,7 @@ class NewtonCG(IterativeSolver):
         may_be &= not (watched or problem.loss.straight)
         if may_be and _has_fast_row_products(problem):
             assert isinstance(matrix, SupportsRowProducts)
-            return _RowSpaceState(_RowNewtonState(problem, matrix, start, self))
+            return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.straight and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
         states: list[NewtonState] = []
@@ -160,7 +157,7 @@ class NewtonState(ABC):
         self.products, self.slow = 0, False
         self.scale, self.penalties = np.full(1, np.inf), _LATER
         first = weights if start is None else columns(start)
-        _check_start(first, weights.shape)
+        check_start(first, weights.shape, "NewtonCG")
         self._respond()
         self._differentiate()
         self.at_zero = self.gradient
@@ -206,6 +203,10 @@ class NewtonState(ABC):
     @abstractmethod
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         """Respond to the weights, which went so far along a line."""
+
+    def weights_of_columns(self) -> Vector:
+        """Return the weights (n_columns, K)."""
+        return self.weights
 
     def by_run(self, sums: FloatArray) -> FloatArray:
         """Turn sums over outputs into sums over runs."""
@@ -302,9 +303,10 @@ class NewtonState(ABC):
 
 
 class _SeparateStates:
-    """Outputs that are solved side by side, each by the rows that have curvature at it.
+    """States that are improved side by side, whose weights are made when they are asked for.
 
-    Together they would need the rows of all, and a preconditioner that suits none.
+    Outputs, each with the rows that have curvature at it: together they would need the rows of all,
+    and a preconditioner that suits none. Or a single state in the space of rows.
     """
 
     def __init__(self, states: list[NewtonState]) -> None:
@@ -312,7 +314,8 @@ class _SeparateStates:
 
     @property
     def weights(self) -> Vector:
-        return np.hstack([state.weights for state in self.states])
+        found = [state.weights_of_columns() for state in self.states]
+        return found[0] if len(found) == 1 else np.hstack(found)
 
     def converged(self) -> bool:
         return all(state.converged() for state in self.states)
@@ -351,13 +354,16 @@ class _LocalNewtonState(NewtonState):
     def _respond(self) -> None:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
         if self.weights.any():
-            self.responses = matvec(self.problem.matrix, self.weights)
+            self.responses = self._responses_to(self.weights)
 
     def _mean(self) -> FloatArray:
         return self.losses.mean(self.responses)
 
+    def _responses_to(self, direction: Vector) -> Vector:
+        return matvec(self.problem.matrix, direction)
+
     def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
-        change = matvec(self.problem.matrix, direction)
+        change = self._responses_to(direction)
         return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
@@ -382,10 +388,14 @@ class _LocalNewtonState(NewtonState):
     def _differentiate(self) -> None:
         slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
         self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
+        self.gradient = self._gradient_of(slopes)
+
+    def _gradient_of(self, slopes: Vector) -> Vector:
         # The gradient at zero is kept; later ones overwrite each other.
         room = None if self.gradient is self.at_zero else self.gradient
-        self.gradient = rmatvec(self.problem.matrix, slopes, room)
-        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        gradient = rmatvec(self.problem.matrix, slopes, room)
+        add_times(gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        return gradient
 
     def _approximate(self) -> None:
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
@@ -425,22 +435,22 @@ class _RowNewtonState(_LocalNewtonState):
     ) -> None:
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
+        if given is not None:
+            check_start(given, (matrix.shape[1], n_outputs), "NewtonCG")
         self._keep_problem(problem, options)
-        weights: Vector = np.zeros((2 * n_rows + 1, n_outputs))
-        first = None
-        if given is not None:
-            _check_start(given, (matrix.shape[1], n_outputs))
         self.space = RowSpace.around(matrix, given, n_outputs)
-        if given is not None:
-            first = self.space.multiple(np.ones(n_outputs))
+        first = None if given is None else self.space.multiple(np.ones(n_outputs))
+        weights = np.zeros((2 * n_rows + 1, n_outputs))
         NewtonState.__init__(self, weights, first, options, watched=False)
 
     def _respond(self) -> None:
         self.responses = self.weights[self.space.n_rows + 1 :].copy()
 
-    def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
-        change = direction[self.space.n_rows + 1 :]
-        return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
+    def _responses_to(self, direction: Vector) -> Vector:
+        return direction[self.space.n_rows + 1 :]
+
+    def weights_of_columns(self) -> Vector:
+        return self.space.weights(self.weights)
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         options, inverse, n = self.options, self.inverse, self.space.n_rows
@@ -462,15 +472,12 @@ class _RowNewtonState(_LocalNewtonState):
             return found
         rows, m = np.zeros((n, found.shape[1])), space.n_rows
         rows[chosen] = found[:m]
-        direction = self.space.vector(rows, np.zeros(found.shape[1]))
+        direction = self.space.vector(rows)
         add_times(direction, found[m], self.gradient, options.n_jobs)
         return direction
 
-    def _differentiate(self) -> None:
-        slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
-        self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
-        self.gradient = self.space.vector(slopes, np.zeros(slopes.shape[1]))
-        self.gradient += self.penalty.l2 * self.weights
+    def _gradient_of(self, slopes: Vector) -> Vector:
+        return self.space.vector(slopes) + self.penalty.l2 * self.weights
 
     def _energy(self, gradient: Vector) -> FloatArray:
         inverse, n = self.inverse, self.space.n_rows
@@ -484,27 +491,6 @@ class _RowNewtonState(_LocalNewtonState):
 
     def _inner(self, a: Vector, b: Vector) -> FloatArray:
         return self.by_run(self.penalty.l2 * self._product(a, b))
-
-
-class _RowSpaceState:
-    """A run in the space of rows, whose weights are made when they are asked for."""
-
-    def __init__(self, state: _RowNewtonState) -> None:
-        self.state = state
-
-    @property
-    def weights(self) -> Vector:
-        return self.state.space.weights(self.state.weights)
-
-    def converged(self) -> bool:
-        return self.state.converged()
-
-    def record(self) -> dict[str, float]:
-        return self.state.record()
-
-    def step(self) -> bool:
-        """Take a Newton step; False when none lowers the objective."""
-        return self.state.step()
 
 
 def _has_fast_row_products(problem: Problem) -> bool:
@@ -521,14 +507,6 @@ def _has_fast_row_products(problem: Problem) -> bool:
     large = single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
     wide = matrix.shape[0] < matrix.shape[1]
     return several and large and wide and isinstance(matrix, SupportsRowProducts)
-
-
-def _check_start(start: Vector, shape: tuple[int, ...]) -> None:
-    if start.shape != shape:
-        raise InputError(
-            f"NewtonCG: start must have {shape[0]} rows, and {shape[1]} columns if these are "
-            f"several; got shape {start.shape}."
-        )
 
 
 @dataclass(frozen=True)

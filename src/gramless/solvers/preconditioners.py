@@ -20,7 +20,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
 from gramless.solvers.factor import divided
 from gramless.solvers.objective import Problem
-from gramless.solvers.vectors import pull_back, weighted_inner
+from gramless.solvers.vectors import matvec, pull_back, weighted_inner
 
 _RESOLUTION = 0.4
 _ALL_ROWS_RESOLUTION = 1e-9
@@ -51,6 +51,9 @@ class Inverse(Protocol):
 
 class Preconditioner(ABC):
     """Approximates the inverse Hessian of problems."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @abstractmethod
     def inverse(self, problem: Problem) -> Inverse:
@@ -111,8 +114,7 @@ class SampledInverse:
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return ``(mu I + V V')^-1 V residual`` and ``V residual``."""
-        narrow = residual[:, 0] if residual.shape[1] == 1 else residual
-        return self.solved(self.rows.matvec(narrow).reshape(len(self.roots), -1))
+        return self.solved(matvec(self.rows, residual))
 
     def solved(self, responses: Vector) -> Vector:
         """Return the coefficients, given the responses of the rows to the residual, (m, K)."""
@@ -127,7 +129,6 @@ class SampledInverse:
         return np.einsum("mk,mk->k", shares, responses) / self.mu
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Subtract the rows times their shares."""
         shares = -self.subtracted(coefficients)
         if shares.shape[1] == 1:
             self.rows.add_rmatvec(shares[:, 0], direction[:, 0])
@@ -198,9 +199,6 @@ class SampledRows(Preconditioner, Stateful):
     """
 
     n_rows: int | None = None
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def inverse(self, problem: Problem) -> SampledInverse:
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
@@ -342,9 +340,6 @@ class RandomisedNystrom(Preconditioner, Stateful):
     max_rank: int = 1024
     max_share: float = 0.5
     max_responses: int = 1 << 24
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def inverse(self, problem: Problem) -> LowRankInverse:
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)

@@ -150,7 +150,6 @@ class StoredColumns:
 
     @classmethod
     def of(cls, problem: Problem) -> StoredColumns:
-        """Store the columns of a problem's matrix."""
         loss, rows = problem.loss, problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
         # In the order of the loss's fields, as the loops take them.
@@ -216,7 +215,6 @@ class SimultaneousSteps(_Output):
         n_simultaneous: int,
         seed: int,
         start: Vector | None = None,
-        draws_at_once: int = _DRAWS,
     ) -> None:
         super().__init__(problem, stored, start)
         n_columns = len(self.weights)
@@ -225,7 +223,7 @@ class SimultaneousSteps(_Output):
         self.curvatures = (1.0 + max(0.0, excess)) * stored.curvatures
         self.order = np.arange(n_columns)
         self.generator = stream(seed, "random descent")
-        self.steps_at_once = max(1, draws_at_once // max(1, tau))
+        self.steps_at_once = max(1, _DRAWS // max(1, tau))
 
     def step(self, n_steps: int) -> None:
         """Take steps of ``n_simultaneous`` coordinates each."""

@@ -17,7 +17,7 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, Runs
 from gramless.solvers.preconditioners import SampledInverse
-from gramless.solvers.vectors import add_times, matvec, over_blocks, rmatvec, weighted_inner
+from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,22 +44,17 @@ class RowSpace:
 
     @classmethod
     def around(cls, matrix: SupportsRowProducts, given: Vector | None, n_outputs: int) -> RowSpace:
-        """Return the space around given weights."""
         if given is None:
             return cls(matrix, None, np.zeros((matrix.shape[0], n_outputs)), np.zeros(n_outputs))
         return cls(matrix, given, matvec(matrix, given), weighted_inner(None, given, given, None))
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.of_given)
 
-    def vector(self, u: Vector, t: FloatArray) -> Vector:
-        """Return the vector ``Z' u + t g``: one product of the rows."""
-        responses = self.matrix.row_products(u)
-        if t.any():
-            responses += t * self.of_given
-        return np.concatenate([u, np.broadcast_to(t, (1, u.shape[1])), responses])
+    def vector(self, u: Vector) -> Vector:
+        """Return the vector ``Z' u``: one product of the rows."""
+        return np.concatenate([u, np.zeros((1, u.shape[1])), self.matrix.row_products(u)])
 
     def multiple(self, t: FloatArray) -> Vector:
         """Return the vector ``t g``."""
@@ -80,13 +75,11 @@ class RowSpace:
         return weights
 
     def keeping(self, outputs: NDArray[np.bool_]) -> RowSpace:
-        """Return the space of some outputs."""
         given = None if self.given is None else self.given[:, outputs]
         squared = self.squared[outputs]
         return replace(self, given=given, of_given=self.of_given[:, outputs], squared=squared)
 
     def preconditioned(self, inverse: SampledInverse, vector: Vector) -> Vector:
-        """Return the inverse times a vector."""
         n, chosen = self.n_rows, inverse.chosen
         found = vector / inverse.mu
         shares = inverse.subtracted(inverse.solved(vector[n + 1 :][chosen]))
@@ -124,19 +117,9 @@ class RowSpaceRuns(Runs):
 
     def _curvatures(self) -> FloatArray:
         space, n, direction = self.space, self.space.n_rows, self.direction
-        responses = direction[n + 1 :]
-        curved = np.empty_like(responses)
-
-        def curve(first: int, last: int) -> FloatArray:
-            rows = slice(first, last)
-            there = responses[rows].copy()
-            self.curvature.apply(rows, there, self.active)
-            curved[rows] = there
-            return np.asarray(np.einsum("nk,nk->k", responses[rows], there))
-
-        sums = np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
+        curved, sums = self._curved(direction[n + 1 :])
         sums += self.alpha * space.product(direction, direction)
-        self.product = space.vector(curved, np.zeros(len(self.active)))
+        self.product = space.vector(curved)
         add_times(self.product, np.full(len(self.active), self.alpha), direction, self.n_jobs)
         return self._by_run(sums)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +18,7 @@ from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
-from gramless.solvers.direct import BYTES_A_NUMBER, check_memory
+from gramless.solvers.direct import BYTES_A_NUMBER, check_gram_memory
 from gramless.solvers.vectors import matvec
 
 
@@ -45,7 +44,6 @@ class Task:
     orders: np.random.Generator
 
     def moved(self, after: Vector, sweeps: int) -> Move:
-        """Return the move to other weights."""
         return Move(self.output, self.columns, self.weights, after, sweeps)
 
 
@@ -61,18 +59,7 @@ class Move:
 
     @property
     def step(self) -> Vector:
-        """The change of the weights."""
         return self.after - self.before
-
-
-class Descent(Protocol):
-    """Descent over a few columns of a matrix."""
-
-    def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
-
-    def add_responses(self, moves: list[Move], out: Vector) -> None:
-        """Add the changes of the responses to ``out`` (K, n_rows)."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +70,7 @@ class BinDescent:
     n_jobs: int | None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
         return map_blocks(self.descend, [(own,) for own in tasks], self.n_jobs)
 
     def descend(self, task: Task, worth_threads: int = 1 << 16) -> Move:
@@ -119,6 +107,7 @@ class BinDescent:
         return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
+        """Add the changes of the responses to ``out`` (K, n_rows)."""
         for move in moves:
             self._add(move, out[move.output])
 
@@ -166,7 +155,7 @@ _GROWTH = 1.5
 _WORTH_ALL = 0.5
 """Above this fraction of all columns, compute the Gram matrix of all."""
 
-_REMEDY = "A stronger penalty leaves fewer, and RandomDescent needs none."
+_REMEDY = "raise alpha, which leaves fewer, or use RandomDescent, which needs none"
 
 
 @dataclass(frozen=True)
@@ -197,6 +186,7 @@ class GramDescent:
         self.known: _Known | None = None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
         moves: list[Move] = []
         for alike in _alike(tasks):
             known = self._gram_of(alike)
@@ -224,7 +214,7 @@ class GramDescent:
             if np.isin(columns, known.columns, assume_unique=True).all():
                 return known
             columns = _more(np.union1d(columns, known.columns), len(known.columns), tasks)
-        check_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
+        check_gram_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
         self.known = known = None
         self.known = _Known(curvatures, columns, self.matrix.column_gram(curvatures, columns))
         return self.known
