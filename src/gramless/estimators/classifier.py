@@ -452,6 +452,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             n_classes = len(loss.thresholds) + 1
         n_classes = n_outputs if several else n_classes
         require(classes.shape == (n_classes,), "classes_ does not fit coef_")
+        if state["errors_"] is not None:
+            errors = part_in(state, "errors_", Conformal)
+            require(errors.scores.ndim == 1, "errors_ are not those of classes")
         if state["calibration_"] is not None:
             calibration = part_in(state, "calibration_", Calibration)
             require(calibration.n_responses == n_outputs, "calibration_ does not fit coef_")
@@ -460,9 +463,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         # Files of earlier versions have one class a row.
         fitted.setdefault("multilabel_", False)
         super()._restore(fitted)
-
-    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
-        require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
     def _validates(self, search: Search, grows: bool) -> bool:
         enough = search.data.rows.shape[0] >= ENOUGH_TO_SEARCH

@@ -719,9 +719,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         if method == "auto":
             return self.quantile_model_ or self
-        if method == "split" and self._n_levels == 1:
-            return self
-        if method == "quantiles" and self._n_levels > 1:
+        if (method == "quantiles") == (self._n_levels > 1):
             return self
         if method == "quantiles" and self.quantile_model_ is not None:
             return self.quantile_model_
@@ -764,13 +762,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
+        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
+        n_outputs = coef[:1].size
+        if state["errors_"] is not None:
+            n_scores = part_in(state, "errors_", Conformal).scores[:1].size
+            require(n_scores in (n_outputs, n_outputs // 2), "errors_ do not fit coef_")
         if state["posterior_"] is not None:
-            coef = part_in(state, "coef_", np.ndarray)
             posterior = part_in(state, "posterior_", Posterior)
             fits = len(posterior.draws) == len(coef) + 1
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
             require(fits, "posterior_ does not fit coef_")
-        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
         if state["dispersion_"] is not None:
             number_in(state, "dispersion_", float, 0.0)
             fits = coef.ndim == 1 and isinstance(loss, Poisson)
@@ -778,7 +779,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
             require(coef.shape[1:] == loss.levels.shape, "coef_ does not fit the quantiles")
         else:
-            limits = array_in(state, "lower_limit_", np.float64, (coef[:1].size,))
+            limits = array_in(state, "lower_limit_", np.float64, (n_outputs,))
             require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
         if state["quantile_model_"] is not None:
             model = part_in(state, "quantile_model_", KernelRegressor)
@@ -792,10 +793,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         n_outputs = part_in(fitted, "coef_", np.ndarray)[:1].size
         fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
         super()._restore(fitted)
-
-    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
-        n_scores = errors.scores[:1].size
-        require(n_scores in (coef[:1].size, coef[:1].size // 2), "errors_ do not fit coef_")
 
     def _tells_of_all_bins(self) -> bool:
         return self.n_posterior > 0

@@ -17,8 +17,6 @@ from gramless.estimators.chosen import Chosen
 from gramless.estimators.hazards import BaselineHazard, concordance_index, event_times
 from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Loss, Poisson
-from gramless.matrices.base import Vector
-from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.objective import Problem, Solution
@@ -141,7 +139,7 @@ class KernelSurvival(KernelMachine):
     (2, 2)
     """
 
-    _target_kinds = ("counts",)
+    _target_kinds = ()
     _target_options: ClassVar[dict[str, object]] = {"multi_output": False}
     _losses: ClassVar[dict[str, Loss]] = {"cox": Poisson()}
 
@@ -246,12 +244,6 @@ class KernelSurvival(KernelMachine):
         self.baseline_: BaselineHazard = BaselineHazard.breslow(y, raw - centre, weight)
         return replace(solution, weights=weights)
 
-    def _losses_by_name(self) -> dict[str, Loss]:
-        return self._losses
-
-    def _suits(self, loss: Loss | type[Loss]) -> bool:
-        return False
-
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
         return event_times(y, type(self).__name__)
 
@@ -288,10 +280,8 @@ class KernelSurvival(KernelMachine):
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
         require(part_in(state, "coef_", np.ndarray).ndim == 1, "coef_ has several outputs")
+        require(state["errors_"] is None, "errors_ are none of a survival model")
         part_in(state, "baseline_", BaselineHazard)
-
-    def _check_errors(self, errors: Conformal, coef: Vector) -> None:
-        raise ValueError("errors_ are none of a survival model")
 
     def _learn_errors(self, chosen: Chosen) -> None:
         self.errors_ = None
