@@ -33,11 +33,9 @@ from gramless.base.threads import thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.batches import Batch
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
-from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
-from gramless.estimators.given_rows import GivenRows, told_cv
-from gramless.estimators.inputs import RowInputs
-from gramless.estimators.monotonic import rising_inputs
+from gramless.estimators.given_rows import EvalRows, EvalSet, GivenRows, told_cv
+from gramless.estimators.inputs import RowInputs, rising_inputs
 from gramless.estimators.parameters import (
     check_count,
     check_number,

@@ -21,7 +21,7 @@ from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
-from gramless.estimators.eval_rows import EvalSet
+from gramless.estimators.given_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.estimators.warm_start import FREE_TO_CHANGE, keeps_choice
