@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import scipy.sparse as sp
@@ -32,6 +33,7 @@ from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Binning features whose grids are chosen one by one for what they add to a prediction.
 
@@ -78,18 +80,10 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     (1000, [1, 3])
     """
 
-    def __init__(
-        self,
-        *,
-        n_grids: int = 256,
-        target: Literal["auto", "number", "class"] = "auto",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_grids = n_grids
-        self.target = target
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_grids: int = 256
+    target: Literal["auto", "number", "class"] = "auto"
+    random_state: RandomState = None
+    n_jobs: int | None = None
 
     def fit(self, X: TableLike, y: ArrayLike) -> Self:
         """Grow grids and learn their bins.

@@ -129,11 +129,7 @@ class SurvivalEncoder(TargetEncoder):
     hazard: BaselineHazard
 
     fits_intercept = True
-
-    @property
-    def n_outputs(self) -> int:
-        """One: the logarithm of the risk."""
-        return 1
+    n_outputs = 1
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return events in multiples of the cumulative hazard of their times."""
@@ -158,9 +154,9 @@ class SurvivalEncoder(TargetEncoder):
         """Return coefficients, and the intercept behind them."""
         return np.append(coef, intercept)
 
-    def class_numbers(self, y: AnyArray) -> IntArray:
+    def class_numbers(self, y: ArrayLike) -> IntArray:
         """Return whether each row's event was seen: both are on both sides of a split."""
-        return np.asarray(y["event"], np.intp)
+        return np.asarray(y)["event"].astype(np.intp)
 
     score = staticmethod(NumberEncoder.score)
 
