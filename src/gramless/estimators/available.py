@@ -15,7 +15,7 @@ def available_if(check: Callable[[Any], object]) -> Callable[[Method], Method]:
 
     Unlike with scikit-learn's function of this name, the error itself says why it is missing.
     """
-    return lambda method: cast(Method, _Conditional(check, method))
+    return lambda method: cast(Any, _Conditional(check, method))
 
 
 class _Conditional:

@@ -37,11 +37,13 @@ from gramless.estimators.features import check_fitted_features, feature_blocks, 
 from gramless.estimators.given_rows import EvalRows, EvalSet, GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs, rising_inputs
 from gramless.estimators.parameters import (
+    check_choice,
     check_count,
     check_number,
     check_switch,
     is_auto,
     scalings_of,
+    unknown_value,
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
@@ -416,10 +418,7 @@ class KernelMachine(StatefulEstimator, ABC):
             return loss
         if isinstance(loss, str) and loss in named:
             return named[loss]
-        raise InputError(
-            f"{type(self).__name__}: loss must be one of {', '.join(map(repr, named))}; "
-            f"got {self.loss!r}."
-        )
+        raise unknown_value(self, "loss", named)
 
     def _losses_by_name(self) -> dict[str, Loss]:
         """Return what users may name."""
@@ -454,16 +453,11 @@ class KernelMachine(StatefulEstimator, ABC):
     def _search(
         self, data: Data, feature_map: SizedMap, seed: int, report: Reporter, deadline: Deadline
     ) -> Search:
-        if self.relevance not in RELEVANCES:
-            raise InputError(
-                f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
-                f"got {self.relevance!r}."
-            )
         space = SearchSpace(
             scalings_of(self.scaling, sp.issparse(data.rows)),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
-            self.relevance,
+            check_choice(self, "relevance", RELEVANCES),
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
         rising = rising_inputs(self, data.n_outputs)
@@ -485,11 +479,8 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _grows_grids(self, search: Search) -> bool:
         """Tell whether grids are grown; other features are random, of one kernel."""
-        owner, grids, rows = type(self).__name__, self.grids, search.data.rows
-        if grids not in ("auto", "random", "grown"):
-            raise InputError(
-                f"{owner}: grids must be 'auto', 'random' or 'grown', got {self.grids!r}."
-            )
+        grids = check_choice(self, "grids", ("auto", "random", "grown"))
+        owner, rows = type(self).__name__, search.data.rows
         enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
         can_be_halved = search.folds is None or search.folds.can_be_halved
         by_name = isinstance(self.features, str) and self.features == "binning"

@@ -387,13 +387,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples, n_classes)
         """
-        responses = self.decision_function(X)
+        return self._log_probabilities(self.decision_function(X))
+
+    def _log_probabilities(self, responses: FloatArray) -> FloatArray:
+        """Return the logarithms of probabilities, calibrated or those of the loss."""
         if self.calibration_ is not None:
             return self.calibration_.log_probabilities(responses)
-        return self._own_log_probabilities(responses)
-
-    def _own_log_probabilities(self, responses: FloatArray) -> FloatArray:
-        """Return the logarithms of probabilities that the loss has of its own."""
         if self.multilabel_:
             return np.asarray(log_expit(responses))
         if isinstance(self.loss_, CumulativeLogistic):
@@ -482,12 +481,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return
         targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
         if isinstance(self.loss_, CumulativeLogistic):
-            found, classes = self._own_log_probabilities(validation.raw), targets.astype(np.intp)
-            self.errors_ = Conformal.fit(set_scores(found, classes), weight)
+            classes = targets.astype(np.intp)
         else:
+            classes = most_likely(targets)
             self.calibration_ = Calibration.fit(validation.raw, targets, weight)
-            found = self.calibration_.log_probabilities(validation.raw)
-            self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)
+        found = self._log_probabilities(validation.raw)
+        self.errors_ = Conformal.fit(set_scores(found, classes), weight)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
         loss = self._named_loss()

@@ -12,11 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, seed_from
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.estimators.parameters import check_count
+from gramless.estimators.parameters import check_choice, check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
@@ -194,11 +193,8 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _encoded(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
         """Return what turns such targets into numbers, and the numbers."""
         owner = type(self).__name__
-        if self.target not in ("auto", "number", "class"):
-            raise InputError(
-                f"{owner}: target must be 'auto', 'number' or 'class', got {self.target!r}."
-            )
-        kind = type_of_target(y, input_name="y") if self.target == "auto" else self.target
+        kind = check_choice(self, "target", ("auto", "number", "class"))
+        kind = type_of_target(y, input_name="y") if kind == "auto" else kind
         if kind == "number" or kind.startswith("continuous"):
             numbers = NumberEncoder.check(y, owner)
             return (encoder := NumberEncoder.fit(numbers)), encoder.encode(numbers)

@@ -22,7 +22,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.given_rows import EvalSet
-from gramless.estimators.parameters import check_count, check_number
+from gramless.estimators.parameters import check_choice, check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.estimators.warm_start import FREE_TO_CHANGE, keeps_choice
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
@@ -325,12 +325,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         -------
         The estimator itself.
         """
-        if self.intervals not in ("split", "quantiles"):
-            raise InputError(
-                f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
-                f"{self.intervals!r}."
-            )
-        model = self._quantile_model(X) if self.intervals == "quantiles" else None
+        intervals = check_choice(self, "intervals", ("split", "quantiles"))
+        model = self._quantile_model(X) if intervals == "quantiles" else None
         if offset is not None and eval_set is not None:
             raise InputError(
                 "KernelRegressor: offset does not go with eval_set, whose rows have none."

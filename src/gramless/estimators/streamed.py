@@ -32,7 +32,14 @@ from gramless.base.state import (
 from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.checkpoints import Checkpoint
-from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
+from gramless.estimators.parameters import (
+    check_choice,
+    check_count,
+    check_number,
+    check_switch,
+    is_auto,
+    unknown_value,
+)
 from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.losses import Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
@@ -393,7 +400,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         self._given_alpha(None)
         self._given_patience()
         if not isinstance(self.schedule, InverseTime) and not is_auto(self.schedule):
-            raise self._unknown("schedule", self.schedule, ("auto",), " or an InverseTime")
+            raise unknown_value(self, "schedule", ("auto",), " or an InverseTime")
         for name in ("block_size", "batch_size", "max_steps"):
             check_count(self, name)
         check_count(self, "cache_bytes", low=0)
@@ -401,10 +408,8 @@ class StreamedMachine(StatefulEstimator, ABC):
             check_count(self, "n_components")
         for name in ("fit_intercept", "average"):
             check_switch(self, name)
-        updates = "auto", "newton", "gradient"
-        if self.update not in updates:
-            raise self._unknown("update", self.update, updates)
-        if self.update == "newton" and not self.fit_intercept:
+        update = check_choice(self, "update", ("auto", "newton", "gradient"))
+        if update == "newton" and not self.fit_intercept:
             raise self._refused("update='newton' needs fit_intercept=True, or use 'gradient'.")
         check_number(self, "tol", high=1.0)
         check_number(self, "checkpoint_seconds")
@@ -447,19 +452,16 @@ class StreamedMachine(StatefulEstimator, ABC):
             return STRATEGIES[given]
         if isinstance(given, (Checking, Grow, Uniform)):
             return given
-        raise self._unknown("strategy", given, STRATEGIES, " or such an object")
+        raise unknown_value(self, "strategy", STRATEGIES, " or such an object")
 
     def _given_loss(self) -> Loss:
-        if isinstance(self.loss, str) and self.loss in self._losses:
-            return self._losses[self.loss]
-        raise self._unknown("loss", self.loss, self._losses)
+        return self._losses[check_choice(self, "loss", self._losses)]
 
     def _given_scalings(self) -> tuple[str, ...]:
         """Return the scalings to choose from."""
-        if self.scaling in ("standard", "none"):
-            return (self.scaling,)
-        if not is_auto(self.scaling):
-            raise self._unknown("scaling", self.scaling, ("auto", "standard", "none"))
+        scaling = check_choice(self, "scaling", ("auto", "standard", "none"))
+        if scaling != "auto":
+            return (scaling,)
         return ("none",) if self.n_components is not None else ("standard", "none")
 
     def _given_alpha(self, n_rows: int | None) -> float:
@@ -467,12 +469,6 @@ class StreamedMachine(StatefulEstimator, ABC):
         if is_auto(self.alpha):
             return self._defaults.alpha_rows / (n_rows or self._defaults.unknown_rows)
         return check_number(self, "alpha", low=_LEAST_ALPHA)
-
-    def _unknown(
-        self, name: str, value: object, known: Iterable[str], others: str = ""
-    ) -> InputError:
-        names = ", ".join(map(repr, known))
-        return self._refused(f"{name} must be one of {names}{others}; got {value!r}.")
 
     def _refused(self, what: str) -> InputError:
         return InputError(f"{type(self).__name__}: {what}")

@@ -36,15 +36,16 @@ def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
     """Tell whether a fit to rows keeps what the last one chose."""
     if not check_switch(model, "warm_start") or "coef_" not in vars(model):
         return False
-    before, now = model._choice, steering_parameters(model)
-    # What was found beside a penalty that was given need not be what would be chosen.
-    same = now["chooses alpha"] is False or before["chooses alpha"] is True
-    same = same and before.keys() == now.keys()
-    names = now.keys() - {"chooses alpha"}
-    same = same and all(_are_same(before[name], now[name]) for name in names)
+    if isinstance(X, (RowTable, LazyRows)):
+        return False
     if isinstance(model.features_, KernelExpansion) and _num_samples(X) > _MOST_LANDMARKS:
         return False
-    return same and not isinstance(X, (RowTable, LazyRows))
+    before, now = dict(model._choice), steering_parameters(model)
+    # What was found beside a penalty that was given need not be what would be chosen.
+    chooses_now, chose_before = now.pop("chooses alpha"), before.pop("chooses alpha")
+    if chooses_now and not chose_before:
+        return False
+    return before.keys() == now.keys() and all(_are_same(before[k], now[k]) for k in now)
 
 
 def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
