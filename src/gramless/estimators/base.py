@@ -31,8 +31,8 @@ from gramless.base.state import (
 )
 from gramless.base.threads import thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
-from gramless.estimators.batches import Batch
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
+from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.given_rows import EvalRows, EvalSet, GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs, rising_inputs
@@ -47,7 +47,6 @@ from gramless.estimators.parameters import (
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
-from gramless.estimators.warm_start import earlier_fit, keeps_choice, steering_parameters
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.expansion import KernelExpansion

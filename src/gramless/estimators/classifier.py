@@ -21,8 +21,8 @@ from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
+from gramless.estimators.continued import check_batches
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.targets import (
     PROBABILISTIC,

@@ -298,10 +298,9 @@ def _readable(value: Json, tensors: Json) -> Json:
         return {key: tensors[content][key] for key in ("dtype", "shape")}
     if mark == "dict":
         return {name: _readable(item, tensors) for name, item in content.items()}
-    if mark == "array":
-        return {"form": content, **_readable({"dict": value["fields"]}, tensors)}
-    if mark == "record":
-        return {"class": content, **_readable({"dict": value["fields"]}, tensors)}
+    if mark in ("array", "record"):
+        kind = "form" if mark == "array" else "class"
+        return {kind: content, **_readable({"dict": value["fields"]}, tensors)}
     if mark == "model":
         params = _readable({"dict": content["params"]}, tensors)
         fitted = _readable({"dict": content.get("state") or {}}, tensors)

@@ -19,12 +19,11 @@ from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
+from gramless.estimators.continued import FREE_TO_CHANGE, check_batches, keeps_choice
 from gramless.estimators.given_rows import EvalSet
 from gramless.estimators.parameters import check_choice, check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
-from gramless.estimators.warm_start import FREE_TO_CHANGE, keeps_choice
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
@@ -42,14 +41,6 @@ _MOST_DRAWS = 100_000
 _LEAST_MEAN = 1e-300
 _WHOLE = 1e-9
 """Relative rounding of counts that were divided by exposures."""
-
-
-@dataclass(frozen=True)
-class _Exposures:
-    """Exposures of the rows of a fit as given, and their sample weights without these."""
-
-    exposure: FloatArray
-    weight: FloatArray | None
 
 
 def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
@@ -282,8 +273,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     power: float = 1.5
     intervals: str = "split"
     n_posterior: int = 0
-    _exposures: ClassVar[_Exposures | None] = None
-    """Of the rows that are being fitted, with an offset."""
+    _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
+    """Of the rows that are being fitted, with an offset; and their weights without exposures."""
 
     def fit(
         self,
@@ -366,7 +357,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, numbers, dtype=np.float64)
-        self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
+        self._exposures = np.exp(added), weight  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
     @available_if(check_batches)
@@ -800,10 +791,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.quantile_model_ = None
         self.dispersion_: float | None = None
         if validation is not None:
-            rows, exposures = chosen.used[validation.rows], self._exposures
+            rows = chosen.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
-            if exposures is not None:
-                exposure, weight = exposures.exposure[rows], exposures.weight
+            if self._exposures is not None:
+                exposures, weight = self._exposures
+                exposure = exposures[rows]
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
             raw, codes = validation.raw, data.targets[validation.rows]
             if isinstance(self.loss_, SmoothPinball):

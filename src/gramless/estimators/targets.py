@@ -319,14 +319,7 @@ class OrderedEncoder(ClassEncoder):
         """Return the number of each label's class."""
         return self.class_numbers(y).astype(np.float64)
 
-    @staticmethod
-    def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
-        """Return the mean squared error of the numbers."""
-        return float(np.average((raw - codes) ** 2, weights=weight))
-
-    def score_of(self, loss: Loss) -> Score:
-        """Return the mean of the loss."""
-        return mean_loss(loss)
+    score = staticmethod(NumberEncoder.score)
 
 
 @dataclass(frozen=True)
@@ -402,10 +395,9 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
     >>> plain_numbers(["0,5", "1,25"], "KernelRegressor")
     array([0.5 , 1.25])
     """
-    values = _column_of_objects(y)
+    values = _column_of_objects(y, owner, "target")
     if values is None:
         return y
-    _refuse_missing(values, owner, "target")
     words = [value for value in values if isinstance(value, str)]
     if not words:
         return y
@@ -421,10 +413,9 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
 
 def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
     """Return labels; refuse missing ones, and such of types that scikit-learn does not know."""
-    values = _column_of_objects(y)
+    values = _column_of_objects(y, owner, "label")
     if values is None:
         return y
-    _refuse_missing(values, owner, "label")
     kinds = sorted({type(value).__name__ for value in values})
     words = [isinstance(value, str) for value in values]
     numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
@@ -448,8 +439,8 @@ def ordered_classes(y: object) -> AnyArray | None:
     return categories[np.isin(categories, found)]
 
 
-def _column_of_objects(y: ArrayLike) -> AnyArray | None:
-    """Return one column of targets that are objects or text; None for any other targets."""
+def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
+    """Return one column of objects or text, none of them missing; None for any other targets."""
     if y is None or is_frame(y):
         return None
     try:
@@ -459,13 +450,11 @@ def _column_of_objects(y: ArrayLike) -> AnyArray | None:
         return None
     if values.dtype.kind not in "OUT" or values.ndim != 1:
         return None
-    return values.astype(object)
-
-
-def _refuse_missing(values: AnyArray, owner: str, what: str) -> None:
+    values = values.astype(object)
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InputError(
             f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as "
             f"of {len(missing):,} of {len(values):,} rows; remove these rows."
         )
+    return values
