@@ -376,7 +376,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return Deadline(check_number(self, "time_budget", low=1e-3) if given else None)
 
     def _memory(self) -> int | None:
-        """Return the bytes of the memory budget, None where none is given."""
         if self.memory_budget is None:
             return None
         try:
@@ -411,7 +410,6 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _named_loss(self) -> Loss:
-        """Return the loss by its name, or as it is given."""
         loss, named = self.loss, self._losses_by_name()
         if isinstance(loss, Loss) and self._suits(loss):
             return loss
@@ -514,7 +512,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return True
 
     def _final_fit(self, chosen: Chosen) -> None:
-        """Solve for all rows."""
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
@@ -531,7 +528,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
-        """Set the attributes that tell what was chosen."""
         self.settings_, self.search_ = selected.settings, selected.trials
         self.limits_ = list(selected.limits)
         self.growth_, self.relevance_ = selected.growth, selected.relevance
@@ -680,7 +676,6 @@ class KernelMachine(StatefulEstimator, ABC):
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, chosen: Chosen
     ) -> Solution:
-        """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
         if chosen.selected.signs is not None:
@@ -707,7 +702,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return np.concatenate([np.zeros((0, *self.coef_.shape[1:])), *parts]) + self.intercept_
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
-        """Return the features of new rows, a block at a time."""
         return feature_blocks(
             self.features_, self.scaler_, self.inputs_.transform(self, X), self.n_jobs
         )
@@ -816,7 +810,6 @@ def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
 def _taken(
     chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
 ) -> tuple[Rows, AnyArray, FloatArray | None]:
-    """Return some of the rows with their targets and weights."""
     weight = None if weight is None else weight[chosen]
     return taken(rows, chosen), targets[chosen], weight
 

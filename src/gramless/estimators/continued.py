@@ -92,7 +92,6 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
 
 
 def _are_same(first: object, second: object) -> bool:
-    """Tell whether two values of a parameter are the same."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.array_equal(np.asarray(first), np.asarray(second))
     return first is second or (type(first) is type(second) and bool(first == second))

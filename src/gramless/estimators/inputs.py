@@ -240,7 +240,6 @@ def rising_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
 
 
 def _of_columns(model: StatefulEstimator) -> IntArray:
-    """Return the constraint of each column of the table."""
     given, owner, n_columns = model.monotonic_cst, type(model).__name__, model.n_features_in_
     if isinstance(given, Mapping):
         names = [str(name) for name in vars(model).get("feature_names_in_", ())]

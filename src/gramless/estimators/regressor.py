@@ -562,7 +562,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _bounds(
         self, predicted: FloatArray, errors: Conformal, coverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of intervals for predictions."""
         margin = np.atleast_1d(errors.quantile(coverage))
         if self.dispersion_ is not None:
             return CountDistribution(self.dispersion_).interval(predicted, float(margin[0]))

@@ -458,7 +458,6 @@ class StreamedMachine(StatefulEstimator, ABC):
         return self._losses[check_choice(self, "loss", self._losses)]
 
     def _given_scalings(self) -> tuple[str, ...]:
-        """Return the scalings to choose from."""
         scaling = check_choice(self, "scaling", ("auto", "standard", "none"))
         if scaling != "auto":
             return (scaling,)
