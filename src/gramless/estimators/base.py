@@ -320,9 +320,7 @@ class KernelMachine(StatefulEstimator, ABC):
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
         scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_judging else {}
         self.evals_result_ = scores
-        return Chosen(
-            data, goal, selected, judged, encoder, search.report, search.deadline, given.used
-        )
+        return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline, given)
 
     def _judged(
         self,
@@ -559,7 +557,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self.background_ = self._background(chosen.data)
+        self.background_ = self._background(chosen)
         n_columns = len(solution.weights)
         chosen.report(
             "final fit",
@@ -615,23 +613,21 @@ class KernelMachine(StatefulEstimator, ABC):
         """Tell whether more than the predictions depends on which bins are known."""
         return False
 
-    def _background(self, data: Data) -> AnyArray | None:
+    def _background(self, chosen: Chosen) -> AnyArray | None:
         """Return some rows of the fit, drawn by their weights; None where they are sparse."""
-        # Rows that only judge are none of the fit.
-        data = data if data.n_judging == 0 else data.take(data.fitted)
-        rows = data.rows
+        rows, n_rows = chosen.data.rows, chosen.data.n_fitted
         if sp.issparse(rows):
             return None
-        n_rows, weight = rows.shape[0], self._given_weight(data)
+        weight = self._given_weight(chosen)
         share = None if weight is None else weight / weight.sum()
         size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
         # Not by random_state: a generator that a user gave would go on from another place.
         drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
         return np.array(taken(rows, np.sort(drawn)))
 
-    def _given_weight(self, data: Data) -> FloatArray | None:
+    def _given_weight(self, chosen: Chosen) -> FloatArray | None:
         """Return the weights of the rows of a fit as they were given, with those of classes."""
-        return data.sample_weight
+        return chosen.data.weights_of(chosen.data.fitted)
 
     @property
     def feature_importances_(self) -> FloatArray:

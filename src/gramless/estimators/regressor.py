@@ -790,7 +790,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.quantile_model_ = None
         self.dispersion_: float | None = None
         if validation is not None:
-            rows = chosen.used[validation.rows]
+            rows = chosen.given.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
             if self._exposures is not None:
                 exposures, weight = self._exposures

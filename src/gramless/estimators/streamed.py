@@ -292,7 +292,8 @@ class StreamedMachine(StatefulEstimator, ABC):
             return bool(callback is not None and callback(step, evaluation))
 
         encoded = EncodedSource(rows, self.preparation_.project, self._encode)
-        self._store(training, training.run(encoded, self._given_limits(deadline), after))
+        limits = Limits(int(self.max_steps), self._given_patience(), float(self.tol), deadline)
+        self._store(training, training.run(encoded, limits, after))
         if checkpoint is not None and not training.diverged:
             checkpoint.write(self, training.state())
         return self
@@ -435,10 +436,6 @@ class StreamedMachine(StatefulEstimator, ABC):
 
     def _given_patience(self) -> int | None:
         return None if self.patience is None else check_count(self, "patience")
-
-    def _given_limits(self, deadline: Deadline) -> Limits:
-        tol = check_number(self, "tol", high=1.0)
-        return Limits(check_count(self, "max_steps"), self._given_patience(), tol, deadline)
 
     def _rows_to_hold_out(self, n_rows: int) -> int:
         """Return how many rows of a table to hold out: none without patience, or of few rows."""

@@ -16,8 +16,6 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Loss, Poisson
-from gramless.model_selection.data import Data
-from gramless.preprocessing.rows import Rows
 from gramless.solvers.objective import Problem, Solution
 
 _MOST_UPDATES, _TIGHTEN = 30, 0.2
@@ -159,14 +157,6 @@ class SurvivalEncoder(TargetEncoder):
         return np.asarray(y)["event"].astype(np.intp)
 
     score = staticmethod(NumberEncoder.score)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SurvivalData(Data):
-    """All rows of a fit, with their times, and their weights before exposures."""
-
-    observed: AnyArray
-    given: FloatArray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -311,9 +301,8 @@ class KernelSurvival(KernelMachine):
 
     def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
         """Fit baseline and weights in turns, from rows that are all alike, until risks settle."""
-        assert isinstance(chosen.data, SurvivalData)
         assert problem.sample_weight is not None
-        y = chosen.data.observed[chosen.selected.order]
+        y = self._observed(chosen)[chosen.selected.order]
         weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
         raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
         self.n_updates_ = 0
@@ -354,18 +343,15 @@ class KernelSurvival(KernelMachine):
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
         return SurvivalEncoder(self.baseline_)
 
-    def _data(
-        self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
-    ) -> Data:
-        data = super()._data(rows, targets, weight, encoder)
+    def _given_weight(self, chosen: Chosen) -> FloatArray:
+        weight, encoder = super()._given_weight(chosen), chosen.encoder
         assert isinstance(encoder, SurvivalEncoder)
         assert weight is not None
-        given = weight / encoder.expected(targets)
-        return SurvivalData(**vars(data), observed=targets, given=given)
+        return weight / encoder.expected(self._observed(chosen))
 
-    def _given_weight(self, data: Data) -> FloatArray:
-        assert isinstance(data, SurvivalData)
-        return data.given
+    def _observed(self, chosen: Chosen) -> AnyArray:
+        """Return events and times of the rows of a fit."""
+        return chosen.given.targets[chosen.given.used][chosen.data.fitted]
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
