@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def check_switch(owner: object, name: str, *, others: str = "") -> bool:
     return bool(value)
 
 
-def check_choice(owner: object, name: str, known: Iterable[str]) -> str:
+def check_choice(owner: object, name: str, known: Collection[str]) -> str:
     """Return parameter ``name`` of an estimator, which is one of some words."""
     value = getattr(owner, name)
     if isinstance(value, str) and value in known:
@@ -57,7 +57,7 @@ def check_choice(owner: object, name: str, known: Iterable[str]) -> str:
     raise unknown_value(owner, name, known)
 
 
-def unknown_value(owner: object, name: str, known: Iterable[str], others: str = "") -> InputError:
+def unknown_value(owner: object, name: str, known: Collection[str], others: str = "") -> InputError:
     """Return the error for parameter ``name`` of an estimator, which is none of some words.
 
     ``others`` says in the message what the caller accepts besides.
