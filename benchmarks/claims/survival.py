@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelSurvival
-from gramless.estimators.hazards import concordance_index, event_times
+from gramless.estimators.survival import concordance_index, event_times
 from harness.memory import PeakMemory
 
 Array = NDArray[Any]

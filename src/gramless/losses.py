@@ -427,8 +427,9 @@ class CumulativeLogistic(Loss):
         first, gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
         with one_blas_thread():
             best = minimize(
-                _ThresholdObjective(own, ranks, masses),
+                _threshold_objective,
                 np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
+                args=(own, ranks, masses),
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
@@ -444,29 +445,22 @@ class CumulativeLogistic(Loss):
         return ends[rank + 1] - z, ends[rank] - z, rank
 
 
-@dataclass(frozen=True)
-class _ThresholdObjective:
-    """The mean loss of predictions, and its slopes, by first threshold and logarithms of gaps."""
-
-    z: Values
-    y: Values
-    masses: Values
-
-    def __call__(self, parameters: Values) -> tuple[float, Values]:
-        """Return the mean loss and its gradient."""
-        gaps = np.exp(parameters[1:])
-        thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
-        loss = CumulativeLogistic(tuple(thresholds.tolist()))
-        upper, lower, rank = loss._ends(self.z, self.y)
-        n_classes = len(thresholds) + 1
-        above = np.bincount(rank, self.masses * expit(-upper), n_classes)
-        below = np.bincount(rank, self.masses * expit(lower), n_classes)
-        inside = np.bincount(rank, self.masses, n_classes)[1:-1] / np.expm1(gaps)
-        slopes = below[1:] - above[:-1]
-        slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
-        tails = np.cumsum(slopes[::-1])[::-1]
-        value = inner(self.masses, loss.value(self.z, self.y))
-        return value, np.append(tails[0], tails[1:] * gaps)
+def _threshold_objective(
+    parameters: Values, z: Values, y: Values, masses: Values
+) -> tuple[float, Values]:
+    """Return the mean loss of predictions, and its slopes, by first threshold and log gaps."""
+    gaps = np.exp(parameters[1:])
+    thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
+    loss = CumulativeLogistic(tuple(thresholds.tolist()))
+    upper, lower, rank = loss._ends(z, y)
+    n_classes = len(thresholds) + 1
+    above = np.bincount(rank, masses * expit(-upper), n_classes)
+    below = np.bincount(rank, masses * expit(lower), n_classes)
+    inside = np.bincount(rank, masses, n_classes)[1:-1] / np.expm1(gaps)
+    slopes = below[1:] - above[:-1]
+    slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
+    tails = np.cumsum(slopes[::-1])[::-1]
+    return inner(masses, loss.value(z, y)), np.append(tails[0], tails[1:] * gaps)
 
 
 @dataclass(frozen=True)

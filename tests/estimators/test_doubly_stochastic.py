@@ -14,7 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
-from gramless.estimators.stream_parameters import StreamDefaults
+from gramless.estimators.streamed import StreamDefaults
 from gramless.kernels import Gaussian, Laplacian, Matern
 from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Uniform

@@ -259,7 +259,7 @@ def test_given_arrays_are_never_changed() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"target": "numbers"}, "target must be 'auto', 'number' or 'class'"),
+        ({"target": "numbers"}, "target must be one of 'auto', 'number', 'class'"),
         ({"n_grids": 0}, "n_grids"),
         ({"n_grids": 2.5}, "n_grids"),
         ({"random_state": -1}, "(?i)seed"),

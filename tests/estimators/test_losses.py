@@ -446,7 +446,7 @@ def test_wrong_ways_to_intervals():
             model.predict_interval(X, **options)
     with pytest.raises(InputError, match="quantiles must lie between 0 and 1"):
         model.predict_quantiles(X, [0.0])
-    with pytest.raises(InputError, match="intervals must be 'split'"):
+    with pytest.raises(InputError, match="intervals must be one of 'split'"):
         small(KernelRegressor, intervals="wide").fit(X, y)
     with pytest.raises(InputError, match="one column, got 2"):
         small(KernelRegressor, loss="quantile", quantile=[0.1, 0.9]).fit(X, np.column_stack([y, y]))

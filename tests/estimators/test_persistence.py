@@ -787,9 +787,10 @@ def test_a_huge_header_is_refused_unread(there):
     refused(there, "truncated or no model")
 
 
-def test_a_header_above_the_limit_is_not_written(there):
+def test_a_header_above_the_limit_is_not_written(there, monkeypatch):
+    monkeypatch.setattr(persistence, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(InputError, match="fewer categories"):
-        persistence.write(there, *persistence.pack(small().fit(X)), most_header_bytes=1000)
+        persistence.write(there, *persistence.pack(small().fit(X)))
     assert not there.exists()
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import KernelSurvival, RandomBinning, load, save
 from gramless.base.errors import InputError
-from gramless.estimators.hazards import BaselineHazard, concordance_index, event_times
+from gramless.estimators.survival import BaselineHazard, concordance_index, event_times
 
 GIVEN = {"bandwidth": 2.0, "alpha": 1e-2, "scaling": "standard", "random_state": 0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.estimators.hazards import concordance_index
+from gramless.estimators.survival import concordance_index
 
 
 def twin(event, time, risk) -> tuple[int, int, int]:

@@ -150,7 +150,7 @@ def _class_measure(model: KernelClassifier) -> Measure:
     encoder = ClassEncoder(model.classes_)
     return make(
         "share of wrong classes",
-        lambda X: encoder.numbers(model.predict(X)),
+        lambda X: encoder.class_numbers(model.predict(X)),
         losses=lambda y, predicted: (y != predicted).astype(np.float64),
         constant=lambda y: np.bincount(y[y >= 0], minlength=n_classes).argmax(),
         constant_words="the most frequent class",

@@ -128,7 +128,7 @@ def class_metrics(
 ) -> dict[str, Json]:
     """Compare a classifier's predictions, and its probabilities if it has any, with the truth."""
     truth, classes = comparable_labels(y, model.classes_)
-    numbers = ClassEncoder(model.classes_).numbers(predicted)
+    numbers = ClassEncoder(model.classes_).class_numbers(predicted)
     found = classification_metrics(truth, classes[numbers])
     if has_probabilities(model):
         numbers = class_numbers(y, model.classes_)

@@ -39,7 +39,7 @@ from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
-from gramless.estimators.eval_rows import EvalSet
+from gramless.estimators.given_rows import EvalSet
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap, GivenBinning

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from types import MethodType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class _Decorator(Protocol):
-    def __call__(self, method: Method, /) -> Method: ...
-
-
-def available_if(check: Callable[[Any], object]) -> _Decorator:
+def available_if(check: Callable[[Any], object]) -> Callable[[Method], Method]:
     """Decorate a method of those models for which ``check`` raises no ``AttributeError``.
 
     Unlike with scikit-learn's function of this name, the error itself says why it is missing.
     """
-    return cast(_Decorator, partial(_Conditional, check))
+    return lambda method: cast(Any, _Conditional(check, method))
 
 
 class _Conditional:

@@ -31,23 +31,22 @@ from gramless.base.state import (
 )
 from gramless.base.threads import thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
-from gramless.estimators.batches import Batch
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
-from gramless.estimators.eval_rows import EvalRows, EvalSet
+from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
-from gramless.estimators.given_rows import GivenRows, told_cv
-from gramless.estimators.inputs import RowInputs
-from gramless.estimators.monotonic import rising_inputs
+from gramless.estimators.given_rows import EvalRows, EvalSet, GivenRows, told_cv
+from gramless.estimators.inputs import RowInputs, rising_inputs
 from gramless.estimators.parameters import (
+    check_choice,
     check_count,
     check_number,
     check_switch,
     is_auto,
     scalings_of,
+    unknown_value,
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
-from gramless.estimators.warm_start import earlier_fit, keeps_choice, steering_parameters
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.expansion import KernelExpansion
@@ -242,34 +241,6 @@ class KernelMachine(StatefulEstimator, ABC):
             self.inputs_, rows, targets = RowInputs.fit(
                 self, X, y, self.categorical_features, self._target_options
             )
-        return self._choose_for(
-            X, rows, targets, sample_weight, groups, deadline, callbacks, judges, again
-        )
-
-    def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return the inputs of rows of the same table as before, and their targets."""
-        rows = self.inputs_.transform(self, X)
-        targets = validated_targets(self, y, **self._target_options)
-        if rows.shape[0] != len(targets):
-            raise InputError(
-                f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
-                f"target a row."
-            )
-        return rows, targets
-
-    def _choose_for(
-        self,
-        X: TableLike,
-        rows: Rows,
-        targets: AnyArray,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        deadline: Deadline,
-        callbacks: Callbacks,
-        judges: EvalRows | None = None,
-        again: bool = False,
-    ) -> Chosen:
-        """Choose for the inputs that a table has become."""
         targets, weight = self._check_targets(targets), None
         if sample_weight is not None:
             weight = self._check_weight(sample_weight, rows)
@@ -295,10 +266,20 @@ class KernelMachine(StatefulEstimator, ABC):
         report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
         feature_map = self._feature_map(data, seed)
         search = self._search(data, feature_map, seed, report, deadline)
-        folds = given.folds(self, classes, seed)
-        search = replace(search, classes=classes, folds=folds)
+        search = replace(search, classes=classes, folds=given.folds(self, classes, seed))
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
         return self._selected(search, budget, given, encoder, again)
+
+    def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
+        """Return the inputs of rows of the same table as before, and their targets."""
+        rows = self.inputs_.transform(self, X)
+        targets = validated_targets(self, y, **self._target_options)
+        if rows.shape[0] != len(targets):
+            raise InputError(
+                f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
+                f"target a row."
+            )
+        return rows, targets
 
     def _selected(
         self,
@@ -322,7 +303,11 @@ class KernelMachine(StatefulEstimator, ABC):
         self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
         if again:
             earlier = earlier_fit(self, encoder, data.n_fitted)
-            goal = self._goal_again(goal, encoder)
+            if isinstance(self.features_, KernelExpansion):
+                # Kernel ridge regression was chosen.
+                squares = self._squares(encoder)
+                assert squares is not None
+                goal = replace(goal, loss=squares.loss, score=squares.score)
             selected = select_again(search, goal, budget, earlier, validates)
         elif grows:
             selected = select_grown(search, goal, budget, config, self._squares(encoder))
@@ -333,20 +318,9 @@ class KernelMachine(StatefulEstimator, ABC):
         judged = selected.validation if validates else None
         if judged is not None:
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
-        self.evals_result_ = {}
-        if data.n_judging:
-            self.evals_result_ = {"valid_0": scores_by_round(selected, goal, data)}
-        return Chosen(
-            data, goal, selected, judged, encoder, search.report, search.deadline, given.used
-        )
-
-    def _goal_again(self, goal: Goal, encoder: TargetEncoder) -> Goal:
-        """Return the goal of kernel ridge regression, if that was chosen, else the same."""
-        if not isinstance(self.features_, KernelExpansion):
-            return goal
-        squares = self._squares(encoder)
-        assert squares is not None
-        return replace(goal, loss=squares.loss, score=squares.score)
+        scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_judging else {}
+        self.evals_result_ = scores
+        return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline, given)
 
     def _judged(
         self,
@@ -396,12 +370,10 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _deadline(self) -> Deadline:
         """Return the time budget, which begins now."""
-        if self.time_budget is None:
-            return Deadline()
-        return Deadline(check_number(self, "time_budget", low=1e-3))
+        given = self.time_budget is not None
+        return Deadline(check_number(self, "time_budget", low=1e-3) if given else None)
 
     def _memory(self) -> int | None:
-        """Return the bytes of the memory budget, None where none is given."""
         if self.memory_budget is None:
             return None
         try:
@@ -436,16 +408,12 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _named_loss(self) -> Loss:
-        """Return the loss by its name, or as it is given."""
         loss, named = self.loss, self._losses_by_name()
         if isinstance(loss, Loss) and self._suits(loss):
             return loss
         if isinstance(loss, str) and loss in named:
             return named[loss]
-        raise InputError(
-            f"{type(self).__name__}: loss must be one of {', '.join(map(repr, named))}; "
-            f"got {self.loss!r}."
-        )
+        raise unknown_value(self, "loss", named)
 
     def _losses_by_name(self) -> dict[str, Loss]:
         """Return what users may name."""
@@ -480,16 +448,11 @@ class KernelMachine(StatefulEstimator, ABC):
     def _search(
         self, data: Data, feature_map: SizedMap, seed: int, report: Reporter, deadline: Deadline
     ) -> Search:
-        if self.relevance not in RELEVANCES:
-            raise InputError(
-                f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
-                f"got {self.relevance!r}."
-            )
         space = SearchSpace(
             scalings_of(self.scaling, sp.issparse(data.rows)),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
-            self.relevance,
+            check_choice(self, "relevance", RELEVANCES),
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
         rising = rising_inputs(self, data.n_outputs)
@@ -504,63 +467,49 @@ class KernelMachine(StatefulEstimator, ABC):
     def _search_config(self) -> SearchConfig:
         """Return how thoroughly grids are grown."""
         config = EFFORTS[check_count(self, "effort", high=max(EFFORTS))]
-        if self.monotonic_cst is not None:
-            return replace(config, ridge_rows=0, n_landmarks=0)
-        if is_auto(self.solver) and self.l1_ratio == 0:
-            return config
         # Solvers that a user names, and those of L1 penalties, may take bins alone.
+        if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
+            return config
         return replace(config, ridge_rows=0, n_landmarks=0)
 
     def _grows_grids(self, search: Search) -> bool:
         """Tell whether grids are grown; other features are random, of one kernel."""
-        if self.grids not in ("auto", "random", "grown"):
-            raise InputError(
-                f"{type(self).__name__}: grids must be 'auto', 'random' or 'grown', "
-                f"got {self.grids!r}."
-            )
-        rows = search.data.rows
-        if search.rising is not None and not self._may_be_monotone(search):
-            raise InputError(
-                f"{type(self).__name__}: monotonic_cst is for grown grids: at least "
-                f"{LEAST_TO_GROW} dense rows, features='binning', grids 'auto' or 'grown', "
-                f"scaling='auto', l1_ratio=0 and no bandwidth."
-            )
-        if search.rising is not None:
-            return True
-        if self.grids == "grown" and not isinstance(search.feature_map, RandomBinning):
-            raise InputError(
-                f"{type(self).__name__}: grids='grown' chooses bins; use features='binning', "
-                f"or grids='auto' with other features."
-            )
-        if self.grids == "grown" and (sp.issparse(rows) or rows.shape[0] < LEAST_TO_GROW):
-            raise InputError(
-                f"{type(self).__name__}: grids='grown' needs dense rows, not sparse ones, "
-                f"at least {LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
-            )
-        can_be_halved = search.folds is None or search.folds.can_be_halved
-        if self.grids == "grown" and not can_be_halved:
-            raise InputError(
-                f"{type(self).__name__}: grids='grown' needs training rows of two groups in every "
-                f"fold, to cut them in two; use grids='auto', or give more groups."
-            )
-        if self.grids != "auto":
-            return self.grids == "grown"
-        free = search.space.bandwidth is None and search.space.alpha is None
-        by_name = isinstance(self.features, str) and self.features == "binning"
-        left = by_name and self.scaling == "auto" and self.l1_ratio == 0
-        return free and left and can_be_halved and can_grow(search.data)
-
-    def _may_be_monotone(self, search: Search) -> bool:
-        """Tell whether parameters and rows allow for grids along which predictions rise."""
-        rows = search.data.rows
+        grids = check_choice(self, "grids", ("auto", "random", "grown"))
+        owner, rows = type(self).__name__, search.data.rows
         enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
-        by_name = isinstance(self.features, str) and self.features == "binning"
-        own = self.grids != "random" and self.scaling == "auto" and self.l1_ratio == 0
         can_be_halved = search.folds is None or search.folds.can_be_halved
-        return enough and by_name and own and can_be_halved and search.space.bandwidth is None
+        by_name = isinstance(self.features, str) and self.features == "binning"
+        free = by_name and self.scaling == "auto" and self.l1_ratio == 0 and can_be_halved
+        free = free and search.space.bandwidth is None
+        if search.rising is not None:
+            if not (free and enough and grids != "random"):
+                raise InputError(
+                    f"{owner}: monotonic_cst is for grown grids: at least {LEAST_TO_GROW} dense "
+                    f"rows, features='binning', grids 'auto' or 'grown', scaling='auto', "
+                    f"l1_ratio=0 and no bandwidth."
+                )
+            return True
+        if grids != "grown":
+            may_grow = free and grids == "auto" and search.space.alpha is None
+            return may_grow and can_grow(search.data)
+        if not isinstance(search.feature_map, RandomBinning):
+            raise InputError(
+                f"{owner}: grids='grown' chooses bins; use features='binning', or grids='auto' "
+                f"with other features."
+            )
+        if not enough:
+            raise InputError(
+                f"{owner}: grids='grown' needs dense rows, not sparse ones, at least "
+                f"{LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
+            )
+        if not can_be_halved:
+            raise InputError(
+                f"{owner}: grids='grown' needs training rows of two groups in every fold, to cut "
+                f"them in two; use grids='auto', or give more groups."
+            )
+        return True
 
     def _final_fit(self, chosen: Chosen) -> None:
-        """Solve for all rows."""
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
@@ -577,7 +526,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
-        """Set the attributes that tell what was chosen."""
         self.settings_, self.search_ = selected.settings, selected.trials
         self.limits_ = list(selected.limits)
         self.growth_, self.relevance_ = selected.growth, selected.relevance
@@ -609,7 +557,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self.background_ = self._background(chosen.data)
+        self.background_ = self._background(chosen)
         n_columns = len(solution.weights)
         chosen.report(
             "final fit",
@@ -665,23 +613,21 @@ class KernelMachine(StatefulEstimator, ABC):
         """Tell whether more than the predictions depends on which bins are known."""
         return False
 
-    def _background(self, data: Data) -> AnyArray | None:
+    def _background(self, chosen: Chosen) -> AnyArray | None:
         """Return some rows of the fit, drawn by their weights; None where they are sparse."""
-        # Rows that only judge are none of the fit.
-        data = data if data.n_judging == 0 else data.take(data.fitted)
-        rows = data.rows
+        rows, n_rows = chosen.data.rows, chosen.data.n_fitted
         if sp.issparse(rows):
             return None
-        n_rows, weight = rows.shape[0], self._given_weight(data)
+        weight = self._given_weight(chosen)
         share = None if weight is None else weight / weight.sum()
         size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
         # Not by random_state: a generator that a user gave would go on from another place.
         drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
         return np.array(taken(rows, np.sort(drawn)))
 
-    def _given_weight(self, data: Data) -> FloatArray | None:
+    def _given_weight(self, chosen: Chosen) -> FloatArray | None:
         """Return the weights of the rows of a fit as they were given, with those of classes."""
-        return data.sample_weight
+        return chosen.data.weights_of(chosen.data.fitted)
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -726,7 +672,6 @@ class KernelMachine(StatefulEstimator, ABC):
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, chosen: Chosen
     ) -> Solution:
-        """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
         if chosen.selected.signs is not None:
@@ -753,7 +698,6 @@ class KernelMachine(StatefulEstimator, ABC):
         return np.concatenate([np.zeros((0, *self.coef_.shape[1:])), *parts]) + self.intercept_
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
-        """Return the features of new rows, a block at a time."""
         return feature_blocks(
             self.features_, self.scaler_, self.inputs_.transform(self, X), self.n_jobs
         )
@@ -779,11 +723,7 @@ class KernelMachine(StatefulEstimator, ABC):
             fits = fits and background.shape[0] > 0 and background.shape[1] == len(scaler.knots)
             require(fits and np.isfinite(background).all(), "background_ are no rows of inputs")
         if state["errors_"] is not None:
-            self._check_errors(part_in(state, "errors_", Conformal), coef)
-
-    @abstractmethod
-    def _check_errors(self, errors: Conformal, coef: Vector) -> None:
-        """Check that errors from a file fit the coefficients."""
+            part_in(state, "errors_", Conformal)
 
     def _parameters_to_save(self) -> dict[str, object]:
         params = super()._parameters_to_save()
@@ -866,7 +806,6 @@ def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
 def _taken(
     chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
 ) -> tuple[Rows, AnyArray, FloatArray | None]:
-    """Return some of the rows with their targets and weights."""
     weight = None if weight is None else weight[chosen]
     return taken(rows, chosen), targets[chosen], weight
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from gramless.base.deadline import Deadline, Watch
 from gramless.base.random import stream
 from gramless.base.reporting import Reporter
-from gramless.base.types import IntArray
 from gramless.estimators.given_rows import GivenRows
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
@@ -30,7 +29,7 @@ class Chosen:
     """What a fit chose, and the rows that it chose by.
 
     ``judged`` tells of the rows held back that say how far predictions are off, None if none do;
-    ``used`` (n_rows,) has the number of each row among those given.
+    ``given`` are the rows as a user gave them.
     """
 
     data: Data
@@ -40,7 +39,7 @@ class Chosen:
     encoder: TargetEncoder
     report: Reporter
     deadline: Deadline
-    used: IntArray
+    given: GivenRows
 
     def watch(self) -> Watch | None:
         """Return what tells iterations of the final solve, and ends it; None for no one."""

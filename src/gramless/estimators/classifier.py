@@ -21,8 +21,8 @@ from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
+from gramless.estimators.continued import check_batches
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.targets import (
     PROBABILISTIC,
@@ -387,13 +387,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples, n_classes)
         """
-        responses = self.decision_function(X)
+        return self._log_probabilities(self.decision_function(X))
+
+    def _log_probabilities(self, responses: FloatArray) -> FloatArray:
+        """Return the logarithms of probabilities, calibrated or those of the loss."""
         if self.calibration_ is not None:
             return self.calibration_.log_probabilities(responses)
-        return self._own_log_probabilities(responses)
-
-    def _own_log_probabilities(self, responses: FloatArray) -> FloatArray:
-        """Return the logarithms of probabilities that the loss has of its own."""
         if self.multilabel_:
             return np.asarray(log_expit(responses))
         if isinstance(self.loss_, CumulativeLogistic):
@@ -452,6 +451,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             n_classes = len(loss.thresholds) + 1
         n_classes = n_outputs if several else n_classes
         require(classes.shape == (n_classes,), "classes_ does not fit coef_")
+        if state["errors_"] is not None:
+            errors = part_in(state, "errors_", Conformal)
+            require(errors.scores.ndim == 1, "errors_ are not those of classes")
         if state["calibration_"] is not None:
             calibration = part_in(state, "calibration_", Calibration)
             require(calibration.n_responses == n_outputs, "calibration_ does not fit coef_")
@@ -460,9 +462,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         # Files of earlier versions have one class a row.
         fitted.setdefault("multilabel_", False)
         super()._restore(fitted)
-
-    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
-        require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
     def _validates(self, search: Search, grows: bool) -> bool:
         enough = search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
@@ -482,12 +481,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return
         targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
         if isinstance(self.loss_, CumulativeLogistic):
-            found, classes = self._own_log_probabilities(validation.raw), targets.astype(np.intp)
-            self.errors_ = Conformal.fit(set_scores(found, classes), weight)
+            classes = targets.astype(np.intp)
         else:
+            classes = most_likely(targets)
             self.calibration_ = Calibration.fit(validation.raw, targets, weight)
-            found = self.calibration_.log_probabilities(validation.raw)
-            self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)
+        found = self._log_probabilities(validation.raw)
+        self.errors_ = Conformal.fit(set_scores(found, classes), weight)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
         loss = self._named_loss()

@@ -184,7 +184,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return np.asarray(y, dtype=np.float64)
 
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
         if classes is not None:
             raise self._refused("classes are for a classifier.")
         if summary.target_mean is None or summary.target_variance is None:
@@ -195,7 +195,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         deviations = np.sqrt(summary.target_variance)
         self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
         self.one_output_ = summary.sample_targets.ndim == 1
-        self.loss_ = self._given_loss()
+        return self._given_loss()
 
     def _encode(self, y: ArrayLike) -> FloatArray:
         targets = np.asarray(y, dtype=np.float64)
@@ -339,7 +339,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y, warn=True)
 
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
         found = summary.classes if classes is None else np.unique(np.asarray(classes))
         if found is None:
             raise self._refused(
@@ -347,9 +347,9 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
                 "name the classes."
             )
         self.classes_ = ClassEncoder.fit(found, type(self).__name__).classes
-        self.loss_ = self._given_loss()
-        if isinstance(self.loss_, Logistic) and len(self.classes_) > 2:
-            self.loss_ = Multinomial()
+        loss = self._given_loss()
+        several = len(self.classes_) > 2
+        return Multinomial() if isinstance(loss, Logistic) and several else loss
 
     def _encode(self, y: ArrayLike) -> FloatArray:
         codes = self._encoder.encode(y)

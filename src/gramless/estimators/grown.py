@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import scipy.sparse as sp
@@ -11,11 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, seed_from
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.estimators.parameters import check_count
+from gramless.estimators.parameters import check_choice, check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
@@ -32,6 +32,7 @@ from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Binning features whose grids are chosen one by one for what they add to a prediction.
 
@@ -78,18 +79,10 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     (1000, [1, 3])
     """
 
-    def __init__(
-        self,
-        *,
-        n_grids: int = 256,
-        target: Literal["auto", "number", "class"] = "auto",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_grids = n_grids
-        self.target = target
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_grids: int = 256
+    target: Literal["auto", "number", "class"] = "auto"
+    random_state: RandomState = None
+    n_jobs: int | None = None
 
     def fit(self, X: TableLike, y: ArrayLike) -> Self:
         """Grow grids and learn their bins.
@@ -200,11 +193,8 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _encoded(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
         """Return what turns such targets into numbers, and the numbers."""
         owner = type(self).__name__
-        if self.target not in ("auto", "number", "class"):
-            raise InputError(
-                f"{owner}: target must be 'auto', 'number' or 'class', got {self.target!r}."
-            )
-        kind = type_of_target(y, input_name="y") if self.target == "auto" else self.target
+        kind = check_choice(self, "target", ("auto", "number", "class"))
+        kind = type_of_target(y, input_name="y") if kind == "auto" else kind
         if kind == "number" or kind.startswith("continuous"):
             numbers = NumberEncoder.check(y, owner)
             return (encoder := NumberEncoder.fit(numbers)), encoder.encode(numbers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gramless.base.errors import InputError
@@ -45,6 +47,26 @@ def check_switch(owner: object, name: str, *, others: str = "") -> bool:
             f"{type(owner).__name__}: {name} must be True or False{others}; got {value!r}."
         )
     return bool(value)
+
+
+def check_choice(owner: object, name: str, known: Collection[str]) -> str:
+    """Return parameter ``name`` of an estimator, which is one of some words."""
+    value = getattr(owner, name)
+    if isinstance(value, str) and value in known:
+        return value
+    raise unknown_value(owner, name, known)
+
+
+def unknown_value(owner: object, name: str, known: Collection[str], others: str = "") -> InputError:
+    """Return the error for parameter ``name`` of an estimator, which is none of some words.
+
+    ``others`` says in the message what the caller accepts besides.
+    """
+    words = ", ".join(map(repr, known))
+    return InputError(
+        f"{type(owner).__name__}: {name} must be one of {words}{others}; got "
+        f"{getattr(owner, name)!r}."
+    )
 
 
 def is_auto(value: object) -> bool:

@@ -101,14 +101,9 @@ def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
     return Decoder(tensors).fitted_model(content)
 
 
-def write(
-    path: str | os.PathLike[str],
-    content: dict[str, Json],
-    tensors: Tensors,
-    most_header_bytes: int = MAX_HEADER_BYTES,
-) -> None:
+def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tensors) -> None:
     """Write a file, its checksums included; see :func:`save`."""
-    parts = file_parts(content, tensors, most_header_bytes)
+    parts = file_parts(content, tensors)
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
@@ -194,9 +189,7 @@ def define_classes() -> None:
         import_module(module)
 
 
-def file_parts(
-    content: dict[str, Json], tensors: Tensors, most_header_bytes: int = MAX_HEADER_BYTES
-) -> list[bytes | memoryview]:
+def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memoryview]:
     """Return the bytes of a file: its signed header, then each array."""
     # Wide types first, so that all lie aligned.
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
@@ -220,10 +213,10 @@ def file_parts(
     }
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > most_header_bytes:
+    if len(text) > MAX_HEADER_BYTES:
         raise InputError(
             f"save: names, categories and text of this model take {len(text):,} bytes, more than "
-            f"{most_header_bytes:,}; fit with fewer categories or shorter names."
+            f"{MAX_HEADER_BYTES:,}; fit with fewer categories or shorter names."
         )
     unsigned = len(text).to_bytes(8, "little") + text
     signature = hashlib.sha256(unsigned).hexdigest()
@@ -305,10 +298,9 @@ def _readable(value: Json, tensors: Json) -> Json:
         return {key: tensors[content][key] for key in ("dtype", "shape")}
     if mark == "dict":
         return {name: _readable(item, tensors) for name, item in content.items()}
-    if mark == "array":
-        return {"form": content, **_readable({"dict": value["fields"]}, tensors)}
-    if mark == "record":
-        return {"class": content, **_readable({"dict": value["fields"]}, tensors)}
+    if mark in ("array", "record"):
+        kind = "form" if mark == "array" else "class"
+        return {kind: content, **_readable({"dict": value["fields"]}, tensors)}
     if mark == "model":
         params = _readable({"dict": content["params"]}, tensors)
         fitted = _readable({"dict": content.get("state") or {}}, tensors)

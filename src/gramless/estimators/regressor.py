@@ -19,12 +19,11 @@ from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.batches import check_batches
 from gramless.estimators.chosen import Chosen
-from gramless.estimators.eval_rows import EvalSet
-from gramless.estimators.parameters import check_count, check_number
+from gramless.estimators.continued import FREE_TO_CHANGE, check_batches, keeps_choice
+from gramless.estimators.given_rows import EvalSet
+from gramless.estimators.parameters import check_choice, check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
-from gramless.estimators.warm_start import FREE_TO_CHANGE, keeps_choice
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
@@ -42,14 +41,6 @@ _MOST_DRAWS = 100_000
 _LEAST_MEAN = 1e-300
 _WHOLE = 1e-9
 """Relative rounding of counts that were divided by exposures."""
-
-
-@dataclass(frozen=True)
-class _Exposures:
-    """Exposures of the rows of a fit as given, and their sample weights without these."""
-
-    exposure: FloatArray
-    weight: FloatArray | None
 
 
 def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
@@ -282,8 +273,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     power: float = 1.5
     intervals: str = "split"
     n_posterior: int = 0
-    _exposures: ClassVar[_Exposures | None] = None
-    """Of the rows that are being fitted, with an offset."""
+    _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
+    """Of the rows that are being fitted, with an offset; and their weights without exposures."""
 
     def fit(
         self,
@@ -325,12 +316,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         -------
         The estimator itself.
         """
-        if self.intervals not in ("split", "quantiles"):
-            raise InputError(
-                f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
-                f"{self.intervals!r}."
-            )
-        model = self._quantile_model(X) if self.intervals == "quantiles" else None
+        intervals = check_choice(self, "intervals", ("split", "quantiles"))
+        model = self._quantile_model(X) if intervals == "quantiles" else None
         if offset is not None and eval_set is not None:
             raise InputError(
                 "KernelRegressor: offset does not go with eval_set, whose rows have none."
@@ -370,7 +357,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, numbers, dtype=np.float64)
-        self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
+        self._exposures = np.exp(added), weight  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
     @available_if(check_batches)
@@ -575,7 +562,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _bounds(
         self, predicted: FloatArray, errors: Conformal, coverage: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of intervals for predictions."""
         margin = np.atleast_1d(errors.quantile(coverage))
         if self.dispersion_ is not None:
             return CountDistribution(self.dispersion_).interval(predicted, float(margin[0]))
@@ -719,9 +705,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         if method == "auto":
             return self.quantile_model_ or self
-        if method == "split" and self._n_levels == 1:
-            return self
-        if method == "quantiles" and self._n_levels > 1:
+        if (method == "quantiles") == (self._n_levels > 1):
             return self
         if method == "quantiles" and self.quantile_model_ is not None:
             return self.quantile_model_
@@ -764,13 +748,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
+        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
+        n_outputs = coef[:1].size
+        if state["errors_"] is not None:
+            n_scores = part_in(state, "errors_", Conformal).scores[:1].size
+            require(n_scores in (n_outputs, n_outputs // 2), "errors_ do not fit coef_")
         if state["posterior_"] is not None:
-            coef = part_in(state, "coef_", np.ndarray)
             posterior = part_in(state, "posterior_", Posterior)
             fits = len(posterior.draws) == len(coef) + 1
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
             require(fits, "posterior_ does not fit coef_")
-        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
         if state["dispersion_"] is not None:
             number_in(state, "dispersion_", float, 0.0)
             fits = coef.ndim == 1 and isinstance(loss, Poisson)
@@ -778,7 +765,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
             require(coef.shape[1:] == loss.levels.shape, "coef_ does not fit the quantiles")
         else:
-            limits = array_in(state, "lower_limit_", np.float64, (coef[:1].size,))
+            limits = array_in(state, "lower_limit_", np.float64, (n_outputs,))
             require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
         if state["quantile_model_"] is not None:
             model = part_in(state, "quantile_model_", KernelRegressor)
@@ -793,10 +780,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
         super()._restore(fitted)
 
-    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
-        n_scores = errors.scores[:1].size
-        require(n_scores in (coef[:1].size, coef[:1].size // 2), "errors_ do not fit coef_")
-
     def _tells_of_all_bins(self) -> bool:
         return self.n_posterior > 0
 
@@ -807,10 +790,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.quantile_model_ = None
         self.dispersion_: float | None = None
         if validation is not None:
-            rows, exposures = chosen.used[validation.rows], self._exposures
+            rows = chosen.given.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
-            if exposures is not None:
-                exposure, weight = exposures.exposure[rows], exposures.weight
+            if self._exposures is not None:
+                exposures, weight = self._exposures
+                exposure = exposures[rows]
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
             raw, codes = validation.raw, data.targets[validation.rows]
             if isinstance(self.loss_, SmoothPinball):

@@ -107,11 +107,11 @@ class ScikitScorer(RowScorer):
         return ClassAnswers(self.encoder, raw, self.codes[rows], weight, own)
 
 
+@dataclass(eq=False, repr=False)
 class NumberAnswers(RegressorMixin, BaseEstimator):
     """Predictions in the place of the regressor that made them."""
 
-    def __init__(self, predicted: FloatArray) -> None:
-        self.predicted = predicted
+    predicted: FloatArray
 
     def predict(self, X: TableLike) -> FloatArray:
         """Return the predictions, for as many rows as there are."""
@@ -122,6 +122,7 @@ class NumberAnswers(RegressorMixin, BaseEstimator):
         return True
 
 
+@dataclass(eq=False, repr=False)
 class ClassAnswers(ClassifierMixin, BaseEstimator):
     """Raw predictions in the place of the classifier that made them.
 
@@ -129,17 +130,16 @@ class ClassAnswers(ClassifierMixin, BaseEstimator):
     themselves, whose true classes are the codes.
     """
 
-    def __init__(
-        self,
-        encoder: ClassEncoder,
-        raw: FloatArray,
-        codes: FloatArray,
-        weight: FloatArray | None,
-        has_own: bool,
-    ) -> None:
-        self.encoder, self.raw, self.codes = encoder, raw, codes
-        self.weight, self.has_own = weight, has_own
-        self.classes_ = encoder.classes
+    encoder: ClassEncoder
+    raw: FloatArray
+    codes: FloatArray
+    weight: FloatArray | None
+    has_own: bool
+
+    @property
+    def classes_(self) -> AnyArray:
+        """The classes of the encoder."""
+        return self.encoder.classes
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw predictions."""

@@ -1,30 +1,46 @@
-"""What the doubly stochastic regressor and classifier share: from rows to a run and its result."""
+"""What doubly stochastic regressor and classifier share: parameters, a run and its result."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
+from gramless.base.errors import InputError
 from gramless.base.memory import check_memory, memory_budget
-from gramless.base.random import seed_from, stream
+from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Reporter
-from gramless.base.state import State, check_columns, number_in, part_in, require
-from gramless.base.threads import row_blocks
+from gramless.base.state import (
+    State,
+    StatefulEstimator,
+    check_columns,
+    number_in,
+    part_in,
+    require,
+)
+from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.checkpoints import Checkpoint
-from gramless.estimators.parameters import check_count, check_switch
-from gramless.estimators.stream_parameters import StreamParameters
-from gramless.kernels import SpectralKernel, as_kernel, as_spectral_kernel
+from gramless.estimators.parameters import (
+    check_choice,
+    check_count,
+    check_number,
+    check_switch,
+    is_auto,
+    unknown_value,
+)
+from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.losses import Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.streaming.bandwidth_selection import Preparation, prepare
@@ -39,7 +55,7 @@ from gramless.streaming.doubly_stochastic import (
 from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.principal_components import Projection
-from gramless.streaming.sources import ArraySource, RowSource, names_of
+from gramless.streaming.sources import ArraySource, RowSource, default_held_out, names_of
 from gramless.streaming.step_sizes import (
     InverseTime,
     block_variance,
@@ -47,10 +63,12 @@ from gramless.streaming.step_sizes import (
     largest_curvature,
     loss_curvature,
 )
+from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 from gramless.streaming.summary_statistics import Summary, summarise
 from gramless.streaming.training_loop import (
     EncodedSource,
     Evaluation,
+    Limits,
     Training,
     check_function,
     check_records,
@@ -59,6 +77,9 @@ from gramless.streaming.training_loop import (
     rows_of,
 )
 
+STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
+"""CDSG, UDSG and DSG."""
+
 Callback = Callable[[Step, Evaluation | None], object]
 """Called after each step, with an evaluation if there was one; a true result ends the run."""
 
@@ -66,30 +87,62 @@ _RUN = frozenset(("_training", "_run", "run_"))
 """Where the state of a run is kept: in the model itself, a copy of it, one from a checkpoint."""
 _MOST_SHRINKING = 1e6
 """Largest first step times alpha: numbers overflow far beyond."""
+_LEAST_ALPHA = 1e-100
 _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
 """Per frequency and input, per frequency and row of a batch, per number of the sample."""
 
 
-class StreamedMachine(StreamParameters, ABC):
+@dataclass(frozen=True)
+class StreamDefaults:
+    """What streamed estimators do where a parameter leaves it open."""
+
+    theta_alpha: float = 1.5  # of the schedule; DSG16's Theorem 3 requires from 1 to 2
+    alpha_rows: float = 0.1  # alpha times the number of rows
+    unknown_rows: int = 1_000_000  # rows to assume if their number is unknown
+    min_rows_to_hold_out: int = 200  # tables of fewer rows hold out none
+    max_newton_columns: int = 2048  # blocks of more features take gradient steps
+    min_ridge: float = 1e-6  # of Newton steps: above rounding errors in single precision
+    sample_rows: int = 2000  # decide the kernel's scale
+    curvature_rows: int = 1000  # of these, decide the first step
+    variance_rows: int = 400  # of these, decide the variance of blocks
+    predict_rows: int = 4096  # per block of predictions
+
+
+@dataclass(eq=False, repr=False)
+class StreamedMachine(StatefulEstimator, ABC):
     """Common base of the doubly stochastic estimators; see those for the parameters."""
 
     _rebuilt = frozenset(("_training", "_products"))
+    _losses: ClassVar[dict[str, Loss]]
     _target_options: ClassVar[dict[str, object]]
     """Of ``validate_data``."""
+    _defaults: ClassVar[StreamDefaults] = StreamDefaults()
 
-    kernel_: SpectralKernel
-    loss_: Loss
-    alpha_: float
-    schedule_: InverseTime
-    preparation_: Preparation
-    seed_: int
-    block_size_: int
-    batch_rows_: int
-    variance_: float
-    weights_: NDArray[np.float32]
-    constant_: FloatArray
-    history_: dict[str, AnyArray]
-    evaluations_: dict[str, AnyArray]
+    kernel: KernelLike = "gaussian"
+    _: KW_ONLY
+    loss: str = "squared"
+    strategy: str | Strategy = "checking"
+    bandwidth: float | ArrayLike | str = "auto"
+    alpha: float | str = "auto"
+    update: str = "auto"
+    schedule: str | InverseTime = "auto"
+    block_size: int = 256
+    batch_size: int = 4096
+    max_steps: int = 500
+    fit_intercept: bool = True
+    average: bool = True
+    scaling: str = "auto"
+    n_components: int | None = None
+    patience: int | None = 10
+    tol: float = 1e-2
+    time_budget: float | None = None
+    cache_bytes: int = 1 << 29
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 60.0
+    device: str = "cpu"
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: TableLike, y: ArrayLike, callback: Callback | None = None) -> Self:
         """Fit to rows in memory or in a memory-mapped file.
@@ -239,7 +292,8 @@ class StreamedMachine(StreamParameters, ABC):
             return bool(callback is not None and callback(step, evaluation))
 
         encoded = EncodedSource(rows, self.preparation_.project, self._encode)
-        self._store(training, training.run(encoded, self._given_limits(deadline), after))
+        limits = Limits(int(self.max_steps), self._given_patience(), float(self.tol), deadline)
+        self._store(training, training.run(encoded, limits, after))
         if checkpoint is not None and not training.diverged:
             checkpoint.write(self, training.state())
         return self
@@ -272,7 +326,7 @@ class StreamedMachine(StreamParameters, ABC):
         summary = summarise(
             chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=components
         )
-        self._learn_targets(summary, classes)
+        self.loss_ = self._learn_targets(summary, classes)
         projection = self._projection(summary) if components else None
         self.block_size_ = self._checked_block_size(summary, projection)
         targets = self._encode(summary.sample_targets)
@@ -337,6 +391,83 @@ class StreamedMachine(StreamParameters, ABC):
             "lower block_size or batch_size, or take fewer inputs",
         )
         return block_size
+
+    def _check_parameters(self) -> None:
+        """Refuse what can be seen to be wrong before any row is read."""
+        as_spectral_kernel(self.kernel)
+        self._given_loss()
+        self._given_strategy()
+        self._given_scalings()
+        self._given_alpha(None)
+        self._given_patience()
+        if not isinstance(self.schedule, InverseTime) and not is_auto(self.schedule):
+            raise unknown_value(self, "schedule", ("auto",), " or an InverseTime")
+        for name in ("block_size", "batch_size", "max_steps"):
+            check_count(self, name)
+        check_count(self, "cache_bytes", low=0)
+        if self.n_components is not None:
+            check_count(self, "n_components")
+        for name in ("fit_intercept", "average"):
+            check_switch(self, name)
+        update = check_choice(self, "update", ("auto", "newton", "gradient"))
+        if update == "newton" and not self.fit_intercept:
+            raise self._refused("update='newton' needs fit_intercept=True, or use 'gradient'.")
+        check_number(self, "tol", high=1.0)
+        check_number(self, "checkpoint_seconds")
+        if self.time_budget is not None:
+            check_number(self, "time_budget")
+        thread_count(self.n_jobs)
+        self._check_places()
+
+    def _check_places(self) -> None:
+        """Refuse devices that are no text, and checkpoints that are no files of a folder."""
+        place = self.checkpoint
+        if not isinstance(self.device, str):
+            raise self._refused(
+                f"device must be 'cpu' or text that names a device of PyTorch; got {self.device!r}."
+            )
+        if place is not None and not isinstance(place, str | os.PathLike):
+            raise self._refused(f"checkpoint must name a file; got {place!r}.")
+        if place is not None and not Path(place).absolute().parent.is_dir():
+            raise self._refused(
+                f"checkpoint {str(place)!r} is in a folder that does not exist; make it, or name "
+                f"another file."
+            )
+
+    def _given_patience(self) -> int | None:
+        return None if self.patience is None else check_count(self, "patience")
+
+    def _rows_to_hold_out(self, n_rows: int) -> int:
+        """Return how many rows of a table to hold out: none without patience, or of few rows."""
+        if self._given_patience() is None or n_rows < self._defaults.min_rows_to_hold_out:
+            return 0
+        return default_held_out(n_rows)
+
+    def _given_strategy(self) -> Strategy:
+        given = self.strategy
+        if isinstance(given, str) and given in STRATEGIES:
+            return STRATEGIES[given]
+        if isinstance(given, (Checking, Grow, Uniform)):
+            return given
+        raise unknown_value(self, "strategy", STRATEGIES, " or such an object")
+
+    def _given_loss(self) -> Loss:
+        return self._losses[check_choice(self, "loss", self._losses)]
+
+    def _given_scalings(self) -> tuple[str, ...]:
+        scaling = check_choice(self, "scaling", ("auto", "standard", "none"))
+        if scaling != "auto":
+            return (scaling,)
+        return ("none",) if self.n_components is not None else ("standard", "none")
+
+    def _given_alpha(self, n_rows: int | None) -> float:
+        """Return the penalty, by default from the number of rows, None if that is unknown."""
+        if is_auto(self.alpha):
+            return self._defaults.alpha_rows / (n_rows or self._defaults.unknown_rows)
+        return check_number(self, "alpha", low=_LEAST_ALPHA)
+
+    def _refused(self, what: str) -> InputError:
+        return InputError(f"{type(self).__name__}: {what}")
 
     def _present_training(self) -> Training:
         """Return the run: a new one, or as far as it has come."""
@@ -478,8 +609,8 @@ class StreamedMachine(StreamParameters, ABC):
         """Return the targets in the shape in which a source keeps them."""
 
     @abstractmethod
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
-        """Learn what :meth:`_encode` needs, and the loss as ``loss_``."""
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
+        """Learn what :meth:`_encode` needs; return the loss."""
 
     @abstractmethod
     def _encode(self, y: ArrayLike) -> FloatArray:

@@ -60,15 +60,18 @@ class TargetEncoder(ABC):
         """Return the targets that predictions of encoded targets by least squares stand for."""
         return self.decode(raw)
 
-    @abstractmethod
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return coefficients and intercept of raw predictions in units of the targets."""
+        """Return coefficients and intercept of raw predictions in units of the targets.
+
+        By default there is no unit, and the intercept is 0.
+        """
+        return weights, np.zeros(weights.shape[1]) if weights.ndim == 2 else 0.0
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
         """Return the weights of which :meth:`decode_weights` makes these."""
         return coef
 
-    def class_numbers(self, y: AnyArray) -> IntArray | None:
+    def class_numbers(self, y: ArrayLike) -> IntArray | None:
         """Return the number of each target's class; None where targets are no classes."""
         return None
 
@@ -257,7 +260,7 @@ class ClassEncoder(TargetEncoder):
         """Columns of the codes: one for two classes."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
-    def numbers(self, y: ArrayLike) -> IntArray:
+    def class_numbers(self, y: ArrayLike) -> IntArray:
         """Return the number of each label's class; refuse a label that is none of the classes."""
         labels, order = np.asarray(y), np.argsort(self.classes, kind="stable")
         places = np.searchsorted(self.classes, labels, sorter=order)
@@ -272,7 +275,7 @@ class ClassEncoder(TargetEncoder):
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return codes -1 and 1, (n,) for two classes, else (n, n_classes)."""
-        numbers, n_classes = self.numbers(y), len(self.classes)
+        numbers, n_classes = self.class_numbers(y), len(self.classes)
         if n_classes == 2:
             return np.where(numbers == 1, 1.0, -1.0)
         check_memory(
@@ -285,14 +288,6 @@ class ClassEncoder(TargetEncoder):
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return the class with the largest raw prediction."""
         return self.classes[most_likely(raw)]
-
-    def class_numbers(self, y: AnyArray) -> IntArray:
-        """Return the number of each label's class."""
-        return self.numbers(y)
-
-    def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return the weights, which have no unit, and an intercept of zero."""
-        return weights, np.zeros(weights.shape[1]) if weights.ndim == 2 else 0.0
 
     @staticmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
@@ -318,24 +313,13 @@ class OrderedEncoder(ClassEncoder):
     """
 
     measure = "squared error"
-
-    @property
-    def n_outputs(self) -> int:
-        """One: how high the class is."""
-        return 1
+    n_outputs = 1
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return the number of each label's class."""
-        return self.numbers(y).astype(np.float64)
+        return self.class_numbers(y).astype(np.float64)
 
-    @staticmethod
-    def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
-        """Return the mean squared error of the numbers."""
-        return float(np.average((raw - codes) ** 2, weights=weight))
-
-    def score_of(self, loss: Loss) -> Score:
-        """Return the mean of the loss."""
-        return mean_loss(loss)
+    score = staticmethod(NumberEncoder.score)
 
 
 @dataclass(frozen=True)
@@ -365,10 +349,6 @@ class LabelsEncoder(TargetEncoder):
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return 1 for labels that rather hold than not, 0 for others."""
         return (raw > 0.0).astype(np.int64)
-
-    def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return the weights, which have no unit, and intercepts of zero."""
-        return weights, np.zeros(self.n_labels)
 
     @staticmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
@@ -415,37 +395,27 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
     >>> plain_numbers(["0,5", "1,25"], "KernelRegressor")
     array([0.5 , 1.25])
     """
-    values = _column_of_objects(y)
+    values = _column_of_objects(y, owner, "target")
     if values is None:
         return y
-    _refuse_missing(values, owner, "target")
     words = [value for value in values if isinstance(value, str)]
     if not words:
         return y
     cells = [*labels(values)]
-    notation = notation_of(cells) or (PLAIN if _are_plain(cells) else None)
-    if notation is None:
+    try:
+        return read_cells(cells, notation_of(cells) or PLAIN)
+    except ValueError as fault:
         raise InputError(
             f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers with "
             f"certainty; convert them, or use a classifier for labels."
-        )
-    return read_cells(cells, notation)
-
-
-def _are_plain(cells: list[str]) -> bool:
-    try:
-        read_cells(cells, PLAIN)
-    except ValueError:
-        return False
-    return True
+        ) from fault
 
 
 def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
     """Return labels; refuse missing ones, and such of types that scikit-learn does not know."""
-    values = _column_of_objects(y)
+    values = _column_of_objects(y, owner, "label")
     if values is None:
         return y
-    _refuse_missing(values, owner, "label")
     kinds = sorted({type(value).__name__ for value in values})
     words = [isinstance(value, str) for value in values]
     numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
@@ -469,8 +439,8 @@ def ordered_classes(y: object) -> AnyArray | None:
     return categories[np.isin(categories, found)]
 
 
-def _column_of_objects(y: ArrayLike) -> AnyArray | None:
-    """Return one column of targets that are objects or text; None for any other targets."""
+def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
+    """Return one column of objects or text, none of them missing; None for any other targets."""
     if y is None or is_frame(y):
         return None
     try:
@@ -480,13 +450,11 @@ def _column_of_objects(y: ArrayLike) -> AnyArray | None:
         return None
     if values.dtype.kind not in "OUT" or values.ndim != 1:
         return None
-    return values.astype(object)
-
-
-def _refuse_missing(values: AnyArray, owner: str, what: str) -> None:
+    values = values.astype(object)
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InputError(
             f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as "
             f"of {len(missing):,} of {len(values):,} rows; remove these rows."
         )
+    return values
