@@ -40,7 +40,7 @@ _FIRST_LENGTH, _STEP, _MOST_STEPS = 0.7, 2.0**0.5, 5
 _FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 0.1, 1e-5, 1e3
 _TIE = 0.998
 """Another penalty must lower the score at least to this share."""
-_MOST_TRAINING, _MOST_HELD_BACK = 400, 300
+MOST_TRAINING, _MOST_HELD_BACK = 400, 300
 """Rows of the samples that choose."""
 _GRAM_ROWS = 128
 """Rows of a kernel matrix that are computed at a time."""
@@ -153,7 +153,7 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     generator = stream(seed, "kernel ridge")
     return [
         (
-            generator.permutation(training)[:_MOST_TRAINING],
+            generator.permutation(training)[:MOST_TRAINING],
             generator.permutation(held_back)[:_MOST_HELD_BACK],
         )
         for training, held_back in splits
