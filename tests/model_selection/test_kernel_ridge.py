@@ -252,6 +252,19 @@ def test_a_stepped_table_is_left_to_grids(options: dict[str, Any]) -> None:
     assert model.settings_.grids == "grown"
 
 
+@pytest.mark.parametrize(("noise", "sizes"), [(1.0, [400]), (2.0, [400, 600])])
+def test_a_kernel_that_grids_beat_is_given_up_before_all_rows(
+    noise: float, sizes: list[int]
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-1, 1, size=(1500, 6))
+    steps = np.sign(rows[:, 0]) + (rows[:, 1] > 0.3) * (rows[:, 2] > 0.0)
+    model = KernelRegressor(random_state=0).fit(rows, steps + noise * rng.normal(size=1500))
+    assert model.settings_.grids == "grown"
+    trials = [trial for trial in model.search_ if trial["stage"] == "validation"]
+    assert [trial["size"] for trial in trials if trial["grids"] == "random"] == sizes
+
+
 def test_weights_categories_constants_and_several_outputs() -> None:
     rng = np.random.default_rng(5)
     colours = rng.integers(0, 3, 400)

@@ -136,14 +136,23 @@ class RadialValues:
 
     def __call__(self, X: Rows) -> FloatArray:
         """Return the kernel values of rows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            values, size = self._squares(X)
-            for a, b in row_blocks(len(size), _strip(values.shape[1])):
-                self._finish(X[a:b], size[a:b], values[a:b])
-        return values
+        return self._by_strips(X, self._values)
 
-    def _finish(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
-        """Turn squared distances of a few rows into kernel values, in place."""
+    def squared_distances(self, X: Rows) -> FloatArray:
+        """Return the squared distances of rows from the landmarks, in bandwidths."""
+        return self._by_strips(X, lambda squares: None)
+
+    def _by_strips(self, X: Rows, finish: Callable[[FloatArray], None]) -> FloatArray:
+        """Return squared distances, those of some rows after the other changed in place."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares, size = self._squares(X)
+            for a, b in row_blocks(len(size), _strip(squares.shape[1])):
+                self._correct(X[a:b], size[a:b], squares[a:b])
+                finish(squares[a:b])
+        return squares
+
+    def _correct(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
+        """Compute squared distances that lost their digits from differences, in place."""
         doubtful = np.flatnonzero(~(squares.min(axis=1, initial=np.inf) >= _NEAR * size))
         if len(doubtful):
             rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
@@ -153,6 +162,9 @@ class RadialValues:
                 squares[doubtful[row], column] = np.einsum("ij,ij->i", apart, apart)
             else:
                 squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
+
+    def _values(self, squares: FloatArray) -> None:
+        """Turn squared distances into kernel values, in place."""
         if isinstance(self.kernel, Gaussian):
             # The Gaussian needs no square roots, which would take half of the time.
             squares *= -0.5

@@ -67,7 +67,11 @@ class Calibration(Stateful):
 
     @classmethod
     def fit(
-        cls, responses: Values, targets: Values, sample_weight: Values | None = None
+        cls,
+        responses: Values,
+        targets: Values,
+        sample_weight: Values | None = None,
+        tol: float = 1e-13,
     ) -> Calibration:
         """Minimise the log loss on held-back rows, with a little regularisation.
 
@@ -82,6 +86,8 @@ class Calibration(Stateful):
             1 and -1; in each row of K columns 1 once, for the true class.
         sample_weight : array (n,), optional
             Counts: a row of weight 2 is two rows. Give other weights a mean of 1.
+        tol : float, default=1e-13
+            By how much of the log loss the last step may have lowered it.
 
         Examples
         --------
@@ -103,7 +109,7 @@ class Calibration(Stateful):
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[_LOG_SLOPES] * _SEGMENTS,
-                options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-13},
+                options={"maxiter": 500, "gtol": 1e-7, "ftol": tol},
             ).x
         floor = float(_FLOOR / (weights.sum() + 1.0))
         return cls(knots, np.exp(best) / unit, z.shape[1], floor)

@@ -15,11 +15,12 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gramless.base.arrays import inner
+from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.expansion import KernelExpansion
-from gramless.features.landmarks import InputKernel, dense_rows, kernel_matrix
+from gramless.features.landmarks import InputKernel, RadialValues, dense_rows, kernel_matrix
 from gramless.kernels import Gaussian
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
@@ -35,13 +36,16 @@ from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.objective import columns
 
 _SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "both")
-_FIRST_LENGTH, _STEP, _MOST_STEPS = 0.7, 2.0**0.5, 5
-"""Bandwidths, in median distances between rows: the first, the factor to the next, how many."""
+_FIRST_LENGTH, _STEP, _MOST_STEPS = 0.7, 2.0**0.5, 6
+"""Bandwidths, in median distances between rows: the first, the factor to the next, how many to
+either side."""
 _FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 0.1, 1e-5, 1e3
 _TIE = 0.998
 """Another penalty must lower the score at least to this share."""
-_MOST_TRAINING, _MOST_HELD_BACK = 400, 300
+MOST_TRAINING, _MOST_HELD_BACK = 400, 300
 """Rows of the samples that choose."""
+_CALIBRATION_TOL = 1e-6
+"""Of the log loss: enough to compare fits."""
 _GRAM_ROWS = 128
 """Rows of a kernel matrix that are computed at a time."""
 
@@ -153,7 +157,7 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     generator = stream(seed, "kernel ridge")
     return [
         (
-            generator.permutation(training)[:_MOST_TRAINING],
+            generator.permutation(training)[:MOST_TRAINING],
             generator.permutation(held_back)[:_MOST_HELD_BACK],
         )
         for training, held_back in splits
@@ -179,15 +183,15 @@ def choose_gaussian(
         of_scalings = _tried(search, first)
         best = min(of_scalings, key=_by_score)
         sample = samples[_SCALINGS.index(best.scaler.kind)]
-        around = [(sample, best.length * factor, best.ridge) for factor in (1 / _STEP, _STEP)]
-        neighbour = min(_tried(search, around), key=_by_score)
-        factor = neighbour.length / best.length
-        for _ in range(_MOST_STEPS):
-            if neighbour.score >= best.score:
-                break
-            best = neighbour
-            onwards = [(sample, best.length * factor, best.ridge)]
-            neighbour = _tried(search, onwards)[0]
+        tried, steps = {0: best}, [-1, 1]
+        while steps:
+            around = [(sample, _FIRST_LENGTH * _STEP**step, best.ridge) for step in steps]
+            tried.update(zip(steps, _tried(search, around), strict=True))
+            at = min(tried, key=lambda step: tried[step].score)
+            best = tried[at]
+            # Two at a time, for two threads.
+            onwards = {min(tried): (at - 2, at - 1), max(tried): (at + 1, at + 2)}.get(at, ())
+            steps = [step for step in onwards if abs(step) <= _MOST_STEPS]
     return best, of_scalings
 
 
@@ -234,10 +238,7 @@ class _Sample:
 
     def best(self, length: float, ridge: float) -> GaussianRidge:
         """Return the best penalty for a bandwidth, from one penalty on for as long as it helps."""
-        source, kernels = _source(self.scaler, length * self.median), []
-        for training, held_back in self.parts:
-            values = source.towards(training.rows)
-            kernels.append((values(training.rows), values(held_back.rows)))
+        kernels = self._kernels(length)
         scores = {ridge: self._score(kernels, ridge)}
         for factor in (10.0, 0.1):
             at = ridge
@@ -249,6 +250,26 @@ class _Sample:
             if at != ridge:
                 break
         return GaussianRidge(self.scaler, length, self.median, at, scores[at])
+
+    def _kernels(self, length: float) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the kernel values of training rows, and of those held back with them."""
+        if self.scaler.categorical_mask.any():
+            source, found = _source(self.scaler, length * self.median), []
+            for training, held_back in self.parts:
+                values = source.towards(training.rows)
+                found.append((values(training.rows), values(held_back.rows)))
+            return found
+        factor = -0.5 / length**2
+        return [(np.exp(factor * a), np.exp(factor * b)) for a, b in self._squares]
+
+    @cached_property
+    def _squares(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Squared distances of the same rows, in median distances."""
+        bandwidth, found = self.scaler.unscaled(self.median), []
+        for training, held_back in self.parts:
+            squares = RadialValues(Gaussian(), training.rows, bandwidth).squared_distances
+            found.append((squares(training.rows), squares(held_back.rows)))
+        return found
 
     def _score(self, kernels: list[tuple[FloatArray, FloatArray]], ridge: float) -> float:
         """Return the mean squared error of the rows held back, over splits and outputs."""
@@ -364,7 +385,7 @@ def _log_loss(raw: Vector, codes: Vector, counts: FloatArray | None) -> float:
     classes = (codes > 0).astype(np.intp) if codes.ndim == 1 else codes.argmax(axis=1)
     total, even = 0.0, np.arange(len(raw)) % 2 == 0
     for own, other in ((even, ~even), (~even, even)):
-        calibration = Calibration.fit(raw[other], codes[other], counts[other])
+        calibration = Calibration.fit(raw[other], codes[other], counts[other], _CALIBRATION_TOL)
         found = calibration.log_probabilities(raw[own])
         total -= inner(counts[own], found[np.arange(len(found)), classes[own]])
     return total / float(counts.sum())
