@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
@@ -161,60 +161,34 @@ def _blas() -> list[LibController]:
     return found
 
 
-class _SharedCall:
-    """Work that threads of the pool may join until the caller has nothing left to do.
+def _share(work: Callable[[int], None], n_helpers: int) -> None:
+    """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool.
 
     The caller never waits for a thread that has not begun: the pool may be busy with
     work that waits for something of the caller's.
     """
+    # Emptied at the end: the pool's queue must not keep the work's arrays.
+    held = [work]
 
-    def __init__(self, work: Callable[[int], None]) -> None:
-        self._work: Callable[[int], None] | None = work
-        self._changed = threading.Condition()
-        self._n_running = 0
-        self.error: BaseException | None = None
+    def join(thread: int) -> None:
+        with in_place():
+            held[0](thread)
 
-    def join(self, thread: int) -> None:
-        """Do a share of the work, unless the call has ended."""
-        with self._changed:
-            work = self._work
-            if work is None:
-                return
-            self._n_running += 1
-        try:
-            with in_place():
-                work(thread)
-        except BaseException as error:
-            self.error = error
-        finally:
-            with self._changed:
-                self._n_running -= 1
-                self._changed.notify_all()
-
-    def end(self) -> None:
-        """Let nobody join any more, and wait for those who did."""
-        with self._changed:
-            # The pool's queue must not keep the work's arrays.
-            self._work = None
-            while self._n_running:
-                self._changed.wait()
-
-
-def _share(work: Callable[[int], None], n_helpers: int) -> None:
-    """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool."""
-    call = _SharedCall(work)
+    calls: list[Future[None]] = []
     # No thread can be had while the interpreter shuts down, or beyond the system's limit.
     with suppress(RuntimeError):
         pool = _pool(n_helpers)
         for thread in range(1, n_helpers + 1):
-            pool.submit(call.join, thread)
+            calls.append(pool.submit(join, thread))
     try:
         with in_place():
             work(0)
     finally:
-        call.end()
-    if call.error is not None:
-        raise call.error
+        errors = [call.exception() for call in calls if not call.cancel()]
+        held.clear()
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def _runs_in_place() -> bool:
