@@ -20,9 +20,7 @@ class Deadline:
 
     def beyond(self, share: float) -> bool:
         """Tell whether more than this fraction of the budget is spent."""
-        if self.seconds is None:
-            return False
-        return time.perf_counter() - self.started > share * self.seconds
+        return self.left(share) < 0.0
 
     def left(self, share: float) -> float:
         """Return the seconds until this fraction of the budget is spent; infinite without one."""
