@@ -301,18 +301,12 @@ def _dataset(name: str, task: Task, train: Part, test: Part) -> Dataset:
 
 
 def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Part, Part]:
-    train, test = split_rows(len(y))
+    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
+    order = np.random.RandomState(0).permutation(len(y))
+    train, test = np.split(order, [len(y) - round(TEST_SHARE * len(y))])
     if not len(train) or not len(test):
         raise DataFileError(f"{path} has {len(y)} rows, too few to split.")
     return (X[train], y[train]), (X[test], y[test])
-
-
-def split_rows(n_rows: int) -> tuple[AnyArray, AnyArray]:
-    """Return the numbers of training rows, and of a random fifth of the rows for the test."""
-    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
-    order = np.random.RandomState(0).permutation(n_rows)
-    n_training = n_rows - round(TEST_SHARE * n_rows)
-    return order[:n_training], order[n_training:]
 
 
 # Downloads.
