@@ -62,9 +62,7 @@ class PeriodicCheck(Watch):
     first: int = 1
 
     def looks(self, iteration: int) -> bool:
-        """Tell whether the weights of an iteration are looked at."""
         return iteration >= self.first and iteration & (iteration - 1) == 0
 
     def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
-        """Tell whether to stop."""
         return self.stops(iteration) or (self.looks(iteration) and self.ends(weights))

@@ -108,16 +108,13 @@ class OrderedRows(LazyRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         return self._shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The type of the transformed numbers."""
         return self._dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return some of the rows in this order, transformed."""
         own = self._rows[rows if self._order is None else self._order[rows]]
         return own if self._transform is None else self._transform(own)
 

@@ -147,7 +147,7 @@ class _Column:
 
 
 class StoredRows(LazyRows):
-    """Columns of numbers in a mapped file, as rows."""
+    """Columns of numbers in a mapped file, as rows; of those read, each column is in one piece."""
 
     def __init__(self, blocks: list[MappedBlock], columns: Sequence[int] | None = None) -> None:
         self._blocks = blocks
@@ -157,16 +157,13 @@ class StoredRows(LazyRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         return int(self._ends[-1]), len(self._columns)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """float32 or float64."""
         return self._dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return some rows, each column in one piece."""
         numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
         found = np.empty((len(numbers), len(self._columns)), self.dtype, order="F")
         owner = np.searchsorted(self._ends, numbers, "right") - 1
@@ -180,7 +177,6 @@ class StoredRows(LazyRows):
         return found
 
     def read_columns(self, columns: Columns) -> AnyArray:
-        """Return some columns of all rows."""
         chosen, parts = self._columns[columns], []
         for block in self._blocks:
             parts.append(np.array(block.columns[chosen].T))
