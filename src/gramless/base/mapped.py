@@ -118,6 +118,7 @@ class MappedRows(LazyRows):
     def __init__(self, array: np.memmap[tuple[int, int], np.dtype[np.generic]]) -> None:
         self._array = array.view(np.ndarray)
         self._content = cast(mmap.mmap, array.base)
+        self.shape, self.dtype = array.shape, array.dtype
 
     @staticmethod
     def can_map(array: object) -> TypeGuard[np.memmap[tuple[int, int], np.dtype[np.generic]]]:
@@ -126,14 +127,6 @@ class MappedRows(LazyRows):
             return False
         # Views have the offset of the array that they are of.
         return isinstance(array.base, mmap.mmap) and array.mode != "c"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._array.shape
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        return self._array.dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
         if isinstance(rows, slice):

@@ -153,15 +153,8 @@ class StoredRows(LazyRows):
         self._blocks = blocks
         self._columns = np.arange(blocks[0].stored[0]) if columns is None else np.array(columns)
         self._ends = np.cumsum([0, *(block.n_rows for block in blocks)])
-        self._dtype = np.result_type(*(block.dtype for block in blocks))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self._ends[-1]), len(self._columns)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        return self._dtype
+        self.shape = int(self._ends[-1]), len(self._columns)
+        self.dtype = np.result_type(*(block.dtype for block in blocks))
 
     def read(self, rows: slice | IntArray) -> AnyArray:
         numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
