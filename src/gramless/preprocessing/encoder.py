@@ -171,10 +171,6 @@ class TableEncoder(Stateful, mark="encoder"):
         """Return the encoded rows of a table on a disk, which are encoded when they are read."""
         return _EncodedRows(X, self)
 
-    def fit_transform(self, X: Table) -> AnyArray:
-        """Learn from the rows and encode them."""
-        return self.fit(X).transform(X)
-
     def state(self) -> State:
         """Describe the encoder in plain data, ready for JSON; :meth:`from_state` undoes it."""
         plain = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
