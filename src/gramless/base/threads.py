@@ -121,21 +121,19 @@ class _BlasLimit:
         self._lock = threading.Lock()
         self._n_inside = 0
         self._before: list[int] = []
-        self._changes = False
 
     def __enter__(self) -> None:
         with self._lock:
             if self._n_inside == 0:
                 self._before = [library.num_threads for library in _blas()]
-                self._changes = any(number != 1 for number in self._before)
-                if self._changes:
+                if set(self._before) != {1}:
                     _set_blas_threads([1] * len(self._before))
             self._n_inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._n_inside -= 1
-            if self._n_inside == 0 and self._changes:
+            if self._n_inside == 0 and set(self._before) != {1}:
                 _set_blas_threads(self._before)
 
 
