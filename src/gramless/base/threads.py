@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
@@ -165,28 +165,43 @@ def _share(work: Callable[[int], None], n_helpers: int) -> None:
     The caller never waits for a thread that has not begun: the pool may be busy with
     work that waits for something of the caller's.
     """
-    # Emptied at the end: the pool's queue must not keep the work's arrays.
-    held = [work]
+    # Emptied at the end, so that nobody joins any more, and the pool's queue keeps no arrays.
+    offered = [work]
+    errors: list[BaseException] = []
+    changed, n_running = threading.Condition(), 0
 
     def join(thread: int) -> None:
-        with in_place():
-            held[0](thread)
+        nonlocal n_running
+        with changed:
+            if not offered:
+                return
+            own = offered[0]
+            n_running += 1
+        try:
+            with in_place():
+                own(thread)
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            with changed:
+                n_running -= 1
+                changed.notify_all()
 
-    calls: list[Future[None]] = []
     # No thread can be had while the interpreter shuts down, or beyond the system's limit.
     with suppress(RuntimeError):
         pool = _pool(n_helpers)
         for thread in range(1, n_helpers + 1):
-            calls.append(pool.submit(join, thread))
+            pool.submit(join, thread)
     try:
         with in_place():
             work(0)
     finally:
-        errors = [call.exception() for call in calls if not call.cancel()]
-        held.clear()
-    for error in errors:
-        if error is not None:
-            raise error
+        with changed:
+            offered.clear()
+            while n_running:
+                changed.wait()
+    if errors:
+        raise errors[-1]
 
 
 def _runs_in_place() -> bool:
