@@ -222,14 +222,11 @@ class _Bins:
         order = np.concatenate([a + np.argsort(keys[a:b]) for a, b in ranges])
         self.keys = keys[order]
         self.weights = weights[order] * part.get("scale_", len(self.inverse) ** -0.5)
+        self.numbers_a_row = self.inverse.size + self.weights[0].size * len(self.inverse)
 
     @staticmethod
     def n_columns(part: Part) -> int:
         return int(part["offsets_"][-1])
-
-    @property
-    def numbers_a_row(self) -> int:
-        return self.inverse.size + self.weights[0].size * len(self.inverse)
 
     def __call__(self, X: Array) -> Array:
         """Return sums of weights; rows in a bin never seen add nothing in its grid."""
@@ -277,6 +274,7 @@ class _Gaussians:
         if (kernel if isinstance(kernel, str) else kernel.get("name")) != "gaussian":
             raise ValueError("kernels other than the Gaussian need gramless.load.")
         self.landmarks, self.inverse = part["landmarks_"], 1.0 / part["bandwidth_"]
+        self.numbers_a_row = self.landmarks.size
         self.categorical = np.zeros(len(self.inverse), bool)
         if part.get("categorical_", part.get("categorical")) is not None:
             self.categorical[part.get("categorical_", part.get("categorical"))] = True
@@ -286,10 +284,6 @@ class _Gaussians:
     @staticmethod
     def n_columns(part: Part) -> int:
         return len(part["landmarks_"])
-
-    @property
-    def numbers_a_row(self) -> int:
-        return self.landmarks.size
 
     def __call__(self, X: Array) -> Array:
         """Return weighted sums of kernel values."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless.base import deadline as clocks
-from gramless.base.deadline import Deadline, PeriodicCheck
+from gramless.base.deadline import Deadline, Watch
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_deadlines_can_be_copied_to_other_processes() -> None:
 
 
 def test_a_periodic_check_looks_at_few_iterations() -> None:
-    check = PeriodicCheck(lambda iteration: iteration == 9, lambda weights: weights > 5, first=4)
+    check = Watch(lambda iteration: iteration == 9, lambda weights: weights > 5, first=4)
     assert [i for i in range(1, 40) if check.looks(i)] == [4, 8, 16, 32]
     assert [i for i in range(1, 12) if check(i, 6)] == [4, 8, 9]
     assert not check(8, 5)

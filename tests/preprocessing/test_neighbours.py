@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramless.preprocessing.neighbours import SAMPLE_ROWS, neighbour_distance, scaled_sample
+from gramless.preprocessing.median import SAMPLE_ROWS, neighbour_distance, scaled_sample
 
 
 def slow_distance(X, rank, categorical, metric):

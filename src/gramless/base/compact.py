@@ -84,7 +84,6 @@ class MostlyOne(CompactArray):
 
     @classmethod
     def of(cls, array: AnyArray) -> MostlyOne | None:
-        """Return the form; see :class:`CompactArray`."""
         if array.nbytes > MOST_FILLED:
             return None
         bits = array.reshape(-1).view(np.int64)
@@ -101,7 +100,6 @@ class MostlyOne(CompactArray):
         return cls(fill, np.packbits(other), own, array.shape)
 
     def restored(self) -> AnyArray:
-        """Return the array; see :class:`CompactArray`."""
         others = _restored(self.others)
         size = _bytes_of_shape(self.shape) // _NUMBER_BYTES
         _check(self.places, np.uint8, -(-size // 8))
@@ -126,7 +124,6 @@ class SinglePrecision(CompactArray):
 
     @classmethod
     def of(cls, array: AnyArray) -> SinglePrecision | None:
-        """Return the form; see :class:`CompactArray`."""
         if array.dtype != np.float64:
             return None
         with np.errstate(over="ignore", under="ignore"):
@@ -135,7 +132,6 @@ class SinglePrecision(CompactArray):
         return cls(values) if same.all() else None
 
     def restored(self) -> FloatArray:
-        """Return the array; see :class:`CompactArray`."""
         _check(self.values, np.float32)
         return self.values.astype(np.float64)
 
@@ -154,7 +150,6 @@ class HighBytes(CompactArray):
 
     @classmethod
     def of(cls, array: AnyArray) -> HighBytes | None:
-        """Return the form; see :class:`CompactArray`."""
         if array.dtype != np.int64:
             return None
         every = int(np.bitwise_or.reduce(array, axis=None))
@@ -165,7 +160,6 @@ class HighBytes(CompactArray):
         return cls(np.ascontiguousarray(own[..., n_zero:]))
 
     def restored(self) -> AnyArray:
-        """Return the array; see :class:`CompactArray`."""
         _check(self.high, np.uint8)
         *shape, n_bytes = self.high.shape
         _require(_NUMBER_BYTES - _MOST_ZERO_BYTES <= n_bytes < _NUMBER_BYTES)
@@ -194,7 +188,6 @@ class FixedPoint(CompactArray):
 
     @classmethod
     def of(cls, array: AnyArray) -> FixedPoint | None:
-        """Return the form; see :class:`CompactArray`."""
         columns, exponents = array.reshape(len(array), -1), np.zeros(0, np.int64)
         if array.dtype == np.float64:
             # Most arrays of other numbers are seen to be none from a few.
@@ -219,7 +212,6 @@ class FixedPoint(CompactArray):
         return form if is_same else None
 
     def restored(self) -> AnyArray:
-        """Return the array; see :class:`CompactArray`."""
         size, known = _bytes_of_shape(self.shape) // _NUMBER_BYTES, map(type, self.exponents)
         _require(set(known) <= {int} and len(self.planes) <= _MOST_PLANES)
         zigzag = np.zeros(size, np.int64)

@@ -20,9 +20,7 @@ class Deadline:
 
     def beyond(self, share: float) -> bool:
         """Tell whether more than this fraction of the budget is spent."""
-        if self.seconds is None:
-            return False
-        return time.perf_counter() - self.started > share * self.seconds
+        return self.left(share) < 0.0
 
     def left(self, share: float) -> float:
         """Return the seconds until this fraction of the budget is spent; infinite without one."""
@@ -37,36 +35,23 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Watch:
-    """A callback of solvers that does not look at the weights, which may cost a product.
+    """A callback of solvers that looks at few weights or none, as they may cost a product.
 
-    ``stops`` gets the number of the iteration. Weights are None where they are not looked at.
+    ``stops`` gets the number of each iteration; ``ends``, if there is one, the weights after
+    iterations 2**k, from ``first`` on. Each tells whether to stop. Weights are None where they are
+    not looked at.
     """
 
     stops: Callable[[int], bool]
-
-    def looks(self, iteration: int) -> bool:
-        """Tell whether the weights of an iteration are looked at."""
-        return False
-
-    def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
-        """Tell whether to stop."""
-        return self.stops(iteration)
-
-
-@dataclass(frozen=True)
-class PeriodicCheck(Watch):
-    """A callback of solvers that looks at the weights after iterations 2**k, from ``first`` on.
-
-    ``ends`` gets the weights and tells whether to stop.
-    """
-
-    ends: Callable[[Any], bool]
+    ends: Callable[[Any], bool] | None = None
     first: int = 1
 
     def looks(self, iteration: int) -> bool:
         """Tell whether the weights of an iteration are looked at."""
-        return iteration >= self.first and iteration & (iteration - 1) == 0
+        is_due = iteration >= self.first and iteration & (iteration - 1) == 0
+        return self.ends is not None and is_due
 
     def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
         """Tell whether to stop."""
-        return self.stops(iteration) or (self.looks(iteration) and self.ends(weights))
+        ends = self.ends if self.looks(iteration) else None
+        return self.stops(iteration) or (ends is not None and ends(weights))

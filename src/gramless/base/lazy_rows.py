@@ -24,21 +24,13 @@ class LazyRows(ABC):
     """Rows (n_rows, n_columns) known by a function that returns some of them.
 
     Indexing returns arrays, as with arrays: ``rows[a:b]``, ``rows[numbers]``, ``rows[mask]``, and
-    ``rows[:, j]``, which reads all rows a block at a time. A subclass gives ``shape``, ``dtype``
-    and :meth:`read`.
+    ``rows[:, j]``, which reads all rows a block at a time. A subclass sets ``shape`` and
+    ``dtype``, and gives :meth:`read`.
     """
 
     ndim = 2
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of the numbers."""
+    shape: tuple[int, int]
+    dtype: np.dtype[np.generic]
 
     @abstractmethod
     def read(self, rows: slice | IntArray) -> AnyArray:
@@ -100,24 +92,13 @@ class OrderedRows(LazyRows):
             self._order = order
         elif order != slice(None):
             self._order = np.arange(len(rows))[order]
-        self._shape = (
+        self.shape = (
             len(rows) if self._order is None else len(self._order),
             rows.shape[1] if width is None else width,
         )
-        self._dtype = rows.dtype if dtype is None else dtype
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of the transformed numbers."""
-        return self._dtype
+        self.dtype = rows.dtype if dtype is None else dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return some of the rows in this order, transformed."""
         own = self._rows[rows if self._order is None else self._order[rows]]
         return own if self._transform is None else self._transform(own)
 

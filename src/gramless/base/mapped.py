@@ -12,7 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import IO, TypeGuard
+from typing import IO, TypeGuard, cast
 
 import numpy as np
 
@@ -116,12 +116,9 @@ class MappedRows(LazyRows):
     """
 
     def __init__(self, array: np.memmap[tuple[int, int], np.dtype[np.generic]]) -> None:
-        self._shape, self._dtype = array.shape, array.dtype
-        self._by_columns = not array.flags.c_contiguous
-        with open(str(array.filename), "rb") as file:
-            self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        whole = np.frombuffer(self._content, array.dtype, array.size, array.offset)
-        self._array = whole.reshape(array.shape, order="F" if self._by_columns else "C")
+        self._array = array.view(np.ndarray)
+        self._content = cast(mmap.mmap, array.base)
+        self.shape, self.dtype = array.shape, array.dtype
 
     @staticmethod
     def can_map(array: object) -> TypeGuard[np.memmap[tuple[int, int], np.dtype[np.generic]]]:
@@ -131,18 +128,7 @@ class MappedRows(LazyRows):
         # Views have the offset of the array that they are of.
         return isinstance(array.base, mmap.mmap) and array.mode != "c"
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self._shape[0], self._shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of the numbers."""
-        return self._dtype
-
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return a copy of some rows."""
         if isinstance(rows, slice):
             return self._copied(rows)
         found = np.empty((len(rows), self.shape[1]), self.dtype)
@@ -155,15 +141,12 @@ class MappedRows(LazyRows):
         return found
 
     def read_columns(self, columns: Columns) -> AnyArray:
-        """Return some columns of all rows."""
-        if not self._by_columns:
+        if self._array.flags.c_contiguous:
             return super().read_columns(columns)
-        found = np.array(self._array[:, columns])
-        _forget(self._content, 0, len(self._content))
-        return found
+        return self._copied((slice(None), columns))
 
-    def _copied(self, rows: slice | IntArray) -> AnyArray:
-        found = np.array(self._array[rows])
+    def _copied(self, part: slice | IntArray | tuple[slice, Columns]) -> AnyArray:
+        found = np.array(self._array[part])
         _forget(self._content, 0, len(self._content))
         return found
 

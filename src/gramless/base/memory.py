@@ -59,10 +59,7 @@ def memory_budget() -> int:
 @contextmanager
 def limited_memory(n_bytes: int | None) -> Iterator[None]:
     """Let large arrays take so many bytes meanwhile, in this thread; None changes nothing."""
-    if n_bytes is None:
-        yield
-        return
-    before = _given.set(n_bytes)
+    before = _given.set(_given.get() if n_bytes is None else n_bytes)
     try:
         yield
     finally:

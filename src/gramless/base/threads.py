@@ -121,21 +121,19 @@ class _BlasLimit:
         self._lock = threading.Lock()
         self._n_inside = 0
         self._before: list[int] = []
-        self._changes = False
 
     def __enter__(self) -> None:
         with self._lock:
             if self._n_inside == 0:
                 self._before = [library.num_threads for library in _blas()]
-                self._changes = any(number != 1 for number in self._before)
-                if self._changes:
+                if set(self._before) != {1}:
                     _set_blas_threads([1] * len(self._before))
             self._n_inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._n_inside -= 1
-            if self._n_inside == 0 and self._changes:
+            if self._n_inside == 0 and set(self._before) != {1}:
                 _set_blas_threads(self._before)
 
 
@@ -161,60 +159,49 @@ def _blas() -> list[LibController]:
     return found
 
 
-class _SharedCall:
-    """Work that threads of the pool may join until the caller has nothing left to do.
+def _share(work: Callable[[int], None], n_helpers: int) -> None:
+    """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool.
 
     The caller never waits for a thread that has not begun: the pool may be busy with
     work that waits for something of the caller's.
     """
+    # Emptied at the end, so that nobody joins any more, and the pool's queue keeps no arrays.
+    offered = [work]
+    errors: list[BaseException] = []
+    changed, n_running = threading.Condition(), 0
 
-    def __init__(self, work: Callable[[int], None]) -> None:
-        self._work: Callable[[int], None] | None = work
-        self._changed = threading.Condition()
-        self._n_running = 0
-        self.error: BaseException | None = None
-
-    def join(self, thread: int) -> None:
-        """Do a share of the work, unless the call has ended."""
-        with self._changed:
-            work = self._work
-            if work is None:
+    def join(thread: int) -> None:
+        nonlocal n_running
+        with changed:
+            if not offered:
                 return
-            self._n_running += 1
+            own = offered[0]
+            n_running += 1
         try:
             with in_place():
-                work(thread)
+                own(thread)
         except BaseException as error:
-            self.error = error
+            errors.append(error)
         finally:
-            with self._changed:
-                self._n_running -= 1
-                self._changed.notify_all()
+            with changed:
+                n_running -= 1
+                changed.notify_all()
 
-    def end(self) -> None:
-        """Let nobody join any more, and wait for those who did."""
-        with self._changed:
-            # The pool's queue must not keep the work's arrays.
-            self._work = None
-            while self._n_running:
-                self._changed.wait()
-
-
-def _share(work: Callable[[int], None], n_helpers: int) -> None:
-    """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool."""
-    call = _SharedCall(work)
     # No thread can be had while the interpreter shuts down, or beyond the system's limit.
     with suppress(RuntimeError):
         pool = _pool(n_helpers)
         for thread in range(1, n_helpers + 1):
-            pool.submit(call.join, thread)
+            pool.submit(join, thread)
     try:
         with in_place():
             work(0)
     finally:
-        call.end()
-    if call.error is not None:
-        raise call.error
+        with changed:
+            offered.clear()
+            while n_running:
+                changed.wait()
+    if errors:
+        raise errors[-1]
 
 
 def _runs_in_place() -> bool:

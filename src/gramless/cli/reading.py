@@ -87,6 +87,7 @@ def _read_file(
     from gramless.datasets import read_npz, read_table
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
+    from gramless.datasets.table import with_text
 
     own = parse_limits(limits)
     kind = detect_format(plain_path(path), None)
@@ -97,24 +98,7 @@ def _read_file(
         return read_table(path, categorical=categorical, limits=own)
     wanted: Literal["train", "test"] = "test" if part == "test" else "train"
     table = read_table(path, part=wanted, n_features=n_features, limits=own)
-    return _with_text(table, categorical) if categorical else table
-
-
-def _with_text(table: Table, categorical: Sequence[str]) -> Table:
-    """Return a table whose named columns are text, even if the file holds numbers."""
-    import numpy as np
-
-    from gramless.base.columns import labels
-    from gramless.datasets import Table
-
-    absent = [name for name in categorical if name not in (table.names or ())]
-    if absent:
-        raise InputError(f"{table.source} has no column {absent[0]!r} to take as categorical.")
-    columns = {name: table.column(name) for name in table.names or ()}
-    for name in categorical:
-        columns[name] = np.array([*labels(columns[name]), None], dtype=object)[:-1]
-    declared = {*table.declared, *categorical}
-    return Table(columns, target=table.target, source=table.source, declared=declared)
+    return with_text(table, categorical) if categorical else table
 
 
 def store_data(

@@ -26,7 +26,6 @@ from gramless.datasets.files import (
     open_text,
     plain_path,
     shortened,
-    text_encodings,
     undecodable,
 )
 from gramless.datasets.limits import ReadLimits
@@ -439,8 +438,6 @@ def _no_data(path: Path) -> DataFileError:
 
 def _typed_blocks(rows: DelimitedRows, text: Collection[int], n_used: int) -> Iterator[Table]:
     """Yield the rows; from the block on whose bytes are not UTF-8, as Latin-1."""
-    encodings = text_encodings(rows.path)
-    later = [*encodings[encodings.index(rows.encoding) + 1 :]]
     done = 0
     while True:
         rest = replace(rows, skip_rows=rows.skip_rows + done)
@@ -452,9 +449,9 @@ def _typed_blocks(rows: DelimitedRows, text: Collection[int], n_used: int) -> It
                 done += len(columns[0])
             return
         except UnicodeDecodeError as fault:
-            if not later:
+            if rows.encoding != "utf-8-sig":
                 raise undecodable(rows.path, fault) from fault
-            rows = replace(rows, encoding=later.pop(0))
+            rows = replace(rows, encoding="latin-1")
 
 
 def _check_kinds(

@@ -40,14 +40,15 @@ FORMATS = {
 """Endings of the files of each format."""
 
 _MAGIC = {
-    b"\x1f\x8b": "gzip data (name it .gz)",
-    b"BZh": "bzip2 data (name it .bz2)",
-    b"\xfd7zXZ\x00": "xz data (name it .xz)",
-    b"PAR1": "Parquet (name it .parquet)",
-    b"ARROW1": "an Arrow file (name it .arrow)",
-    b"PK\x03\x04": "a zip archive (unpack it, or name it .npz if it is one)",
-    b"\x93NUMPY": "a NumPy array (name it .npy)",
+    b"\x1f\x8b": (".gz", "gzip data (name it .gz)"),
+    b"BZh": (".bz2", "bzip2 data (name it .bz2)"),
+    b"\xfd7zXZ\x00": (".xz", "xz data (name it .xz)"),
+    b"PAR1": (".parquet", "Parquet (name it .parquet)"),
+    b"ARROW1": (".arrow", "an Arrow file (name it .arrow)"),
+    b"PK\x03\x04": (".npz", "a zip archive (unpack it, or name it .npz if it is one)"),
+    b"\x93NUMPY": (".npy", "a NumPy array (name it .npy)"),
 }
+"""First bytes of files that are not text, with their ending and what they hold."""
 
 _FAULTS: dict[type[Exception], str] = {
     FileNotFoundError: "does not exist; check the name and the folder.",
@@ -55,16 +56,6 @@ _FAULTS: dict[type[Exception], str] = {
     MemoryError: "takes more memory than there is. Read it in chunks by open_chunks, or on a "
     "machine with more memory.",
     EOFError: "is cut off: its compressed data ends early. Copy or download it again.",
-}
-
-_ENDINGS = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\x00": ".xz",
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-    b"PK\x03\x04": ".npz",
-    b"\x93NUMPY": ".npy",
 }
 
 _UNPRINTABLE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
@@ -229,7 +220,7 @@ def detect_format(path: Path, wanted: str | None = None) -> str:
 
 def name_by_content(path: Path) -> Path:
     """Rename a file of a known format, plain or compressed, so that its ending says what it is."""
-    packing = _ending(read_head(path))
+    packing, _ = _recognised(read_head(path))
     if packing in _OPENERS:
         path = path.rename(path.with_name(path.name + packing))
     else:
@@ -239,11 +230,12 @@ def name_by_content(path: Path) -> Path:
     is_arff = bool(lines) and lines[0].lstrip().lower().startswith((b"%", b"@relation"))
     text = ".libsvm" if _looks_like_libsvm(head) else ".arff" if is_arff else ".csv"
     stem = without_compression(path.name)
-    return path.rename(path.with_name(stem + (_ending(head) or text) + packing))
+    return path.rename(path.with_name(stem + (_recognised(head)[0] or text) + packing))
 
 
-def _ending(head: bytes) -> str:
-    return next((own for magic, own in _ENDINGS.items() if head.startswith(magic)), "")
+def _recognised(head: bytes) -> tuple[str, str]:
+    """Return the ending and the description of data that is not text; empty for other data."""
+    return next((own for magic, own in _MAGIC.items() if head.startswith(magic)), ("", ""))
 
 
 def _looks_like_libsvm(head: bytes) -> bool:
@@ -264,9 +256,8 @@ def text_encodings(path: Path) -> tuple[str, ...]:
     head = read_head(path)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ("utf-16",)
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            raise DataFileError(f"{path} is not text but {kind}.")
+    if kind := _recognised(head)[1]:
+        raise DataFileError(f"{path} is not text but {kind}.")
     if found := _UNPRINTABLE.search(head):
         raise DataFileError(
             f"{path} is not text: byte {found.start()} is {found[0][0]:#04x}. "

@@ -170,15 +170,12 @@ class _Frames:
         A column without any value in one of the tables is float64 there.
         """
         read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows)
-        while True:
-            with self._faults():
-                raw = next(read, None)
-                if raw is None:
-                    return
+        with self._faults():
+            for raw in read:
                 columns = {name: _plain(self._path, name, values) for name, values in raw.items()}
-            if columns and len(next(iter(columns.values()))):
-                declared = tuple(name for name, values in raw.items() if is_declared(values))
-                yield Table(columns, source=str(self._path), declared=declared)
+                if columns and len(next(iter(columns.values()))):
+                    declared = tuple(name for name, values in raw.items() if is_declared(values))
+                    yield Table(columns, source=str(self._path), declared=declared)
 
     def _by_polars(self, most_rows: int | None) -> Iterator[_Columns]:
         for start in range(0, self.n_rows, most_rows or max(1, self.n_rows)):

@@ -20,14 +20,11 @@ from gramless.datasets.delimited import read_csv
 from gramless.datasets.files import plain_path
 from gramless.datasets.libsvm import libsvm_pieces, read_libsvm
 from gramless.datasets.limits import ReadLimits
-from gramless.datasets.pieces import join
-from gramless.datasets.table import Matrix, Table
+from gramless.datasets.pieces import Chunk, join
+from gramless.datasets.table import Table
 
 Task = Literal["binary", "multiclass", "regression"]
 Loader = Literal["libsvm", "sparse-libsvm", "letter", "kddcup99"]
-
-Part = tuple[Matrix, AnyArray]
-"""Rows, as a float32 array or a CSR matrix, and their labels."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def _read_known() -> dict[str, KnownSet]:
 KNOWN = _read_known()
 
 
-def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Part, Part | None]:
+def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Chunk, Chunk | None]:
     """Read the original files of a known data set, as their publishers wrote them."""
     if known.loader == "letter":
         return _letter(train), None
@@ -84,7 +81,7 @@ def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Part
     return _libsvm(known, train), _libsvm(known, test) if test is not None else None
 
 
-def _libsvm(known: KnownSet, path: Path) -> Part:
+def _libsvm(known: KnownSet, path: Path) -> Chunk:
     if known.loader == "sparse-libsvm":
         return read_libsvm(path, n_features=known.n_columns, zero_based=False)
     # One block at a time is held in sparse form: memory is needed for the dense result alone.
@@ -93,7 +90,7 @@ def _libsvm(known: KnownSet, path: Path) -> Part:
     return join([(X.astype(np.float32), np.asarray(y)) for X, y in rows])
 
 
-def _letter(path: Path) -> Part:
+def _letter(path: Path) -> Chunk:
     table = read_csv(path, header=False)
     X, y, _ = table.split_target("x1")
     if isinstance(X, Table) or not all(len(c) == 1 and "A" <= c <= "Z" for c in y.astype(str)):

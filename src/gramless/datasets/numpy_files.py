@@ -121,7 +121,7 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     with _one_array(where, "the array", limits) as rows:
         what = f"an array of shape {rows.shape}"
         limits.check_memory(where, what, rows.n_bytes, _IN_CHUNKS)
-        part = _StoredTable(where, rows.as_table(), None)
+        part = _StoredTable(where, rows, None)
         return part.read(part.n_rows)
 
 
@@ -148,7 +148,7 @@ def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
             y = None
             if labels is not None:
                 y = stack.enter_context(_one_array(labels, "the labels", limits, mapped=True))
-            yield _StoredTable(path, X.as_table(), y)
+            yield _StoredTable(path, X, y)
 
     return _pieces(path, limits, opened)
 
@@ -183,23 +183,11 @@ class _StoredRows:
             if self.dtype.hasobject:
                 raise ValueError("objects need pickle")
         self.by_columns = by_columns and sum(size > 1 for size in self.shape) > 1
-
-    @property
-    def row_bytes(self) -> int:
-        return prod(self.shape[1:]) * self.dtype.itemsize
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the array and of its copy as floats, if one will be made."""
+        self.row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
+        # The array, and its copy as floats if one will be made.
         integers = self.dtype.kind in "biu"
         copied = as_floats(np.empty(0, self.dtype)).itemsize if integers else 0
-        return prod(self.shape) * (self.dtype.itemsize + copied)
-
-    def as_table(self) -> _StoredRows:
-        """Return it with one column if it has rows alone."""
-        if len(self.shape) == 1:
-            self.shape = (*self.shape, 1)
-        return self
+        self.n_bytes = prod(self.shape) * (self.dtype.itemsize + copied)
 
     def map(self) -> None:
         """Map a plain file into memory, to read by rows what is stored column by column."""
@@ -345,6 +333,8 @@ def _one_array(
         if file.peek(4)[:4] == b"PK\x03\x04":
             raise DataFileError(f"{path} is an NPZ file; name it .npz.")
         rows = _StoredRows(path, name, file)
+        if len(rows.shape) == 1:
+            rows.shape = (*rows.shape, 1)
         if mapped and rows.by_columns and not is_compressed(path):
             rows.map()
         yield rows

@@ -173,10 +173,8 @@ class ChunkedTable:
             n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
             # The pieces, and the chunk that is put together from them.
             needed = 2 * n_bytes * waiting // X.shape[0]
-            what, remedy = (
-                f"a chunk of {waiting:,} rows",
-                f"Say chunk_rows={max(1, waiting // 10)}.",
-            )
+            what = f"a chunk of {waiting:,} rows"
+            remedy = f"Say chunk_rows={max(1, waiting // 10)}."
             self._limits.check_memory(Path(self.source), what, needed, remedy)
             n_waiting = (n_waiting + len(y)) % self.chunk_rows
             yield X.astype(self._dtype, copy=False), self._labels(y)

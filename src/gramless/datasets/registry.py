@@ -22,8 +22,9 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
 from gramless.base.types import AnyArray
 from gramless.datasets.files import without_compression
-from gramless.datasets.known import KNOWN, KnownSet, Part, RemoteFile, Task, read_original
+from gramless.datasets.known import KNOWN, KnownSet, RemoteFile, Task, read_original
 from gramless.datasets.numpy_files import read_npz
+from gramless.datasets.pieces import Chunk
 from gramless.datasets.table import Matrix
 
 TEST_SHARE = 0.2
@@ -267,7 +268,7 @@ def _obtain(folder: Path, file: RemoteFile, may_download: bool, progress: Progre
 
 
 def _from_npz(name: str, path: Path, known: KnownSet | None) -> Dataset:
-    parts: list[Part] = []
+    parts: list[Chunk] = []
     for role, table in read_npz(path).items():
         if table.target is None:
             raise DataFileError(f"{path} has no labels y{'' if role == 'all' else '_' + role}.")
@@ -277,7 +278,7 @@ def _from_npz(name: str, path: Path, known: KnownSet | None) -> Dataset:
     return _dataset(name, task, train, test)
 
 
-def _from_originals(known: KnownSet, train: Part, test: Part | None) -> Dataset:
+def _from_originals(known: KnownSet, train: Chunk, test: Chunk | None) -> Dataset:
     """Check the sizes against what is known and make the split."""
     sizes = ("test", test, known.n_test_rows), ("training", train, known.n_rows)
     for role, part, expected in sizes:
@@ -295,24 +296,18 @@ def _from_originals(known: KnownSet, train: Part, test: Part | None) -> Dataset:
     return _dataset(known.name, known.task, train, test)
 
 
-def _dataset(name: str, task: Task, train: Part, test: Part) -> Dataset:
+def _dataset(name: str, task: Task, train: Chunk, test: Chunk) -> Dataset:
     (X_train, y_train), (X_test, y_test) = train, test
     return Dataset(X_train, labels_for(task, y_train), X_test, labels_for(task, y_test), task, name)
 
 
-def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Part, Part]:
-    train, test = split_rows(len(y))
+def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Chunk, Chunk]:
+    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
+    order = np.random.RandomState(0).permutation(len(y))
+    train, test = np.split(order, [len(y) - round(TEST_SHARE * len(y))])
     if not len(train) or not len(test):
         raise DataFileError(f"{path} has {len(y)} rows, too few to split.")
     return (X[train], y[train]), (X[test], y[test])
-
-
-def split_rows(n_rows: int) -> tuple[AnyArray, AnyArray]:
-    """Return the numbers of training rows, and of a random fifth of the rows for the test."""
-    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
-    order = np.random.RandomState(0).permutation(n_rows)
-    n_training = n_rows - round(TEST_SHARE * n_rows)
-    return order[:n_training], order[n_training:]
 
 
 # Downloads.

@@ -17,7 +17,7 @@ from gramless.base.types import AnyArray, IntArray, RowTable
 from gramless.datasets.files import is_compressed, plain_path
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.readers import open_pieces
-from gramless.datasets.table import Table
+from gramless.datasets.table import Table, with_text
 
 
 def store_table(
@@ -83,16 +83,17 @@ def store_table(
         path, target=target, format=format, delimiter=delimiter, header=header, limits=own
     )
     mapped = None if categorical else _mapped(path, pieces.head)
-    head, source = pieces.head, f"a table of {pieces.head.source}"
+    head = pieces.head
     if sparse.issparse(head.matrix):
         raise InputError(
             f"{head.source} holds sparse rows, which store_table does not take: give them to "
             f"open_stream and a DoublyStochastic estimator, or read_table where memory holds them."
         )
-    file, n_rows = BlockFile(source, "give it more room"), 0
-    positions = [head.index_of(name) for name in categorical]
-    text = {head.index_of(name) for name in head.categorical} | set(positions)
-    columns = [_Column(name, j in text) for j, name in enumerate(head.names or ())]
+    if categorical:
+        head = with_text(head, categorical)
+    file, n_rows = BlockFile(f"a table of {head.source}", "give it more room"), 0
+    text = set(head.categorical)
+    columns = [_Column(name, name in text) for name in head.names or ()]
     targets: list[AnyArray] = []
     for piece in pieces.read():
         n_rows += len(piece)
@@ -105,12 +106,6 @@ def store_table(
     labels_apart = np.concatenate(targets) if targets else None
     rows = StoredRows(file.blocks()) if mapped is None else mapped
     named = {column.name: column for column in columns}
-    if positions:
-        declared = {*head.declared, *(columns[j].name for j in positions)}
-        own_columns = {name: head.column(name) for name in named}
-        for j in positions:
-            own_columns[columns[j].name] = np.array(["", None], dtype=object)[:-1].repeat(len(head))
-        head = Table(own_columns, target=head.target, source=head.source, declared=declared)
     return StoredTable(head, n_rows, labels_apart, rows, named)
 
 
@@ -152,26 +147,16 @@ class _Column:
 
 
 class StoredRows(LazyRows):
-    """Columns of numbers in a mapped file, as rows."""
+    """Columns of numbers in a mapped file, as rows; of those read, each column is in one piece."""
 
     def __init__(self, blocks: list[MappedBlock], columns: Sequence[int] | None = None) -> None:
         self._blocks = blocks
         self._columns = np.arange(blocks[0].stored[0]) if columns is None else np.array(columns)
         self._ends = np.cumsum([0, *(block.n_rows for block in blocks)])
-        self._dtype = np.result_type(*(block.dtype for block in blocks))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return int(self._ends[-1]), len(self._columns)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """float32 or float64."""
-        return self._dtype
+        self.shape = int(self._ends[-1]), len(self._columns)
+        self.dtype = np.result_type(*(block.dtype for block in blocks))
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return some rows, each column in one piece."""
         numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
         found = np.empty((len(numbers), len(self._columns)), self.dtype, order="F")
         owner = np.searchsorted(self._ends, numbers, "right") - 1
@@ -185,7 +170,6 @@ class StoredRows(LazyRows):
         return found
 
     def read_columns(self, columns: Columns) -> AnyArray:
-        """Return some columns of all rows."""
         chosen, parts = self._columns[columns], []
         for block in self._blocks:
             parts.append(np.array(block.columns[chosen].T))

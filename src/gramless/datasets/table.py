@@ -12,6 +12,7 @@ from scipy import sparse
 
 from gramless.base.arrays import as_floats
 from gramless.base.cached import cached_property
+from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, NamedColumns
 
@@ -266,6 +267,17 @@ class Table(NamedColumns):
             return Table(columns, target=target, source=self.source, declared=self.declared)
         matrix = self._numbers[rows]
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
+
+
+def with_text(table: Table, categorical: Sequence[str]) -> Table:
+    """Return a table whose named columns are text, even if the file holds numbers."""
+    columns = {name: table.column(name) for name in table.names or ()}
+    for name in categorical:
+        if name not in columns:
+            raise InputError(f"{table.source} has no column {name!r} to take as categorical.")
+        columns[name] = np.array([*labels(columns[name]), None], dtype=object)[:-1]
+    declared = {*table.declared, *categorical}
+    return Table(columns, target=table.target, source=table.source, declared=declared)
 
 
 def _column(values: AnyArray) -> AnyArray:

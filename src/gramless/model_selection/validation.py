@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gramless.base.compact import rounded_to_multiples
-from gramless.base.deadline import PeriodicCheck, Watch
+from gramless.base.deadline import Watch
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.losses import Loss
@@ -246,7 +246,7 @@ class _Path:
         prospects = _Prospects(score, beat, np.inf if start is None else score(start))
         stops = (lambda iteration: False) if self.watch is None else self.watch.stops
         first = 1 if isinstance(self.solver, NewtonCG) else _FIRST_CHECK
-        return PeriodicCheck(stops, prospects.are_poor, first)
+        return Watch(stops, prospects.are_poor, first)
 
     def _tol(self, tol: float) -> float:
         """Return a tolerance that is well below the error that is left.

@@ -171,10 +171,6 @@ class TableEncoder(Stateful, mark="encoder"):
         """Return the encoded rows of a table on a disk, which are encoded when they are read."""
         return _EncodedRows(X, self)
 
-    def fit_transform(self, X: Table) -> AnyArray:
-        """Learn from the rows and encode them."""
-        return self.fit(X).transform(X)
-
     def state(self) -> State:
         """Describe the encoder in plain data, ready for JSON; :meth:`from_state` undoes it."""
         plain = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
@@ -224,21 +220,13 @@ def _notation(name: str, column: PlainColumn) -> str | None:
     return notation
 
 
-@dataclass(frozen=True)
 class _EncodedRows(LazyRows):
-    table: RowTable
-    encoder: TableEncoder
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.table), len(self.encoder.output_names)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        return self.encoder.dtype
+    def __init__(self, table: RowTable, encoder: TableEncoder) -> None:
+        self._table, self._encoder = table, encoder
+        self.shape, self.dtype = (len(table), len(encoder.output_names)), encoder.dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        return self.encoder.transform(self.table.take_rows(rows))
+        return self._encoder.transform(self._table.take_rows(rows))
 
 
 def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:

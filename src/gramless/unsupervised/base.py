@@ -32,8 +32,7 @@ from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
-from gramless.preprocessing.median import median_distance
-from gramless.preprocessing.neighbours import neighbour_distance, scaled_sample
+from gramless.preprocessing.median import median_distance, neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets

@@ -19,8 +19,7 @@ from gramless.estimators.inputs import RowInputs, row_options
 from gramless.estimators.parameters import is_auto, scalings_of
 from gramless.features.base import SizedMap
 from gramless.kernels import bandwidth_vector
-from gramless.preprocessing.median import median_distance
-from gramless.preprocessing.neighbours import scaled_sample
+from gramless.preprocessing.median import median_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
 

@@ -37,7 +37,7 @@ from gramless.features.neighbours import NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.plain_bins import PlainBins
-from gramless.preprocessing.neighbours import neighbour_distance, scaled_sample
+from gramless.preprocessing.median import neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateRuns, RowCurvature
 from gramless.solvers.preconditioners import DiagonalInverse
