@@ -65,7 +65,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
         if self.gram is None:
             made = SingleRowProducts(own)
-            vars(made)["values"] = [taken_rows(part, rows, self.n_jobs) for part in self.values]
+            made.values = [taken_rows(part, rows, self.n_jobs) for part in self.values]
             return made
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
