@@ -46,6 +46,7 @@ class Cluster:
         self.owner = owner
         self.client = _current(owner) if client is None else client
         self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
+        self._alone_since: float | None = None
         self._last_tasks: list[Future] = []
         self._vectors: list[Future] = []
         self._last_vectors: list[Future] = []
@@ -79,7 +80,7 @@ class Cluster:
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait until tasks are done, for as long as there are workers."""
-        lonely, n_killed = None, 0
+        n_killed, self._alone_since = 0, None
         while True:
             with suppress(TimeoutError, CancelledError):
                 distributed.wait(futures, timeout=_POLL)
@@ -96,19 +97,14 @@ class Cluster:
                 )
             elif statuses <= {"finished"}:
                 return
-            lonely = self._lonely_since(self.workers(), lonely)
+            self._check_company(self.workers())
 
     def gather(self, futures: Sequence[Future]) -> list[Result]:
         """Return results of tasks that are done; what was lost meanwhile is computed again."""
-        lonely: list[float | None] = [None]
-
-        def has_company(workers: dict[str, int]) -> bool:
-            lonely[0] = self._lonely_since(workers, lonely[0])
-            return True
-
         for _ in range(_MOST_ATTEMPTS):
+            self._alone_since = None
             with suppress(*LOST):
-                found = self._fetched(futures, has_company)
+                found = self._fetched(futures, self._check_company)
                 if found is not None:
                     return found
             self.wait(futures)
@@ -156,10 +152,6 @@ class Cluster:
         sent: list[Future] = client.sync(send)
         self._vectors += sent
         return [sent[i % len(sent)] for i in range(len(workers))]
-
-    def submit(self, task: Task, *arguments: object) -> Future:
-        """Run a task on any worker."""
-        return self.map(task, [arguments])[0]
 
     def map(self, task: Task, calls: Sequence[Arguments]) -> list[Future]:
         """Run a task on any workers, for each of some lists of arguments."""
@@ -257,19 +249,17 @@ class Cluster:
             )
         self.client.retry(failed)
 
-    def _lonely_since(self, workers: dict[str, int], lonely: float | None) -> float | None:
-        """Return since when there has been no worker; raise once that is too long."""
-        if workers:
-            return None
+    def _check_company(self, workers: dict[str, int]) -> bool:
+        """Raise once there has been no worker for too long; else return True."""
         now = time.monotonic()
-        lonely = now if lonely is None else lonely
-        if now - lonely > self.patience:
+        since = self._alone_since = None if workers else self._alone_since or now
+        if since is not None and now - since > self.patience:
             raise ClusterError(
                 f"{self.owner}: there has been no worker for {self.patience:g} seconds. Start "
                 f"workers and fit again; with checkpoint= a fit goes on where it was. "
                 f"dask.config.set({{'gramless.patience': seconds}}) says how long to wait."
             )
-        return lonely
+        return True
 
     def _check_connected(self) -> None:
         if self.client.status != "running":

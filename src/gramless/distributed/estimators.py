@@ -25,7 +25,7 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, code_type
-from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
+from gramless.distributed.blocks import Layout, NewBlock, RowPlan, keys_of
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release, shared_out
 from gramless.distributed.newton import ClusterNewtonState
@@ -341,10 +341,10 @@ class DaskMachine(_Machine):
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
-        shared = cluster.submit(_as_it_is, known), cluster.submit(_as_it_is, layout)
+        shared = cluster.map(_as_it_is, [(known,), (layout,)])
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
         workers = shared_out(cluster.places(new), cluster.workers())
-        blocks = cluster.submit_near(numbered, [(own, *shared) for own in new], workers)
+        blocks = cluster.submit_near(NewBlock.numbered, [(own, *shared) for own in new], workers)
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
@@ -628,9 +628,9 @@ def _new_blocks(
     cluster: Cluster, parts: Partitions, blocks: list[list[int]], plan: RowPlan
 ) -> list[Future]:
     """Start a task for each block of rows."""
-    make, known = delayed(new_block, pure=False), delayed(plan, pure=False, traverse=False)
+    make, known = delayed(RowPlan.block, pure=False), delayed(plan, pure=False, traverse=False)
     tasks = [
-        make(number, known, *chain.from_iterable(parts.parts[i] for i in own))
+        make(known, number, *chain.from_iterable(parts.parts[i] for i in own))
         for number, own in enumerate(blocks)
     ]
     return cluster.started(tasks)

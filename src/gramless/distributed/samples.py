@@ -41,7 +41,6 @@ class PartitionSample:
     the sampled ones. ``classes`` have the sum of the weights of each label.
     """
 
-    n_rows: int
     rows: GivenPart
     n_sampled: int
     witnesses: dict[Hashable, int]
@@ -208,7 +207,7 @@ def sample_of_partition(
         classes = _class_weights(whole[1], mass)
     elif n_rows > 0 and whole[1].dtype.kind in "biuf" and (mass is None or mass.sum() > 0):
         moments = Moments.of(whole[1], None if mass is None else mass.astype(np.float64))
-    return PartitionSample(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
+    return PartitionSample(rows, len(chosen), shown, places, largest, classes, moments)
 
 
 def _optional(values: Column) -> AnyArray | None:
