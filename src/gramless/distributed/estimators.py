@@ -25,12 +25,11 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, code_type
-from gramless.distributed.blocks import Layout, NewBlock, RowPlan, keys_of
+from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release, shared_out
 from gramless.distributed.newton import ClusterNewtonState
-from gramless.distributed.partitions import Collection, Partitions, Sizes
-from gramless.distributed.prediction import predicted
+from gramless.distributed.partitions import Collection, Partitions, Sizes, lengths_of, row_parts
 from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
 from gramless.distributed.samples import Sample
 from gramless.distributed.solving import ClusterProblem, squares
@@ -204,9 +203,20 @@ class DaskMachine(_Machine):
         )
 
     def _lazily(self, name: str, X: Collection, **options: object) -> da.Array:
-        """Return what a method of the local estimator answers for a collection."""
-        like = self._like(name)
-        return predicted(type(self).__name__, self.to_local(), name, X, like, **options)
+        """Return what a method of the local estimator answers for each partition of a collection.
+
+        Rows are predicted where they are; a partition whose worker died is predicted again.
+        """
+        owner, like = type(self).__name__, self._like(name)
+        lengths, parts = lengths_of(owner, X), row_parts(owner, X)
+        known = delayed(self.to_local(), pure=False, traverse=False)
+        task = delayed(_answer, pure=False)
+        found = []
+        for i, part in enumerate(parts):
+            shape = np.nan if lengths is None else lengths[i], *like.shape[1:]
+            answer = task(known, name, part, like, **options)
+            found.append(da.from_delayed(answer, shape, meta=like))
+        return da.concatenate(found, allow_unknown_chunksizes=True)
 
     def _like(self, name: str) -> AnyArray:
         """Return what a method answers for no rows."""
@@ -349,7 +359,7 @@ class DaskMachine(_Machine):
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
         release([*new, *shared])
-        rows = ClusterRows(cluster, blocks, n_columns)
+        rows = ClusterRows(cluster, blocks)
         chosen.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
         return layout, rows, known
 
@@ -614,14 +624,22 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
     def _class_factors(self, sample: Sample) -> FloatArray | None:
         if self.class_weight is None:
             return None
-        known = [sample.classes[label] for label in self.classes_.tolist()]
-        sums = np.array([weight for _, weight in known])
-        if self.class_weight == "balanced":
-            factors = sums.sum() / (len(sums) * sums)
-        else:
-            given: Any = self.class_weight
-            factors = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
+        sums = [sample.classes[label] for label in self.classes_.tolist()]
+        factors = self._class_weights(self.classes_, np.array(sums))
         return factors / factors.max()
+
+
+def _answer(
+    model: KernelMachine, method: str, X: Table, like: AnyArray, **options: object
+) -> AnyArray:
+    """Return what a method answers for the rows of a partition; ``like`` is that for no rows.
+
+    Several arrays, such as the bounds of intervals, become one with another last axis.
+    """
+    if n_rows_of(X) == 0:
+        return like
+    answer = getattr(model, method)(X, **options)
+    return np.stack(answer, axis=-1) if isinstance(answer, tuple) else answer
 
 
 def _new_blocks(

@@ -67,18 +67,14 @@ class Arrived:
 
 
 class ClusterRows:
-    """Blocks of rows on workers.
+    """Blocks of so many rows (``sizes``) on workers, whose weights add up to ``total``."""
 
-    ``sizes`` and ``masses`` are the number of rows of each block and the sum of their weights.
-    """
-
-    def __init__(self, cluster: Cluster, blocks: list[Future], n_columns: int) -> None:
-        self.cluster, self.blocks, self.n_columns = cluster, blocks, n_columns
+    def __init__(self, cluster: Cluster, blocks: list[Future]) -> None:
+        self.cluster, self.blocks = cluster, blocks
         self._places: dict[str, list[int]] | None = None
         facts = self.per_block(_facts)
         self.sizes = np.array([own[0] for own in facts])
-        self.masses = np.array([own[1] for own in facts])
-        self.total = float(np.sum(self.masses))
+        self.total = float(np.sum([own[1] for own in facts]))
         self.largest_target = max(own[2] for own in facts)
         self.largest_norm = max(own[3] for own in facts)
         self.starts = np.append(0, np.cumsum(self.sizes))
