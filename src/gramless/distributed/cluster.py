@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -153,40 +153,28 @@ class Cluster:
         self._vectors += sent
         return [sent[i % len(sent)] for i in range(len(workers))]
 
-    def map(self, task: Task, calls: Sequence[Arguments]) -> list[Future]:
-        """Run a task on any workers, for each of some lists of arguments."""
-        self._check_connected()
-        self.n_tasks += len(calls)
-        arguments = (list(same) for same in zip(*calls, strict=True))
-        futures: list[Future] = self.client.map(task, *arguments, pure=False)
-        return futures
-
-    def submit_near(
-        self, task: Task, calls: Sequence[Arguments], workers: list[str]
+    def submit(
+        self,
+        task: Task,
+        calls: Sequence[Arguments],
+        workers: Iterable[str] | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> list[Future]:
-        """Run a task for each of some lists of arguments, on the workers named if they live."""
-        return self._sent(task, list(zip(workers, calls, strict=True)), allow_other_workers=True)
+        """Run a task for each of some lists of arguments: each on one of the workers named.
 
-    def submit_each(self, task: Task, calls: Mapping[str, Arguments]) -> dict[str, Future]:
-        """Run a task on each of some workers, and there alone."""
-        sent = self._sent(task, list(calls.items()), allow_other_workers=False)
-        return dict(zip(calls, sent, strict=True))
-
-    def _sent(
-        self, task: Task, calls: Sequence[tuple[str, Arguments]], *, allow_other_workers: bool
-    ) -> list[Future]:
-        """Run a task on workers, with arguments, all in one message.
-
-        The client's loop sends what it finds, and then waits 10 ms: from inside of it, all is sent
-        at once.
+        Once that is gone, another may run it if it may be ``elsewhere``. All is sent in one
+        message: the client's loop sends what it finds, and then waits 10 ms.
         """
         self._check_connected()
         self.n_tasks += len(calls)
-        common = {"pure": False, "allow_other_workers": allow_other_workers}
+        places: Iterable[dict[str, Any]] = [{}] * len(calls)
+        if workers is not None:
+            places = [{"workers": [own], "allow_other_workers": elsewhere} for own in workers]
 
         async def send() -> list[Future]:
-            submit = self.client.submit
-            return [submit(task, *own, workers=[worker], **common) for worker, own in calls]
+            both = zip(calls, places, strict=True)
+            return [self.client.submit(task, *own, pure=False, **place) for own, place in both]
 
         futures: list[Future] = self.client.sync(send)
         return futures

@@ -351,10 +351,12 @@ class DaskMachine(_Machine):
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
-        shared = cluster.map(_as_it_is, [(known,), (layout,)])
+        shared = cluster.submit(_as_it_is, [(known,), (layout,)])
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
         workers = shared_out(cluster.places(new), cluster.workers())
-        blocks = cluster.submit_near(NewBlock.numbered, [(own, *shared) for own in new], workers)
+        blocks = cluster.submit(
+            NewBlock.numbered, [(own, *shared) for own in new], workers, elsewhere=True
+        )
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
@@ -656,11 +658,11 @@ def _new_blocks(
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     """Return the keys of all bins, merged by tasks, a few blocks at a time."""
-    tables = cluster.map(keys_of, [(own,) for own in blocks])
+    tables = cluster.submit(keys_of, [(own,) for own in blocks])
     merged = [tables]
     while len(tables) > _MERGED:
         groups = [(tables[i : i + _MERGED],) for i in range(0, len(tables), _MERGED)]
-        tables = cluster.map(BinKeys.merged, groups)
+        tables = cluster.submit(BinKeys.merged, groups)
         merged.append(tables)
     cluster.wait([*blocks, *tables])
     found = cluster.gather(tables)

@@ -161,17 +161,11 @@ class ClusterRows:
             # The scheduler may answer with a fault of its own that it does not know the worker.
             return None
         told = [(name, own.tag) for name, own in vectors.items()]
-        calls = {
-            worker: (
-                [self.blocks[i] for i in own],
-                function,
-                arguments,
-                told,
-                [vector[worker] for vector in sent],
-            )
-            for worker, own in places.items()
-        }
-        tasks = cluster.submit_each(task, calls)
+        calls: list[Arguments] = []
+        for worker, own in places.items():
+            blocks, shared = [self.blocks[i] for i in own], [vector[worker] for vector in sent]
+            calls.append((blocks, function, arguments, told, shared))
+        tasks = dict(zip(places, cluster.submit(task, calls, places), strict=True))
         if add and len(tasks) > _ADDED_BY_CLIENT:
             tasks = self._added(tasks)
         found = cluster.finished(tasks)
@@ -182,13 +176,10 @@ class ClusterRows:
     def _added(self, tasks: dict[str, Future]) -> dict[str, Future]:
         """Return tasks that add up the results of others."""
         while len(tasks) > _ADDED_BY_CLIENT:
-            items = list(tasks.items())
-            groups = [
-                items[i : i + _ADDED_BY_CLIENT] for i in range(0, len(items), _ADDED_BY_CLIENT)
-            ]
-            tasks = self.cluster.submit_each(
-                added, {group[0][0]: ([own for _, own in group],) for group in groups}
-            )
+            workers, futures = list(tasks)[::_ADDED_BY_CLIENT], list(tasks.values())
+            starts = range(0, len(futures), _ADDED_BY_CLIENT)
+            calls = [(futures[i : i + _ADDED_BY_CLIENT],) for i in starts]
+            tasks = dict(zip(workers, self.cluster.submit(added, calls, workers), strict=True))
         return tasks
 
 
