@@ -45,7 +45,6 @@ class Preparation(Stateful):
     units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops one
 
     def check(self) -> None:
-        """Check that the parts of a preparation from a file fit each other."""
         units = array_in(vars(self), "units", np.float64, (None,))
         require(units.size > 0 and (units > 0).all(), "units are not positive")
         array_in(vars(self), "center", np.float64, units.shape, finite=True)
