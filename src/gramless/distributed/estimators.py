@@ -344,7 +344,13 @@ class DaskMachine(_Machine):
             sample.largest_weight,
             self._class_factors(sample),
         )
-        new = _new_blocks(cluster, parts, self.sizes.blocks(sample.lengths), plan)
+        make, told = delayed(RowPlan.block, pure=False), delayed(plan, pure=False, traverse=False)
+        new = cluster.started(
+            [
+                make(told, number, *chain.from_iterable(parts.parts[i] for i in own))
+                for number, own in enumerate(self.sizes.blocks(sample.lengths))
+            ]
+        )
         known, offsets, scale = None, None, 1.0
         if isinstance(first, BinningMap):
             keys = _merged_keys(cluster, new)
@@ -642,18 +648,6 @@ def _answer(
         return like
     answer = getattr(model, method)(X, **options)
     return np.stack(answer, axis=-1) if isinstance(answer, tuple) else answer
-
-
-def _new_blocks(
-    cluster: Cluster, parts: Partitions, blocks: list[list[int]], plan: RowPlan
-) -> list[Future]:
-    """Start a task for each block of rows."""
-    make, known = delayed(RowPlan.block, pure=False), delayed(plan, pure=False, traverse=False)
-    tasks = [
-        make(known, number, *chain.from_iterable(parts.parts[i] for i in own))
-        for number, own in enumerate(blocks)
-    ]
-    return cluster.started(tasks)
 
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
