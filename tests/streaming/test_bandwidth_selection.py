@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian
-from gramless.streaming.bandwidth_selection import BandwidthTrial, Preparation, best_units, prepare
+from gramless.streaming.bandwidth_selection import FACTORS, Preparation, best_units, prepare
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary, summarise
 
@@ -69,7 +69,7 @@ def test_auto_takes_the_best_of_what_it_names() -> None:
     assert "standard" in reason
     assert "the best of 8" in reason
     factor = float(reason.split(", ")[1].split()[0])
-    assert factor in BandwidthTrial().factors
+    assert factor in FACTORS
     medians, _ = prepared(X, "median", ("standard",))
     np.testing.assert_allclose(found.units, factor * medians.units)
     few, reason = prepare(summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0)

@@ -92,22 +92,31 @@ class RowPlan:
     largest_weight: float
     class_factors: FloatArray | None
 
-    def block(self, number: int, parts: Sequence[GivenPart]) -> NewBlock:
-        """Return the rows of some partitions, of which none follows the last before its time."""
-        pieces = [self._piece(part) for part in parts if n_rows_of(part[0]) > 0]
-        pieces = pieces or [self._nothing()]
-        rows, targets, weights = (stacked(list(own)) for own in zip(*pieces, strict=True))
-        scaled = self.scaler.rows(rows, 1)
-        codes, keys = None, None
-        if self.grids is not None:
-            codes, known = self.grids.learn(scaled, 1)
-            keys = BinKeys.of_counts(known.keys(), known.n_bins)
-        others = [np.asarray(own.transform(scaled)) for own in self.maps]
-        return NewBlock(number, codes, keys, others, targets, weights)
+    def block(self, number: int, *given: Column) -> NewBlock:
+        """Return the rows of some partitions; a task.
 
-    def _piece(self, part: GivenPart) -> tuple[Rows, FloatArray, FloatArray]:
+        Partitions are ``given`` one after the other: rows, targets, weights and groups of each. For
+        a list of them Dask would go through the tasks of all partitions, once a block.
+        """
+        parts = [given[i : i + 3] for i in range(0, len(given), 4)]
+        codes, keys = None, None
+        try:
+            pieces = [self._piece(*part) for part in parts if n_rows_of(part[0]) > 0]
+            pieces = pieces or [self._nothing()]
+            rows, targets, weights = (stacked(list(own)) for own in zip(*pieces, strict=True))
+            scaled = self.scaler.rows(rows, 1)
+            if self.grids is not None:
+                codes, known = self.grids.learn(scaled, 1)
+                keys = BinKeys.of_counts(known.keys(), known.n_bins)
+            others = [np.asarray(own.transform(scaled)) for own in self.maps]
+        except InputError as fault:
+            raise InputError(f"rows of block {number}: {fault}") from fault
+        return NewBlock(number, codes, others, targets, weights, keys)
+
+    def _piece(
+        self, table: Table, y: Column, weight: Column
+    ) -> tuple[Rows, FloatArray, FloatArray]:
         """Return inputs, encoded targets and weights of rows that have a weight."""
-        table, y, weight, _ = part
         options = self.model._target_options
         rows = self.model.inputs_.transform(self.model, table)
         y = _check_y(
@@ -136,46 +145,50 @@ class RowPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class NewBlock:
-    """Rows whose bins are numbered by their own ``keys``."""
+class EncodedRows:
+    """Features, encoded targets and weights, relative to the largest, of a block of rows."""
 
     number: int
     codes: AnyArray | None
-    keys: BinKeys | None
     others: list[AnyArray]
     targets: FloatArray
     weights: FloatArray
 
+    def __sizeof__(self) -> int:
+        """Return the bytes, by which workers and the scheduler plan."""
+        own = 0 if self.codes is None else self.codes.nbytes
+        others = sum(part.nbytes for part in self.others)
+        return own + others + self.targets.nbytes + self.weights.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class NewBlock(EncodedRows):
+    """Rows whose bins are numbered by their own ``keys``."""
+
+    keys: BinKeys | None
+
     def numbered(self, known: BinKeys | None, layout: Layout) -> RowBlock:
-        """Return the block with the columns that its bins have among those of all blocks."""
+        """Return the block with the columns its bins have among those of all blocks; a task."""
         codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
             # A block from another worker may lie anywhere in memory, and loops be compiled for it.
             codes, columns = np.require(codes, requirements="A"), known.columns(self.keys)
-        return RowBlock(
-            self.number, codes, columns, self.others, self.targets, self.weights, layout
-        )
+        own = self.number, codes, self.others, self.targets, self.weights
+        return RowBlock(*own, columns, layout)
 
     def __sizeof__(self) -> int:
-        """Return the bytes, by which workers and the scheduler plan."""
-        keys = 0 if self.keys is None else self.keys.keys.nbytes
-        return keys + _bytes_of(self.codes, self.others, self.targets, self.weights)
+        return super().__sizeof__() + (0 if self.keys is None else self.keys.keys.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlock:
-    """Rows as a worker keeps them: features, encoded targets, weights relative to the largest.
+class RowBlock(EncodedRows):
+    """Rows as a worker keeps them.
 
     ``columns`` are those of the block's bins, None where codes are the numbers that all blocks
     share. ``memory`` holds what was computed of them last, which can be computed again.
     """
 
-    number: int
-    codes: AnyArray | None
     columns: BinColumns | None
-    others: list[AnyArray]
-    targets: FloatArray
-    weights: FloatArray
     layout: Layout
     memory: dict[str, tuple[Hashable, Any]] = field(default_factory=dict, repr=False)
 
@@ -214,12 +227,10 @@ class RowBlock:
             codes = self.columns.renumbered(codes)
         others = [own[rows] for own in self.others]
         targets, weights = self.targets[rows], self.weights[rows]
-        return RowBlock(self.number, codes, None, others, targets, weights, self.layout)
+        return RowBlock(self.number, codes, others, targets, weights, None, self.layout)
 
     def __sizeof__(self) -> int:
-        """Return the bytes, by which workers and the scheduler plan."""
-        own = 0 if self.columns is None else self.columns.columns.nbytes
-        return own + _bytes_of(self.codes, self.others, self.targets, self.weights)
+        return super().__sizeof__() + (0 if self.columns is None else self.columns.columns.nbytes)
 
 
 def joined(parts: Sequence[RowBlock]) -> RowBlock:
@@ -230,30 +241,12 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
     others = [np.concatenate(same) for same in zip(*(p.others for p in parts), strict=True)]
     targets = np.concatenate([part.targets for part in parts])
     weights = np.concatenate([part.weights for part in parts])
-    return RowBlock(first.number, codes, None, others, targets, weights, first.layout)
-
-
-def new_block(number: int, plan: RowPlan, *given: Column) -> NewBlock:
-    """Return a block; what :meth:`RowPlan.block` does, as a task.
-
-    Partitions are ``given`` one after the other: rows, targets, weights and groups of each. For a
-    list of them Dask would go through the tasks of all partitions, once a block.
-    """
-    parts = [given[i : i + 4] for i in range(0, len(given), 4)]
-    try:
-        return plan.block(number, parts)
-    except InputError as fault:
-        raise InputError(f"rows of block {number}: {fault}") from fault
+    return RowBlock(first.number, codes, others, targets, weights, None, first.layout)
 
 
 def keys_of(block: NewBlock) -> BinKeys | None:
-    """Return the keys of a block's bins."""
+    """Return the keys of a block's bins; a task."""
     return block.keys
-
-
-def numbered(block: NewBlock, known: BinKeys | None, layout: Layout) -> RowBlock:
-    """Return a block with the columns of its bins; a task."""
-    return block.numbered(known, layout)
 
 
 def as_array(values: Column) -> AnyArray:
@@ -283,10 +276,3 @@ def stacked(parts: list[Table]) -> Table:
 def taken(table: Table, rows: IntArray) -> Table:
     """Return some rows of a partition."""
     return table[rows] if isinstance(table, np.ndarray) or sp.issparse(table) else table.iloc[rows]
-
-
-def _bytes_of(
-    codes: AnyArray | None, others: list[AnyArray], targets: FloatArray, weights: FloatArray
-) -> int:
-    own = 0 if codes is None else codes.nbytes
-    return own + sum(part.nbytes for part in others) + targets.nbytes + weights.nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -46,6 +46,7 @@ class Cluster:
         self.owner = owner
         self.client = _current(owner) if client is None else client
         self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
+        self._alone_since: float | None = None
         self._last_tasks: list[Future] = []
         self._vectors: list[Future] = []
         self._last_vectors: list[Future] = []
@@ -79,7 +80,7 @@ class Cluster:
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait until tasks are done, for as long as there are workers."""
-        lonely, n_killed = None, 0
+        n_killed, self._alone_since = 0, None
         while True:
             with suppress(TimeoutError, CancelledError):
                 distributed.wait(futures, timeout=_POLL)
@@ -96,19 +97,14 @@ class Cluster:
                 )
             elif statuses <= {"finished"}:
                 return
-            lonely = self._lonely_since(self.workers(), lonely)
+            self._check_company(self.workers())
 
     def gather(self, futures: Sequence[Future]) -> list[Result]:
         """Return results of tasks that are done; what was lost meanwhile is computed again."""
-        lonely: list[float | None] = [None]
-
-        def has_company(workers: dict[str, int]) -> bool:
-            lonely[0] = self._lonely_since(workers, lonely[0])
-            return True
-
         for _ in range(_MOST_ATTEMPTS):
+            self._alone_since = None
             with suppress(*LOST):
-                found = self._fetched(futures, has_company)
+                found = self._fetched(futures, self._check_company)
                 if found is not None:
                     return found
             self.wait(futures)
@@ -157,44 +153,28 @@ class Cluster:
         self._vectors += sent
         return [sent[i % len(sent)] for i in range(len(workers))]
 
-    def submit(self, task: Task, *arguments: object) -> Future:
-        """Run a task on any worker."""
-        return self.map(task, [arguments])[0]
-
-    def map(self, task: Task, calls: Sequence[Arguments]) -> list[Future]:
-        """Run a task on any workers, for each of some lists of arguments."""
-        self._check_connected()
-        self.n_tasks += len(calls)
-        arguments = (list(same) for same in zip(*calls, strict=True))
-        futures: list[Future] = self.client.map(task, *arguments, pure=False)
-        return futures
-
-    def submit_near(
-        self, task: Task, calls: Sequence[Arguments], workers: list[str]
+    def submit(
+        self,
+        task: Task,
+        calls: Sequence[Arguments],
+        workers: Iterable[str] | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> list[Future]:
-        """Run a task for each of some lists of arguments, on the workers named if they live."""
-        return self._sent(task, list(zip(workers, calls, strict=True)), allow_other_workers=True)
+        """Run a task for each of some lists of arguments: each on one of the workers named.
 
-    def submit_each(self, task: Task, calls: Mapping[str, Arguments]) -> dict[str, Future]:
-        """Run a task on each of some workers, and there alone."""
-        sent = self._sent(task, list(calls.items()), allow_other_workers=False)
-        return dict(zip(calls, sent, strict=True))
-
-    def _sent(
-        self, task: Task, calls: Sequence[tuple[str, Arguments]], *, allow_other_workers: bool
-    ) -> list[Future]:
-        """Run a task on workers, with arguments, all in one message.
-
-        The client's loop sends what it finds, and then waits 10 ms: from inside of it, all is sent
-        at once.
+        Once that is gone, another may run it if it may be ``elsewhere``. All is sent in one
+        message: the client's loop sends what it finds, and then waits 10 ms.
         """
         self._check_connected()
         self.n_tasks += len(calls)
-        common = {"pure": False, "allow_other_workers": allow_other_workers}
+        places: Iterable[dict[str, Any]] = [{}] * len(calls)
+        if workers is not None:
+            places = [{"workers": [own], "allow_other_workers": elsewhere} for own in workers]
 
         async def send() -> list[Future]:
-            submit = self.client.submit
-            return [submit(task, *own, workers=[worker], **common) for worker, own in calls]
+            both = zip(calls, places, strict=True)
+            return [self.client.submit(task, *own, pure=False, **place) for own, place in both]
 
         futures: list[Future] = self.client.sync(send)
         return futures
@@ -257,19 +237,17 @@ class Cluster:
             )
         self.client.retry(failed)
 
-    def _lonely_since(self, workers: dict[str, int], lonely: float | None) -> float | None:
-        """Return since when there has been no worker; raise once that is too long."""
-        if workers:
-            return None
+    def _check_company(self, workers: dict[str, int]) -> bool:
+        """Raise once there has been no worker for too long; else return True."""
         now = time.monotonic()
-        lonely = now if lonely is None else lonely
-        if now - lonely > self.patience:
+        since = self._alone_since = None if workers else self._alone_since or now
+        if since is not None and now - since > self.patience:
             raise ClusterError(
                 f"{self.owner}: there has been no worker for {self.patience:g} seconds. Start "
                 f"workers and fit again; with checkpoint= a fit goes on where it was. "
                 f"dask.config.set({{'gramless.patience': seconds}}) says how long to wait."
             )
-        return lonely
+        return True
 
     def _check_connected(self) -> None:
         if self.client.status != "running":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
@@ -26,12 +25,11 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, code_type
-from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
+from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster, release, shared_out
 from gramless.distributed.newton import ClusterNewtonState
-from gramless.distributed.partitions import Collection, Partitions, Sizes
-from gramless.distributed.prediction import Question, bounds_of, method, predicted
+from gramless.distributed.partitions import Collection, Partitions, Sizes, lengths_of, row_parts
 from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
 from gramless.distributed.samples import Sample
 from gramless.distributed.solving import ClusterProblem, squares
@@ -71,6 +69,7 @@ class DaskMachine(_Machine):
     """What the Dask estimators share: a fit to collections, and lazy predictions."""
 
     sizes: ClassVar[Sizes] = Sizes()
+    _local_class: ClassVar[type[KernelMachine]]
     client: Client | None
     _sample: Sample
     """Only while a fit chooses."""
@@ -173,8 +172,7 @@ class DaskMachine(_Machine):
 
         It needs neither Dask nor a cluster, and can be saved.
         """
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
-        local = self._local_class()(**params)
+        local = self._local_class(**self._local_params())
         local.__setstate__({**KernelMachine.__getstate__(local), **self._fitted()})
         return local
 
@@ -188,14 +186,14 @@ class DaskMachine(_Machine):
         *arguments, **options
             Further ones of the local estimator; none for collections.
         """
-        if not _is_collection(X):
+        if not is_dask_collection(X):
             return super().predict(X, *arguments, **options)
         if arguments or options:
             raise InputError(
                 f"{type(self).__name__}: predict of collections takes rows alone; use "
                 f"to_local() for standard deviations."
             )
-        return self._lazily(method("predict"), X, self._like("predict"))
+        return self._lazily("predict", X)
 
     def state(self) -> State:
         """Refuse: files hold the local estimator."""
@@ -204,17 +202,29 @@ class DaskMachine(_Machine):
             f"predicts the same."
         )
 
-    def _lazily(self, question: Question, X: Collection, like: AnyArray) -> da.Array:
-        """Return the answers for a collection; ``like`` is that for no rows."""
-        return predicted(type(self).__name__, self.to_local(), question, X, like)
+    def _lazily(self, name: str, X: Collection, **options: object) -> da.Array:
+        """Return what a method of the local estimator answers for each partition of a collection.
+
+        Rows are predicted where they are; a partition whose worker died is predicted again.
+        """
+        owner, like = type(self).__name__, self._like(name)
+        lengths, parts = lengths_of(owner, X), row_parts(owner, X)
+        known = delayed(self.to_local(), pure=False, traverse=False)
+        task = delayed(_answer, pure=False)
+        found = []
+        for i, part in enumerate(parts):
+            shape = np.nan if lengths is None else lengths[i], *like.shape[1:]
+            answer = task(known, name, part, like, **options)
+            found.append(da.from_delayed(answer, shape, meta=like))
+        return da.concatenate(found, allow_unknown_chunksizes=True)
 
     def _like(self, name: str) -> AnyArray:
         """Return what a method answers for no rows."""
         check_is_fitted(self, "coef_")
         return np.empty((0, *self.coef_.shape[1:]))
 
-    def _local_class(self) -> type[KernelMachine]:
-        raise NotImplementedError
+    def _local_params(self) -> dict[str, Any]:
+        return {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
 
     def _check_distributable(self) -> None:
         """Refuse what only one machine can do."""
@@ -247,46 +257,33 @@ class DaskMachine(_Machine):
         """Bin all rows on the cluster, and solve for them."""
         layout, rows, known = self._binned(cluster, parts, sample, chosen)
         try:
-            self._fit_rows(layout, rows, known, sample, chosen, checkpoint)
+            selected = self._for_all_rows(chosen, sample, rows, known)
+            chosen = replace(chosen, selected=selected)
+            self._keep_selected(selected)
+            n_chosen = len(chosen.data.targets)
+            if not sample.complete:
+                self.limits_.append(f"sample: chosen by {n_chosen} of {sample.n_rows} rows")
+            bound = max(1.0, rows.largest_target)
+            both = rows.summed(means_and_right, bound, rows.n_rows, rows.total)
+            first = parts_of(selected.feature_map)[0]
+            if isinstance(first, BinningMap) and layout.offsets is not None:
+                shares = both[: layout.offsets[-1], 0] / layout.scale
+                first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
+            order = selected.order if isinstance(selected.order, np.ndarray) else None
+            problem = ClusterProblem(
+                rows,
+                layout,
+                chosen.data.penalty(selected.alpha),
+                both[:, 0],
+                np.ascontiguousarray(both[:, 1:]),
+                sum(rows.per_block(mean_squares, rows.total)),
+                order if sample.complete and n_chosen == rows.n_rows else None,
+                self.n_jobs,
+            )
+            solution = self._solved_there(problem, chosen, checkpoint)
+            self._keep_solution(solution, chosen, rows.n_rows)
         finally:
             rows.release()
-
-    def _fit_rows(
-        self,
-        layout: Layout,
-        rows: ClusterRows,
-        known: BinKeys | None,
-        sample: Sample,
-        chosen: Chosen,
-        checkpoint: str | Path | None,
-    ) -> None:
-        """Solve for rows that are binned."""
-        selected = self._for_all_rows(chosen, sample, rows, known)
-        chosen = replace(chosen, selected=selected)
-        self._keep_selected(selected)
-        if not sample.complete:
-            self.limits_.append(
-                f"sample: chosen by {len(chosen.data.targets)} of {sample.n_rows} rows"
-            )
-        both = rows.summed(means_and_right, max(1.0, rows.largest_target), rows.n_rows, rows.total)
-        first = parts_of(selected.feature_map)[0]
-        if isinstance(first, BinningMap) and layout.offsets is not None:
-            shares = both[: layout.offsets[-1], 0] / layout.scale
-            first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
-        order = selected.order if isinstance(selected.order, np.ndarray) else None
-        all_here = sample.complete and len(chosen.data.targets) == rows.n_rows
-        problem = ClusterProblem(
-            rows,
-            layout,
-            chosen.data.penalty(selected.alpha),
-            both[:, 0],
-            np.ascontiguousarray(both[:, 1:]),
-            sum(rows.per_block(mean_squares, rows.total)),
-            order if all_here else None,
-            self.n_jobs,
-        )
-        solution = self._solved_there(problem, chosen, checkpoint)
-        self._keep_solution(solution, chosen, rows.n_rows)
 
     def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
         # The rows of the bins are elsewhere.
@@ -305,10 +302,7 @@ class DaskMachine(_Machine):
             state, name = squares(problem, tol, start), "pcg"
         else:
             options = NewtonCG(tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
-            state, name = (
-                ClusterNewtonState(problem, self.loss_, start, options, watched=True),
-                "newton",
-            )
+            state, name = ClusterNewtonState(problem, self.loss_, start, options), "newton"
         self.solver_reason_ = (
             f"{name}: {self.loss_.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
             f"cluster, preconditioned with a sample of the rows"
@@ -350,29 +344,36 @@ class DaskMachine(_Machine):
             sample.largest_weight,
             self._class_factors(sample),
         )
-        new = _new_blocks(cluster, parts, self.sizes.blocks(sample.lengths), plan)
+        make, told = delayed(RowPlan.block, pure=False), delayed(plan, pure=False, traverse=False)
+        new = cluster.started(
+            [
+                make(told, number, *chain.from_iterable(parts.parts[i] for i in own))
+                for number, own in enumerate(self.sizes.blocks(sample.lengths))
+            ]
+        )
         known, offsets, scale = None, None, 1.0
         if isinstance(first, BinningMap):
             keys = _merged_keys(cluster, new)
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, chosen.data.intercept)
-        shared = cluster.submit(_as_it_is, known), cluster.submit(_as_it_is, layout)
+        shared = cluster.submit(_as_it_is, [(known,), (layout,)])
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
         workers = shared_out(cluster.places(new), cluster.workers())
-        blocks = cluster.submit_near(numbered, [(own, *shared) for own in new], workers)
+        blocks = cluster.submit(
+            NewBlock.numbered, [(own, *shared) for own in new], workers, elsewhere=True
+        )
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
         release([*new, *shared])
-        rows = ClusterRows(cluster, blocks, n_columns)
+        rows = ClusterRows(cluster, blocks)
         chosen.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
         return layout, rows, known
 
     def _unfitted(self) -> KernelMachine:
         """Return a local estimator that knows what columns mean, and nothing else."""
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
-        local = self._local_class()(**params)
+        local = self._local_class(**self._local_params())
         for name in ("inputs_", "n_features_in_", "feature_names_in_"):
             if name in vars(self):
                 setattr(local, name, vars(self)[name])
@@ -402,8 +403,7 @@ class DaskMachine(_Machine):
         return replace(selected, settings=settings, validation=validation)
 
     def __sklearn_clone__(self) -> Self:
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
-        copies = {k: clone(v, safe=False) for k, v in params.items()}
+        copies = {k: clone(v, safe=False) for k, v in self._local_params().items()}
         return type(self)(**copies, client=self.client)
 
     def __getstate__(self) -> dict[str, object]:
@@ -454,6 +454,7 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
     """
 
     client: Client | None = None
+    _local_class = KernelRegressor
 
     def predict_interval(
         self,
@@ -475,18 +476,18 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         offset : array-like (n_samples,), optional
             Not for collections.
         """
-        if not _is_collection(X):
+        if not is_dask_collection(X):
             return super().predict_interval(X, coverage, method, offset)
         if offset is not None:
             raise InputError("DaskKernelRegressor: collections are predicted without an offset.")
         self._interval_model(method)
         self._held_back_errors("predict_interval")
-        like = np.empty((*self._like("predict").shape, 2))
-        both = self._lazily(partial(bounds_of, coverage=coverage), X, like)
+        both = self._lazily("predict_interval", X, coverage=coverage)
         return both[..., 0], both[..., 1]
 
-    def _local_class(self) -> type[KernelRegressor]:
-        return KernelRegressor
+    def _like(self, name: str) -> AnyArray:
+        like = super()._like(name)
+        return like if name == "predict" else np.empty((*like.shape, 2))
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
         own, sample = super()._target_encoder(y, weight), self._sample
@@ -551,6 +552,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
     """
 
     client: Client | None = None
+    _local_class = KernelClassifier
 
     def decision_function(self, X: Collection) -> Answer:
         """Return the raw responses, of collections lazily.
@@ -560,9 +562,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        if not _is_collection(X):
-            return super().decision_function(X)
-        return self._asked("decision_function", X)
+        return self._asked(super().decision_function, X)
 
     @available_if(_check_probabilities)
     def predict_proba(self, X: Collection) -> Answer:
@@ -573,9 +573,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        if not _is_collection(X):
-            return super().predict_proba(X)
-        return self._asked("predict_proba", X)
+        return self._asked(super().predict_proba, X)
 
     @available_if(_check_probabilities)
     def predict_log_proba(self, X: Collection) -> Answer:
@@ -586,9 +584,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        if not _is_collection(X):
-            return super().predict_log_proba(X)
-        return self._asked("predict_log_proba", X)
+        return self._asked(super().predict_log_proba, X)
 
     def predict_set(self, X: Collection, coverage: float = 0.9) -> Answer:
         """Return sets of classes as the local estimator does, of collections lazily.
@@ -600,14 +596,15 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         coverage : float, default=0.9
             Share of rows whose set holds the true class.
         """
-        if not _is_collection(X):
-            return super().predict_set(X, coverage)
-        self._held_back_errors("predict_set")
-        return self._asked("predict_set", X, coverage=coverage)
+        if is_dask_collection(X):
+            self._held_back_errors("predict_set")
+        return self._asked(super().predict_set, X, coverage=coverage)
 
-    def _asked(self, name: str, X: Collection, **options: object) -> da.Array:
-        """Return what a method answers for a collection."""
-        return self._lazily(method(name, **options), X, self._like(name))
+    def _asked(self, method: Callable[..., AnyArray], X: Collection, **options: object) -> Answer:
+        """Return what a method answers, of collections lazily."""
+        if not is_dask_collection(X):
+            return method(X, **options)
+        return self._lazily(method.__name__, X, **options)
 
     def _like(self, name: str) -> AnyArray:
         raw = super()._like(name)
@@ -617,9 +614,6 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
             return self.classes_[:0]
         kind = bool if name == "predict_set" else float
         return np.empty((0, len(self.classes_)), kind)
-
-    def _local_class(self) -> type[KernelClassifier]:
-        return KernelClassifier
 
     def _check_distributable(self) -> None:
         super()._check_distributable()
@@ -638,39 +632,31 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
     def _class_factors(self, sample: Sample) -> FloatArray | None:
         if self.class_weight is None:
             return None
-        known = [sample.classes[label] for label in self.classes_.tolist()]
-        sums = np.array([weight for _, weight in known])
-        if self.class_weight == "balanced":
-            factors = sums.sum() / (len(sums) * sums)
-        else:
-            given: Any = self.class_weight
-            factors = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
+        sums = [sample.classes[label] for label in self.classes_.tolist()]
+        factors = self._class_weights(self.classes_, np.array(sums))
         return factors / factors.max()
 
 
-def _is_collection(X: object) -> bool:
-    return bool(is_dask_collection(X))
+def _answer(
+    model: KernelMachine, method: str, X: Table, like: AnyArray, **options: object
+) -> AnyArray:
+    """Return what a method answers for the rows of a partition; ``like`` is that for no rows.
 
-
-def _new_blocks(
-    cluster: Cluster, parts: Partitions, blocks: list[list[int]], plan: RowPlan
-) -> list[Future]:
-    """Start a task for each block of rows."""
-    make, known = delayed(new_block, pure=False), delayed(plan, pure=False, traverse=False)
-    tasks = [
-        make(number, known, *chain.from_iterable(parts.parts[i] for i in own))
-        for number, own in enumerate(blocks)
-    ]
-    return cluster.started(tasks)
+    Several arrays, such as the bounds of intervals, become one with another last axis.
+    """
+    if n_rows_of(X) == 0:
+        return like
+    answer = getattr(model, method)(X, **options)
+    return np.stack(answer, axis=-1) if isinstance(answer, tuple) else answer
 
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     """Return the keys of all bins, merged by tasks, a few blocks at a time."""
-    tables = cluster.map(keys_of, [(own,) for own in blocks])
+    tables = cluster.submit(keys_of, [(own,) for own in blocks])
     merged = [tables]
     while len(tables) > _MERGED:
         groups = [(tables[i : i + _MERGED],) for i in range(0, len(tables), _MERGED)]
-        tables = cluster.map(BinKeys.merged, groups)
+        tables = cluster.submit(BinKeys.merged, groups)
         merged.append(tables)
     cluster.wait([*blocks, *tables])
     found = cluster.gather(tables)

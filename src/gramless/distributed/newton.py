@@ -7,7 +7,7 @@ the same rows have a say, by the same random numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,12 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
 from gramless.distributed.cluster import Result
 from gramless.distributed.rows import Arrived, BlockFunction, Shared, by_block
-from gramless.distributed.solving import ClusterProblem, RemoteCurvature, inverse_of
+from gramless.distributed.solving import (
+    ClusterProblem,
+    ClusterSystem,
+    RemoteCurvature,
+    inverse_of,
+)
 from gramless.distributed.workspace import Workspace
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
@@ -149,19 +154,17 @@ def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -
     return rmatvec(block.matrix(work), slopes, work.empty("sums", w.shape))
 
 
-def curved_facts(
-    block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
-) -> CurvedFacts:
+def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) -> CurvedFacts:
     """Return how many rows of a block have a say and how many curvature, and their sums.
 
     Where positions are given, also those of the rows with curvature.
     """
-    part = curved_part(block, work, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, **at)
     curved = part.weights != 0
     places = None
-    if positions is not None:
+    if "positions" in at:
         start = int(draw.starts[block.number])
-        places = positions.values.astype(np.int64)[start + part.rows[curved]]
+        places = at["positions"].values.astype(np.int64)[start + part.rows[curved]]
     n_curved = int(np.count_nonzero(curved))
     return len(part.rows), n_curved, float(part.weights.sum()), part.mass, places
 
@@ -172,15 +175,13 @@ def curved_taken(
     draw: Draw,
     wanted: dict[int, IntArray],
     curved: bool,
-    *,
-    w: Arrived,
-    positions: Arrived | None = None,
+    **at: Arrived,
 ) -> tuple[RowBlock, FloatArray] | None:
     """Return some of the rows that have a say, counted among all or among those with curvature."""
     own = wanted.get(block.number)
     if own is None:
         return None
-    part = curved_part(block, work, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, **at)
     rows = np.flatnonzero(part.weights)[own] if curved else own
     return part.block.taken(rows), part.weights[rows]
 
@@ -191,12 +192,11 @@ def curved_product(
     draw: Draw,
     active: NDArray[np.intp],
     *,
-    w: Arrived,
     p: Arrived,
-    positions: Arrived | None = None,
+    **at: Arrived,
 ) -> Vector | None:
     """Return a block's part of ``Z' C Z p``."""
-    part = curved_part(block, work, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, **at)
     if len(part.rows) == 0:
         return None
     matrix = part.block.matrix(work)
@@ -256,8 +256,6 @@ class ClusterNewtonState(NewtonState):
         loss: Loss,
         start: Vector | None,
         options: NewtonCG,
-        *,
-        watched: bool,
     ) -> None:
         self.problem, self.loss, self.penalty = problem, loss, problem.penalty
         self.rows, self.draws = problem.rows, 0
@@ -274,7 +272,7 @@ class ClusterNewtonState(NewtonState):
             places = np.empty(len(problem.order))
             places[problem.order] = np.arange(len(places))
             self.positions["positions"] = Shared(places)
-        super().__init__(weights, start, options, watched)
+        super().__init__(weights, start, options, watched=True)
 
     def numbers(self) -> dict[str, AnyArray]:
         """Return copies of all that changes from step to step, for :meth:`take_up`."""
@@ -320,21 +318,19 @@ class ClusterNewtonState(NewtonState):
 
     def _choose(self, flat: BoolArray) -> list[CurvedFacts]:
         """Draw the rows that have a say; return what is known of those of each block."""
-        n_rows, starts = self.rows.n_rows, self.rows.starts
+        n_rows, alpha, factor = self.rows.n_rows, self.penalty.l2, np.inf
         self.whole = n_rows <= self.options.all_rows_below
-        alpha, factor = self.penalty.l2, np.inf
         if alpha > 0 and not self.whole:
             factor = self._squared_norm / (self.penalties * alpha)
-        holding = self.holding(flat)
-        self.draw = Draw(self.there, holding, self.draws, factor, self.whole, starts)
+        sizes = self.draws, factor, self.whole, self.rows.starts
+        self.draw = Draw(self.there, self.holding(flat), *sizes)
         facts = self._asked(curved_facts)
         if self.whole:
             return facts
         self.draws += 1
         if 0 < sum(own[0] for own in facts) <= WORTH_COPYING * n_rows:
             return facts
-        self.whole = True
-        self.draw = Draw(self.there, holding, self.draws, factor, True, starts)
+        self.whole, self.draw = True, replace(self.draw, whole=True)
         return self._asked(curved_facts)
 
     def _asked(self, function: BlockFunction, *arguments: object) -> list[Result]:
@@ -385,10 +381,13 @@ class ClusterNewtonState(NewtonState):
         return block.taken(back), weights[back], wanted >= n_rows
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
+        def product(p: Vector, active: NDArray[np.intp]) -> Vector:
+            bound, at = self.problem.bound(p) * self.mass, {"w": self.w, **self.positions}
+            return self.rows.summed(curved_product, bound, self.draw, active, p=Shared(p), **at)
+
         coupled = self.loss.coupled and not self.draw.holding.flat.any()
-        system = ClusterNewtonSystem(
-            self, self.gradient * factors, self.ridge, RemoteCurvature(coupled)
-        )
+        right = self.gradient * factors
+        system = ClusterSystem(right, self.ridge, RemoteCurvature(coupled), product)
         runs = ConjugateRuns(system, self.inverse, self.inner_tol(), self.options.n_jobs)
         self.products += runs.run(self.options.max_inner)
         return runs.weights
@@ -400,23 +399,6 @@ class ClusterNewtonState(NewtonState):
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         self._respond()
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterNewtonSystem:
-    """The Newton equations, whose products are made by workers."""
-
-    state: ClusterNewtonState
-    right: Vector
-    ridge: FloatArray
-    curvature: Curvature
-
-    def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
-        """Return ``Z' C Z w``: a round trip."""
-        state = self.state
-        bound = state.problem.bound(w) * state.mass
-        vectors = {"w": state.w, "p": Shared(w), **state.positions}
-        return state.rows.summed(curved_product, bound, state.draw, active, **vectors)
 
 
 @dataclass(frozen=True, eq=False)

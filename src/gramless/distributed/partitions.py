@@ -71,13 +71,6 @@ class Partitions:
         return cls(list(zip(rows, *others, strict=True)), lengths)
 
 
-def is_dask_frame(X: object) -> bool:
-    """Tell whether ``X`` is a Dask data frame or one of its columns."""
-    if not is_dask_collection(X) or isinstance(X, da.Array):
-        return False
-    return hasattr(X, "to_delayed") and hasattr(X, "npartitions")
-
-
 def row_parts(owner: str, X: Collection) -> list[Delayed]:
     """Return the partitions of rows; refuse what is no collection of rows."""
     if isinstance(X, da.Array):
@@ -89,7 +82,7 @@ def row_parts(owner: str, X: Collection) -> list[Delayed]:
                 f"one block; use X.rechunk({{1: -1}})."
             )
         return list(X.to_delayed().reshape(-1))
-    if is_dask_frame(X):
+    if is_dask_collection(X) and hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
         return list(X.to_delayed())
     raise InputError(
         f"{owner}: X must be a Dask array or data frame, got {type(X).__name__}; make one with "

@@ -67,18 +67,14 @@ class Arrived:
 
 
 class ClusterRows:
-    """Blocks of rows on workers.
+    """Blocks of so many rows (``sizes``) on workers, whose weights add up to ``total``."""
 
-    ``sizes`` and ``masses`` are the number of rows of each block and the sum of their weights.
-    """
-
-    def __init__(self, cluster: Cluster, blocks: list[Future], n_columns: int) -> None:
-        self.cluster, self.blocks, self.n_columns = cluster, blocks, n_columns
+    def __init__(self, cluster: Cluster, blocks: list[Future]) -> None:
+        self.cluster, self.blocks = cluster, blocks
         self._places: dict[str, list[int]] | None = None
         facts = self.per_block(_facts)
         self.sizes = np.array([own[0] for own in facts])
-        self.masses = np.array([own[1] for own in facts])
-        self.total = float(np.sum(self.masses))
+        self.total = float(np.sum([own[1] for own in facts]))
         self.largest_target = max(own[2] for own in facts)
         self.largest_norm = max(own[3] for own in facts)
         self.starts = np.append(0, np.cumsum(self.sizes))
@@ -114,7 +110,7 @@ class ClusterRows:
         array of its workspace.
         """
         exponent = exponent_of(bound)
-        sums = self._asked(sum_of_blocks, function, (exponent, arguments), vectors, add=True)
+        sums = self._asked(sum_of_blocks, function, (exponent, arguments), vectors)
         total = added(sums)
         assert total is not None
         return as_floats(total, exponent)
@@ -126,12 +122,7 @@ class ClusterRows:
         return joined(parts).taken(back)
 
     def _asked(
-        self,
-        task: Task,
-        function: BlockFunction,
-        arguments: Arguments,
-        vectors: dict[str, Shared],
-        add: bool = False,
+        self, task: Task, function: BlockFunction, arguments: Arguments, vectors: dict[str, Shared]
     ) -> Sequence[Result]:
         """Return what a task of each worker answers for all its blocks."""
         cluster = self.cluster
@@ -139,7 +130,7 @@ class ClusterRows:
             if self._places is None:
                 self._places = cluster.places(self.blocks)
             cluster.n_rounds += 1
-            answers = self._round(task, function, arguments, vectors, add)
+            answers = self._round(task, function, arguments, vectors)
             if answers is not None:
                 return answers
             self._places = None
@@ -149,88 +140,65 @@ class ClusterRows:
         )
 
     def _round(
-        self,
-        task: Task,
-        function: BlockFunction,
-        arguments: Arguments,
-        vectors: dict[str, Shared],
-        add: bool,
+        self, task: Task, function: BlockFunction, arguments: Arguments, vectors: dict[str, Shared]
     ) -> Sequence[Result] | None:
         """Ask all workers once; None if one of them is gone."""
         cluster, places = self.cluster, self._places
         assert places is not None
         try:
-            sent = [own.sent(cluster, list(places)) for own in vectors.values()]
+            sent = {name: own.sent(cluster, list(places)) for name, own in vectors.items()}
         except (*LOST, KeyError, ValueError):
             # The scheduler may answer with a fault of its own that it does not know the worker.
             return None
-        told = [(name, own.tag) for name, own in vectors.items()]
-        calls = {
-            worker: (
-                [self.blocks[i] for i in own],
-                function,
-                arguments,
-                told,
-                [vector[worker] for vector in sent],
-            )
-            for worker, own in places.items()
-        }
-        tasks = cluster.submit_each(task, calls)
-        if add and len(tasks) > _ADDED_BY_CLIENT:
+        calls: list[Arguments] = []
+        for worker, numbers in places.items():
+            there = {name: (own.tag, sent[name][worker]) for name, own in vectors.items()}
+            calls.append(([self.blocks[i] for i in numbers], function, arguments, there))
+        tasks = dict(zip(places, cluster.submit(task, calls, places), strict=True))
+        if task is sum_of_blocks:
             tasks = self._added(tasks)
         found = cluster.finished(tasks)
-        if found is not None and add:
+        if found is not None and task is sum_of_blocks:
             cluster.n_bytes += sum(own.nbytes for own in found if own is not None)
         return found
 
     def _added(self, tasks: dict[str, Future]) -> dict[str, Future]:
-        """Return tasks that add up the results of others."""
+        """Return tasks whose sums the client adds up: these, or others that add up theirs."""
         while len(tasks) > _ADDED_BY_CLIENT:
-            items = list(tasks.items())
-            groups = [
-                items[i : i + _ADDED_BY_CLIENT] for i in range(0, len(items), _ADDED_BY_CLIENT)
-            ]
-            tasks = self.cluster.submit_each(
-                added, {group[0][0]: ([own for _, own in group],) for group in groups}
-            )
+            workers, futures = list(tasks)[::_ADDED_BY_CLIENT], list(tasks.values())
+            starts = range(0, len(futures), _ADDED_BY_CLIENT)
+            calls = [(futures[i : i + _ADDED_BY_CLIENT],) for i in starts]
+            tasks = dict(zip(workers, self.cluster.submit(added, calls, workers), strict=True))
         return tasks
 
 
-Told = list[tuple[str, str]]
-"""Name and tag of each vector that is sent."""
+Vectors: TypeAlias = dict[str, tuple[str, FloatArray]]
+"""The tag of each vector that was sent, and its values."""
 
 
 def per_block(
-    blocks: list[RowBlock],
-    function: BlockFunction,
-    arguments: Arguments,
-    told: Told,
-    shared: list[FloatArray],
+    blocks: list[RowBlock], function: BlockFunction, arguments: Arguments, sent: Vectors
 ) -> dict[int, Result]:
     """Return what a function says of each block; a task."""
-    vectors = _arrived(told, shared)
-    threads = worker_threads()
+    vectors, threads = _arrived(sent), worker_threads()
     return {own.number: function(own, Workspace(threads), *arguments, **vectors) for own in blocks}
 
 
 def sum_of_blocks(
-    blocks: list[RowBlock],
-    function: BlockFunction,
-    arguments: tuple[int, Arguments],
-    told: Told,
-    shared: list[FloatArray],
+    blocks: list[RowBlock], function: BlockFunction, arguments: tuple[int, Arguments], sent: Vectors
 ) -> IntArray | None:
     """Return the sum of what a function says of each block, which may be nothing; a task."""
-    vectors, (exponent, others) = _arrived(told, shared), arguments
+    vectors, (exponent, others) = _arrived(sent), arguments
     with blocks[0].workspace(worker_threads()) as work:
         parts = (function(own, work, *others, **vectors) for own in blocks if own.n_rows > 0)
         return fixed_sum((part for part in parts if part is not None), exponent)
 
 
-def _arrived(told: Told, shared: list[FloatArray]) -> dict[str, Arrived]:
+def _arrived(sent: Vectors) -> dict[str, Arrived]:
     # Messages leave numbers anywhere in memory: loops would be compiled anew for those, and slower.
-    vectors = (np.require(own, requirements="A") for own in shared)
-    return {name: Arrived(tag, own) for (name, tag), own in zip(told, vectors, strict=True)}
+    return {
+        name: Arrived(tag, np.require(own, requirements="A")) for name, (tag, own) in sent.items()
+    }
 
 
 def by_block(

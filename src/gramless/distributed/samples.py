@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,8 +30,8 @@ from gramless.losses import Loss
 _MOST_WITNESSES = 500
 """Values of a column, in a partition, of which a row is kept."""
 
-ClassTotals: TypeAlias = dict[Hashable, tuple[int, float]]
-"""The number of rows of each label, and the sum of their weights."""
+ClassTotals: TypeAlias = dict[Hashable, float]
+"""The sum of the weights of the rows of each label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +39,9 @@ class PartitionSample:
     """What the client learns of a partition: some of its rows, and what it holds.
 
     ``witnesses`` are the places in the partition of rows that show a value first; these rows follow
-    the sampled ones. ``classes`` have the sum of the weights of each label.
+    the sampled ones.
     """
 
-    n_rows: int
     rows: GivenPart
     n_sampled: int
     witnesses: dict[Hashable, int]
@@ -93,8 +93,7 @@ class Moments:
 class Sample:
     """Rows of all partitions in their order, and what the others hold.
 
-    ``complete`` where these are all rows. ``classes`` are the labels with the number of their rows
-    and the sum of their weights, ``moments`` those of targets that are numbers.
+    ``complete`` where these are all rows; ``moments`` are those of targets that are numbers.
     """
 
     rows: GivenPart
@@ -151,16 +150,14 @@ class Sample:
                 kept = kept[np.unique(own.places[kept], return_index=True)[1]]
             if len(kept) > 0:
                 parts.append(tuple(None if x is None else taken(x, kept) for x in own.rows))
-            for label, (n, weight) in own.classes.items():
-                before = classes.get(label, (0, 0.0))
-                classes[label] = before[0] + n, before[1] + weight
+            for label, weight in own.classes.items():
+                classes[label] = classes.get(label, 0.0) + weight
         rows: Any = tuple(
             None if same[0] is None else stacked(list(same)) for same in zip(*parts, strict=True)
         )
-        largest, moments = max(own.largest_weight for own in samples), None
-        for own in samples:
-            if own.moments is not None:
-                moments = own.moments if moments is None else moments.with_others(own.moments)
+        largest = max(own.largest_weight for own in samples)
+        measured = [own.moments for own in samples if own.moments is not None]
+        moments = reduce(Moments.with_others, measured) if measured else None
         return cls(rows, lengths, complete, largest, classes, moments)
 
 
@@ -182,13 +179,10 @@ def sample_of_partition(
     n_rows: int,
     witnesses: bool,
     labels: bool,
-    X: Table,
-    y: Column,
-    weight: Column,
-    groups: Column,
+    *part: Column,
 ) -> PartitionSample:
     """Return some rows of a partition, and what it holds."""
-    found = count_rows(number, X, y, weight, groups)
+    found, (X, y, weight, groups) = count_rows(number, *part), part
     if found != n_rows:
         raise InputError(
             f"partition {number} has {found} rows now and had {n_rows} before; make collections "
@@ -208,7 +202,7 @@ def sample_of_partition(
         classes = _class_weights(whole[1], mass)
     elif n_rows > 0 and whole[1].dtype.kind in "biuf" and (mass is None or mass.sum() > 0):
         moments = Moments.of(whole[1], None if mass is None else mass.astype(np.float64))
-    return PartitionSample(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
+    return PartitionSample(rows, len(chosen), shown, places, largest, classes, moments)
 
 
 def _optional(values: Column) -> AnyArray | None:
@@ -216,13 +210,12 @@ def _optional(values: Column) -> AnyArray | None:
 
 
 def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
-    """Return how many rows with a weight each label has, and their weights."""
+    """Return the sum of the weights of each label that has any."""
     if y.ndim != 1 or len(y) == 0:
         return {}
     own: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
     names, numbers = np.unique(y[own > 0], return_inverse=True)
-    counts, sums = np.bincount(numbers, minlength=len(names)), np.bincount(numbers, own[own > 0])
-    return dict(zip(names.tolist(), zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
+    return dict(zip(names.tolist(), np.bincount(numbers, own[own > 0]).tolist(), strict=True))
 
 
 def _first_labels(y: AnyArray, weight: AnyArray | None) -> dict[Hashable, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,20 +53,32 @@ class ClusterProblem:
             yield start.tobytes()
 
     def bound(self, w: Vector) -> float:
-        """Return what no response to weights exceeds, times the largest feature of a row."""
-        return response_bound(self.layout, self.rows.largest_norm, w)
-
-    def drawn(self, n_wanted: int) -> tuple[RowBlock, bool]:
-        """Return a sample of the rows, the same as on one machine, and whether these are all."""
-        n_rows = self.rows.n_rows
-        chosen = sampled_places(n_rows, n_wanted)
-        numbers = chosen if self.order is None else self.order[chosen]
-        return self.rows.taken(numbers), n_wanted >= n_rows
+        """Return what no response to weights (n_columns, K) exceeds, times the largest feature."""
+        layout, largest_norm = self.layout, self.rows.largest_norm
+        sizes, largest, n_binned = np.abs(columns(w)), 1.0, 0
+        bound = np.zeros(sizes.shape[1])
+        scales = np.ones(1) if layout.scales is None else layout.scales
+        if layout.offsets is not None:
+            n_binned = int(layout.offsets[-1])
+            scale = layout.scale * float(scales[0])
+            bound += scale * np.maximum.reduceat(sizes[:n_binned], layout.offsets[:-1]).sum(axis=0)
+            largest = max(largest, scale)
+        stop = len(sizes) - int(layout.intercept)
+        if stop > n_binned:
+            norm = largest_norm * float(scales.max())
+            bound += norm * np.sqrt(np.square(sizes[n_binned:stop]).sum(axis=0))
+            largest = max(largest, norm)
+        if layout.intercept:
+            bound += sizes[-1]
+        return float(bound.max()) * largest
 
     def inverse(self) -> Inverse:
-        """Return the approximate inverse of the Hessian, by a sample of the rows."""
-        block, complete = self.drawn(default_rows(self.rows.n_rows))
-        return inverse_of(block, block.weights, self.penalty, complete, self.n_jobs)
+        """Return the approximate inverse of the Hessian, by the same sample as on one machine."""
+        n_rows = self.rows.n_rows
+        wanted = default_rows(n_rows)
+        chosen = sampled_places(n_rows, wanted)
+        block = self.rows.taken(chosen if self.order is None else self.order[chosen])
+        return inverse_of(block, block.weights, self.penalty, wanted >= n_rows, self.n_jobs)
 
 
 def inverse_of(
@@ -91,47 +103,27 @@ class RemoteCurvature:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSystem:
-    """The equations of a ridge problem, whose products are made by workers."""
+    """Equations of which workers make the ``product`` with some weights: a round trip."""
 
-    problem: ClusterProblem
     right: Vector
     ridge: FloatArray
     curvature: Curvature
+    product: Callable[[Vector, NDArray[np.intp]], Vector]
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
-        """Return ``Z' S Z w``: a round trip."""
-        rows = self.problem.rows
-        return rows.summed(gram_product, self.problem.bound(w), rows.total, w=Shared(w))
+        return self.product(w, active)
 
 
 def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
     """Return conjugate gradients for the squared loss, ready to run."""
+
+    def product(w: Vector, active: NDArray[np.intp]) -> Vector:
+        rows = problem.rows
+        return rows.summed(gram_product, problem.bound(w), rows.total, w=Shared(w))
+
     ridge = problem.penalty.diagonal(problem.right[:, 0])
-    system = ClusterSystem(problem, problem.right, ridge, RemoteCurvature(False))
+    system = ClusterSystem(problem.right, ridge, RemoteCurvature(False), product)
     first = None if start is None else columns(start)
     runs = ConjugateRuns(system, problem.inverse(), tol, problem.n_jobs, first)
     runs.at_zero = 0.5 * problem.at_zero
     return runs
-
-
-def response_bound(layout: Layout, largest_norm: float, w: Vector) -> float:
-    """Return what no response to weights (n_columns, K) exceeds, times the largest feature.
-
-    ``largest_norm`` is that of the features of a row beside the grids.
-    """
-    sizes, largest, n_binned = np.abs(columns(w)), 1.0, 0
-    bound = np.zeros(sizes.shape[1])
-    scales = np.ones(1) if layout.scales is None else layout.scales
-    if layout.offsets is not None:
-        n_binned = int(layout.offsets[-1])
-        scale = layout.scale * float(scales[0])
-        bound += scale * np.maximum.reduceat(sizes[:n_binned], layout.offsets[:-1]).sum(axis=0)
-        largest = max(largest, scale)
-    stop = len(sizes) - int(layout.intercept)
-    if stop > n_binned:
-        norm = largest_norm * float(scales.max())
-        bound += norm * np.sqrt(np.square(sizes[n_binned:stop]).sum(axis=0))
-        largest = max(largest, norm)
-    if layout.intercept:
-        bound += sizes[-1]
-    return float(bound.max()) * largest

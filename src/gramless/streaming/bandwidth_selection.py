@@ -21,19 +21,15 @@ from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary
 
+FACTORS = 0.25, 0.5, 1.0, 2.0
+"""Multiples of the median distance that ``bandwidth="auto"`` tries."""
+_ALPHAS = tuple(10.0**-k for k in range(1, 6))
+"""Penalties of kernel ridge regression, of which the best counts. Smaller ones would favour wide
+kernels, whose fine structure takes gradient steps too long to learn."""
+_MIN_ROWS = 40
+"""Smaller samples take the median distance."""
 _ROUNDING = 1e-12
 """A deviation below this share of the mean may be the rounding error of a constant."""
-
-
-@dataclass(frozen=True)
-class BandwidthTrial:
-    """What ``bandwidth="auto"`` tries."""
-
-    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)  # times the median distance
-    # Penalties of kernel ridge regression, of which the best counts. Smaller ones would favour
-    # wide kernels, whose fine structure takes gradient steps too long to learn.
-    alphas: tuple[float, ...] = tuple(10.0**-k for k in range(1, 6))
-    min_rows: int = 40  # smaller samples take the median distance
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,6 @@ class Preparation(Stateful):
     units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops one
 
     def check(self) -> None:
-        """Check that the parts of a preparation from a file fit each other."""
         units = array_in(vars(self), "units", np.float64, (None,))
         require(units.size > 0 and (units > 0).all(), "units are not positive")
         array_in(vars(self), "center", np.float64, units.shape, finite=True)
@@ -93,7 +88,6 @@ def prepare(
     or of the components, which are never scaled. ``"auto"`` tries multiples of the median distance
     with each scaling, which takes two to three seconds; else the first scaling is taken.
     """
-    trial = BandwidthTrial()
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
     if projection is None and not is_sparse(summary.sample):
@@ -111,14 +105,14 @@ def prepare(
         scale * median_distance((sample - center) / scale, seed, None, kernel.metric)
         for scale in scales
     ]
-    if bandwidth == "median" or len(sample) < trial.min_rows:
+    if bandwidth == "median" or len(sample) < _MIN_ROWS:
         reason = f"scaling {scalings[0]}, the median distance"
         return Preparation(projection, center, medians[0]), reason
-    tried = [(kind, factor) for kind in scalings for factor in trial.factors]
-    units = [median * factor for median in medians for factor in trial.factors]
+    tried = [(kind, factor) for kind in scalings for factor in FACTORS]
+    units = [median * factor for median in medians for factor in FACTORS]
     order = stream(seed, "sample order").permutation(len(sample))
     rows = (sample - center)[order]
-    best, errors = best_units(kernel, rows, targets[order], units, trial.alphas)
+    best, errors = best_units(kernel, rows, targets[order], units)
     kind, factor = tried[best]
     reason = f"scaling {kind}, {factor:g} times the median distance, the best of {len(errors)}"
     return Preparation(projection, center, units[best]), reason
@@ -129,7 +123,7 @@ def best_units(
     rows: FloatArray,
     targets: FloatArray,
     candidates: Sequence[FloatArray],
-    alphas: Sequence[float] = BandwidthTrial.alphas,
+    alphas: Sequence[float] = _ALPHAS,
 ) -> tuple[int, list[float]]:
     """Return which units have the least validation error of exact kernel ridge regression.
 

@@ -68,7 +68,6 @@ class NoIntercept:
     """The papers' function: blocks of features alone."""
 
     def step(self, batch: EvaluatedBatch) -> Change:
-        """Step along the mean of derivative times features."""
         total = batch.products.gradient(batch.rows, batch.choice.block, batch.slopes)
         nothing = np.zeros(batch.slopes.shape[1])
         return -batch.choice.step * (total / len(batch.slopes)), nothing, nothing
@@ -87,7 +86,6 @@ class FreeIntercept:
     length: float
 
     def step(self, batch: EvaluatedBatch) -> Change:
-        """Step along centred features; the offset removes their means."""
         gradient, means = batch.centred_gradient()
         weights = -batch.choice.step * gradient
         intercept = -batch.share * self.length * batch.slopes.mean(axis=0)
@@ -110,7 +108,6 @@ class NewtonStep:
     damping: float = 0.3
 
     def step(self, batch: EvaluatedBatch) -> Change:
-        """Take a damped Newton step along centred features."""
         (gradient, means), choice = batch.centred_gradient(), batch.choice
         moments = batch.products.moments(batch.rows, choice.block)
         covariance = moments / len(batch.slopes) - np.outer(means, means)

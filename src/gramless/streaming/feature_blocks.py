@@ -206,7 +206,6 @@ class CpuProducts:
     def responses(
         self, rows: list[Tile], weights: Sequence[Float32Array], n_blocks: int
     ) -> FloatArray:
-        """Return the features of the first blocks times weights, (n, n_outputs)."""
         n_groups = -(-n_blocks // self.blocks.group_blocks)
         n_columns = 2 * self.blocks.size * n_blocks
         group_numbers = self.blocks.group_columns // 2 * self.blocks.n_inputs
@@ -222,7 +221,6 @@ class CpuProducts:
         return out
 
     def gradient(self, rows: list[Tile], block: int, slopes: FloatArray) -> FloatArray:
-        """Return the transposed features of a block times slopes, (2 size, n_outputs)."""
         size = self.blocks.size
         panels = Panels.of(self.blocks.draw(block), np.float32)
         single = slopes.astype(np.float32)
@@ -235,7 +233,6 @@ class CpuProducts:
         return total
 
     def moments(self, rows: list[Tile], block: int) -> FloatArray:
-        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
         panels = Panels.of(self.blocks.draw(block), np.float32)
         tasks = [(rows[a:b], panels) for a, b in row_blocks(len(rows), self.sizes.moment_tiles)]
         n_columns = 2 * self.blocks.size

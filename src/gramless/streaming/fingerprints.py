@@ -80,7 +80,6 @@ class FingerprintedSource:
         self._all = inner.checksum if isinstance(inner, ShardSource) else None
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
-        """Return rows of the endless order."""
         if self.n_rows is not None:
             return self.source.read(start, stop)
         first = self._read.n_rows
@@ -92,7 +91,6 @@ class FingerprintedSource:
         return X[start - first :], y[start - first :]
 
     def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
-        """Yield every training row once."""
         digest = RowDigest()
         for X, y in self.source.chunks():
             if self._all is None:
@@ -102,7 +100,6 @@ class FingerprintedSource:
             self._all = digest.hexdigest()
 
     def held_out(self) -> tuple[Rows, AnyArray]:
-        """Return the held-out rows."""
         return self.source.held_out()
 
     def fingerprint(self) -> dict[str, int | str]:

@@ -26,7 +26,6 @@ class Projection(Stateful):
     components: FloatArray  # (n_features, n_components)
 
     def check(self) -> None:
-        """Check that the parts of a projection from a file fit each other."""
         mean = array_in(vars(self), "mean", np.float64, (None,), finite=True)
         array_in(vars(self), "components", np.float64, (len(mean), None), finite=True)
 

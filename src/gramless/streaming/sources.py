@@ -44,30 +44,15 @@ class RowSource(Protocol):
         """Return the held-out rows, an empty chunk if there are none."""
 
 
-@runtime_checkable
-class NamedSource(Protocol):
-    """A source that knows the names of its columns."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Return the names, None if there are none."""
-
-
-@runtime_checkable
-class CountedBatches(Protocol):
-    """Batches that may know their number of rows."""
-
-    n_rows: int | None
-
-
 def names_of(source: object) -> tuple[str, ...] | None:
     """Return the names of a source's columns, None if it has none."""
-    return source.names if isinstance(source, NamedSource) else None
+    names: tuple[str, ...] | None = getattr(source, "names", None)
+    return names
 
 
-def default_held_out(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
+def default_held_out(n_rows: int) -> int:
     """Return how many rows are held out by default: a tenth, at most 4,096."""
-    return min(most, int(share * n_rows))
+    return min(4096, int(0.1 * n_rows))
 
 
 @dataclass(frozen=True)
@@ -79,29 +64,23 @@ class MappedSource:
 
     @property
     def n_features(self) -> int:
-        """Return the number of columns."""
         return self.source.n_features
 
     @property
     def n_rows(self) -> int | None:
-        """Return the number of rows of one epoch."""
         return self.source.n_rows
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, None if they have none."""
         return names_of(self.source)
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
-        """Return rows of the endless order."""
         return self._mapped(self.source.read(start, stop))
 
     def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
-        """Yield every training row once."""
         return map(self._mapped, self.source.chunks())
 
     def held_out(self) -> tuple[Rows, AnyArray]:
-        """Return the held-out rows."""
         return self._mapped(self.source.held_out())
 
     def _mapped(self, chunk: tuple[Rows, AnyArray]) -> tuple[Rows, AnyArray]:
@@ -365,9 +344,8 @@ class IteratorSource:
         self._buffer = RowBuffer()
         self._empty: Chunk | None = None
         self._held: Chunk | None = None
-        self.n_rows: int | None = None
-        if not self._once and isinstance(batches, CountedBatches) and batches.n_rows is not None:
-            self.n_rows = batches.n_rows - n_held_out
+        n_rows = None if self._once else getattr(batches, "n_rows", None)
+        self.n_rows: int | None = None if n_rows is None else n_rows - n_held_out
 
     @property
     def n_features(self) -> int:
@@ -421,19 +399,18 @@ class IteratorSource:
 
     def held_out(self) -> Chunk:
         """Return the first rows, which are held out."""
-        self._begin()
-        assert self._held is not None
-        return self._held
+        return self._begin()
 
     def _epoch(self) -> Iterator[Chunk]:
         # Unlike a generator, a map goes on after a batch that is refused.
         batches = self._batches() if callable(self._batches) else self._batches
         return map(self._checked, batches, count())
 
-    def _begin(self) -> None:
-        """Open the first epoch unless that has happened."""
+    def _begin(self) -> Chunk:
+        """Open the first epoch unless that has happened; return the rows that it holds out."""
         if self._held is None:
             self._held = self._open_epoch()
+        return self._held
 
     def _open_epoch(self) -> Chunk:
         """Begin an epoch and return the rows that it holds out."""

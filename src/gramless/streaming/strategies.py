@@ -62,7 +62,6 @@ class Grow(Stateful):
     """
 
     def choose(self, situation: Situation) -> Choice:
-        """Return a new block and the step of the schedule."""
         return Choice(situation.n_blocks, situation.step)
 
 
@@ -98,7 +97,6 @@ class Uniform(Stateful):
             )
 
     def choose(self, situation: Situation) -> Choice:
-        """Return a new block or a random old one, and the step of the schedule."""
         n_blocks = situation.n_blocks
         if (situation.iteration - 1) % (self.new + self.old) < self.new:
             return Choice(n_blocks, situation.step)
@@ -147,7 +145,6 @@ class Checking(Stateful):
             )
 
     def choose(self, situation: Situation) -> Choice:
-        """Return the old block with the longest step, or a new one."""
         if situation.n_blocks:
             steps = self.steps(situation)
             block = int(np.argmax(steps))

@@ -66,7 +66,6 @@ class TorchProducts:
     def responses(
         self, rows: list[Tile], weights: Sequence[Float32Array], n_blocks: int
     ) -> FloatArray:
-        """Return the features of the first blocks times weights, (n, n_outputs)."""
         n_outputs, most = weights[0].shape[1], self.blocks.group_blocks
         shape = rows[-1][1], n_outputs
         total = self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
@@ -84,7 +83,6 @@ class TorchProducts:
         return self._received(total)
 
     def gradient(self, rows: list[Tile], block: int, slopes: FloatArray) -> FloatArray:
-        """Return the transposed features of a block times slopes, (2 size, n_outputs)."""
         size, torch = self.blocks.size, self._torch
         frequencies = self._send(_single(self.blocks.draw(block)))
         sent = self._send(slopes.astype(np.float32))
@@ -98,7 +96,6 @@ class TorchProducts:
         return self._received(total)
 
     def moments(self, rows: list[Tile], block: int) -> FloatArray:
-        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
         n_columns, torch = 2 * self.blocks.size, self._torch
         frequencies = self._send(_single(self.blocks.draw(block)))
         total = torch.zeros((n_columns, n_columns), dtype=torch.float64, device=self._device)
