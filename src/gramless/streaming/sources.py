@@ -44,10 +44,25 @@ class RowSource(Protocol):
         """Return the held-out rows, an empty chunk if there are none."""
 
 
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source that knows the names of its columns."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names, None if there are none."""
+
+
+@runtime_checkable
+class CountedBatches(Protocol):
+    """Batches that may know their number of rows."""
+
+    n_rows: int | None
+
+
 def names_of(source: object) -> tuple[str, ...] | None:
     """Return the names of a source's columns, None if it has none."""
-    names: tuple[str, ...] | None = getattr(source, "names", None)
-    return names
+    return source.names if isinstance(source, NamedSource) else None
 
 
 def default_held_out(n_rows: int) -> int:
@@ -344,8 +359,9 @@ class IteratorSource:
         self._buffer = RowBuffer()
         self._empty: Chunk | None = None
         self._held: Chunk | None = None
-        n_rows = None if self._once else getattr(batches, "n_rows", None)
-        self.n_rows: int | None = None if n_rows is None else n_rows - n_held_out
+        self.n_rows: int | None = None
+        if not self._once and isinstance(batches, CountedBatches) and batches.n_rows is not None:
+            self.n_rows = batches.n_rows - n_held_out
 
     @property
     def n_features(self) -> int:
