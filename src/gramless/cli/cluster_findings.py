@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,19 +40,6 @@ class Trait:
     is_share: bool
 
 
-@dataclass(frozen=True)
-class ClusterFindings:
-    """Clusters, the largest first: ``labels`` are numbers from 0 in this order."""
-
-    machine: Clustering
-    labels: IntArray
-    sizes: IntArray
-    traits: Sequence[Sequence[Trait]]
-    map_rows: IntArray
-    map_places: FloatArray
-    places: Mapping[str, object]
-
-
 def by_size(labels: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
     """Return clusters numbered from 0, the largest first, and their sizes; none is empty.
 
@@ -67,24 +54,7 @@ def by_size(labels: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
     return np.argsort(order)[own], sizes[order]
 
 
-def cluster_findings(
-    machine: Clustering, X: Matrix | Table, names: Sequence[str], places: Mapping[str, object]
-) -> ClusterFindings:
-    """Find what there is to tell about fitted clusters of rows."""
-    labels, sizes = by_size(machine.labels_)
-    rows, coordinates = _map(X, len(labels))
-    return ClusterFindings(
-        machine,
-        labels,
-        sizes,
-        _traits(X, names, labels, len(sizes)),
-        rows,
-        coordinates,
-        places,
-    )
-
-
-def _map(X: Matrix | Table, n_rows: int) -> tuple[IntArray, FloatArray]:
+def map_of(X: Matrix | Table, n_rows: int) -> tuple[IntArray, FloatArray]:
     """Return some rows and their coordinates (m, 2) along the first kernel principal components."""
     drawn = stream(0, "map").permutation(n_rows)
     fitted, shown = np.sort(drawn[:_MAP_FIT_ROWS]), np.sort(drawn[:_MAP_ROWS])
@@ -100,7 +70,7 @@ def _rows(X: Matrix | Table, rows: IntArray) -> Matrix | Table:
     return taken
 
 
-def _traits(
+def traits_of(
     X: Matrix | Table, names: Sequence[str], labels: IntArray, n_clusters: int
 ) -> list[list[Trait]]:
     """Return the inputs that set each cluster apart, the largest differences first."""

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-import gramless
-from gramless.base.types import FloatArray
-from gramless.cli.charts import Cell, Chart, Series, ShadedTable, bar_cells, readable
-from gramless.cli.cluster_findings import ClusterFindings, Clustering, Trait
-from gramless.cli.pages import page_templates
+from gramless.base.types import FloatArray, IntArray
+from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
+from gramless.cli.cluster_findings import Clustering, Trait, map_of, traits_of
+from gramless.cli.pages import render
 from gramless.cli.svg import COLOURS, LIGHT
+from gramless.datasets.table import Matrix, Table
 from gramless.features.neighbours import NearestLandmarks
 
 _MOST_COLOURS = 7
 """The largest clusters have colours of their own on the map."""
 
 
-def cluster_page(found: ClusterFindings) -> str:
-    """Return a page of HTML that is also well-formed XML."""
-    machine = found.machine
-    return (
-        page_templates()
-        .get_template("cluster.html")
-        .render(
-            places=found.places,
-            kind=type(machine).__name__,
-            n_rows=len(found.labels),
-            n_clusters=len(found.sizes),
-            version=gramless.__version__,
-            sizes=_sizes(found),
-            map=_map(found),
-            cards=[
-                (k + 1, size, _traits(own))
-                for k, (size, own) in enumerate(
-                    zip(found.sizes.tolist(), found.traits, strict=True)
-                )
-            ],
-            spectrum=_spectrum(machine.eigenvalues_) if machine.n_clusters == "eigengap" else None,
-            rule=_rule(machine),
-        )
+def cluster_page(
+    machine: Clustering,
+    labels: IntArray,
+    sizes: Sequence[int],
+    X: Matrix | Table,
+    names: Sequence[str],
+    places: Mapping[str, object],
+) -> str:
+    """Return a page about fitted clusters of rows, numbered from 0 by their sizes."""
+    traits = traits_of(X, names, labels, len(sizes))
+    numbered = enumerate(zip(sizes, traits, strict=True), start=1)
+    return render(
+        "cluster.html",
+        places=places,
+        kind=type(machine).__name__,
+        n_rows=len(labels),
+        n_clusters=len(sizes),
+        sizes=_sizes(sizes),
+        map=_map(labels, len(sizes), *map_of(X, len(labels))),
+        cards=[(k, size, _traits(own)) for k, (size, own) in numbered],
+        spectrum=_spectrum(machine.eigenvalues_) if machine.n_clusters == "eigengap" else None,
+        rule=_rule(machine),
     )
 
 
@@ -52,30 +51,30 @@ def _rule(machine: Clustering) -> str:
     return f"bandwidth {', '.join(readable(float(b)) for b in widths)}"
 
 
-def _sizes(found: ClusterFindings) -> ShadedTable:
-    shares = found.sizes / found.sizes.sum()
-    bars = bar_cells(shares.tolist(), [f"{share:.1%}" for share in shares])
-    rows = [
-        (f"cluster {k + 1}", [Cell(f"{size:,}"), bar])
-        for k, (size, bar) in enumerate(zip(found.sizes.tolist(), bars, strict=True))
-    ]
-    return ShadedTable("", ["", "rows", "share"], rows)
+def _sizes(sizes: Sequence[int]) -> ShadedTable:
+    shares = np.divide(sizes, sum(sizes)).tolist()
+    columns: Columns = {
+        "": [f"cluster {k + 1}" for k in range(len(sizes))],
+        "rows": [f"{size:,}" for size in sizes],
+        "share": bar_cells(shares, [f"{share:.1%}" for share in shares]),
+    }
+    return ShadedTable.of(columns)
 
 
-def _map(found: ClusterFindings) -> Chart:
+def _map(labels: IntArray, n_clusters: int, rows: IntArray, places: FloatArray) -> Chart:
     """Draw rows along the first two components, the clusters in colours."""
-    labels, look = found.labels[found.map_rows], {"linewidth": 3.6, "solid_capstyle": "round"}
-    series = []
-    for k in range(min(_MOST_COLOURS, len(found.sizes))):
-        at = found.map_places[labels == k]
-        colours = {"color": COLOURS[k], "alpha": 0.55}
-        name = f"cluster {k + 1}"
-        series.append(Series(at[:, 0].tolist(), at[:, 1].tolist(), look | colours, name, True))
-    others = found.map_places[labels >= _MOST_COLOURS]
+    labels, look = labels[rows], {"linewidth": 3.6, "solid_capstyle": "round", "alpha": 0.55}
+    parts = {
+        f"cluster {k + 1}": (places[labels == k], COLOURS[k])
+        for k in range(min(_MOST_COLOURS, n_clusters))
+    }
+    others = places[labels >= _MOST_COLOURS]
     if len(others):
-        grey = {"color": LIGHT["base"], "alpha": 0.55}
-        x, y = others.T.tolist()
-        series.insert(0, Series(x, y, look | grey, "the others", True))
+        parts = {"the others": (others, LIGHT["base"])} | parts
+    series = [
+        Series(at[:, 0].tolist(), at[:, 1].tolist(), look | {"color": colour}, name, True)
+        for name, (at, colour) in parts.items()
+    ]
     return Chart("Rows in two dimensions", "first component", "second component", series)
 
 
@@ -89,11 +88,13 @@ def _spectrum(values: FloatArray) -> Chart:
 
 def _traits(traits: Sequence[Trait]) -> ShadedTable:
     bars = bar_cells([one.effect for one in traits], [f"{one.effect:+.1f}" for one in traits])
-    rows = [
-        (one.name, [bar, Cell(_value(one, one.inside)), Cell(_value(one, one.outside))])
-        for one, bar in zip(traits, bars, strict=True)
-    ]
-    return ShadedTable("", ["", "difference", "here", "others"], rows)
+    columns: Columns = {
+        "": [one.name for one in traits],
+        "difference": bars,
+        "here": [_value(one, one.inside) for one in traits],
+        "others": [_value(one, one.outside) for one in traits],
+    }
+    return ShadedTable.of(columns)
 
 
 def _value(trait: Trait, value: float) -> str:

@@ -59,11 +59,9 @@ def explain(
         with report.stage("explain", "explaining"):
             from gramless.cli.explanation_findings import findings
             from gramless.cli.explanation_page import page
-            from gramless.cli.templating import write_page
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
-        with report.stage("write", f"writing {output}"):
-            write_page(output, page(found), "-o")
+        report.write_page(output, "-o", page, found)
         _show(report, found, output)
 
 

@@ -12,9 +12,7 @@ import numpy as np
 from gramless.base.errors import InputError
 from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import (
-    readable,
-)
+from gramless.cli.charts import readable
 from gramless.cli.measures import Measure, linear_predictions, measure_of
 from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 from gramless.estimators.classifier import KernelClassifier
@@ -363,6 +361,6 @@ def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | 
 
 def value_text(value: object) -> str:
     """Return what a row holds in a column, in words."""
-    if isinstance(value, float):
-        return "missing" if np.isnan(value) else readable(value)
+    if isinstance(value, float | np.number):
+        return "missing" if np.isnan(value) else readable(float(value))
     return str(value) or "missing"

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 Features = Annotated[
     str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
 ]
-Categorical = Annotated[
-    str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
-]
 Approximation = Annotated[
     str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
 ]
@@ -136,7 +133,7 @@ def fit(
     target: options.Target = None,
     task: options.TaskOption = "auto",
     features: Features = None,
-    categorical: Categorical = None,
+    categorical: options.Categorical = None,
     weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
     groups: Groups = None,
     cv: Folds = None,
@@ -176,7 +173,7 @@ def fit(
     parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
     parameters["memory_budget"] = memory
     chosen = options.names(features, "--features")
-    text = options.names(categorical, "--categorical") or []
+    text = options.names(categorical, "--categorical")
     with reporting(as_json, debug, verbose) as report:
         options.check_output("--model", model, {"the data": data})
 

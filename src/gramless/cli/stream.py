@@ -184,8 +184,7 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
             "first, or give them to gramless fit."
         )
     options.check_output("--model", model, {"the data": data})
-    if checkpoint is not None:
-        options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
+    options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
     if picture is not None:
         from gramless.inspection.pictures import check_picture
 
