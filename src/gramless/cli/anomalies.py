@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
@@ -12,7 +12,6 @@ import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import read_data, unlabelled_rows
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ def anomalies(
     with reporting(as_json, debug) as report:
         _check_outputs(data, {"-o": output, "--page": page, "--save": save}, force)
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import read_data, unlabelled_rows
+
             table = read_data(data, part="auto", limits=limits)
             for name in [*ignored, *kept]:
                 table.index_of(name)
@@ -81,7 +82,12 @@ def anomalies(
             if model is None:
                 source = table if fitted_to is None else fitted_to
                 X, _ = unlabelled_rows(source, None, [*ignored, *kept])
-                detector = _fitted(X, share, seed, n_jobs)
+                made: dict[str, Any] = {
+                    "contamination": share,
+                    "random_state": seed,
+                    "n_jobs": n_jobs,
+                }
+                detector = gramless.AnomalyDetector(**made).fit(X)
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
@@ -121,28 +127,13 @@ def _columns(detector: AnomalyDetector, X: Matrix | Table, is_new: bool) -> dict
 
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
     """Return the columns that a detector takes: by name where it was fitted with names."""
-    from gramless.datasets import Table
+    from gramless.cli.reading import check_names, inputs_of, unlabelled_rows
 
     if detector.inputs_.encoder is None:
         return unlabelled_rows(table, None, ignored)[0]
     wanted = detector.inputs_.encoder.names
-    missing = [name for name in wanted if name not in (table.names or ())]
-    if missing:
-        raise InputError(
-            f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the detector "
-            f"was fitted to: {', '.join(missing[:10])}."
-        )
-    columns = {name: table.column(name) for name in wanted}
-    return Table(columns, source=table.source, declared=table.declared)
-
-
-def _fitted(
-    X: Matrix | Table, contamination: str | float, seed: int, n_jobs: int | None
-) -> AnomalyDetector:
-    detector = gramless.AnomalyDetector(
-        contamination=contamination, random_state=seed, n_jobs=n_jobs
-    )
-    return detector.fit(X)
+    check_names(table, wanted, "detector")
+    return inputs_of(table, wanted)
 
 
 def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:

@@ -9,7 +9,6 @@ from typer import BadParameter, Option
 
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import read_data, unlabelled_rows
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ def cluster(
         options.check_output("--page", page, {"the data itself": data})
         options.check_replaced("-o", output, force)
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import read_data, unlabelled_rows
+
             declared = options.names(categorical, "--categorical")
             table = read_data(data, categorical=declared, part=part, limits=limits)
             for name in left_out:

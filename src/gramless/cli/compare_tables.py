@@ -10,7 +10,6 @@ from rich.table import Table
 from typer import Argument, BadParameter, Option
 
 from gramless.cli import options
-from gramless.cli.reading import read_data
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def compare_tables(
     with reporting(as_json, debug) as report:
         options.check_output("-o", output, {"the first table": before, "the second table": after})
         with report.stage("read", f"reading {before} and {after}"):
+            from gramless.cli.reading import read_data
+
             tables = [read_data(path, limits=limits) for path in (before, after)]
         with report.stage("compare", "comparing"):
             from gramless.cli.table_changes import changes

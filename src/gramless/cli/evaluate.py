@@ -10,7 +10,6 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
-from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def evaluate(
     """
     with reporting(as_json, debug) as report:
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import labelled_rows, load_predictor
+
             predictor = load_predictor(model, n_jobs)
             if picture is not None:
                 _check_picture(picture, predictor)

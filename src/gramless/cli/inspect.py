@@ -10,7 +10,6 @@ from typer import BadParameter, Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import input_names, read_for, rows_for
 from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.summaries import choices_of, run_in_words, run_of
 
@@ -91,6 +90,8 @@ def _run_lines(
     """Return lines about the run of a streamed model, draw it if asked to, and document both."""
     if data is not None:
         raise InputError(f"--data {data}: a {type(model).__name__} has no bins; leave it out.")
+    from gramless.cli.reading import input_names
+
     document["run"] = run_of(model)
     lines = run_in_words(model) | {"names": input_names(model) or None, "classes": _classes(model)}
     if "run_" in vars(model):
@@ -115,6 +116,7 @@ def _classes(model: KernelMachine | StreamedMachine) -> list[object] | None:
 
 def _fitted(model: KernelMachine | FeatureMap) -> dict[str, object]:
     """Return lines about what was fitted."""
+    from gramless.cli.reading import input_names
     from gramless.estimators.base import KernelMachine
 
     if not isinstance(model, KernelMachine):
@@ -175,6 +177,7 @@ def _draw_bins(
     picture: Path,
 ) -> str:
     """Draw a sample of the rows of a file; return a line about it."""
+    from gramless.cli.reading import read_for, rows_for
     from gramless.estimators.base import KernelMachine
     from gramless.inspection.explanation import sampled_rows
     from gramless.inspection.pictures import ROWS, check_picture

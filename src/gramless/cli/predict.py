@@ -8,7 +8,6 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
-from gramless.cli.reading import load_predictor, read_for, rows_for
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -66,6 +65,8 @@ def predict(
         options.check_output("-o", output, {"the model": model, "the data itself": data})
         options.check_replaced("-o", output, force)
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import load_predictor, read_for, rows_for
+
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)

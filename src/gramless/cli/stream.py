@@ -14,7 +14,6 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.fit import named_kernel
-from gramless.cli.reading import decide_task, is_piped, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
 from gramless.cli.summaries import error_of, run_in_words, run_of
@@ -166,7 +165,8 @@ def stream(
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, parameters))
-        source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
+        reading = {"target": target, "folder": rows_folder, "random_state": seed}
+        source, kind, reason = _open(report, data, task, limits, reading)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
         _save(report, estimator, model, picture)
@@ -178,6 +178,8 @@ def stream(
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
     """Refuse what could not be read twice or be written, before any work."""
+    from gramless.cli.reading import is_piped
+
     if is_piped(data):
         raise InputError(
             f"{data} can be read only once, and stream reads its rows twice; save them to a file "
@@ -192,23 +194,14 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
 
 
 def _open(
-    report: Report,
-    data: Path,
-    folder: Path | None,
-    target: str | None,
-    task: str,
-    seed: int,
-    limits: str,
+    report: Report, data: Path, task: str, limits: str, given: Parameters
 ) -> tuple[RowSource, str, str]:
     """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
     with report.stage("shuffle", f"reading {data}") as show_line:
-        own = parse_limits(limits)
-        source = open_stream(
-            data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
-        )
+        source = open_stream(data, report=show_line, limits=parse_limits(limits), **given)
         return with_labels(source, task, data)
 
 
@@ -220,6 +213,7 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     """
     import numpy as np
 
+    from gramless.cli.reading import as_text, decide_task, labels_of
     from gramless.streaming.sources import MappedSource
 
     n_rows = min(_ROWS_LOOKED_AT, source.n_rows or _ROWS_LOOKED_AT)
@@ -230,11 +224,14 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     reason = f"{reason}, {len(y):,} rows looked at" if task == "auto" else reason
     if kind == "regression" or y.dtype.kind == "O":
         return source, kind, reason
-    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else _as_text
+    # Numbers become text even in a batch where all of them happen to be whole.
+    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else as_text
     return MappedSource(source, convert), kind, reason
 
 
 def _as_integers(y: AnyArray) -> AnyArray:
+    from gramless.cli.reading import labels_of
+
     found = labels_of(y, "classification")
     if found.dtype.kind != "i":
         odd = y[y % 1 != 0][0]
@@ -243,15 +240,6 @@ def _as_integers(y: AnyArray) -> AnyArray:
             "ask for --task regression."
         )
     return found
-
-
-def _as_text(y: AnyArray) -> AnyArray:
-    """Return numbers as text, even in a batch where all of them happen to be whole."""
-    import numpy as np
-
-    from gramless.base.columns import labels
-
-    return np.array([*labels(y)], dtype=object)
 
 
 def _check_loss(loss: str | None, task: str) -> None:
