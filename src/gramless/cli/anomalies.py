@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
@@ -16,7 +16,6 @@ from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
     from gramless import AnomalyDetector
-    from gramless.base.types import AnyArray
     from gramless.datasets import Table
     from gramless.datasets.table import Matrix
 
@@ -65,7 +64,8 @@ def anomalies(
     rows (--train or --model) a p-value: of rows like those of the fit, a share
     of at most ALPHA has a p-value of at most ALPHA.
     """
-    kept, ignored = options.names(ids, "--id"), options.names(ignore, "--ignore")
+    kept = options.names(ids, "--id")
+    left_out = [*options.names(ignore, "--ignore"), *kept]
     share = options.auto_or_number(contamination, "--contamination")
     if train is not None and model is not None:
         raise BadParameter("--train fits a detector and --model brings one; give one of them.")
@@ -75,27 +75,24 @@ def anomalies(
             from gramless.cli.reading import read_data, unlabelled_rows
 
             table = read_data(data, part="auto", limits=limits)
-            for name in [*ignored, *kept]:
+            for name in left_out:
                 table.index_of(name)
-            fitted_to = None if train is None else read_data(train, limits=limits)
+            source = table if train is None else read_data(train, limits=limits)
         with report.stage("fit", "counting rows"):
             if model is None:
-                source = table if fitted_to is None else fitted_to
-                X, _ = unlabelled_rows(source, None, [*ignored, *kept])
-                made: dict[str, Any] = {
-                    "contamination": share,
-                    "random_state": seed,
-                    "n_jobs": n_jobs,
-                }
-                detector = gramless.AnomalyDetector(**made).fit(X)
+                detector = gramless.AnomalyDetector(
+                    contamination=share, random_state=seed, n_jobs=n_jobs
+                ).fit(unlabelled_rows(source, None, left_out)[0])
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
-            X = _inputs_for(detector, table, [*ignored, *kept])
-            is_new = train is not None or model is not None
-            columns = _columns(detector, X, is_new)
+            X = _inputs_for(detector, table, left_out)
+            scores = detector.score_samples(X)
+            columns = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
+            if train is not None or model is not None:
+                columns["p_value"] = detector.p_values(X)
         told = {"rows": len(columns["outlier"]), "outliers": int(columns["outlier"].sum())}
         lines: dict[str, object] = {**told}
         if page is not None:
@@ -116,13 +113,6 @@ def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> 
         others = {other: own for other, own in given.items() if other != option}
         options.check_output(option, path, {"the data itself": data} | others)
         options.check_replaced(option, path, force)
-
-
-def _columns(detector: AnomalyDetector, X: Matrix | Table, is_new: bool) -> dict[str, AnyArray]:
-    """Return the columns to write by name."""
-    scores = detector.score_samples(X)
-    found = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
-    return found | ({"p_value": detector.p_values(X)} if is_new else {})
 
 
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:

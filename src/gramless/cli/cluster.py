@@ -12,7 +12,8 @@ from gramless.cli import options
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
-    from gramless.cli.cluster_findings import Clustering
+    from gramless.base.types import AnyArray, IntArray
+    from gramless.cli.cluster_page import Clustering
 
 Page = Annotated[Path | None, Option(metavar="OUT.html", help="A page about them.")]
 NClusters = Annotated[
@@ -93,11 +94,8 @@ def cluster(
                 table.index_of(name)
             X, used = unlabelled_rows(table, options.names(features, "--features"), left_out)
         with report.stage("cluster", "clustering"):
-            from gramless.cli.cluster_findings import by_size
-
             machine = _machine(method, n_clusters, shared).fit(X)
-            labels, counts = by_size(machine.labels_)
-        sizes: list[int] = counts.tolist()
+            labels, sizes = _by_size(machine.labels_)
         document: dict[str, object] = {"rows": len(labels), "sizes": sizes}
         told = {"rows": len(labels), "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
@@ -122,3 +120,12 @@ def _machine(method: str, n_clusters: str, shared: dict[str, Any]) -> Clustering
     if number == "auto":
         raise BadParameter("--method kmeans needs the number of clusters: --clusters NUMBER.")
     return KernelKMeans(number, **shared)
+
+
+def _by_size(labels: AnyArray) -> tuple[IntArray, list[int]]:
+    """Return clusters numbered from 0, the largest first, and their sizes; none is empty."""
+    import numpy as np
+
+    _, own, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.argsort(-sizes, kind="stable")
+    return np.argsort(order)[own], sizes[order].tolist()
