@@ -10,7 +10,6 @@ from typer import Option
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.report import Report, facts, listing, reporting
-from gramless.cli.summaries import choices_of
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import DigitsContest, Entry, PhotographContest
@@ -133,6 +132,8 @@ def _report_result(
 
 def _facts(entries: list[Entry]) -> dict[str, object]:
     """Return what our model chose, and what the others had."""
+    from gramless.cli.summaries import choices_of
+
     rivals = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
     return {
         **choices_of(entries[0].model),

@@ -15,7 +15,6 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.report import Report, facts, reporting
-from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
@@ -305,13 +304,13 @@ def named_kernel(text: str) -> Kernel:
 
 def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: Path) -> None:
     """Save a model, and print what was fitted and chosen."""
-    from gramless import KernelClassifier, save
+    from gramless import save
+    from gramless.cli.summaries import choices_of, classes_of, grids_of
 
     with report.stage("save", f"saving {path}"):
         save(model, path)
     n_bytes, features, target = path.stat().st_size, model.features_, task.rows.target
-    classes = model.classes_.tolist() if isinstance(model, KernelClassifier) else None
-    choices = choices_of(model)
+    classes, choices = classes_of(model), choices_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,

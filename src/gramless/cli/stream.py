@@ -16,7 +16,6 @@ from gramless.cli import options
 from gramless.cli.fit import named_kernel
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
-from gramless.cli.summaries import error_of, run_in_words, run_of
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
@@ -302,6 +301,8 @@ def _estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedM
 
 
 def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
+    from gramless.cli.summaries import error_of
+
     interruption, in_words = Interruption(), partial(error_of, model)
     progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
 
@@ -334,10 +335,10 @@ def _show(
     task: str,
 ) -> None:
     """Print how the run went, and what to do next."""
-    from sklearn.base import is_classifier
+    from gramless.cli.summaries import classes_of, run_in_words, run_of
 
     held, rows, n_bytes = len(source.held_out()[1]), source.n_rows, path.stat().st_size
-    classes = model.classes_.tolist() if is_classifier(model) else None
+    classes = classes_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,
