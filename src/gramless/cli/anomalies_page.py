@@ -11,8 +11,8 @@ from gramless import AnomalyDetector
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
 from gramless.cli.explanation_findings import value_text
-from gramless.cli.pages import render
 from gramless.cli.svg import COLOURS, LIGHT
+from gramless.cli.templating import render
 from gramless.datasets.table import Matrix, Table
 from gramless.preprocessing.rows import Rows
 

@@ -12,8 +12,8 @@ from gramless import KernelKMeans, KernelPCA, SpectralClustering
 from gramless.base.random import stream
 from gramless.base.types import FloatArray, IntArray
 from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
-from gramless.cli.pages import render
 from gramless.cli.svg import COLOURS, LIGHT
+from gramless.cli.templating import render
 from gramless.datasets.table import Matrix, Table
 from gramless.features.neighbours import NearestLandmarks
 from gramless.inspection.explanation import take_rows

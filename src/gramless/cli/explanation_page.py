@@ -21,9 +21,9 @@ from gramless.cli.charts import (
     readable,
 )
 from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
-from gramless.cli.pages import LONGEST_NAME, render
 from gramless.cli.summaries import bandwidth_of, features_of
 from gramless.cli.svg import COLOURS, LIGHT, cut
+from gramless.cli.templating import LONGEST_NAME, render
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import Dependence, JointDependence, sampled_rows
 

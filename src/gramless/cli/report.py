@@ -20,7 +20,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramless.base.errors import GramlessError
+from gramless.base.errors import GramlessError, InputError
+from gramless.base.files import replacing
 from gramless.base.reporting import LOGGER
 
 if TYPE_CHECKING:
@@ -71,10 +72,16 @@ class Report:
 
     def write_page(self, place: Path, option: str, page: Callable[..., str], *told: object) -> None:
         """Write a page of HTML; ``option`` named its place."""
-        from gramless.cli.templating import write_page
-
         with self.stage("write", f"writing {place}"):
-            write_page(place, page(*told), option)
+            text = page(*told)
+            try:
+                with replacing(Path(os.path.realpath(place))) as file:
+                    file.write(text.encode())
+            except OSError as fault:
+                reason = fault.strerror or str(fault)
+                raise InputError(
+                    f"{option} {place} cannot be written ({reason}); name another place."
+                ) from fault
 
     def rows(
         self,

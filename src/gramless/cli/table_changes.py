@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gramless.base.errors import InputError
-from gramless.datasets import Table
+from gramless.cli.reading import inputs_of
 from gramless.unsupervised.separation import LEAST_ROWS, Separation, separation
 from gramless.unsupervised.two_sample import TwoSampleResult, two_sample_test
 
 if TYPE_CHECKING:
-    from gramless.datasets.table import Matrix
+    from gramless.datasets.table import Matrix, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +120,4 @@ def _common(
         [name for name in own if name not in set(other) | set(left_out)]
         for own, other in ((first, second), (second, first))
     ]
-    compared = [
-        Table(
-            {name: table.column(name) for name in common},
-            source=table.source,
-            declared=set(table.declared) & set(common),
-        )
-        for table in tables
-    ]
-    return compared, alone
+    return [inputs_of(table, common) for table in tables], alone

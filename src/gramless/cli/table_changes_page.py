@@ -9,9 +9,9 @@ import numpy as np
 from gramless.base.columns import labels
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.charts import Cell, Chart, Columns, Series, ShadedTable, readable
-from gramless.cli.pages import render
 from gramless.cli.svg import COLOURS
 from gramless.cli.table_changes import Changes
+from gramless.cli.templating import render
 from gramless.datasets import Table
 from gramless.datasets.table import Matrix
 from gramless.inspection.explanation import column_values
