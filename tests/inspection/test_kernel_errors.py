@@ -29,7 +29,6 @@ from gramless.inspection.kernel_errors import (
     exact_gram,
     hoeffding_error,
     independent_draws,
-    kernel_effective_dimension,
     kernel_errors,
     slope_at_zero,
 )
@@ -175,17 +174,6 @@ def test_bytes_are_those_kept():
     assert both.nbytes == 2 * 60 * 60 * 4 + 120 * 8 * 4
 
 
-@pytest.mark.parametrize("alpha", [1e-1, 1e-4])
-def test_effective_dimension_against_its_formula(alpha):
-    template = RandomBinning(bandwidth=2.0)
-    gram = Laplacian().gram(ROWS, bandwidth=2.0)
-    expected = np.trace(gram @ np.linalg.inv(gram + len(ROWS) * alpha * np.eye(len(ROWS))))
-    found = kernel_effective_dimension(template, ROWS, alpha)
-    assert found == pytest.approx(expected)
-    part = [kernel_effective_dimension(template, ROWS, alpha, n_rows=60, seed=k) for k in range(8)]
-    assert np.mean(part) < found
-
-
 WRONG_NUMBERS = [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}, {"n_rows": 9.5}, {"n_seeds": 1.5}]
 
 
@@ -204,12 +192,6 @@ def test_what_is_no_probability(failure):
 def test_one_row_has_no_pairs():
     with pytest.raises(ValueError, match="minimum of 2"):
         kernel_errors(RandomBinning(), ROWS[:1], [8])
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan])
-def test_no_penalty_no_dimension(alpha):
-    with pytest.raises(InputError, match="alpha must be above 0"):
-        kernel_effective_dimension(RandomBinning(bandwidth=1.0), ROWS, alpha)
 
 
 # The bounds of RR07, as printed and solved.

@@ -50,7 +50,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes, which also span ``x_held`` and ``y_held``.
+    """Series on two axes, of which y also spans ``y_held``.
 
     Logarithmic axes omit points that are not positive. ``x_ticks`` names places on the x axis, by
     default round numbers; with ``y_down`` y grows downwards.
@@ -62,7 +62,6 @@ class Chart:
     series: Sequence[Series]
     x_log: bool = False
     y_log: bool = False
-    x_held: Sequence[float] = ()
     y_held: Sequence[float] = ()
     x_ticks: Mapping[float, str] = field(default_factory=dict)
     y_down: bool = False
@@ -148,7 +147,6 @@ def draw(axes: Axes, chart: Chart) -> dict[str, list[str]]:
     hints = {f"{number} {k}": _hints(*one) for k, one in enumerate(shown)}
     for gid, (series, x, y) in zip(hints, shown, strict=True):
         axes.plot(*_vertices(series, x, y), gid=gid, **series.look)
-    axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
     axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
     axes.autoscale_view()
     axes.yaxis.set_inverted(chart.y_down)
@@ -183,7 +181,6 @@ def _hints(series: Series, x: FloatArray, y: FloatArray) -> list[str]:
 
 
 def _label(axes: Axes, chart: Chart) -> None:
-    """Choose the labelled numbers."""
     for axis, is_log in ((axes.xaxis, chart.x_log), (axes.yaxis, chart.y_log)):
         axis.set_major_locator(
             _locator(*axis.get_view_interval()) if is_log else MaxNLocator(6, steps=_STEPS)

@@ -111,7 +111,6 @@ def cluster(
 
 
 def _machine(method: str, n_clusters: str, shared: dict[str, Any]) -> Clustering:
-    """Return the unfitted estimator."""
     from gramless import KernelKMeans, SpectralClustering
 
     number: Any = options.auto_or_number(n_clusters, "--clusters", number=int)

@@ -79,7 +79,6 @@ def compare_tables(
 
 
 def _shown(found: Changes, output: Path | None) -> list[Table]:
-    """Return the tables for people."""
     result, names = found.result, [path.name for path in found.places]
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),

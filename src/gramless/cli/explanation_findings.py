@@ -185,7 +185,6 @@ def levels_of(model: Model) -> FloatArray:
 
 
 def _stages(model: Model) -> list[Stage]:
-    """Return the stages of a model's search in order."""
     unit = parts_of(model.features_)[0].size_unit
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
@@ -309,13 +308,11 @@ def _shown_rows(
     middle = order[int(0.4 * n_rows) : int(0.6 * n_rows) + 1]
     height = predicted[middle].reshape(len(middle), -1)[:, -1]
     by_height = middle[np.argsort(height, kind="stable")]
-    chosen = dict.fromkeys(
-        [(int(by_height[int(part * (len(by_height) - 1))]), "typical") for part in (0.2, 0.8)]
-    )
-    chosen |= dict.fromkeys([(int(order[0]), "best"), *((int(k), "worst") for k in order[:-4:-1])])
+    chosen = [(by_height[int(part * (len(by_height) - 1))], "typical") for part in (0.2, 0.8)]
+    chosen += [(order[0], "best"), *((k, "worst") for k in order[:-4:-1])]
     seen: dict[int, str] = {}
     for row, kind in chosen:
-        seen.setdefault(row, kind)
+        seen.setdefault(int(row), kind)
     return [
         ShownRow(
             row,

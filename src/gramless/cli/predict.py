@@ -83,7 +83,6 @@ def predict(
 
 
 def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
-    """Return the columns to write by name."""
     from gramless.cli.metrics import Classifier
 
     if not scores:

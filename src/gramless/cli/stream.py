@@ -367,7 +367,6 @@ def _show(
 
 
 def _next_steps(model: StreamedMachine, name: str, checkpoint: Path | None) -> Iterator[str]:
-    """Yield what to do next."""
     if model.status_ in ("stopped", "time", "max_steps"):
         if checkpoint is None:
             yield "with --checkpoint FILE a run like this one can go on later"

@@ -239,8 +239,24 @@ def joint_dependence_on(
 ) -> JointDependence:
     """Return the partial dependence on two columns: middles of sixths, or their main categories.
 
-    Parameters are those of :func:`dependence_on`, for two columns. At most 36 predictions of all
-    rows.
+    Parameters
+    ----------
+    response : callable
+        ``response(X)`` returns (n_rows, n_outputs).
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+        Rows whose predictions are averaged.
+    columns : pair of int
+        Positions of the two columns that are set.
+    names : pair of str
+        What to call them in the result.
+
+    Returns
+    -------
+    JointDependence
+
+    Notes
+    -----
+    At most 36 predictions of all rows.
 
     Examples
     --------

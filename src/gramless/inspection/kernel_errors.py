@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from scipy.special import wrightomega
@@ -16,7 +15,6 @@ from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
-from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
 from gramless.features.binning import RandomBinning
@@ -176,59 +174,6 @@ def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
     dense, bandwidth, categorical = _compared(feature_map, rows)
     kernel: Kernel = feature_map.check_parameters()
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
-
-
-def kernel_effective_dimension(
-    feature_map: SizedMap, X: Rows, alpha: float, *, n_rows: int = 1000, seed: int = 0
-) -> float:
-    """Return the degrees of freedom that a penalty leaves a map's exact kernel.
-
-    ``tr K (K + n alpha I)^-1``, from a sample of the rows: what a fit to the sample has,
-    and on average no more than a fit to all rows. So many columns must an approximation
-    have at least.
-
-    Parameters
-    ----------
-    feature_map : SizedMap
-        Its ``bandwidth`` a number, or one an input.
-    X : array (n_samples, n_features) or CSR
-        Rows; a sample of them is taken.
-    alpha : float
-        As in the estimators, above 0.
-    n_rows : int, default=1000
-        Rows in the sample, at most.
-    seed : int, default=0
-        Seed of the sample.
-
-    Returns
-    -------
-    float
-        Between 0 and the number of rows in the sample.
-
-    Raises
-    ------
-    InputError
-        If ``alpha`` is not above 0.
-
-    Notes
-    -----
-    ``n_rows^3`` operations and two arrays of ``n_rows^2`` numbers.
-
-    Examples
-    --------
-    >>> from gramless import RandomBinning
-    >>> X = np.arange(50.0)[:, None]
-    >>> round(kernel_effective_dimension(RandomBinning(bandwidth=0.01), X, 1e-9), 3)
-    50.0
-    """
-    if not alpha > 0:
-        raise InputError(f"kernel_effective_dimension: alpha must be above 0, got {alpha!r}.")
-    chosen = sampled_rows(X.shape[0], n_rows, seed, "rows judged")
-    gram = exact_gram(feature_map, X[chosen])
-    with one_blas_thread():
-        values = scipy.linalg.eigvalsh(gram, overwrite_a=True)
-    values = np.maximum(values, 0.0) / len(chosen)
-    return float(np.sum(values / (values + alpha)))
 
 
 def _compared(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
