@@ -29,7 +29,7 @@ def environment(*packages: str) -> Environment:
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=select_autoescape(["html"], default_for_string=True),
         undefined=StrictUndefined,
-        finalize=_inserted,
+        finalize=lambda value: value if isinstance(value, Markup) else printable(value),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -44,7 +44,3 @@ def render(template: str, **shown: object) -> str:
     templates.filters["number"] = readable
     templates.filters["brief"] = lambda name, most=LONGEST_NAME: cut(name, most)
     return templates.get_template(template).render(version=gramless.__version__, **shown)
-
-
-def _inserted(value: object) -> str:
-    return value if isinstance(value, Markup) else printable(value)
