@@ -50,7 +50,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes, of which y also spans ``y_held``.
+    """Series on two axes, which also span ``x_held`` and ``y_held``.
 
     Logarithmic axes omit points that are not positive. ``x_ticks`` names places on the x axis, by
     default round numbers; with ``y_down`` y grows downwards.
@@ -62,6 +62,7 @@ class Chart:
     series: Sequence[Series]
     x_log: bool = False
     y_log: bool = False
+    x_held: Sequence[float] = ()
     y_held: Sequence[float] = ()
     x_ticks: Mapping[float, str] = field(default_factory=dict)
     y_down: bool = False
@@ -147,6 +148,7 @@ def draw(axes: Axes, chart: Chart) -> dict[str, list[str]]:
     hints = {f"{number} {k}": _hints(*one) for k, one in enumerate(shown)}
     for gid, (series, x, y) in zip(hints, shown, strict=True):
         axes.plot(*_vertices(series, x, y), gid=gid, **series.look)
+    axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
     axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
     axes.autoscale_view()
     axes.yaxis.set_inverted(chart.y_down)
