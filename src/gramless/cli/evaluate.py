@@ -50,11 +50,13 @@ def evaluate(
         with report.stage("predict", "predicting"):
             from sklearn.base import is_classifier
 
-            from gramless.cli.metrics import class_metrics, regression_metrics
+            from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 
-            predicted = predictor.predict(X)
+            predicted, told = predictor.predict(X), None
+            if has_probabilities(predictor):
+                told = predictor.predict_proba(X)
         if is_classifier(predictor):
-            found = class_metrics(predictor, X, y, predicted)
+            found = class_metrics(predictor, y, predicted, told)
             tables = _class_tables(found)
         else:
             found = regression_metrics(y, predicted)

@@ -203,7 +203,8 @@ def _metrics(
 ) -> dict[str, Json]:
     """Return the metrics of ``gramless evaluate``, of which several quantiles have none."""
     if isinstance(model, KernelClassifier):
-        found = class_metrics(model, X, y, model.predict(X))
+        likely = predicted if has_probabilities(model) else None
+        found = class_metrics(model, y, model.predict(X), likely)
         _, counts = np.unique(y, return_counts=True)
         return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
     return {"rows": len(y)} | ({} if predicted.ndim > 1 else regression_metrics(truth, predicted))

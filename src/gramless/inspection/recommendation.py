@@ -205,7 +205,6 @@ def recommend(
     sample = np.unique(np.concatenate([rows for split in splits for rows in split]))
     rows, categorical = _numbers(take_rows(X, sample), targets[sample], task)
     places = [tuple(np.searchsorted(sample, part) for part in split) for split in splits]
-    sampled = _Sample(rows, targets[sample], task, places)
     known: dict[str, tuple[FloatArray, Trial]] = {}
     tried = [
         method
@@ -214,18 +213,22 @@ def recommend(
     ]
     for method in tried:
         report(method.name)
-        known[method.name] = sampled.judge(method, n_rows)
+        known[method.name] = _judged(method, rows, targets[sample], task, places, n_rows)
     trials = _ranked(known)
     best = _choose(trials)
     estimator = next(method.estimator for method in tried if method.name == best.method)
     ours = [one for one in trials if one.method in OURS]
     own = _choose(ours) if ours else None
+    reasons = list(_reasons(best, own, trials, task, n_rows))
+    if sp.issparse(rows):
+        dense = "trees and Gaussian kernels, which make them dense, are not tried"
+        reasons.append(f"Rows are sparse: {dense}.")
     return Recommendation(
         best.method,
         best.code,
         estimator,
         own.code if own else "",
-        list(_reasons(best, own, trials, sampled, n_rows)),
+        reasons,
         trials,
         task,
         n_rows,
@@ -233,50 +236,45 @@ def recommend(
     )
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Rows as numbers, with pairs of places to fit and to judge by."""
-
-    rows: NumberRows
-    targets: AnyArray
-    task: str
-    splits: list[tuple[IntArray, ...]]
-
-    def judge(self, method: Method, n_rows: int) -> tuple[FloatArray, Trial]:
-        """Return the loss of each test row, and the trial."""
-        losses, seconds, predicting, fitted = [], 0.0, 0.0, 0
-        for train, test in self.splits:
-            own = train[: method.most_rows]
-            model = clone(method.estimator)
-            started = time.perf_counter()
-            with warnings.catch_warnings():
-                # A method to compare with need not converge.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(self.rows[own], self.targets[own])
-            done = time.perf_counter()
-            predicted = model.predict(self.rows[test])
-            seconds, predicting = seconds + done - started, predicting + time.perf_counter() - done
-            losses.append(self._losses(self.targets[test], predicted))
-            fitted += len(own)
-        n_fits = len(self.splits)
-        mean = float(np.concatenate(losses).mean())
-        seconds, fitted = seconds / n_fits, fitted // n_fits
-        trial = Trial(
-            method.name,
-            method.code,
-            fitted,
-            mean if self.task == "classification" else float(np.sqrt(mean)),
-            0.0,
-            seconds,
-            predicting / n_fits,
-            seconds * max(1.0, n_rows / fitted) ** method.growth,
-        )
-        return np.concatenate(losses), trial
-
-    def _losses(self, y: AnyArray, predicted: AnyArray) -> FloatArray:
-        if self.task == "classification":
-            return (predicted != y).astype(np.float64)
-        return np.asarray((predicted - y) ** 2 / self.targets.var())
+def _judged(
+    method: Method,
+    rows: NumberRows,
+    targets: AnyArray,
+    task: str,
+    splits: list[tuple[IntArray, ...]],
+    n_rows: int,
+) -> tuple[FloatArray, Trial]:
+    """Return the loss of each test row, and the trial."""
+    parts, seconds, predicting, fitted = [], 0.0, 0.0, 0
+    for train, test in splits:
+        own = train[: method.most_rows]
+        model = clone(method.estimator)
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            # A method to compare with need not converge.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows[own], targets[own])
+        done = time.perf_counter()
+        predicted, truth = model.predict(rows[test]), targets[test]
+        seconds, predicting = seconds + done - started, predicting + time.perf_counter() - done
+        fitted += len(own)
+        if task == "classification":
+            parts.append((predicted != truth).astype(np.float64))
+        else:
+            parts.append(np.asarray((predicted - truth) ** 2 / targets.var()))
+    losses = np.concatenate(parts)
+    mean, seconds, fitted = float(losses.mean()), seconds / len(splits), fitted // len(splits)
+    trial = Trial(
+        method.name,
+        method.code,
+        fitted,
+        mean if task == "classification" else float(np.sqrt(mean)),
+        0.0,
+        seconds,
+        predicting / len(splits),
+        seconds * max(1.0, n_rows / fitted) ** method.growth,
+    )
+    return losses, trial
 
 
 def methods_for(
@@ -427,11 +425,11 @@ def _choose(trials: list[Trial]) -> Trial:
 
 
 def _reasons(
-    best: Trial, own: Trial | None, trials: list[Trial], sample: _Sample, n_rows: int
+    best: Trial, own: Trial | None, trials: list[Trial], task: str, n_rows: int
 ) -> Iterator[str]:
     """Yield sentences that say why, the decisive one first."""
     least = trials[0]
-    measure = "wrong" if sample.task == "classification" else "of the standard deviation"
+    measure = "wrong" if task == "classification" else "of the standard deviation"
     if best is least:
         yield f"It has the least error on held-back rows: {best.error:.3g} {measure}."
     else:
@@ -445,7 +443,7 @@ def _reasons(
             f"Of gramless take {own.code}: {own.error:.3g} in {own.fit_seconds:.2g} s instead of "
             f"{best.error:.3g} in {best.fit_seconds:.2g}."
         )
-    if sample.task == "regression" and least.error > _NOISE:
+    if task == "regression" and least.error > _NOISE:
         yield "Hardly anything can be predicted: all methods are near the mean of the targets."
     else:
         yield from _shape_of_truth({one.method: one for one in trials})
@@ -454,8 +452,6 @@ def _reasons(
             f"All {n_rows:,} rows would take some {best.all_rows_seconds / 60:.0f} minutes; "
             "time_budget= keeps a fit of gramless within its seconds."
         )
-    if sp.issparse(sample.rows):
-        yield "Rows are sparse: trees and Gaussian kernels, which make them dense, are not tried."
 
 
 def _shape_of_truth(trials: dict[str, Trial]) -> Iterator[str]:
