@@ -138,9 +138,9 @@ def _chosen(paper: str, figures: str | None, tables: str | None, others: str | N
     papers = list(PAPERS) if paper == _ALL else [paper]
     known = [study for one in papers for study in studies(one)]
     asked = [
-        *(f"figure-{name}" for name in names(figures, "--figure") or ()),
-        *(f"table-{name}" for name in names(tables, "--table") or ()),
-        *(names(others, "--study") or ()),
+        *(f"figure-{name}" for name in names(figures, "--figure")),
+        *(f"table-{name}" for name in names(tables, "--table")),
+        *names(others, "--study"),
     ]
     available = list(dict.fromkeys(study.name for study in known))
     for name in asked:

@@ -15,8 +15,6 @@ from markupsafe import Markup
 import gramless
 from gramless.base.files import replacing
 from gramless.base.formatting import duration, sized
-from gramless.cli.charts import key, line_chart
-from gramless.cli.svg import variables
 from gramless.cli.templating import environment
 from studies.catalogue import PAPERS
 from studies.numbers import measured, printed, ratio
@@ -124,8 +122,8 @@ def _templates(
     found = environment("studies", "gramless.cli")
     found.filters["plain"] = _plain
     functions = (
-        *(chart_of, command, counted, key, line_chart, measured, misses, notes_of, plural),
-        *(printed, ratio, variables, verdicts),
+        *(chart_of, command, counted, measured, misses, notes_of, plural),
+        *(printed, ratio, verdicts),
     )
     found.globals.update({function.__name__: function for function in functions})
     machines_told = "; ".join(machines(record for one in shown for record in one.records))

@@ -40,8 +40,8 @@ def all_fits(found: Recommendation, data: Dataset, rows: Any) -> dict[str, tuple
     X, y = data.X_train[rows], data.y_train[rows]
     X_test, y_test = data.X_test[:TEST_ROWS], data.y_test[:TEST_ROWS]
     none, fits = np.zeros(X.shape[1], bool), {}
-    for method in methods_for(found.task, None, sp.issparse(X), X.shape[1]):
-        model, own = method.make(none, 0), slice(method.most_rows)
+    for method in methods_for(found.task, none, 0, None, sp.issparse(X)):
+        model, own = method.estimator, slice(method.most_rows)
         started = perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from gramless.cli.cluster_findings import _differences
+from gramless.cli.cluster_page import _differences
 
 BLOBS = {
     "size": np.repeat([0.0, 8.0, 0.0], [60, 40, 20]) + np.random.default_rng(0).normal(size=120),

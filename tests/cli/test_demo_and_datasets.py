@@ -9,7 +9,7 @@ import pytest
 
 from gramless import load
 from gramless.cli import demo_methods, figures
-from gramless.cli.demo_methods import DigitsContest, Photograph
+from gramless.cli.demo_methods import Photograph, digits_methods
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_demo_in_words(shell, tmp_path, few_digits, small_photograph, monkeypatc
 
 
 def test_the_picture_shows_mistakes_first(few_digits, monkeypatch):
-    entries = [enter() for enter in DigitsContest([few_digits]).methods().values()]
+    entries = [enter() for enter in digits_methods([few_digits]).values()]
     shown = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, image, **_: shown.append(image))
     figures.draw_digits(few_digits, entries)

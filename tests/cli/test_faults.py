@@ -171,19 +171,19 @@ def raising(fault):
     ],
 )
 def test_any_fault_is_one_line(fault, said, write, shell, monkeypatch, tmp_path):
-    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(fault))
+    monkeypatch.setattr("gramless.cli.reading.training_rows", raising(fault))
     assert said in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
 
 
 def test_debug_shows_where(write, shell, monkeypatch, tmp_path):
-    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(KeyError("deep")))
+    monkeypatch.setattr("gramless.cli.reading.training_rows", raising(KeyError("deep")))
     result = shell("fit", write("a.csv"), "-m", tmp_path / "m", "--debug", code=1)
     assert "Traceback" in result.stderr
     assert "training_rows" in result.stderr
 
 
 def test_an_interrupt_is_code_130(write, shell, monkeypatch, tmp_path):
-    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("gramless.cli.reading.training_rows", raising(KeyboardInterrupt()))
     result = shell("fit", write("a.csv"), "-m", tmp_path / "m", code=130)
     assert result.stderr == "interrupted\n"
 
@@ -196,7 +196,7 @@ def test_warnings_are_lines_on_stderr(write, shell, monkeypatch, tmp_path):
         warnings.warn("old", DeprecationWarning, stacklevel=1)
         raise ValueError("end")
 
-    monkeypatch.setattr("gramless.cli.fit.training_rows", warn)
+    monkeypatch.setattr("gramless.cli.reading.training_rows", warn)
     result = shell("fit", write("a.csv"), "-m", tmp_path / "m", code=1)
     assert result.stderr == "warning: look here\nerror: end\n"
 

@@ -22,14 +22,13 @@ from gramless.features.nystrom import Nystrom
 from gramless.features.smooth import SmoothBinning
 from gramless.inspection.explanation import sampled_rows
 from gramless.inspection.kernel_errors import (
-    Bounds,
     claim_1_error,
     claim_2_error,
     curvature_at_zero,
+    error_bounds,
     exact_gram,
     hoeffding_error,
     independent_draws,
-    kernel_effective_dimension,
     kernel_errors,
     slope_at_zero,
 )
@@ -175,17 +174,6 @@ def test_bytes_are_those_kept():
     assert both.nbytes == 2 * 60 * 60 * 4 + 120 * 8 * 4
 
 
-@pytest.mark.parametrize("alpha", [1e-1, 1e-4])
-def test_effective_dimension_against_its_formula(alpha):
-    template = RandomBinning(bandwidth=2.0)
-    gram = Laplacian().gram(ROWS, bandwidth=2.0)
-    expected = np.trace(gram @ np.linalg.inv(gram + len(ROWS) * alpha * np.eye(len(ROWS))))
-    found = kernel_effective_dimension(template, ROWS, alpha)
-    assert found == pytest.approx(expected)
-    part = [kernel_effective_dimension(template, ROWS, alpha, n_rows=60, seed=k) for k in range(8)]
-    assert np.mean(part) < found
-
-
 WRONG_NUMBERS = [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}, {"n_rows": 9.5}, {"n_seeds": 1.5}]
 
 
@@ -204,12 +192,6 @@ def test_what_is_no_probability(failure):
 def test_one_row_has_no_pairs():
     with pytest.raises(ValueError, match="minimum of 2"):
         kernel_errors(RandomBinning(), ROWS[:1], [8])
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan])
-def test_no_penalty_no_dimension(alpha):
-    with pytest.raises(InputError, match="alpha must be above 0"):
-        kernel_effective_dimension(RandomBinning(bandwidth=1.0), ROWS, alpha)
 
 
 # The bounds of RR07, as printed and solved.
@@ -313,29 +295,25 @@ def test_draws_that_are_independent():
     assert independent_draws(RandomFourier(n_components=10)) is None
 
 
-def bounds(rows, bandwidth, kernel, categorical=False):
+def bounds(feature_map, rows, bandwidth, categorical=False):
     mask = np.full(rows.shape[1], categorical)
-    return Bounds.of(kernel, rows, np.asarray(bandwidth, float), mask, 0.05)
+    return error_bounds(feature_map, 10, rows, np.asarray(bandwidth, float), mask, 0.05)
 
 
 def test_rows_are_measured_in_bandwidths_and_ignored_inputs_do_not_count():
-    rows = np.array([[0.0, 0.0, 0.0], [3.0, 8.0, 100.0]])
-    found = bounds(rows, [1.0, 2.0, np.inf], Gaussian())
-    assert (found.n_inputs, found.diameter) == (2, 5.0)
-    pair, every, claim = found.at(RandomFourier(n_components=2000, sampling="iid"), 10)
+    rows, bandwidth = np.array([[0.0, 0.0, 0.0], [3.0, 8.0, 100.0]]), [1.0, 2.0, np.inf]
+    pair, every, claim = bounds(RandomFourier(n_components=2000, sampling="iid"), rows, bandwidth)
     assert pair == hoeffding_error(1000, 0.05)
     assert every == hoeffding_error(1000, 0.05, n_pairs=10)
     assert claim == pytest.approx(claim_1_error(0.05, 1000, 2, math.sqrt(2.0), 5.0))
-    assert found.at(RandomFourier(map="shifted", sampling="iid"), 10)[2] is None
-    assert found.at(RandomFourier(sampling="qmc"), 10) == (None, None, None)
+    assert bounds(RandomFourier(map="shifted", sampling="iid"), rows, bandwidth)[2] is None
+    assert bounds(RandomFourier(sampling="qmc"), rows, bandwidth) == (None, None, None)
 
 
 def test_claim_2_for_grids_and_none_with_categories():
-    rows = np.array([[0.0, 0.0], [3.0, 4.0]])
-    found = bounds(rows, [1.0, 1.0], Laplacian())
+    rows, grids = np.array([[0.0, 0.0], [3.0, 4.0]]), RandomBinning(n_grids=64)
     claim = claim_2_error(0.05, 64, 2, 1.0, 5.0)
-    assert found.at(RandomBinning(n_grids=64), 10)[2] == pytest.approx(claim, rel=1e-4)
-    found = bounds(rows, [1.0, 1.0], Laplacian(), categorical=True)
-    pair, _, claim = found.at(RandomBinning(n_grids=64), 10)
+    assert bounds(grids, rows, [1.0, 1.0])[2] == pytest.approx(claim, rel=1e-4)
+    pair, _, claim = bounds(grids, rows, [1.0, 1.0], categorical=True)
     assert pair == hoeffding_error(64, 0.05, spread=1.0)
     assert claim is None

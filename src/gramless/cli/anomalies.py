@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,21 +12,13 @@ import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.predict import Force, Ids, write_columns
-from gramless.cli.reading import read_data, unlabelled_rows
-from gramless.cli.report import Report, facts, reporting
+from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
     from gramless import AnomalyDetector
-    from gramless.base.types import AnyArray
     from gramless.datasets import Table
     from gramless.datasets.table import Matrix
 
-
-Output = Annotated[
-    Path | None,
-    Option("--output", "-o", metavar="OUT.csv", help="By default the rows go to stdout."),
-]
 Page = Annotated[
     Path | None,
     Option(metavar="OUT.html", help="Write a page: the scores, and the strangest rows."),
@@ -44,9 +35,6 @@ Model = Annotated[
     Path | None, Option("--model", "-m", metavar="MODEL", help="A detector that --save wrote.")
 ]
 Save = Annotated[Path | None, Option("--save", metavar="MODEL", help="Keep the detector.")]
-Ignore = Annotated[
-    str | None, Option("--ignore", metavar="A,B,...", help="Columns to leave out, as the labels.")
-]
 Contamination = Annotated[
     str,
     Option(metavar="auto|SHARE", help="The share of the rows of the fit to call outliers."),
@@ -55,16 +43,16 @@ Contamination = Annotated[
 
 def anomalies(
     data: options.DataFile,
-    output: Output = None,
+    output: options.Output = None,
     page: Page = None,
     train: Train = None,
     model: Model = None,
     save: Save = None,
-    ignore: Ignore = None,
-    ids: Ids = None,
+    ignore: options.Ignore = None,
+    ids: options.Ids = None,
     contamination: Contamination = "auto",
     seed: Annotated[int, Option(help="Of the random grids.")] = 0,
-    force: Force = False,
+    force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
@@ -76,59 +64,46 @@ def anomalies(
     rows (--train or --model) a p-value: of rows like those of the fit, a share
     of at most ALPHA has a p-value of at most ALPHA.
     """
-    output = None if str(output) == "-" else output
-    kept, ignored = options.names(ids, "--id") or [], options.names(ignore, "--ignore") or []
+    kept = options.names(ids, "--id")
+    left_out = [*options.names(ignore, "--ignore"), *kept]
     share = options.auto_or_number(contamination, "--contamination")
     if train is not None and model is not None:
         raise BadParameter("--train fits a detector and --model brings one; give one of them.")
     with reporting(as_json, debug) as report:
         _check_outputs(data, {"-o": output, "--page": page, "--save": save}, force)
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import read_data, unlabelled_rows
+
             table = read_data(data, part="auto", limits=limits)
-            for name in [*ignored, *kept]:
+            for name in left_out:
                 table.index_of(name)
-            fitted_to = None if train is None else read_data(train, limits=limits)
+            source = table if train is None else read_data(train, limits=limits)
         with report.stage("fit", "counting rows"):
             if model is None:
-                source = table if fitted_to is None else fitted_to
-                X, _ = unlabelled_rows(source, None, [*ignored, *kept])
-                detector = _fitted(X, share, seed, n_jobs)
+                detector = gramless.AnomalyDetector(
+                    contamination=share, random_state=seed, n_jobs=n_jobs
+                ).fit(unlabelled_rows(source, None, left_out)[0])
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
-            X = _inputs_for(detector, table, [*ignored, *kept])
-            is_new = train is not None or model is not None
-            columns = _columns(detector, X, is_new)
+            X = _inputs_for(detector, table, left_out)
+            scores = detector.score_samples(X)
+            columns = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
+            if train is not None or model is not None:
+                columns["p_value"] = detector.p_values(X)
+        told = {"rows": len(columns["outlier"]), "outliers": int(columns["outlier"].sum())}
+        lines: dict[str, object] = {**told}
         if page is not None:
-            with report.stage("write", f"writing {page}"):
-                from gramless.cli.anomalies_page import page_of
-                from gramless.cli.templating import write_page
+            from gramless.cli.anomalies_page import page_of
 
-                places = {"data": data, "train": train or model}
-                write_page(page, page_of(detector, X, columns, places), "--page")
+            places = {"data": data, "train": train or model}
+            report.write_page(page, "--page", page_of, detector, X, columns, places)
+            lines["page"] = f"{page} ({sized(page.stat().st_size)})"
         columns = {name: table.column(name) for name in kept} | columns
-        _show(report, columns, output, page)
-
-
-def _show(
-    report: Report, columns: dict[str, AnyArray], output: Path | None, page: Path | None
-) -> None:
-    """Write the columns, or say where they are."""
-    n_outliers = int(columns["outlier"].sum())
-    counts: dict[str, object] = {"rows": len(columns["outlier"]), "outliers": n_outliers}
-    document = counts | {"page": page, "output": output, "seconds": report.seconds}
-    if output is not None:
-        with open(output, "w", encoding="utf-8", newline="") as file:
-            write_columns(file, columns)
-    if output is not None or page is not None:
-        size = None if page is None else f"{page} ({sized(page.stat().st_size)})"
-        report.result(document, facts(counts | {"page": size, "output": output}))
-    elif report.as_json:
-        report.result(document | columns)
-    else:
-        write_columns(sys.stdout, columns)
+        document = {**told, "page": page, "output": output, "seconds": report.seconds}
+        report.rows(columns, output, document, lines, tell=page is not None)
 
 
 def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> None:
@@ -140,37 +115,15 @@ def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> 
         options.check_replaced(option, path, force)
 
 
-def _columns(detector: AnomalyDetector, X: Matrix | Table, is_new: bool) -> dict[str, AnyArray]:
-    """Return the columns to write by name."""
-    scores = detector.score_samples(X)
-    found = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
-    return found | ({"p_value": detector.p_values(X)} if is_new else {})
-
-
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
     """Return the columns that a detector takes: by name where it was fitted with names."""
-    from gramless.datasets import Table
+    from gramless.cli.reading import check_names, inputs_of, unlabelled_rows
 
     if detector.inputs_.encoder is None:
         return unlabelled_rows(table, None, ignored)[0]
     wanted = detector.inputs_.encoder.names
-    missing = [name for name in wanted if name not in (table.names or ())]
-    if missing:
-        raise InputError(
-            f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the detector "
-            f"was fitted to: {', '.join(missing[:10])}."
-        )
-    columns = {name: table.column(name) for name in wanted}
-    return Table(columns, source=table.source, declared=table.declared)
-
-
-def _fitted(
-    X: Matrix | Table, contamination: str | float, seed: int, n_jobs: int | None
-) -> AnomalyDetector:
-    detector = gramless.AnomalyDetector(
-        contamination=contamination, random_state=seed, n_jobs=n_jobs
-    )
-    return detector.fit(X)
+    check_names(table, wanted, "detector")
+    return inputs_of(table, wanted)
 
 
 def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-import gramless
 from gramless import AnomalyDetector
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import (
-    Cell,
-    Chart,
-    Series,
-    ShadedTable,
-    bar_cells,
-    readable,
-)
+from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
 from gramless.cli.explanation_findings import value_text
-from gramless.cli.pages import page_templates
 from gramless.cli.svg import COLOURS, LIGHT
+from gramless.cli.templating import render
 from gramless.datasets.table import Matrix, Table
 from gramless.preprocessing.rows import Rows
 
 _STRANGEST, _INPUTS_OF_ROW, _MOST_BARS = 12, 6, 12
-_BARS, _POINTS = 40, 400
-_LEVELS = 200
-
-
-@dataclass(frozen=True)
-class StrangeRow:
-    """One of the strangest rows: its number, what is told of it, and its inputs."""
-
-    number: int
-    told: str
-    inputs: ShadedTable
+_BARS, _LEVELS = 40, 200
+_LINE = {"color": COLOURS[0], "linewidth": 1.8}
+_DASHES = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
 
 
 def page_of(
@@ -45,7 +28,7 @@ def page_of(
     columns: Mapping[str, AnyArray],
     places: Mapping[str, Path | None],
 ) -> str:
-    """Return a page of HTML that is also well-formed XML."""
+    """Return the page."""
     scores, outlier = columns["score"], columns["outlier"]
     strangest = np.argsort(scores, kind="stable")[:_STRANGEST]
     # Rows beyond the outliers tell nothing of what makes rows strange.
@@ -54,25 +37,19 @@ def page_of(
     shares = detector.contributions(rows)
     names = _names(detector)
     at = {row: k for k, row in enumerate(asked.tolist())}
-    return (
-        page_templates()
-        .get_template("anomalies.html")
-        .render(
-            version=gramless.__version__,
-            places=places,
-            n_rows=len(scores),
-            n_outliers=int(outlier.sum()),
-            n_fitted=detector.bin_counts_.n_rows,
-            threshold=readable(detector.offset_),
-            charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
-            inputs=_most_often(shares[[at[row] for row in asked.tolist() if outlier[row]]], names),
-            rows=[
-                StrangeRow(
-                    row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names)
-                )
-                for row in strangest.tolist()
-            ],
-        )
+    return render(
+        "anomalies.html",
+        places=places,
+        n_rows=len(scores),
+        n_outliers=int(outlier.sum()),
+        n_fitted=detector.bin_counts_.n_rows,
+        threshold=readable(detector.offset_),
+        charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
+        inputs=_most_often(shares[outlier[asked] == 1], names),
+        cards=[
+            (row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names))
+            for row in strangest.tolist()
+        ],
     )
 
 
@@ -89,15 +66,15 @@ def _histogram(scores: FloatArray, threshold: float) -> Chart:
     x = np.repeat(edges, 2)[1:-1]
     # Bars of no rows end at the axis.
     y = np.repeat(np.maximum(counts, 0.5), 2)
-    line = {"color": COLOURS[0], "linewidth": 1.8}
-    end = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
     return Chart(
         "How many rows have a score",
         "score",
         "rows",
         [
-            Series(x.tolist(), y.tolist(), line, "rows"),
-            Series([threshold, threshold], [0.5, float(counts.max())], end, "outliers are left"),
+            Series(x.tolist(), y.tolist(), _LINE, "rows"),
+            Series(
+                [threshold, threshold], [0.5, float(counts.max())], _DASHES, "outliers are left"
+            ),
         ],
         y_log=True,
     )
@@ -110,16 +87,14 @@ def _p_value_charts(columns: Mapping[str, AnyArray]) -> list[Chart]:
     p = np.sort(columns["p_value"])
     levels = np.geomspace(max(p[0], 1e-4), 1.0, _LEVELS)
     below = np.searchsorted(p, levels, side="right") / len(p)
-    line = {"color": COLOURS[0], "linewidth": 1.8}
-    diagonal = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
     return [
         Chart(
             "Rows with a p-value of at most so much",
             "p-value",
             "share of the rows",
             [
-                Series(levels.tolist(), levels.tolist(), diagonal, "rows like those of the fit"),
-                Series(levels.tolist(), below.tolist(), line, "these rows"),
+                Series(levels.tolist(), levels.tolist(), _DASHES, "rows like those of the fit"),
+                Series(levels.tolist(), below.tolist(), _LINE, "these rows"),
             ],
             x_log=True,
             y_log=True,
@@ -134,12 +109,12 @@ def _most_often(shares: FloatArray, names: Sequence[str]) -> ShadedTable | None:
     means = shares.mean(axis=0)
     order = [j for j in np.argsort(-means, kind="stable")[:_MOST_BARS] if means[j] > 0.0]
     first = np.bincount(shares.argmax(axis=1), minlength=len(names))
-    bars = bar_cells([means[j] for j in order], [readable(means[j], 3) for j in order])
-    lines = [
-        (names[j], [bar, Cell(f"{first[j]:,} of {len(shares):,}")])
-        for j, bar in zip(order, bars, strict=True)
-    ]
-    return ShadedTable("", ["input", "share of the score", "strangest input of"], lines)
+    columns: Columns = {
+        "input": [names[j] for j in order],
+        "share of the score": bar_cells(means[order], [readable(means[j], 3) for j in order]),
+        "strangest input of": [f"{first[j]:,} of {len(shares):,}" for j in order],
+    }
+    return ShadedTable.of(columns)
 
 
 def _told(columns: Mapping[str, AnyArray], row: int) -> str:
@@ -154,13 +129,9 @@ def _row_table(rows: Rows | Table, k: int, shares: FloatArray, names: Sequence[s
     """Return what the inputs that make a row strange hold."""
     order = np.argsort(-shares, kind="stable")[:_INPUTS_OF_ROW]
     held = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
-    values = [shares[j] for j in order]
-    lines = [
-        (names[j], [Cell(value_text(_plain(value))), bar])
-        for j, value, bar in zip(order, held, bar_cells(values), strict=True)
-    ]
-    return ShadedTable("", ["input", "value", "share"], lines)
-
-
-def _plain(value: object) -> object:
-    return float(value) if isinstance(value, np.number) else value
+    columns: Columns = {
+        "input": [names[j] for j in order],
+        "value": [value_text(own) for own in held],
+        "share": bar_cells(shares[order].tolist()),
+    }
+    return ShadedTable.of(columns)

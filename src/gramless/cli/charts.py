@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from markupsafe import Markup
@@ -183,7 +183,6 @@ def _hints(series: Series, x: FloatArray, y: FloatArray) -> list[str]:
 
 
 def _label(axes: Axes, chart: Chart) -> None:
-    """Choose the labelled numbers."""
     for axis, is_log in ((axes.xaxis, chart.x_log), (axes.yaxis, chart.y_log)):
         axis.set_major_locator(
             _locator(*axis.get_view_interval()) if is_log else MaxNLocator(6, steps=_STEPS)
@@ -224,6 +223,10 @@ class Cell:
         return f"--from: {100 * self.start:.1f}%; --to: {100 * self.end:.1f}%; --tint: {tint}"
 
 
+Columns: TypeAlias = dict[str, Sequence[str | Cell]]
+"""Cells by the head of their column; the first column has the names of the rows."""
+
+
 @dataclass(frozen=True)
 class ShadedTable:
     """A table whose rows have a name and cells; pages draw bars and heat maps as such tables."""
@@ -232,6 +235,21 @@ class ShadedTable:
     head: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     is_map: bool = False
+
+    @classmethod
+    def of(cls, columns: Columns, caption: str = "") -> Self:
+        """Return a table of columns.
+
+        Examples
+        --------
+        >>> ShadedTable.of({"input": ["age"], "share": ["half"]}).rows[0][1][0].text
+        'half'
+        """
+        rows = [
+            (str(name), [own if isinstance(own, Cell) else Cell(own) for own in cells])
+            for name, *cells in zip(*columns.values(), strict=True)
+        ]
+        return cls(caption, list(columns), rows)
 
 
 def bar_cells(

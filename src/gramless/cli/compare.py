@@ -8,7 +8,6 @@ from rich.table import Table
 from typer import Option
 
 from gramless.cli import options
-from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ def compare(
     """
     with reporting(as_json, debug) as report:
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+
             rows = training_rows(read_data(data, limits=limits), target, None, None)
             kind, reason = decide_task(rows.y, task)
         with report.stage("compare", "comparing") as show_line:

@@ -10,7 +10,6 @@ from rich.table import Table
 from typer import Argument, BadParameter, Option
 
 from gramless.cli import options
-from gramless.cli.reading import read_data
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -29,12 +28,8 @@ def compare_tables(
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="OUT.html", help="A page with pictures.")
     ] = None,
-    ignore: Annotated[
-        str | None, Option(metavar="A,B,...", help="Columns to leave out, such as numbers of rows.")
-    ] = None,
-    categorical: Annotated[
-        str | None, Option(metavar="A,B,...", help="Columns of numbers that are categories.")
-    ] = None,
+    ignore: options.Ignore = None,
+    categorical: options.Categorical = None,
     alpha: Annotated[
         float, Option(min=0.0, max=1.0, help="Probability of a false alarm, at most.")
     ] = 0.05,
@@ -57,16 +52,15 @@ def compare_tables(
 
     The exit code is 0 if no change is found, 3 if the distribution has changed.
     """
-    left_out = options.names(ignore, "--ignore") or []
-    named = options.names(categorical, "--categorical") or []
+    left_out = options.names(ignore, "--ignore")
+    named = options.names(categorical, "--categorical")
     if not 0.0 < alpha < 1.0:
         raise BadParameter(f"--alpha must be above 0 and below 1, got {alpha}.")
     with reporting(as_json, debug) as report:
-        if output is not None:
-            options.check_output(
-                "-o", output, {"the first table": before, "the second table": after}
-            )
+        options.check_output("-o", output, {"the first table": before, "the second table": after})
         with report.stage("read", f"reading {before} and {after}"):
+            from gramless.cli.reading import read_data
+
             tables = [read_data(path, limits=limits) for path in (before, after)]
         with report.stage("compare", "comparing"):
             from gramless.cli.table_changes import changes
@@ -75,11 +69,9 @@ def compare_tables(
                 (before, after), tables, left_out, named, alpha, permutations, seed, n_jobs
             )
         if output is not None:
-            with report.stage("write", f"writing {output}"):
-                from gramless.cli.table_changes_page import page
-                from gramless.cli.templating import write_page
+            from gramless.cli.table_changes_page import page
 
-                write_page(output, page(found), "-o")
+            report.write_page(output, "-o", page, found)
         rest = {"output": output, "seconds": report.seconds}
         report.result(found.as_dict() | rest, *_shown(found, output))
     if found.is_changed:
@@ -87,7 +79,6 @@ def compare_tables(
 
 
 def _shown(found: Changes, output: Path | None) -> list[Table]:
-    """Return the tables for people."""
     result, names = found.result, [path.name for path in found.places]
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),

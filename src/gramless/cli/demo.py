@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,9 @@ from typer import Option
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.report import Report, facts, listing, reporting
-from gramless.cli.summaries import choices_of
 
 if TYPE_CHECKING:
-    from gramless.cli.demo_methods import DigitsContest, Entry, PhotographContest
+    from gramless.cli.demo_methods import Digits, Entry, Photograph
 
 
 def demo(
@@ -43,25 +43,24 @@ def demo(
             from gramless.cli import demo_methods
             from gramless.cli.figures import draw_digits, draw_photograph
 
-            colours = demo_methods.PhotographContest(
-                demo_methods.load_photograph(seed), seed, n_jobs
-            )
-            digits = demo_methods.DigitsContest(demo_methods.load_digits(seed), seed, n_jobs)
+            photograph, splits = demo_methods.load_photograph(seed), demo_methods.load_digits(seed)
         with report.stage("compile", "compiling (once an installation)"):
             warmup(n_jobs=n_jobs)
-        of_colours = _entries(report, colours, files["photograph_model"])
-        of_digits = _entries(report, digits, files["digits_model"])
-        report.draw(files["photograph_picture"], draw_photograph, colours.photograph, of_colours)
-        report.draw(files["digits_picture"], draw_digits, digits.splits[-1], of_digits)
-        _report_result(report, colours, of_colours, digits, of_digits, files)
+        methods = demo_methods.photograph_methods(photograph, seed, n_jobs)
+        of_colours = _entries(report, methods, files["photograph_model"])
+        methods = demo_methods.digits_methods(splits, seed, n_jobs)
+        of_digits = _entries(report, methods, files["digits_model"])
+        report.draw(files["photograph_picture"], draw_photograph, photograph, of_colours)
+        report.draw(files["digits_picture"], draw_digits, splits[-1], of_digits)
+        _report_result(report, photograph, of_colours, splits, of_digits, files)
 
 
-def _entries(report: Report, contest: PhotographContest | DigitsContest, file: Path) -> list[Entry]:
+def _entries(report: Report, methods: dict[str, Callable[[], Entry]], file: Path) -> list[Entry]:
     """Run all methods, and save the first model."""
     from gramless import save
 
     entries = []
-    for name, enter in contest.methods().items():
+    for name, enter in methods.items():
         with report.stage(name, f"fitting {name}"):
             entries.append(enter())
     save(entries[0].model, file)
@@ -71,13 +70,13 @@ def _entries(report: Report, contest: PhotographContest | DigitsContest, file: P
 
 def _report_result(
     report: Report,
-    colours: PhotographContest,
+    photograph: Photograph,
     of_colours: list[Entry],
-    digits: DigitsContest,
+    splits: list[Digits],
     of_digits: list[Entry],
     files: dict[str, Path],
 ) -> None:
-    photograph, split = colours.photograph, digits.splits[-1]
+    split = splits[-1]
     document = {
         "photograph": {
             "known_pixels": len(photograph.known),
@@ -87,7 +86,7 @@ def _report_result(
         "digits": {
             "training_rows": len(split.y_train),
             "test_rows": len(split.y_test),
-            "splits": len(digits.splits),
+            "splits": len(splits),
             "methods": [one.as_dict() for one in of_digits],
         },
         "compile_seconds": report.seconds["compile"],
@@ -96,16 +95,10 @@ def _report_result(
     rows_of_colours = [
         (one.name, f"{one.psnr:.2f}", one.fit_seconds, one.predict_seconds) for one in of_colours
     ]
-    rows_of_digits = [
-        (
-            one.name,
-            f"{one.error:.2%}",
-            one.fit_seconds,
-            one.predict_seconds,
-            sized(one.n_bytes or 0),
-        )
-        for one in of_digits
-    ]
+    rows_of_digits = []
+    for one in of_digits:
+        costs = one.fit_seconds, one.predict_seconds, sized(one.n_bytes or 0)
+        rows_of_digits.append((one.name, f"{one.error:.2%}", *costs))
     report.result(
         document,
         listing(
@@ -117,7 +110,7 @@ def _report_result(
         facts(_facts(of_colours)),
         listing(
             f"{len(split.y_train):,} digits to learn from, {len(split.y_test):,} to judge; "
-            f"means of {len(digits.splits)} splits",
+            f"means of {len(splits)} splits",
             ["method", "test error", "fit s", "predict s", "size"],
             rows_of_digits,
         ),
@@ -133,6 +126,8 @@ def _report_result(
 
 def _facts(entries: list[Entry]) -> dict[str, object]:
     """Return what our model chose, and what the others had."""
+    from gramless.cli.summaries import choices_of
+
     rivals = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
     return {
         **choices_of(entries[0].model),

@@ -105,80 +105,63 @@ class Entry:
         return {k: v for k, v in vars(self).items() if k not in ("model", "predicted")}
 
 
-@dataclass(frozen=True)
-class PhotographContest:
-    """Methods that learn colour by place, each from the same pixels of a photograph."""
-
-    photograph: Photograph
-    seed: int = 0
-    n_jobs: int | None = None
-
-    def methods(self) -> dict[str, Callable[[], Entry]]:
-        """Return, by name, functions that run each method."""
-        seed, n_jobs = self.seed, -1 if self.n_jobs is None else self.n_jobs
-        boosting = HistGradientBoostingRegressor(
-            max_iter=300, early_stopping=True, random_state=seed
-        )
-        found = {
-            "gramless, defaults": (KernelRegressor(random_state=seed, n_jobs=n_jobs), "see below"),
-            "nearest neighbours": (
-                KNeighborsRegressor(_NEIGHBOURS, weights="distance", n_jobs=n_jobs),
-                f"{_NEIGHBOURS}, by their distance",
-            ),
-            "ExtraTrees": (
-                ExtraTreesRegressor(_TREES, random_state=seed, n_jobs=n_jobs),
-                f"{_TREES} trees",
-            ),
-            "HistGradientBoosting": (
-                MultiOutputRegressor(boosting),
-                "at most 300 trees a colour, stopped early",
-            ),
-        }
-        return {name: partial(self._run, name, *own) for name, own in found.items()}
-
-    def _run(self, name: str, model: BaseEstimator, chosen: str) -> Entry:
-        known = self.photograph.rows(self.photograph.known)
-        unknown = self.photograph.rows(self.photograph.unknown)
-        entry = _timed(name, model, chosen, known, unknown[0])
-        entry.error = float(np.mean((np.clip(entry.predicted, 0.0, 1.0) - unknown[1]) ** 2))
-        return entry
+def photograph_methods(
+    photograph: Photograph, seed: int = 0, n_jobs: int | None = None
+) -> dict[str, Callable[[], Entry]]:
+    """Return, by name, functions that each learn colour by place from the known pixels."""
+    threads = -1 if n_jobs is None else n_jobs
+    boosting = HistGradientBoostingRegressor(max_iter=300, early_stopping=True, random_state=seed)
+    found = {
+        "gramless, defaults": (KernelRegressor(random_state=seed, n_jobs=threads), "see below"),
+        "nearest neighbours": (
+            KNeighborsRegressor(_NEIGHBOURS, weights="distance", n_jobs=threads),
+            f"{_NEIGHBOURS}, by their distance",
+        ),
+        "ExtraTrees": (
+            ExtraTreesRegressor(_TREES, random_state=seed, n_jobs=threads),
+            f"{_TREES} trees",
+        ),
+        "HistGradientBoosting": (
+            MultiOutputRegressor(boosting),
+            "at most 300 trees a colour, stopped early",
+        ),
+    }
+    return {name: partial(_coloured, name, *own, photograph) for name, own in found.items()}
 
 
-@dataclass(frozen=True)
-class DigitsContest:
-    """Methods that tell digits apart, each on the same splits, on which errors are averaged."""
+def _coloured(name: str, model: BaseEstimator, chosen: str, photograph: Photograph) -> Entry:
+    places, colours = photograph.rows(photograph.unknown)
+    entry = _timed(name, model, chosen, photograph.rows(photograph.known), places)
+    entry.error = float(np.mean((np.clip(entry.predicted, 0.0, 1.0) - colours) ** 2))
+    return entry
 
-    splits: list[Digits]
-    seed: int = 0
-    n_jobs: int | None = None
 
-    def methods(self) -> dict[str, Callable[[], Entry]]:
-        """Return, by name, functions that run each method."""
-        found = {
-            "gramless, defaults": (
-                KernelClassifier(random_state=self.seed, n_jobs=self.n_jobs),
-                "see below",
-            ),
-            "SVC, Gaussian kernel": (SVC(C=10.0), "C 10, gamma 'scale'"),
-            "nearest neighbours": (
-                KNeighborsClassifier(_NEIGHBOURS, weights="distance"),
-                f"{_NEIGHBOURS}, by their distance",
-            ),
-        }
-        return {name: partial(self._run, name, *own) for name, own in found.items()}
+def digits_methods(
+    splits: list[Digits], seed: int = 0, n_jobs: int | None = None
+) -> dict[str, Callable[[], Entry]]:
+    """Return, by name, functions that each tell digits apart; errors are means of the splits."""
+    ours = KernelClassifier(random_state=seed, n_jobs=n_jobs)
+    neighbours = KNeighborsClassifier(_NEIGHBOURS, weights="distance")
+    found = {
+        "gramless, defaults": (ours, "see below"),
+        "SVC, Gaussian kernel": (SVC(C=10.0), "C 10, gamma 'scale'"),
+        "nearest neighbours": (neighbours, f"{_NEIGHBOURS}, by their distance"),
+    }
+    return {name: partial(_told_apart, name, *own, splits) for name, own in found.items()}
 
-    def _run(self, name: str, model: BaseEstimator, chosen: str) -> Entry:
-        """Return the last split's model, with the mean error and mean seconds of all splits."""
-        entries = []
-        for split in self.splits:
-            known = split.X_train, split.y_train
-            entry = _timed(name, clone(model), chosen, known, split.X_test)
-            entry.error = float(np.mean(entry.predicted != split.y_test))
-            entry.n_bytes = len(pickle.dumps(entry.model))
-            entries.append(entry)
-        for key in ("error", "fit_seconds", "predict_seconds"):
-            setattr(entries[-1], key, float(np.mean([getattr(entry, key) for entry in entries])))
-        return entries[-1]
+
+def _told_apart(name: str, model: BaseEstimator, chosen: str, splits: list[Digits]) -> Entry:
+    """Return the last split's model, with the mean error and mean seconds of all splits."""
+    entries = []
+    for split in splits:
+        known = split.X_train, split.y_train
+        entry = _timed(name, clone(model), chosen, known, split.X_test)
+        entry.error = float(np.mean(entry.predicted != split.y_test))
+        entry.n_bytes = len(pickle.dumps(entry.model))
+        entries.append(entry)
+    for key in ("error", "fit_seconds", "predict_seconds"):
+        setattr(entries[-1], key, float(np.mean([getattr(entry, key) for entry in entries])))
+    return entries[-1]
 
 
 def _timed(

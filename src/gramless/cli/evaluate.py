@@ -10,7 +10,6 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
-from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def evaluate(
     """
     with reporting(as_json, debug) as report:
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import labelled_rows, load_predictor
+
             predictor = load_predictor(model, n_jobs)
             if picture is not None:
                 _check_picture(picture, predictor)
@@ -49,11 +50,13 @@ def evaluate(
         with report.stage("predict", "predicting"):
             from sklearn.base import is_classifier
 
-            from gramless.cli.metrics import class_metrics, regression_metrics
+            from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 
-            predicted = predictor.predict(X)
+            predicted, told = predictor.predict(X), None
+            if has_probabilities(predictor):
+                told = predictor.predict_proba(X)
         if is_classifier(predictor):
-            found = class_metrics(predictor, X, y, predicted)
+            found = class_metrics(predictor, y, predicted, told)
             tables = _class_tables(found)
         else:
             found = regression_metrics(y, predicted)

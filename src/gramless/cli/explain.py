@@ -10,7 +10,6 @@ from typer import Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import Report, facts, number, reporting
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ def explain(
     with reporting(as_json, debug) as report:
         options.check_output("-o", output, {"the model": model, "the data": data})
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import labelled_rows, load_predictor
             from gramless.estimators.streamed import StreamedMachine
             from gramless.estimators.survival import KernelSurvival
 
@@ -59,11 +59,9 @@ def explain(
         with report.stage("explain", "explaining"):
             from gramless.cli.explanation_findings import findings
             from gramless.cli.explanation_page import page
-            from gramless.cli.templating import write_page
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
-        with report.stage("write", f"writing {output}"):
-            write_page(output, page(found), "-o")
+        report.write_page(output, "-o", page, found)
         _show(report, found, output)
 
 

@@ -12,9 +12,7 @@ import numpy as np
 from gramless.base.errors import InputError
 from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import (
-    readable,
-)
+from gramless.cli.charts import readable
 from gramless.cli.measures import Measure, linear_predictions, measure_of
 from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 from gramless.estimators.classifier import KernelClassifier
@@ -187,7 +185,6 @@ def levels_of(model: Model) -> FloatArray:
 
 
 def _stages(model: Model) -> list[Stage]:
-    """Return the stages of a model's search in order."""
     unit = parts_of(model.features_)[0].size_unit
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
@@ -206,7 +203,8 @@ def _metrics(
 ) -> dict[str, Json]:
     """Return the metrics of ``gramless evaluate``, of which several quantiles have none."""
     if isinstance(model, KernelClassifier):
-        found = class_metrics(model, X, y, model.predict(X))
+        likely = predicted if has_probabilities(model) else None
+        found = class_metrics(model, y, model.predict(X), likely)
         _, counts = np.unique(y, return_counts=True)
         return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
     return {"rows": len(y)} | ({} if predicted.ndim > 1 else regression_metrics(truth, predicted))
@@ -311,13 +309,11 @@ def _shown_rows(
     middle = order[int(0.4 * n_rows) : int(0.6 * n_rows) + 1]
     height = predicted[middle].reshape(len(middle), -1)[:, -1]
     by_height = middle[np.argsort(height, kind="stable")]
-    chosen = dict.fromkeys(
-        [(int(by_height[int(part * (len(by_height) - 1))]), "typical") for part in (0.2, 0.8)]
-    )
-    chosen |= dict.fromkeys([(int(order[0]), "best"), *((int(k), "worst") for k in order[:-4:-1])])
+    chosen = [(by_height[int(part * (len(by_height) - 1))], "typical") for part in (0.2, 0.8)]
+    chosen += [(order[0], "best"), *((k, "worst") for k in order[:-4:-1])]
     seen: dict[int, str] = {}
     for row, kind in chosen:
-        seen.setdefault(row, kind)
+        seen.setdefault(int(row), kind)
     return [
         ShownRow(
             row,
@@ -363,6 +359,6 @@ def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | 
 
 def value_text(value: object) -> str:
     """Return what a row holds in a column, in words."""
-    if isinstance(value, float):
-        return "missing" if np.isnan(value) else readable(value)
+    if isinstance(value, float | np.number):
+        return "missing" if np.isnan(value) else readable(float(value))
     return str(value) or "missing"

@@ -7,12 +7,12 @@ from itertools import cycle
 
 import numpy as np
 
-import gramless
 from gramless.base.formatting import sized
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.charts import (
     Cell,
     Chart,
+    Columns,
     Series,
     ShadedTable,
     aligned,
@@ -21,15 +21,11 @@ from gramless.cli.charts import (
     readable,
 )
 from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
-from gramless.cli.pages import LONGEST_NAME, page_templates
 from gramless.cli.summaries import bandwidth_of, features_of
 from gramless.cli.svg import COLOURS, LIGHT, cut
+from gramless.cli.templating import LONGEST_NAME, render
 from gramless.estimators.classifier import KernelClassifier
-from gramless.inspection.explanation import (
-    Dependence,
-    JointDependence,
-    sampled_rows,
-)
+from gramless.inspection.explanation import Dependence, JointDependence, sampled_rows
 
 _MOST_BARS, _INPUTS_OF_ROW, _MOST_CLASSES = 15, 6, 12
 _GROUPS, _POINTS = 10, 500
@@ -44,38 +40,34 @@ _DIAGONAL = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
 
 
 def page(found: Findings) -> str:
-    """Return a page of HTML that is also well-formed XML."""
+    """Return the page."""
     model = found.model
-    return (
-        page_templates()
-        .get_template("explain.html")
-        .render(
-            **vars(found) | _performance(found) | _drivers(found) | _searched(found),
-            version=gramless.__version__,
-            kind=type(model).__name__,
-            is_classifier=isinstance(model, KernelClassifier),
-            dependences=_dependences(found),
-            maps=[_pair_map(one, found.outputs) for one in found.pairs],
-            failures=_failures(found),
-            cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
-            raw=_raw_words(model),
-            base=_base(found),
-            choices=_choices(found),
-        )
+    return render(
+        "explain.html",
+        **vars(found) | _performance(found) | _drivers(found) | _searched(found),
+        kind=type(model).__name__,
+        is_classifier=isinstance(model, KernelClassifier),
+        dependences=_dependences(found),
+        maps=[_pair_map(one, found.outputs) for one in found.pairs],
+        failures=_failures(found),
+        cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
+        raw=_raw_words(model),
+        base=_base(found),
+        choices=_choices(found),
     )
 
 
 def _performance(found: Findings) -> dict[str, object]:
     """Return how good the predictions are: a table, charts and further tables."""
-    metrics = list(found.scores["this model"])
-    columns = [[own[metric] for own in found.scores.values()] for metric in metrics]
-    cells = [bar_cells(columns[0], [readable(value) for value in columns[0]])]
-    cells += [[Cell(readable(value)) for value in own] for own in columns[1:]]
-    rows = list(zip(found.scores, map(list, zip(*cells, strict=True)), strict=True))
-    error, *others = (own[found.measure.name] for own in found.scores.values())
+    main, scores = found.measure.name, found.scores.values()
+    error, *others = errors = [own[main] for own in scores]
+    columns: Columns = {"predicted by": list(found.scores)}
+    for metric in found.scores["this model"]:
+        columns[metric] = [readable(own[metric]) for own in scores]
+    columns[main] = bar_cells(errors, list(map(readable, errors)))
     charts = _error_charts(found)
     return {
-        "comparison": ShadedTable("", ["predicted by", *metrics], rows),
+        "comparison": ShadedTable.of(columns),
         "error": error,
         "compared": [
             f"{_compared(error, other)} {name}"
@@ -108,7 +100,7 @@ def _error_charts(found: Findings) -> list[Chart]:
     if predicted.ndim == 2:
         levels = levels_of(found.model)
         below = np.mean(y[:, None] <= predicted, axis=0)
-        line = _joined("", list(zip(levels.tolist(), below.tolist(), strict=True)))
+        line = _joined("", levels.tolist(), below.tolist())
         title = "Rows below each predicted quantile"
         return [Chart(title, "quantile", "share of the rows below it", [_diagonal([0, 1]), line])]
     return [
@@ -129,7 +121,7 @@ def _scatter(y: AnyArray, predicted: FloatArray) -> Chart:
     ends = [min(across + up), max(across + up)]
     of_all = "" if len(few) == len(y) else f" of {len(y):,}"
     title = f"Actual against predicted values, {len(few):,}{of_all} rows"
-    points = _dots(list(zip(across, up, strict=True)), COLOURS[0])
+    points = _dots(across, up, COLOURS[0])
     return Chart(title, "predicted", "actual", [_diagonal(ends), points])
 
 
@@ -168,19 +160,20 @@ def _against_diagonal(
         heights = np.clip(heights, 0.0, 1.0)
     look = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
     spread = Series(across, heights, look, "two standard errors")
-    line = _joined("", list(zip(x, y, strict=True)))
+    line = _joined("", x, y)
     return Chart(title, along, up, [_diagonal([min(x), max(x)]), spread, line])
 
 
 def _error_tables(found: Findings) -> list[ShadedTable]:
     """Return how often intervals hold, or which classes are taken for which."""
     if found.coverage:
-        rows = [
-            (f"{asked:.0%}", [Cell(f"{held:.1%}", 0.0, held), Cell(readable(width))])
-            for asked, held, width in found.coverage
-        ]
-        head = ["intervals for", "actual values inside", "mean width"]
-        return [ShadedTable("Prediction intervals", head, rows)]
+        asked, held, widths = zip(*found.coverage, strict=True)
+        intervals: Columns = {
+            "intervals for": [f"{share:.0%}" for share in asked],
+            "actual values inside": list(map(_share, held)),
+            "mean width": list(map(readable, widths)),
+        }
+        return [ShadedTable.of(intervals, "Prediction intervals")]
     if not isinstance(found.model, KernelClassifier):
         return []
     classes = found.metrics["classes"]
@@ -190,24 +183,19 @@ def _error_tables(found: Findings) -> list[ShadedTable]:
             _confusion([str(own["class"]) for own in classes], found.metrics["confusion"])
         )
     worst = sorted(classes, key=lambda own: own["f1"])[:_MOST_CLASSES]
-    rows = [
-        (
-            str(own["class"]),
-            [
-                Cell(f"{own['rows']:,}"),
-                Cell(f"{own['recall']:.1%}", 0.0, own["recall"]),
-                Cell(f"{own['precision']:.1%}", 0.0, own["precision"]),
-            ],
-        )
-        for own in worst
-    ]
-    title = (
-        "Classes"
-        if len(worst) == len(classes)
-        else f"The {len(worst)} worst of {len(classes)} classes"
-    )
-    head = ["class", "rows", "found (recall)", "right when named (precision)"]
-    return [*tables, ShadedTable(title, head, rows)]
+    columns: Columns = {
+        "class": [str(own["class"]) for own in worst],
+        "rows": [f"{own['rows']:,}" for own in worst],
+        "found (recall)": [_share(own["recall"]) for own in worst],
+        "right when named (precision)": [_share(own["precision"]) for own in worst],
+    }
+    is_all = len(worst) == len(classes)
+    title = "Classes" if is_all else f"The {len(worst)} worst of {len(classes)} classes"
+    return [*tables, ShadedTable.of(columns, title)]
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{value:.1%}", 0.0, value)
 
 
 def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> ShadedTable:
@@ -251,21 +239,21 @@ def _drivers(found: Findings) -> dict[str, object]:
     mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
     names = [found.names[j] for j in shuffled.columns]
     texts = [f"{readable(m, 3)} ± {readable(s, 2)}" for m, s in zip(mean, spread, strict=True)]
-    cells = bar_cells(np.maximum(mean, 0.0).tolist(), texts)
-    head, columns = ["input", f"growth of the {found.measure.name} when shuffled"], [cells]
+    columns: Columns = {"input": names}
+    growth = bar_cells(np.maximum(mean, 0.0).tolist(), texts)
+    columns[f"growth of the {found.measure.name} when shuffled"] = growth
     if found.attributions is not None:
         effects = np.abs(found.attributions.values[: -len(found.rows)])
         means = effects.reshape(*effects.shape[:2], -1).mean(axis=(0, 2))[shuffled.columns]
         texts = [readable(value, 3) for value in means.tolist()]
-        columns.append(bar_cells(means.tolist(), texts, "c2"))
-        head.append("mean effect on a prediction")
-    rows = [(name, list(own)) for name, *own in zip(names, *columns, strict=True)][:_MOST_BARS]
+        columns["mean effect on a prediction"] = bar_cells(means.tolist(), texts, "c2")
+    shown = {head: cells[:_MOST_BARS] for head, cells in columns.items()}
     return {
         "shuffled_names": names,
         "matter": [
             name for name, own in zip(names, mean, strict=True) if own > max(0.0, _SLIGHT * mean[0])
         ],
-        "importance": ShadedTable("", head, rows),
+        "importance": ShadedTable.of(shown),
     }
 
 
@@ -289,25 +277,23 @@ def _inner(one: Dependence) -> Dependence:
 
 
 def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
-    labels = [str(value) or "missing" for value in one.values]
+    labels, caption = list(map(value_text, one.values)), cut(one.name, LONGEST_NAME)
     if len(outputs) > 1:
-        return heat_map(cut(one.name, LONGEST_NAME), labels, outputs, one.means)
+        return heat_map(caption, labels, outputs, one.means)
     middle = float(np.average(one.means[:, 0], weights=one.shares))
-    bars = bar_cells((one.means[:, 0] - middle).tolist())
-    texts = aligned(one.means[:, 0])
-    rows = [
-        (label, [Cell(f"{share:.0%}"), Cell(text), bar])
-        for label, share, text, bar in zip(labels, one.shares, texts, bars, strict=True)
-    ]
-    return ShadedTable(
-        cut(one.name, LONGEST_NAME), ["", "rows", f"mean {response}", "from the average"], rows
-    )
+    columns: Columns = {
+        "": labels,
+        "rows": [f"{share:.0%}" for share in one.shares],
+        f"mean {response}": aligned(one.means[:, 0]),
+        "from the average": bar_cells((one.means[:, 0] - middle).tolist()),
+    }
+    return ShadedTable.of(columns, caption)
 
 
 def _dependence_chart(one: Dependence, outputs: Sequence[str], held: Sequence[float]) -> Chart:
     values = one.values.tolist()
     series = [
-        _joined(name, list(zip(values, means.tolist(), strict=True)), colour)
+        _joined(name, values, means.tolist(), colour)
         for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False)
     ]
     marks = {"marker": "|", "markersize": 8.0, "linestyle": "none", "color": LIGHT["base"]}
@@ -335,19 +321,14 @@ def _failures(found: Findings) -> ShadedTable | None:
     groups = {"all rows": np.arange(len(found.y))} | groups
     overall = found.scores["this model"][found.measure.name]
     errors = [overall, *(found.measure.shown(group.loss) for group in found.groups)]
-    shares = [len(rows) / len(found.y) for rows in groups.values()]
-    columns = {
+    off = "wrong" if isinstance(found.model, KernelClassifier) else "off on average"
+    columns: Columns = {
+        "group": list(groups),
         found.measure.name: bar_cells(errors, list(map(readable, errors)), "c1"),
-        "rows": [
-            Cell(f"{len(rows):,} ({share:.0%})")
-            for rows, share in zip(groups.values(), shares, strict=True)
-        ],
-        "wrong" if isinstance(found.model, KernelClassifier) else "off on average": [
-            Cell(_bias(found, rows)) for rows in groups.values()
-        ],
+        "rows": [f"{len(rows):,} ({len(rows) / len(found.y):.0%})" for rows in groups.values()],
+        off: [_bias(found, rows) for rows in groups.values()],
     }
-    lines = [(words, list(cells)) for words, *cells in zip(groups, *columns.values(), strict=True)]
-    return ShadedTable("", ["group", *columns], lines)
+    return ShadedTable.of(columns)
 
 
 def _bias(found: Findings, rows: AnyArray) -> str:
@@ -364,9 +345,8 @@ def _row_table(found: Findings, k: int) -> ShadedTable:
     """Return what the inputs of a row hold, and how far they move its raw prediction."""
     row, told = found.rows[k], found.attributions
     if told is None:
-        return ShadedTable(
-            "", [], [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_OF_ROW]]
-        )
+        rows = [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_OF_ROW]]
+        return ShadedTable("", [], rows)
     at = k - len(found.rows)
     values = told.values[at].reshape(len(found.names), -1)[:, row.output]
     order = np.argsort(-np.abs(values), kind="stable")
@@ -378,12 +358,8 @@ def _row_table(found: Findings, k: int) -> ShadedTable:
         names.append(f"{len(others)} more" if len(others) > 1 else found.names[others[0]])
         held.append("" if len(others) > 1 else value_text(told.data[at, others[0]]))
     texts = [f"{'+' if effect > 0 else ''}{readable(effect, 3)}" for effect in effects]
-    bars = bar_cells(effects)
-    lines = [
-        (name, [Cell(value), Cell(text), bar])
-        for name, value, text, bar in zip(names, held, texts, bars, strict=True)
-    ]
-    return ShadedTable("", ["input", "value", "effect", ""], lines)
+    columns: Columns = {"input": names, "value": held, "effect": texts, "": bar_cells(effects)}
+    return ShadedTable.of(columns)
 
 
 def _base(found: Findings) -> str:
@@ -458,8 +434,10 @@ def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
     series = []
     for colour, (group, points) in zip(cycle(COLOURS), groups.items(), strict=False):
         best = {at: min(score for place, score in points if place == at) for at, _ in points}
-        series.append(_dots(points, colour))
-        series.append(_joined(group, sorted(best.items()), colour))
+        x, y = zip(*points, strict=True)
+        series.append(_dots(x, y, colour))
+        x, y = zip(*sorted(best.items()), strict=True)
+        series.append(_joined(group, x, y, colour))
     settings = model.settings_
     relevance = "equal" if settings.relevance is None else "learned"
     chosen = (settings.scaling, settings.bandwidth, relevance)
@@ -495,15 +473,13 @@ def _is_wide(scores: Sequence[float]) -> bool:
     return min(scores) > 0 and max(scores) > _TOO_FAR_APART * min(scores)
 
 
-def _joined(name: str, points: Sequence[tuple[float, float]], colour: str = COLOURS[0]) -> Series:
+def _joined(name: str, x: Sequence[float], y: Sequence[float], colour: str = COLOURS[0]) -> Series:
     look = {"marker": "o", "markersize": 5.6, "markeredgewidth": 0.0, "linewidth": 1.8}
-    x, y = zip(*points, strict=True)
     return Series(x, y, {**look, "color": colour}, name)
 
 
-def _dots(points: Sequence[tuple[float, float]], colour: str) -> Series:
+def _dots(x: Sequence[float], y: Sequence[float], colour: str) -> Series:
     look = {"color": colour, "alpha": 0.45, "linewidth": 4.4, "solid_capstyle": "round"}
-    x, y = zip(*points, strict=True)
     return Series(x, y, look, is_dots=True)
 
 
@@ -513,13 +489,14 @@ def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stag
     best = min(searched, key=lambda trial: trial["score"])
     if growth:
         along, what = "grids", "error on held-back rows"
-        points = [(float(stage["n_grids"]), stage["score"]) for stage in growth]
+        x = [float(stage["n_grids"]) for stage in growth]
+        y = [stage["score"] for stage in growth]
     elif len(best["curve"]) > 2:
         along, what = "iteration", "score on held-back rows"
-        steps = [4.0 * (k + 1) for k in range(len(best["curve"]) - 1)] + [float(best["n_iter"])]
-        points = list(zip(steps, best["curve"], strict=True))
+        x = [4.0 * (k + 1) for k in range(len(best["curve"]) - 1)] + [float(best["n_iter"])]
+        y = best["curve"]
     else:
         along, what = "iteration", "objective"
-        points = [(float(k), step["objective"]) for k, step in enumerate(model.history_)]
-    wide = _is_wide([value for _, value in points])
-    return Chart("", along, what, [_joined("", points)], y_log=wide)
+        y = [step["objective"] for step in model.history_]
+        x = list(map(float, range(len(y))))
+    return Chart("", along, what, [_joined("", x, y)], y_log=_is_wide(y))

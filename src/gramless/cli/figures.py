@@ -9,17 +9,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
+from gramless.base.errors import InputError
 from gramless.base.state import Json
-from gramless.base.types import AnyArray, BoolArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.cli.summaries import run_of
+from gramless.features.binning import BinningMap, RandomBinning
+from gramless.features.hybrid import parts_of
+from gramless.inspection import pictures
 from gramless.inspection.explanation import sampled_rows
+from gramless.inspection.kernel_errors import exact_gram
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry, Photograph
+    from gramless.estimators.base import KernelMachine
     from gramless.estimators.classifier import KernelClassifier
     from gramless.estimators.streamed import StreamedMachine
+    from gramless.preprocessing.rows import Rows
 
 Style: TypeAlias = dict[str, Any]
 """Keywords of a matplotlib method."""
@@ -142,15 +149,6 @@ def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float
     return figure
 
 
-def _log_axis(axes: Axes, which: str) -> None:
-    """Make an axis logarithmic, with plain numbers at 1, 2 and 5 times powers of ten."""
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
-
-
 def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
     """Draw the course of a run: losses and errors by time, blocks and lengths of steps."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
@@ -238,9 +236,28 @@ def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> N
 
 
 def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:
-    """Give positive numbers of a wide range a logarithmic axis with plain labels."""
+    """Give positive numbers of a wide range a logarithmic axis, with 1, 2 and 5 times powers."""
     finite = values[np.isfinite(values)]
     if not len(finite) or not 0.0 < _WIDE * finite.min() < finite.max():
         return False
-    _log_axis(axes, which)
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
     return True
+
+
+def draw_bins(model: KernelMachine, rows: Rows) -> Figure:
+    """Draw the bins of rows, and the kernel that they imply."""
+    features = parts_of(model.features_)[0]
+    if not isinstance(features, BinningMap):
+        raise InputError(f"--picture draws plain bins; a {type(features).__name__} has none.")
+    exact = None
+    if isinstance(features, RandomBinning):
+        template = clone(features).set_params(bandwidth=features.bandwidth_)
+
+        def exact(chosen: AnyArray) -> FloatArray:
+            return exact_gram(template, rows[chosen])
+
+    return pictures.draw_matrix(features.rows_matrix(rows), exact=exact)

@@ -7,28 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import (
-    Training,
-    decide_task,
-    labels_of,
-    read_data,
-    store_data,
-    training_rows,
-)
 from gramless.cli.report import Report, facts, reporting
-from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
 
     from gramless.base.reporting import Progress
+    from gramless.cli.reading import Training
     from gramless.datasets import StoredTable, Table
     from gramless.estimators.base import KernelMachine
     from gramless.features.base import SizedMap
@@ -36,9 +28,6 @@ if TYPE_CHECKING:
 
 Features = Annotated[
     str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
-]
-Categorical = Annotated[
-    str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
 ]
 Approximation = Annotated[
     str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
@@ -136,7 +125,7 @@ def fit(
     target: options.Target = None,
     task: options.TaskOption = "auto",
     features: Features = None,
-    categorical: Categorical = None,
+    categorical: options.Categorical = None,
     weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
     groups: Groups = None,
     cv: Folds = None,
@@ -172,37 +161,36 @@ def fit(
     parameters |= {"effort": effort, "scoring": scoring, "time_budget": time_budget}
     parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth")
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
-    parameters["n_grids"] = "auto" if n_grids is None else n_grids
+    parameters |= {"n_grids": n_grids or "auto", "memory_budget": memory}
     parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
-    parameters["memory_budget"] = memory
     chosen = options.names(features, "--features")
-    text = options.names(categorical, "--categorical") or []
+    text = options.names(categorical, "--categorical")
     with reporting(as_json, debug, verbose) as report:
         options.check_output("--model", model, {"the data": data})
 
-        def rows_of(table: Table | StoredTable) -> Training:
-            return training_rows(table, target, chosen, weight, groups)
+        def prepared(table: Table | StoredTable) -> _Task:
+            from gramless.cli.reading import decide_task, training_rows
 
-        def machine(kind: str) -> KernelMachine:
-            return _estimator(kind, approximation, kernel, size, parameters)
+            rows = training_rows(table, target, chosen, weight, groups)
+            kind, reason = decide_task(rows.y, task)
+            machine = _estimator(kind, approximation, kernel, size, parameters)
+            return _Task(rows, machine, kind, reason)
 
-        local = _LocalFit(data, text, limits, memory)
-        if cluster is not None and text:
+        if cluster is None:
+            found = _fit_here(report, data, text, limits, memory, prepared)
+        elif text:
             raise BadParameter("--categorical does not go with --cluster; write text.")
-        remote = None if cluster is None else _ClusterFit(data, cluster, checkpoint, weight, groups)
-        found = (remote or local).fit(report, rows_of, task, machine)
-        _save(report, found.model, model)
-        _show(report, found, model)
+        else:
+            found = _fit_on_cluster(report, data, cluster, checkpoint, (weight, groups), prepared)
+        _show(report, *found, model)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Fitted:
-    """A fitted model, what it predicts, and how many rows it was fitted to."""
+class _Task(NamedTuple):
+    """Rows, the unfitted machine for them, the kind of task and the reason for it."""
 
-    model: KernelMachine
-    target: str | None
-    n_rows: int
-    task: str
+    rows: Training
+    machine: KernelMachine
+    kind: str
     reason: str
 
 
@@ -213,82 +201,53 @@ def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
         yield lambda progress: show(progress.message)
 
 
-@dataclasses.dataclass(frozen=True)
-class _LocalFit:
-    """A file that is read and fitted in this process, in a budget of memory from the disk."""
+def _fit_here(
+    report: Report,
+    data: Path,
+    categorical: Sequence[str],
+    limits: str,
+    memory: str | None,
+    prepared: Callable[[Table | StoredTable], _Task],
+) -> tuple[KernelMachine, _Task, int]:
+    """Read a table and fit a machine to it, in a budget of memory from the disk."""
+    with report.stage("read", f"reading {data}") as show:
+        from gramless.cli.reading import labels_of, read_data, store_data
 
-    data: Path
-    categorical: Sequence[str]
-    limits: str
-    memory: str | None
+        read = read_data if memory is None else partial(store_data, report=show)
+        task = prepared(read(data, categorical=categorical, limits=limits))
+    rows = task.rows
+    with _fitting(report) as callback:
+        told = rows.X, labels_of(rows.y, task.kind), rows.weight, rows.groups
+        task.machine.fit(*told, callbacks=callback)
+    return task.machine, task, len(rows.y)
 
-    def fit(
-        self,
-        report: Report,
-        rows_of: Callable[[Table | StoredTable], Training],
-        task: str,
-        machine: Callable[[str], KernelMachine],
-    ) -> _Fitted:
-        """Read the table and fit a machine to it."""
-        with report.stage("read", f"reading {self.data}") as show:
-            read = read_data if self.memory is None else partial(store_data, report=show)
-            rows = rows_of(read(self.data, categorical=self.categorical, limits=self.limits))
-        kind, reason = decide_task(rows.y, task)
-        estimator = machine(kind)
+
+def _fit_on_cluster(
+    report: Report,
+    data: Path,
+    address: str,
+    checkpoint: Path | None,
+    others: Sequence[str | None],
+    prepared: Callable[[Table], _Task],
+) -> tuple[KernelMachine, _Task, int]:
+    """Fit where workers read the file; its first rows say which columns there are.
+
+    ``others`` are the columns of weights and groups.
+    """
+    from gramless.base.columns import named_columns
+    from gramless.datasets import Table
+    from gramless.distributed.files import connected, head_of, on_cluster, read_frame
+
+    with connected(address) as client:
+        with report.stage("read", f"looking at {data}"):
+            frame = read_frame(data)
+            task = prepared(Table(head_of(frame), source=str(data)))
+        estimator = on_cluster(task.machine, client)
+        told = [None if name is None else frame[name] for name in (task.rows.target, *others)]
         with _fitting(report) as callback:
-            told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
-            estimator.fit(*told, callbacks=callback)
-        return _Fitted(estimator, rows.target, len(rows.y), kind, reason)
-
-
-@dataclasses.dataclass(frozen=True)
-class _ClusterFit:
-    """A file that the workers of a cluster read, and the columns that are no inputs."""
-
-    data: Path
-    address: str
-    checkpoint: Path | None
-    weight: str | None
-    groups: str | None
-
-    def fit(
-        self,
-        report: Report,
-        rows_of: Callable[[Table], Training],
-        task: str,
-        machine: Callable[[str], KernelMachine],
-    ) -> _Fitted:
-        """Fit on the cluster; the first rows say which columns there are, and what they hold."""
-        from gramless.base.columns import named_columns
-        from gramless.datasets import Table
-        from gramless.distributed.files import connected, head_of, on_cluster, read_frame
-
-        with connected(self.address) as client:
-            with report.stage("read", f"looking at {self.data}"):
-                frame = read_frame(self.data)
-                rows = rows_of(Table(head_of(frame), source=str(self.data)))
-                kind, reason = decide_task(rows.y, task)
-            others = (None if name is None else frame[name] for name in (self.weight, self.groups))
-            inputs = frame[list(named_columns(rows.X))]
-            estimator = on_cluster(machine(kind), client)
-            with _fitting(report) as callback:
-                estimator.fit(
-                    inputs,
-                    frame[rows.target],
-                    *others,
-                    callbacks=callback,
-                    checkpoint=self.checkpoint,
-                )
-            n_rows = len(frame)
-            return _Fitted(estimator.to_local(), rows.target, n_rows, kind, reason)
-
-
-def _save(report: Report, model: KernelMachine, path: Path) -> None:
-    """Write the model file."""
-    from gramless import save
-
-    with report.stage("save", f"saving {path}"):
-        save(model, path)
+            inputs = frame[list(named_columns(task.rows.X))]
+            estimator.fit(inputs, *told, callbacks=callback, checkpoint=checkpoint)
+        return estimator.to_local(), task, len(frame)
 
 
 def _folds(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
@@ -343,20 +302,21 @@ def named_kernel(text: str) -> Kernel:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
 
-def _show(report: Report, fitted: _Fitted, path: Path) -> None:
-    """Print what was fitted and chosen."""
-    from gramless import KernelClassifier
+def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: Path) -> None:
+    """Save a model, and print what was fitted and chosen."""
+    from gramless import save
+    from gramless.cli.summaries import choices_of, classes_of, grids_of
 
-    model = fitted.model
-    n_bytes, features = path.stat().st_size, model.features_
-    classes = model.classes_.tolist() if isinstance(model, KernelClassifier) else None
-    choices = choices_of(model)
+    with report.stage("save", f"saving {path}"):
+        save(model, path)
+    n_bytes, features, target = path.stat().st_size, model.features_, task.rows.target
+    classes, choices = classes_of(model), choices_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,
-        "target": fitted.target,
-        "task": fitted.task,
-        "rows": fitted.n_rows,
+        "target": target,
+        "task": task.kind,
+        "rows": n_rows,
         "inputs": model.n_features_in_,
         "classes": classes,
         **choices,
@@ -376,9 +336,9 @@ def _show(report: Report, fitted: _Fitted, path: Path) -> None:
         "seconds": report.seconds,
     }
     shown = {
-        "target": fitted.target or "the labels that the file keeps apart",
-        "task": f"{fitted.task} ({fitted.reason})",
-        "rows": f"{fitted.n_rows:,} with {model.n_features_in_:,} inputs",
+        "target": target or "the labels that the file keeps apart",
+        "task": f"{task.kind} ({task.reason})",
+        "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": classes,
         **choices,
         "chosen by": f"{model.scorer_}; rows held back {model.cv_}",

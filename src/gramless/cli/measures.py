@@ -32,8 +32,6 @@ _LEAST = 1e-15
 _LARGEST = 1e100
 """Inputs beyond this have no squares."""
 _FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
-_Pair = Callable[[AnyArray, FloatArray], FloatArray]
-"""Takes targets and predictions of the same rows."""
 
 
 @dataclass(frozen=True)

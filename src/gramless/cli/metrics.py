@@ -14,7 +14,7 @@ from sklearn.metrics import (
 
 from gramless.base.columns import labels
 from gramless.base.state import Json
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import DoublyStochasticClassifier
 from gramless.estimators.targets import ClassEncoder
@@ -124,13 +124,12 @@ def class_numbers(y: AnyArray, classes: AnyArray) -> IntArray:
 
 
 def class_metrics(
-    model: Classifier, X: TableLike, y: AnyArray, predicted: AnyArray
+    model: Classifier, y: AnyArray, predicted: AnyArray, probabilities: FloatArray | None
 ) -> dict[str, Json]:
-    """Compare a classifier's predictions, and its probabilities if it has any, with the truth."""
+    """Compare a classifier with the truth: what it predicts, and probabilities if there are any."""
     truth, classes = comparable_labels(y, model.classes_)
     numbers = ClassEncoder(model.classes_).class_numbers(predicted)
     found = classification_metrics(truth, classes[numbers])
-    if has_probabilities(model):
-        numbers = class_numbers(y, model.classes_)
-        found |= probability_metrics(numbers, model.predict_proba(X))
+    if probabilities is not None:
+        found |= probability_metrics(class_numbers(y, model.classes_), probabilities)
     return found

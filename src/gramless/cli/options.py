@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,6 +24,13 @@ DataFile = Annotated[
         metavar="DATA",
         help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz; - is stdin.",
     ),
+]
+Categorical = Annotated[
+    str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
+]
+Ignore = Annotated[
+    str | None,
+    Option("--ignore", metavar="A,B,...", help="Columns to leave out, such as known labels."),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A file that fit or stream wrote.")]
 Target = Annotated[
@@ -51,32 +58,51 @@ TaskOption = Annotated[
 ]
 Alpha = Annotated[str, Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
 Jobs = Annotated[int | None, Option("--n-jobs", help="Threads; by default every processor.")]
+Output = Annotated[
+    Path | None,
+    Option(
+        "--output",
+        "-o",
+        metavar="OUT.csv",
+        help="By default they go to stdout.",
+        callback=lambda path: None if str(path) == "-" else path,
+    ),
+]
+Force = Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")]
+Ids = Annotated[
+    str | None,
+    Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
+]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON document, nothing else.")]
 Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
 
 
-def names(text: str | None, option: str) -> list[str] | None:
-    """Split a list of names at its commas."""
+def names(text: str | None, option: str) -> list[str]:
+    """Split a list of names at its commas; there are none in None."""
     if text is None:
-        return None
+        return []
     found = [name.strip() for name in text.split(",")]
     if not all(found):
         raise BadParameter(f"{option} needs names separated by commas, got {text!r}.")
     return found
 
 
-def auto_or_number(text: str, option: str, *words: str) -> str | float:
+def auto_or_number(
+    text: str, option: str, *words: str, number: Callable[[str], float] = float
+) -> str | float:
     """Read a number, or the word auto or one of others."""
     allowed = ("auto", *words)
     try:
-        return text if text in allowed else float(text)
+        return text if text in allowed else number(text)
     except ValueError:
         told = " or ".join(("a number", *allowed))
         raise BadParameter(f"{option} needs {told}, got {text!r}.") from None
 
 
-def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:
+def check_output(option: str, path: Path | None, others: Mapping[str, Path]) -> None:
     """Refuse a file that cannot be written or would replace one of ``others``, before any work."""
+    if path is None:
+        return
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}; make it.")
@@ -87,9 +113,9 @@ def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:
         raise InputError(f"{option} {path} is {names}; name another file.")
 
 
-def check_replaced(option: str, path: Path, force: bool) -> None:
+def check_replaced(option: str, path: Path | None, force: bool) -> None:
     """Ask before a file is replaced; where nobody can be asked, refuse unless ``force`` says so."""
-    if force or not path.is_file():
+    if force or path is None or not path.is_file():
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)

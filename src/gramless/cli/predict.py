@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
-from gramless.cli.reading import load_predictor, read_for, rows_for
-from gramless.cli.report import facts, reporting
+from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray, TableLike
     from gramless.cli.reading import Predictor
 
 
-Output = Annotated[
-    Path | None,
-    Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
-]
-Force = Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")]
-Ids = Annotated[
-    str | None,
-    Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
-]
 Scores = Annotated[bool, Option("--scores", help="Add the responses of each class.")]
 Probabilities = Annotated[
     bool, Option("--probabilities", help="Add the probability of each class.")
@@ -56,9 +43,9 @@ Set = Annotated[
 def predict(
     model: options.ModelFile,
     data: options.DataFile,
-    output: Output = None,
-    force: Force = False,
-    ids: Ids = None,
+    output: options.Output = None,
+    force: options.Force = False,
+    ids: options.Ids = None,
     scores: Scores = False,
     probabilities: Probabilities = False,
     interval: Interval = None,
@@ -73,13 +60,13 @@ def predict(
 
     Columns are matched to those of fit by name; further ones are ignored.
     """
-    output = None if str(output) == "-" else output
-    kept = options.names(ids, "--id") or []
+    kept = options.names(ids, "--id")
     with reporting(as_json, debug) as report:
-        if output is not None:
-            options.check_output("-o", output, {"the model": model, "the data itself": data})
-            options.check_replaced("-o", output, force)
+        options.check_output("-o", output, {"the model": model, "the data itself": data})
+        options.check_replaced("-o", output, force)
         with report.stage("read", f"reading {data}"):
+            from gramless.cli.reading import load_predictor, read_for, rows_for
+
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)
@@ -91,21 +78,11 @@ def predict(
                 columns |= _interval(predictor, X, interval)
             if chosen_set is not None:
                 columns |= _set(predictor, X, chosen_set)
-        n_rows = len(columns["prediction"])
-        document: dict[str, object] = {"rows": n_rows, "seconds": report.seconds}
-        if output is not None:
-            with open(output, "w", encoding="utf-8", newline="") as file:
-                write_columns(file, columns)
-            document["output"] = output
-            report.result(document, facts({"rows": n_rows, "output": output}))
-        elif as_json:
-            report.result(document | columns)
-        else:
-            write_columns(sys.stdout, columns)
+        told = {"rows": len(columns["prediction"])}
+        report.rows(columns, output, told | {"seconds": report.seconds}, told)
 
 
 def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
-    """Return the columns to write by name."""
     from gramless.cli.metrics import Classifier
 
     if not scores:
@@ -148,16 +125,3 @@ def _set(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]
         raise InputError(f"--set is for a KernelClassifier; this is a {type(model).__name__}.")
     found = model.predict_set(X, coverage).astype(int)
     return {f"in_set_{c}": found[:, k] for k, c in enumerate(model.classes_)}
-
-
-def write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
-    """Write columns as CSV, those of several numbers a row as several."""
-    flat: dict[str, AnyArray] = {}
-    for name, values in columns.items():
-        if values.ndim == 1:
-            flat[name] = values
-        else:
-            flat |= {f"{name}_{k + 1}": own for k, own in enumerate(values.T)}
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(flat)
-    writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))

@@ -9,20 +9,27 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+
+from gramless.base.columns import labels
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import LazyRows
+from gramless.base.notation import notation_of, read_cells
+from gramless.base.types import AnyArray
+from gramless.datasets import StoredTable, Table, read_npz, read_table, registry, store_table
+from gramless.datasets.files import detect_format, name_by_content, plain_path
+from gramless.datasets.limits import parse_limits
+from gramless.datasets.table import Matrix, with_text
+from gramless.estimators.base import KernelMachine
+from gramless.estimators.persistence import load
+from gramless.estimators.streamed import StreamedMachine
+from gramless.preprocessing.encoder import TableEncoder
 
-if TYPE_CHECKING:
-    from gramless.base.lazy_rows import LazyRows
-    from gramless.base.types import AnyArray
-    from gramless.datasets import StoredTable, Table
-    from gramless.datasets.table import Matrix
-    from gramless.estimators.base import KernelMachine
-    from gramless.estimators.streamed import StreamedMachine
-    from gramless.preprocessing.encoder import TableEncoder
-
-    Predictor: TypeAlias = KernelMachine | StreamedMachine
+Predictor: TypeAlias = KernelMachine | StreamedMachine
 
 FEW_VALUES = 20
 
@@ -68,8 +75,6 @@ def is_piped(path: Path) -> bool:
 
 def _spooled(path: Path, place: Path) -> Path:
     """Copy what a pipe holds to a file, which can be read as often as formats need."""
-    from gramless.datasets.files import name_by_content
-
     with open(place, "wb") as file:
         if str(path) == "-":
             shutil.copyfileobj(sys.stdin.buffer, file)
@@ -84,10 +89,6 @@ def _spooled(path: Path, place: Path) -> Path:
 def _read_file(
     path: Path, categorical: Sequence[str], part: str, n_features: int | None, limits: str
 ) -> Table:
-    from gramless.datasets import read_npz, read_table
-    from gramless.datasets.files import detect_format, plain_path
-    from gramless.datasets.limits import parse_limits
-    from gramless.datasets.table import with_text
 
     own = parse_limits(limits)
     kind = detect_format(plain_path(path), None)
@@ -101,13 +102,15 @@ def _read_file(
     return with_text(table, categorical) if categorical else table
 
 
+def as_text(values: AnyArray) -> AnyArray:
+    """Return labels of values as an array of objects."""
+    return np.array([*labels(values)], dtype=object)
+
+
 def store_data(
     path: Path, *, categorical: Sequence[str], limits: str, report: Callable[[str], None]
 ) -> StoredTable:
     """Read a table once and keep its numbers on the disk; columns in ``categorical`` are text."""
-    from gramless.datasets import store_table
-    from gramless.datasets.limits import parse_limits
-
     if is_piped(path):
         raise InputError(f"{path}: --memory reads files, and no pipes; save the table first.")
     own = parse_limits(limits)
@@ -122,10 +125,6 @@ def training_rows(
     groups: str | None = None,
 ) -> Training:
     """Split a table into inputs (by default all other columns), labels, weights and groups."""
-    from scipy import sparse
-
-    from gramless.datasets import Table
-
     head = table if isinstance(table, Table) else table.head
     if isinstance(table, Table) and sparse.issparse(table.matrix):
         if features or weight or groups:
@@ -135,8 +134,8 @@ def training_rows(
             )
         X, y, _ = table.split_target(target)
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
-    name = target_name(table, target)
-    y = checked_labels(table, _label_column(table, name))
+    y, name = _labels(table, target)
+    y = checked_labels(table, y)
     if name not in table.declared:
         y = numbers_of(y)
     if features and name in features:
@@ -146,7 +145,7 @@ def training_rows(
     weights = None if weight is None else table.column(weight)
     shared = None if groups is None else table.column(groups)
     if isinstance(table, Table):
-        return Training(_inputs(table, inputs, named), y, weights, name, shared)
+        return Training(inputs_of(table, inputs, named), y, weights, name, shared)
     return Training(_stored_inputs(table, inputs, named), y, weights, name, shared)
 
 
@@ -166,24 +165,18 @@ def unlabelled_rows(
         raise InputError(f"{table.source}: no column is left; ignore fewer.")
     if table.columns is None:
         return table.select(names), names
-    return _inputs(table, names, named=True), names
+    return inputs_of(table, names), names
 
 
-def target_name(table: Table | StoredTable, target: str | None) -> str | None:
-    """Return the name of the column of labels, or None if the file keeps labels apart."""
-    from gramless.datasets import Table
-
+def _labels(table: Table | StoredTable, target: str | None) -> tuple[AnyArray, str | None]:
+    """Return labels and the name of their column, None if the file keeps them apart."""
     # On one row, for the names alone.
     head = table if isinstance(table, Table) else table.head
     _, _, inputs = head.take_rows(slice(0, 1)).split_target(target)
     taken = set(inputs or ())
-    return next((name for name in table.names or () if name not in taken), None)
-
-
-def _label_column(table: Table | StoredTable, name: str | None) -> AnyArray:
-    import numpy as np
-
-    return np.asarray(table.target) if name is None else table.column(name)
+    name = next((name for name in table.names or () if name not in taken), None)
+    y = np.asarray(table.target) if name is None else table.column(name)
+    return y, name
 
 
 def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
@@ -199,12 +192,8 @@ def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
     return y
 
 
-def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
+def inputs_of(table: Table, names: Sequence[str], named: bool = True) -> Matrix | Table:
     """Return columns as a table if names matter or numbers are missing, else as an array."""
-    import numpy as np
-
-    from gramless.datasets import Table
-
     if not named:
         X = table.select(names)
         if not isinstance(X, Table) and not np.isnan(X).any():
@@ -214,9 +203,7 @@ def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
 
 
 def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> StoredTable | LazyRows:
-    """Return columns as :func:`_inputs` does, on the disk."""
-    import numpy as np
-
+    """Return columns as :func:`inputs_of` does, on the disk."""
     own = table.of_columns([table.head.index_of(name) for name in names])
     if named or own.categorical:
         return own
@@ -226,16 +213,12 @@ def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> Sto
 
 def numbers_of(y: AnyArray) -> AnyArray:
     """Return labels that certainly are numbers or dates written as text as numbers."""
-    from gramless.base.notation import notation_of, read_cells
-
     notation = notation_of(y) if y.dtype.kind == "O" else None
     return y if notation is None else read_cells(y, notation)
 
 
 def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
     """Return the task, ``classification`` or ``regression``, and the reason for it."""
-    import numpy as np
-
     if y.dtype.kind == "O":
         if asked == "regression":
             raise InputError("the target holds text; regression needs numbers.")
@@ -254,21 +237,13 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> labels_of(np.array([1.0, 2.0]), "classification")
     array([1, 2])
     >>> labels_of(np.array([0.5, 2.0]), "classification")
     array(['0.5', '2'], dtype=object)
     """
-    import numpy as np
-
-    from gramless.base.columns import labels
-    from gramless.datasets.registry import labels_for
-
-    if task == "regression":
-        return labels_for("regression", y)
-    found = labels_for("multiclass", y)
-    return np.array([*labels(found)], dtype=object) if found.dtype.kind == "f" else found
+    found = registry.labels_for("regression" if task == "regression" else "multiclass", y)
+    return as_text(found) if task != "regression" and found.dtype.kind == "f" else found
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:
@@ -277,18 +252,9 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
     A model fitted with names finds its columns by name, in any order and among others; a model
     fitted without names takes all columns but the one named ``target``.
     """
-    from gramless.datasets import Table
-    from gramless.estimators.streamed import StreamedMachine
-
     wanted = input_names(model)
     if wanted:
-        have = set(table.names) if table.names is not None else None
-        missing = [name for name in wanted if have is not None and name not in have]
-        if missing:
-            raise InputError(
-                f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the "
-                f"model was fitted to: {', '.join(missing[:10])}."
-            )
+        check_names(table, wanted, "model")
         if encoder_of(model) is None:
             return _complete(table, table.select(wanted))
         return Table({name: table.column(name) for name in wanted}, source=table.source)
@@ -303,6 +269,17 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
     return _complete(table, X) if isinstance(model, StreamedMachine) else X
 
 
+def check_names(table: Table, wanted: Sequence[str], what: str) -> None:
+    """Refuse a table without the columns that a model was fitted to."""
+    have = set(table.names or ())
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        raise InputError(
+            f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the {what} was "
+            f"fitted to: {', '.join(missing[:10])}."
+        )
+
+
 def input_names(model: Predictor) -> Sequence[str]:
     """Return the names of the columns that a model was fitted to, empty if they had none."""
     encoder = encoder_of(model)
@@ -313,18 +290,11 @@ def input_names(model: Predictor) -> Sequence[str]:
 
 def encoder_of(model: Predictor) -> TableEncoder | None:
     """Return the encoder of columns; a streamed model has none."""
-    from gramless.estimators.streamed import StreamedMachine
-
     return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
 def _complete(table: Table, X: Matrix | Table) -> Matrix:
     """Return columns if all of them hold numbers and none is missing."""
-    import numpy as np
-    from scipy import sparse
-
-    from gramless.datasets import Table
-
     if isinstance(X, Table):
         raise InputError(
             f"{table.source}: column {X.categorical[0]!r} holds text, but the model was fitted to "
@@ -341,20 +311,16 @@ def _complete(table: Table, X: Matrix | Table) -> Matrix:
 
 def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
     """Return the labels, and the name of their column if they are one."""
-    from sklearn.base import is_classifier
-
     inputs = input_names(model)
     if table.names is None:
-        _, y, _ = table.split_target(target)
-        name = None
+        y, name = table.split_target(target)[1], None
     else:
         if target is None and table.target is None and inputs:
             taken = set(inputs)
             # A single column that the model does not ask for must be the labels.
             others = [name for name in table.names if name not in taken]
             target = others[0] if len(others) == 1 else None
-        name = target_name(table, target)
-        y = _label_column(table, name)
+        y, name = _labels(table, target)
     if name in inputs:
         raise InputError(
             f"{table.source}: column {name!r} would be the target, but the model takes it as an "
@@ -370,10 +336,6 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
 
 def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
     """Load a model that predicts; ``n_jobs`` threads, None keeps the model's own setting."""
-    from gramless import load
-    from gramless.estimators.base import KernelMachine
-    from gramless.estimators.streamed import StreamedMachine
-
     model = load(path)
     if not isinstance(model, (KernelMachine, StreamedMachine)):
         raise InputError(f"{path} holds a {type(model).__name__}, which predicts nothing.")

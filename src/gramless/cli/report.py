@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import logging
 import math
@@ -13,17 +14,20 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramless.base.errors import GramlessError
+from gramless.base.errors import GramlessError, InputError
+from gramless.base.files import replacing
 from gramless.base.reporting import LOGGER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gramless.base.types import AnyArray
 
 INTERRUPTED = 130
 FAILED = 1
@@ -65,6 +69,39 @@ class Report:
 
         with self.stage("draw", "drawing"):
             write_picture(draw(*arguments), picture)
+
+    def write_page(self, place: Path, option: str, page: Callable[..., str], *told: object) -> None:
+        """Write a page of HTML; ``option`` named its place."""
+        with self.stage("write", f"writing {place}"):
+            text = page(*told)
+            try:
+                with replacing(Path(os.path.realpath(place))) as file:
+                    file.write(text.encode())
+            except OSError as fault:
+                reason = fault.strerror or str(fault)
+                raise InputError(
+                    f"{option} {place} cannot be written ({reason}); name another place."
+                ) from fault
+
+    def rows(
+        self,
+        columns: dict[str, AnyArray],
+        output: Path | None,
+        document: Mapping[str, object],
+        lines: Mapping[str, object],
+        tell: bool = False,
+    ) -> None:
+        """Write columns as CSV to a file, or to stdout in place of the result."""
+        if output is not None:
+            with open(output, "w", encoding="utf-8", newline="") as file:
+                _write_columns(file, columns)
+        if output is not None or tell:
+            place = {"output": output}
+            self.result({**document, **place}, facts({**lines, **place}))
+        elif self.as_json:
+            self.result({**document, **columns})
+        else:
+            _write_columns(sys.stdout, columns)
 
     def result(self, document: Mapping[str, object], *tables: Table) -> None:
         """Print the document as JSON, or the tables in its place."""
@@ -144,6 +181,19 @@ def _one_line(fault: Exception) -> str:
 def _warn(message: Warning | str, category: type[Warning]) -> None:
     if not issubclass(category, _QUIET):
         LOGGER.warning("warning: %s", " ".join(str(message).split()))
+
+
+def _write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
+    """Write columns as CSV, those of several numbers a row as several."""
+    flat: dict[str, AnyArray] = {}
+    for name, values in columns.items():
+        if values.ndim == 1:
+            flat[name] = values
+        else:
+            flat |= {f"{name}_{k + 1}": own for k, own in enumerate(values.T)}
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(flat)
+    writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))
 
 
 def plain(value: object) -> object:

@@ -14,10 +14,8 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.fit import named_kernel
-from gramless.cli.reading import decide_task, is_piped, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
-from gramless.cli.summaries import error_of, run_in_words, run_of
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
@@ -166,7 +164,8 @@ def stream(
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, parameters))
-        source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
+        reading = {"target": target, "folder": rows_folder, "random_state": seed}
+        source, kind, reason = _open(report, data, task, limits, reading)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
         _save(report, estimator, model, picture)
@@ -178,14 +177,15 @@ def stream(
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
     """Refuse what could not be read twice or be written, before any work."""
+    from gramless.cli.reading import is_piped
+
     if is_piped(data):
         raise InputError(
             f"{data} can be read only once, and stream reads its rows twice; save them to a file "
             "first, or give them to gramless fit."
         )
     options.check_output("--model", model, {"the data": data})
-    if checkpoint is not None:
-        options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
+    options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
     if picture is not None:
         from gramless.inspection.pictures import check_picture
 
@@ -193,23 +193,14 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
 
 
 def _open(
-    report: Report,
-    data: Path,
-    folder: Path | None,
-    target: str | None,
-    task: str,
-    seed: int,
-    limits: str,
+    report: Report, data: Path, task: str, limits: str, given: Parameters
 ) -> tuple[RowSource, str, str]:
     """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
     with report.stage("shuffle", f"reading {data}") as show_line:
-        own = parse_limits(limits)
-        source = open_stream(
-            data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
-        )
+        source = open_stream(data, report=show_line, limits=parse_limits(limits), **given)
         return with_labels(source, task, data)
 
 
@@ -221,6 +212,7 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     """
     import numpy as np
 
+    from gramless.cli.reading import as_text, decide_task, labels_of
     from gramless.streaming.sources import MappedSource
 
     n_rows = min(_ROWS_LOOKED_AT, source.n_rows or _ROWS_LOOKED_AT)
@@ -231,11 +223,14 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     reason = f"{reason}, {len(y):,} rows looked at" if task == "auto" else reason
     if kind == "regression" or y.dtype.kind == "O":
         return source, kind, reason
-    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else _as_text
+    # Numbers become text even in a batch where all of them happen to be whole.
+    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else as_text
     return MappedSource(source, convert), kind, reason
 
 
 def _as_integers(y: AnyArray) -> AnyArray:
+    from gramless.cli.reading import labels_of
+
     found = labels_of(y, "classification")
     if found.dtype.kind != "i":
         odd = y[y % 1 != 0][0]
@@ -244,15 +239,6 @@ def _as_integers(y: AnyArray) -> AnyArray:
             "ask for --task regression."
         )
     return found
-
-
-def _as_text(y: AnyArray) -> AnyArray:
-    """Return numbers as text, even in a batch where all of them happen to be whole."""
-    import numpy as np
-
-    from gramless.base.columns import labels
-
-    return np.array([*labels(y)], dtype=object)
 
 
 def _check_loss(loss: str | None, task: str) -> None:
@@ -315,6 +301,8 @@ def _estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedM
 
 
 def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
+    from gramless.cli.summaries import error_of
+
     interruption, in_words = Interruption(), partial(error_of, model)
     progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
 
@@ -347,10 +335,10 @@ def _show(
     task: str,
 ) -> None:
     """Print how the run went, and what to do next."""
-    from sklearn.base import is_classifier
+    from gramless.cli.summaries import classes_of, run_in_words, run_of
 
     held, rows, n_bytes = len(source.held_out()[1]), source.n_rows, path.stat().st_size
-    classes = model.classes_.tolist() if is_classifier(model) else None
+    classes = classes_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,
@@ -379,7 +367,6 @@ def _show(
 
 
 def _next_steps(model: StreamedMachine, name: str, checkpoint: Path | None) -> Iterator[str]:
-    """Yield what to do next."""
     if model.status_ in ("stopped", "time", "max_steps"):
         if checkpoint is None:
             yield "with --checkpoint FILE a run like this one can go on later"

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from sklearn.base import is_classifier
 
+from gramless.base.state import Json
+from gramless.cli.metrics import Classifier
+from gramless.cli.reading import input_names
 from gramless.cli.report import number
+from gramless.estimators.base import KernelMachine
+from gramless.estimators.streamed import StreamedMachine
+from gramless.features.base import FeatureMap
+from gramless.features.binning import BinningMap
+from gramless.features.hybrid import parts_of
+from gramless.features.smooth import SmoothBinning
+from gramless.inspection.diagnostics import summarise
 
-if TYPE_CHECKING:
-    from gramless.base.state import Json
-    from gramless.estimators.base import KernelMachine
-    from gramless.estimators.streamed import StreamedMachine
-    from gramless.features.base import FeatureMap
-
+_THREADS = (2, 8, 64)
+"""Numbers of threads whose speed-up is shown."""
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
 _STRATEGIES = {"checking": "checking (CDSG)", "uniform": "uniform (UDSG)", "grow": "grow (DSG)"}
 _ENDS = {
@@ -44,7 +51,6 @@ def bandwidth_of(model: KernelMachine) -> str:
     """Return the bandwidths of a model's random grids."""
     if model.bandwidth_ is None:
         return "none, each grid has its own widths"
-    import numpy as np
 
     ends = (float(np.min(model.bandwidth_)), float(np.max(model.bandwidth_)))
     return " to ".join(dict.fromkeys(map(number, ends)))
@@ -59,16 +65,12 @@ def relevance_of(model: KernelMachine) -> str:
 
 def grids_of(model: KernelMachine) -> int | None:
     """Return the number of a model's grids; None if its features are no bins."""
-    from gramless.features.hybrid import parts_of
-
     counts = [n for n in map(_grids_in, parts_of(model.features_)) if n is not None]
     return sum(counts) if counts else None
 
 
 def features_of(model: KernelMachine) -> str:
     """Return what a model's features are, how many, and how many were left out."""
-    from gramless.features.hybrid import parts_of
-
     kind, told = _KINDS[model.settings_.grids], []
     for part in parts_of(model.features_):
         n_grids, n_columns = _grids_in(part), part._n_features_out
@@ -80,8 +82,6 @@ def features_of(model: KernelMachine) -> str:
 
 
 def _grids_in(features: FeatureMap) -> int | None:
-    from gramless.features.binning import BinningMap
-    from gramless.features.smooth import SmoothBinning
 
     return len(features.n_bins_) if isinstance(features, BinningMap | SmoothBinning) else None
 
@@ -93,8 +93,6 @@ def run_of(model: StreamedMachine) -> dict[str, Json]:
     ``held_back_error`` is the share of wrong classes, or the root mean squared error in
     standard deviations of the target.
     """
-    import numpy as np
-
     judged, history, strategy = model.evaluations_, model.history_, model.strategy
     best = int(np.argmin(judged["loss"])) if judged else None
     kept = len(model.weights_) // (2 * model.block_size_)
@@ -137,9 +135,67 @@ def run_in_words(model: StreamedMachine) -> dict[str, object]:
     }
 
 
+def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, object]:
+    """Return lines about a run, and document it."""
+    document["run"] = run_of(model)
+    lines = run_in_words(model)
+    lines |= {"names": input_names(model) or None, "classes": classes_of(model)}
+    if "run_" in vars(model):
+        lines["checkpoint"] = "gramless stream --checkpoint goes on from this file"
+    return lines
+
+
 def error_of(model: StreamedMachine, error: float) -> str:
     """Return an error on held-back rows of a streamed model in words."""
-    from sklearn.base import is_classifier
-
     unit = "standard deviations of the target"
     return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {number(error)} {unit}"
+
+
+def classes_of(model: KernelMachine | StreamedMachine) -> list[object] | None:
+    """Return the classes of a classifier."""
+    return model.classes_.tolist() if isinstance(model, Classifier) else None
+
+
+def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
+    """Return lines about what was fitted."""
+    if not isinstance(model, KernelMachine):
+        return {"inputs": model.n_inputs, "columns": model._n_features_out}
+    inputs = input_names(model) or model.n_features_in_
+    return {"inputs": inputs, "classes": classes_of(model), **choices_of(model)}
+
+
+def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) -> dict[str, object]:
+    """Return lines about the bins of the training rows, if there are any, and document them."""
+    estimator = model if isinstance(model, KernelMachine) else None
+    # Of joined maps the grids come first.
+    features = parts_of(model if estimator is None else estimator.features_)[0]
+    if not isinstance(features, BinningMap):
+        return {}
+    found, estimate = summarise(features.nu_, features.offsets_[-1]), None
+    # The weights are in the model's own units of the target. The estimate scales with their
+    # square, as most losses do; a quantile loss does not, and the file does not hold its unit.
+    if estimator is not None and estimator.loss_.name != "quantile":
+        coef = estimator.coef_[: features._n_features_out]
+        estimate = found.error_estimate(estimator.loss_, coef)
+    speedups = {str(threads): found.speedup(threads) for threads in _THREADS}
+    document["diagnostics"] = {
+        "nu": found.nu,
+        "kappa": found.kappa,
+        "kappa_bar": found.kappa_bar,
+        "speedup": speedups,
+        "speedup_limit": found.speedup_limit,
+        "error_estimate": estimate,
+    }
+    unit = "" if estimator and classes_of(estimator) else " in units of the target squared"
+    return {
+        "fullest bin": f"{found.nu:.1%} of the rows, mean over grids (nu)",
+        "kappa": f"{number(found.kappa)}, one over that share, mean over grids",
+        "bins a grid": f"{number(found.kappa_bar)} (kappa bar)",
+        "parallel law": f"{', '.join(speedups)} threads: coordinate descent "
+        f"{', '.join(map(number, speedups.values()))} times as fast; "
+        f"at most {number(found.speedup_limit)}",
+        "theorem 1": None
+        if estimate is None
+        else f"objective at most some {number(estimate)}{unit} above that of endless grids; an "
+        "estimated bound",
+    }

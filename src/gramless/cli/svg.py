@@ -13,8 +13,6 @@ from markupsafe import Markup
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from gramless.cli.templating import printable
-
 _PALETTE = {
     "page": ("#ffffff", "#14171b"),
     "ink": ("#1d2126", "#e6e9ed"),
@@ -71,6 +69,8 @@ _FONT_FAMILY = re.compile(r"(?<=px) '[^;]+|font-family: [^;]+;? ?")
 _NAMES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 _COLOUR = re.compile("|".join(_NAMES))
 
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
 ET.register_namespace("", _SVG)
 
 
@@ -82,6 +82,11 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font")
         # At 72 dots an inch, matplotlib's points are the page's pixels.
         yield Figure(figsize=(width / 72.0, height / 72.0), dpi=72)
+
+
+def printable(text: object) -> str:
+    """Return text in which a mark replaces each character that XML forbids."""
+    return _FORBIDDEN.sub("\ufffd", str(text))
 
 
 def cut(text: str, most: int) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gramless.base.errors import InputError
-from gramless.datasets import Table
+from gramless.cli.reading import inputs_of
 from gramless.unsupervised.separation import LEAST_ROWS, Separation, separation
 from gramless.unsupervised.two_sample import TwoSampleResult, two_sample_test
 
 if TYPE_CHECKING:
-    from gramless.datasets.table import Matrix
+    from gramless.datasets.table import Matrix, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +84,10 @@ def changes(
 ) -> Changes:
     """Compare two tables by the columns that both have."""
     compared, alone = _common(tables, left_out, categorical)
-    chosen = [*categorical] or "auto"
-    result = two_sample_test(
-        *compared,
-        categorical_features=chosen,
-        n_permutations=n_permutations,
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
-    told = None
-    if min(result.n_rows) >= LEAST_ROWS:
-        told = separation(*compared, categorical_features=chosen, random_state=seed, n_jobs=n_jobs)
+    given: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
+    given["categorical_features"] = [*categorical] or "auto"
+    result = two_sample_test(*compared, n_permutations=n_permutations, **given)
+    told = separation(*compared, **given) if min(result.n_rows) >= LEAST_ROWS else None
     return Changes(places, compared, alone, alpha, result, told)
 
 
@@ -120,12 +113,4 @@ def _common(
         [name for name in own if name not in set(other) | set(left_out)]
         for own, other in ((first, second), (second, first))
     ]
-    compared = [
-        Table(
-            {name: table.column(name) for name in common},
-            source=table.source,
-            declared=set(table.declared) & set(common),
-        )
-        for table in tables
-    ]
-    return compared, alone
+    return [inputs_of(table, common) for table in tables], alone

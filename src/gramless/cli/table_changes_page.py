@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import gramless
 from gramless.base.columns import labels
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import Cell, Chart, Series, ShadedTable, readable
-from gramless.cli.pages import page_templates
+from gramless.cli.charts import Cell, Chart, Columns, Series, ShadedTable, readable
 from gramless.cli.svg import COLOURS
 from gramless.cli.table_changes import Changes
+from gramless.cli.templating import render
 from gramless.datasets import Table
 from gramless.datasets.table import Matrix
 from gramless.inspection.explanation import column_values
@@ -25,37 +24,28 @@ _MISSING = " (missing)"
 
 
 def page(found: Changes) -> str:
-    """Return a page of HTML that is also well-formed XML."""
+    """Return the page."""
     ranked = sorted(found.result.inputs, key=lambda one: (one.p_value, -one.statistic))
     changed = found.result.changed(found.alpha)
-    return (
-        page_templates()
-        .get_template("compare_tables.html")
-        .render(
-            found=found,
-            names=[path.name for path in found.places],
-            version=gramless.__version__,
-            changed=changed,
-            columns=_listing(ranked[:_MOST_LISTED]),
-            n_columns=len(ranked),
-            kernels=[
-                tuple(readable(float(value), 3) for value in (one.bandwidth, one.mmd, one.p_value))
-                for one in found.result.kernels
-            ],
-            pictures=[_picture(found, one) for one in (changed or ranked)[:_MOST_DRAWN]],
-        )
+    listed = ranked[:_MOST_LISTED]
+    columns: Columns = {
+        "column": [one.name for one in listed],
+        "distance": [Cell(f"{one.distance:.1%}", 0.0, one.distance) for one in listed],
+        "p-value": [readable(one.p_value, 3) for one in listed],
+    }
+    return render(
+        "compare_tables.html",
+        found=found,
+        names=[path.name for path in found.places],
+        changed=changed,
+        columns=ShadedTable.of(columns),
+        n_columns=len(ranked),
+        kernels=[
+            tuple(readable(float(value), 3) for value in (one.bandwidth, one.mmd, one.p_value))
+            for one in found.result.kernels
+        ],
+        pictures=[_picture(found, one) for one in (changed or ranked)[:_MOST_DRAWN]],
     )
-
-
-def _listing(inputs: Sequence[InputDifference]) -> ShadedTable:
-    rows = [
-        (
-            one.name,
-            [Cell(f"{one.distance:.1%}", 0.0, one.distance), Cell(readable(one.p_value, 3))],
-        )
-        for one in inputs
-    ]
-    return ShadedTable("", ["column", "distance", "p-value"], rows)
 
 
 def _picture(found: Changes, one: InputDifference) -> Chart | ShadedTable:
@@ -109,11 +99,12 @@ def _histograms(title: str, name: str, files: Sequence[str], parts: Sequence[Flo
         low, high = (edge(np.concatenate(parts)) for edge in (np.min, np.max))
     edges = np.linspace(low, high, _BINS + 1)
     middles = ((edges[1:] + edges[:-1]) / 2.0).tolist()
+    look = {"linewidth": 1.8, "drawstyle": "steps-mid"}
     series = [
         Series(
             middles,
             (np.histogram(own, edges)[0] / max(1, len(own))).tolist(),
-            {"color": colour, "linewidth": 1.8, "drawstyle": "steps-mid"},
+            look | {"color": colour},
             file,
         )
         for own, file, colour in zip(parts, files, COLOURS, strict=False)

@@ -139,12 +139,15 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
         raise InputError("shapley_values: the background has no rows; give at least 1.")
     values, base = model._shapley_values(model.inputs_.transform(model, X), others)
     one = model.coef_.ndim == 1
+    names = None
+    if isinstance(model, KernelClassifier) and not one:
+        names = [str(name) for name in model.classes_]
     return Attributions(
         values[:, :, 0] if one else values,
         np.full(n_rows, base[0]) if one else np.tile(base, (n_rows, 1)),
         _data(X, n_columns),
         list(input_columns(model)),
-        _output_names(model),
+        names,
     )
 
 
@@ -154,9 +157,3 @@ def _data(X: Rows, n_columns: int) -> AnyArray:
     if not any(categorical for _, categorical in columns):
         return np.stack([values for values, _ in columns], axis=1)
     return np.stack([values.astype(object) for values, _ in columns], axis=1)
-
-
-def _output_names(model: KernelMachine) -> list[str] | None:
-    if isinstance(model, KernelClassifier) and model.coef_.ndim == 2:
-        return [str(name) for name in model.classes_]
-    return None

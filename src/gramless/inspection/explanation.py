@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,24 +36,6 @@ Predictor: TypeAlias = Callable[[Given], FloatArray]
 _SLICES, _CATEGORIES = 10, 12
 _ENDS, _MIDDLES = np.linspace(0.0, 1.0, 21), (np.arange(6) + 0.5) / 6.0
 """Quantiles at which the dependence on one number is shown, and that on two."""
-
-
-@runtime_checkable
-class _PandasFrame(Protocol):
-    """What is asked of a pandas data frame."""
-
-    iloc: Any
-
-    def copy(self) -> Given: ...
-    def isetitem(self, loc: int, value: object) -> None: ...
-
-
-@runtime_checkable
-class _PolarsFrame(Protocol):
-    """What is asked of a polars data frame."""
-
-    def to_series(self, index: int) -> Any: ...
-    def with_columns(self, *columns: object) -> Self: ...
 
 
 def shape_of(X: Rows) -> tuple[int, int]:
@@ -101,11 +83,12 @@ def _with_column_from(X: Given, column: int, rows: AnyArray) -> Given:
         columns = {name: X.column(name) for name in X.names or ()}
         name = list(columns)[column]
         return Table(columns | {name: columns[name][rows]}, source=X.source)
-    if isinstance(X, _PandasFrame):
+    # The type is asked: a pandas frame shows a column called "with_columns" as an attribute.
+    if hasattr(type(X), "isetitem"):
         changed = X.copy()
         changed.isetitem(column, X.iloc[rows, column].array)
         return changed
-    if isinstance(X, _PolarsFrame):
+    if hasattr(type(X), "with_columns"):
         return X.with_columns(X.to_series(column)[rows])
     if sp.issparse(X):
         parts = [X[:, :column], X[rows][:, [column]], X[:, column + 1 :]]

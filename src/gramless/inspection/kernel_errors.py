@@ -6,10 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from scipy.special import wrightomega
@@ -17,7 +15,6 @@ from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
-from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
 from gramless.features.binning import RandomBinning
@@ -144,7 +141,7 @@ def kernel_errors(
         template.set_params(sampling=fitted.sampling_)
     chosen = sampled_rows(rows.shape[0], n_rows, seed, "rows judged")
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
-    bounds = Bounds.of(template.check_parameters(), *_compared(template, rows[chosen]), failure)
+    compared = _compared(template, rows[chosen])
     found = []
     for size in sizes:
         runs = [
@@ -152,7 +149,7 @@ def kernel_errors(
             for k in range(n_seeds)
         ]
         columns, sup, mean, square, n_bytes, seconds = np.mean(runs, axis=0)
-        drawn = bounds.at(template.resized(size), len(truth))
+        drawn = error_bounds(template.resized(size), len(truth), *compared, failure)
         measured = (round(columns), len(truth), float(sup), float(mean), float(np.sqrt(square)))
         found.append(KernelErrors(size, *measured, *drawn, int(n_bytes), float(seconds)))
     return found
@@ -179,59 +176,6 @@ def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
 
 
-def kernel_effective_dimension(
-    feature_map: SizedMap, X: Rows, alpha: float, *, n_rows: int = 1000, seed: int = 0
-) -> float:
-    """Return the degrees of freedom that a penalty leaves a map's exact kernel.
-
-    ``tr K (K + n alpha I)^-1``, from a sample of the rows: what a fit to the sample has,
-    and on average no more than a fit to all rows. So many columns must an approximation
-    have at least.
-
-    Parameters
-    ----------
-    feature_map : SizedMap
-        Its ``bandwidth`` a number, or one an input.
-    X : array (n_samples, n_features) or CSR
-        Rows; a sample of them is taken.
-    alpha : float
-        As in the estimators, above 0.
-    n_rows : int, default=1000
-        Rows in the sample, at most.
-    seed : int, default=0
-        Seed of the sample.
-
-    Returns
-    -------
-    float
-        Between 0 and the number of rows in the sample.
-
-    Raises
-    ------
-    InputError
-        If ``alpha`` is not above 0.
-
-    Notes
-    -----
-    ``n_rows^3`` operations and two arrays of ``n_rows^2`` numbers.
-
-    Examples
-    --------
-    >>> from gramless import RandomBinning
-    >>> X = np.arange(50.0)[:, None]
-    >>> round(kernel_effective_dimension(RandomBinning(bandwidth=0.01), X, 1e-9), 3)
-    50.0
-    """
-    if not alpha > 0:
-        raise InputError(f"kernel_effective_dimension: alpha must be above 0, got {alpha!r}.")
-    chosen = sampled_rows(X.shape[0], n_rows, seed, "rows judged")
-    gram = exact_gram(feature_map, X[chosen])
-    with one_blas_thread():
-        values = scipy.linalg.eigvalsh(gram, overwrite_a=True)
-    values = np.maximum(values, 0.0) / len(chosen)
-    return float(np.sum(values / (values + alpha)))
-
-
 def _compared(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
     """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
     mask = category_mask(feature_map.categorical, rows.shape[1])
@@ -243,58 +187,36 @@ def _compared(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, 
     return rows[:, used].toarray(), bandwidth[used], mask[used]
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What the bounds of RR07 depend on.
+def error_bounds(
+    feature_map: SizedMap,
+    n_pairs: int,
+    rows: AnyArray,
+    bandwidth: FloatArray,
+    categorical: BoolArray,
+    failure: float,
+) -> tuple[float | None, float | None, float | None]:
+    """Return bounds of a map's errors for one pair, for so many pairs, and by a claim of RR07.
 
-    ``failure`` is the probability that a bound may fail, ``n_inputs`` counts the inputs that the
-    kernel uses, ``diameter`` is the largest Euclidean distance between the rows in bandwidths; it
-    is None with categories, which the claims do not cover.
+    Each may fail with the probability ``failure``. The claims hold within the diameter of the rows
+    in bandwidths, and do not cover categories.
     """
-
-    failure: float
-    n_inputs: int
-    diameter: float | None
-    curvature: float
-    slope: float
-
-    @classmethod
-    def of(
-        cls,
-        kernel: Kernel,
-        rows: AnyArray,
-        bandwidth: FloatArray,
-        categorical: BoolArray,
-        failure: float,
-    ) -> Self:
-        """Measure a kernel and some rows."""
-        n_inputs = int(np.isfinite(bandwidth).sum())
-        diameter = None
-        if not categorical.any():
-            diameter = float(pdist(rows / bandwidth).max(initial=0.0))
-        return cls(failure, n_inputs, diameter, curvature_at_zero(kernel), slope_at_zero(kernel))
-
-    def at(
-        self, feature_map: SizedMap, n_pairs: int
-    ) -> tuple[float | None, float | None, float | None]:
-        """Return the bounds of a map: for one pair, for so many pairs, and by its claim."""
-        drawn = independent_draws(feature_map)
-        if drawn is None:
-            return None, None, None
-        n_draws, spread = drawn
-        pair = hoeffding_error(n_draws, self.failure, spread=spread)
-        every = hoeffding_error(n_draws, self.failure, spread=spread, n_pairs=n_pairs)
-        return pair, every, self._claim(feature_map, n_draws)
-
-    def _claim(self, feature_map: SizedMap, n_draws: int) -> float | None:
-        if self.diameter is None:
-            return None
-        if isinstance(feature_map, RandomBinning):
-            return claim_2_error(self.failure, n_draws, self.n_inputs, self.slope, self.diameter)
-        if not isinstance(feature_map, RandomFourier) or feature_map.map != "paired":
-            return None
-        sigma = float(np.sqrt(self.n_inputs * self.curvature))
-        return claim_1_error(self.failure, n_draws, self.n_inputs, sigma, self.diameter)
+    drawn = independent_draws(feature_map)
+    if drawn is None:
+        return None, None, None
+    n_draws, spread = drawn
+    pair = hoeffding_error(n_draws, failure, spread=spread)
+    every = hoeffding_error(n_draws, failure, spread=spread, n_pairs=n_pairs)
+    is_grid = isinstance(feature_map, RandomBinning)
+    is_paired = isinstance(feature_map, RandomFourier) and feature_map.map == "paired"
+    if categorical.any() or not (is_grid or is_paired):
+        return pair, every, None
+    n_inputs, kernel = int(np.isfinite(bandwidth).sum()), feature_map.check_parameters()
+    diameter = float(pdist(rows / bandwidth).max(initial=0.0))
+    if is_grid:
+        slope = slope_at_zero(kernel)
+        return pair, every, claim_2_error(failure, n_draws, n_inputs, slope, diameter)
+    sigma = float(np.sqrt(n_inputs * curvature_at_zero(kernel)))
+    return pair, every, claim_1_error(failure, n_draws, n_inputs, sigma, diameter)
 
 
 def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:

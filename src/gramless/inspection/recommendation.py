@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -57,24 +59,15 @@ _SMOOTH = ("RBF support vectors", "gramless, Nyström")
 _LOCAL = ("boosted trees", "gramless, effort=1", "gramless")
 
 
-Make: TypeAlias = Callable[[BoolArray, int], BaseEstimator]
-"""From the mask of categorical columns and a seed to an estimator of rows of numbers."""
-
-
 @dataclass(frozen=True)
 class Method:
-    """A method that is tried, and how its time grows.
-
-    ``make`` takes the mask of categorical columns and the seed, and returns an estimator of rows
-    of numbers. A fit of n rows takes about ``n**growth`` times that of one.
-    """
+    """A method that is tried, unfitted; n rows take about ``n**growth`` times as long as one."""
 
     name: str
     code: str
-    make: Make
+    estimator: BaseEstimator
     growth: float = 1.0
     most_rows: int | None = None
-    takes_sparse: bool = True
 
 
 @dataclass(frozen=True)
@@ -212,27 +205,30 @@ def recommend(
     sample = np.unique(np.concatenate([rows for split in splits for rows in split]))
     rows, categorical = _numbers(take_rows(X, sample), targets[sample], task)
     places = [tuple(np.searchsorted(sample, part) for part in split) for split in splits]
-    sampled = _Sample(rows, targets[sample], task, places, seed)
     known: dict[str, tuple[FloatArray, Trial]] = {}
     tried = [
         method
-        for method in methods_for(task, n_jobs, sp.issparse(rows), rows.shape[1])
+        for method in methods_for(task, categorical, seed, n_jobs, sp.issparse(rows))
         if methods is None or method.name in methods
     ]
     for method in tried:
         report(method.name)
-        known[method.name] = sampled.judge(method, categorical, n_rows)
+        known[method.name] = _judged(method, rows, targets[sample], task, places, n_rows)
     trials = _ranked(known)
     best = _choose(trials)
-    made = next(method for method in tried if method.name == best.method)
+    estimator = next(method.estimator for method in tried if method.name == best.method)
     ours = [one for one in trials if one.method in OURS]
     own = _choose(ours) if ours else None
+    reasons = list(_reasons(best, own, trials, task, n_rows))
+    if sp.issparse(rows):
+        dense = "trees and Gaussian kernels, which make them dense, are not tried"
+        reasons.append(f"Rows are sparse: {dense}.")
     return Recommendation(
         best.method,
         best.code,
-        made.make(categorical, seed),
+        estimator,
         own.code if own else "",
-        list(_reasons(best, own, trials, sampled, n_rows)),
+        reasons,
         trials,
         task,
         n_rows,
@@ -240,83 +236,74 @@ def recommend(
     )
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Rows as numbers, with pairs of places to fit and to judge by."""
-
-    rows: NumberRows
-    targets: AnyArray
-    task: str
-    splits: list[tuple[IntArray, ...]]
-    seed: int
-
-    def judge(
-        self, method: Method, categorical: BoolArray, n_rows: int
-    ) -> tuple[FloatArray, Trial]:
-        """Return the loss of each test row, and the trial."""
-        losses, seconds, predicting, fitted = [], 0.0, 0.0, 0
-        for train, test in self.splits:
-            own = train[: method.most_rows]
-            model = method.make(categorical, self.seed)
-            started = time.perf_counter()
-            with warnings.catch_warnings():
-                # A method to compare with need not converge.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(self.rows[own], self.targets[own])
-            done = time.perf_counter()
-            predicted = model.predict(self.rows[test])
-            seconds, predicting = seconds + done - started, predicting + time.perf_counter() - done
-            losses.append(self._losses(self.targets[test], predicted))
-            fitted += len(own)
-        n_fits = len(self.splits)
-        mean = float(np.concatenate(losses).mean())
-        seconds, fitted = seconds / n_fits, fitted // n_fits
-        trial = Trial(
-            method.name,
-            method.code,
-            fitted,
-            mean if self.task == "classification" else float(np.sqrt(mean)),
-            0.0,
-            seconds,
-            predicting / n_fits,
-            seconds * max(1.0, n_rows / fitted) ** method.growth,
-        )
-        return np.concatenate(losses), trial
-
-    def _losses(self, y: AnyArray, predicted: AnyArray) -> FloatArray:
-        if self.task == "classification":
-            return (predicted != y).astype(np.float64)
-        return np.asarray((predicted - y) ** 2 / self.targets.var())
-
-
-def methods_for(task: str, n_jobs: int | None, is_sparse: bool, n_columns: int) -> Iterator[Method]:
-    """Yield what is tried, the cheapest first."""
-    classes = task == "classification"
-    kernel, name = (
-        (KernelClassifier, "KernelClassifier") if classes else (KernelRegressor, "KernelRegressor")
+def _judged(
+    method: Method,
+    rows: NumberRows,
+    targets: AnyArray,
+    task: str,
+    splits: list[tuple[IntArray, ...]],
+    n_rows: int,
+) -> tuple[FloatArray, Trial]:
+    """Return the loss of each test row, and the trial."""
+    parts, seconds, predicting, fitted = [], 0.0, 0.0, 0
+    for train, test in splits:
+        own = train[: method.most_rows]
+        model = clone(method.estimator)
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            # A method to compare with need not converge.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows[own], targets[own])
+        done = time.perf_counter()
+        predicted, truth = model.predict(rows[test]), targets[test]
+        seconds, predicting = seconds + done - started, predicting + time.perf_counter() - done
+        fitted += len(own)
+        if task == "classification":
+            parts.append((predicted != truth).astype(np.float64))
+        else:
+            parts.append(np.asarray((predicted - truth) ** 2 / targets.var()))
+    losses = np.concatenate(parts)
+    mean, seconds, fitted = float(losses.mean()), seconds / len(splits), fitted // len(splits)
+    trial = Trial(
+        method.name,
+        method.code,
+        fitted,
+        mean if task == "classification" else float(np.sqrt(mean)),
+        0.0,
+        seconds,
+        predicting / len(splits),
+        seconds * max(1.0, n_rows / fitted) ** method.growth,
     )
+    return losses, trial
+
+
+def methods_for(
+    task: str, categorical: BoolArray, seed: int, n_jobs: int | None, is_sparse: bool
+) -> Iterator[Method]:
+    """Yield what is tried of rows of numbers, some of whose columns are categories.
+
+    The cheapest method comes first.
+    """
+    classes = task == "classification"
+    kernel = KernelClassifier if classes else KernelRegressor
     linear, trees, svm = (
         ("LogisticRegression(max_iter=1000)", "HistGradientBoostingClassifier", "SVC")
         if classes
         else ("RidgeCV(np.logspace(-3, 3, 7))", "HistGradientBoostingRegressor", "SVR")
     )
-    yield Method(
-        "linear model", f"make_pipeline(StandardScaler(), {linear})", _linear(classes, is_sparse)
-    )
-    if not is_sparse and n_columns <= _MOST_COLUMNS:
+    last = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
+    estimator = make_pipeline(_prepared(categorical, is_sparse), last)
+    yield Method("linear model", f"make_pipeline(StandardScaler(), {linear})", estimator)
+    if not is_sparse and len(categorical) <= _MOST_COLUMNS:
         if find_spec("lightgbm"):
             trees = "LGBMClassifier" if classes else "LGBMRegressor"
-        yield Method("boosted trees", f"{trees}()", _trees(classes))
+        yield Method("boosted trees", f"{trees}()", _trees(classes, categorical, seed))
         code = f"make_pipeline(StandardScaler(), {svm}(C=..., gamma=...))"
-        yield Method("RBF support vectors", code, _svm(classes), 2.0, MOST_SMOOTH_ROWS)
-
-    def ours(**given: Any) -> Make:
-        def make(categorical: BoolArray, seed: int) -> BaseEstimator:
-            mask: BoolArray | str = categorical if categorical.any() else "auto"
-            return kernel(**given, categorical_features=mask, random_state=seed, n_jobs=n_jobs)
-
-        return make
-
+        machine = _svm(classes, categorical, seed)
+        yield Method("RBF support vectors", code, machine, 2.0, MOST_SMOOTH_ROWS)
+    mask: BoolArray | str = categorical if categorical.any() else "auto"
+    ours = partial(kernel, categorical_features=mask, random_state=seed, n_jobs=n_jobs)
+    name = kernel.__name__
     yield Method("gramless, effort=1", f"{name}(effort=1)", ours(effort=1))
     yield Method("gramless", f"{name}()", ours())
     if not is_sparse:
@@ -334,52 +321,30 @@ def _prepared(categorical: BoolArray, is_sparse: bool = False) -> BaseEstimator:
     )
 
 
-def _linear(classes: bool, is_sparse: bool) -> Make:
-    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
-        last = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
-        return make_pipeline(_prepared(categorical, is_sparse), last)
-
-    return make
-
-
-def _svm(classes: bool) -> Make:
-    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
-        machine = SVC() if classes else SVR(epsilon=0.05)
-        name = type(machine).__name__.lower()
-        widths = np.array([0.3, 1.0]) / max(1, len(categorical))
-        grid = {f"{name}__C": [1.0, 10.0, 100.0], f"{name}__gamma": widths}
-        search = GridSearchCV(
-            make_pipeline(_prepared(categorical), machine),
-            grid,
-            cv=ShuffleSplit(1, test_size=_TEST_SHARE, random_state=seed),
-        )
-        return (
-            search if classes else TransformedTargetRegressor(search, transformer=StandardScaler())
-        )
-
-    return make
+def _svm(classes: bool, categorical: BoolArray, seed: int) -> BaseEstimator:
+    machine = SVC() if classes else SVR(epsilon=0.05)
+    name = type(machine).__name__.lower()
+    widths = np.array([0.3, 1.0]) / max(1, len(categorical))
+    grid = {f"{name}__C": [1.0, 10.0, 100.0], f"{name}__gamma": widths}
+    folds = ShuffleSplit(1, test_size=_TEST_SHARE, random_state=seed)
+    search = GridSearchCV(make_pipeline(_prepared(categorical), machine), grid, cv=folds)
+    return search if classes else TransformedTargetRegressor(search, transformer=StandardScaler())
 
 
-def _trees(classes: bool) -> Make:
-    def make(categorical: BoolArray, seed: int) -> BaseEstimator:
-        n_codes = int(categorical.sum())
-        codes = OrdinalEncoder(
-            handle_unknown="use_encoded_value",
-            unknown_value=np.nan,
-            max_categories=_MOST_CATEGORIES,
-        )
-        first = ColumnTransformer([("codes", codes, categorical)], remainder="passthrough")
-        if find_spec("lightgbm"):
-            import lightgbm
+def _trees(classes: bool, categorical: BoolArray, seed: int) -> BaseEstimator:
+    n_codes = int(categorical.sum())
+    codes = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_MOST_CATEGORIES
+    )
+    first = ColumnTransformer([("codes", codes, categorical)], remainder="passthrough")
+    if find_spec("lightgbm"):
+        import lightgbm
 
-            kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
-            given: dict[str, Any] = {"categorical_feature": list(range(n_codes))} if n_codes else {}
-            return make_pipeline(first, kind(random_state=seed, verbose=-1, **given))
-        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-        last = kind(categorical_features=range(n_codes), random_state=seed)
-        return make_pipeline(first, last)
-
-    return make
+        kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
+        given: dict[str, Any] = {"categorical_feature": list(range(n_codes))} if n_codes else {}
+        return make_pipeline(first, kind(random_state=seed, verbose=-1, **given))
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return make_pipeline(first, kind(categorical_features=range(n_codes), random_state=seed))
 
 
 def _targets(y: ArrayLike, n_rows: int) -> AnyArray:
@@ -449,8 +414,8 @@ def _ranked(known: dict[str, tuple[FloatArray, Trial]]) -> list[Trial]:
         more = losses - least
         spread = float(more.std() / np.sqrt(len(more)))
         behind = float(more.mean()) / spread if spread > 0.0 else 0.0
-        found.append(Trial(**{**vars(trial), "behind": behind}))
-    return sorted(found, key=lambda trial: trial.error)
+        found.append(replace(trial, behind=behind))
+    return sorted(found, key=attrgetter("error"))
 
 
 def _choose(trials: list[Trial]) -> Trial:
@@ -460,11 +425,11 @@ def _choose(trials: list[Trial]) -> Trial:
 
 
 def _reasons(
-    best: Trial, own: Trial | None, trials: list[Trial], sample: _Sample, n_rows: int
+    best: Trial, own: Trial | None, trials: list[Trial], task: str, n_rows: int
 ) -> Iterator[str]:
     """Yield sentences that say why, the decisive one first."""
     least = trials[0]
-    measure = "wrong" if sample.task == "classification" else "of the standard deviation"
+    measure = "wrong" if task == "classification" else "of the standard deviation"
     if best is least:
         yield f"It has the least error on held-back rows: {best.error:.3g} {measure}."
     else:
@@ -478,7 +443,7 @@ def _reasons(
             f"Of gramless take {own.code}: {own.error:.3g} in {own.fit_seconds:.2g} s instead of "
             f"{best.error:.3g} in {best.fit_seconds:.2g}."
         )
-    if sample.task == "regression" and least.error > _NOISE:
+    if task == "regression" and least.error > _NOISE:
         yield "Hardly anything can be predicted: all methods are near the mean of the targets."
     else:
         yield from _shape_of_truth({one.method: one for one in trials})
@@ -487,8 +452,6 @@ def _reasons(
             f"All {n_rows:,} rows would take some {best.all_rows_seconds / 60:.0f} minutes; "
             "time_budget= keeps a fit of gramless within its seconds."
         )
-    if sp.issparse(sample.rows):
-        yield "Rows are sparse: trees and Gaussian kernels, which make them dense, are not tried."
 
 
 def _shape_of_truth(trials: dict[str, Trial]) -> Iterator[str]:
@@ -498,7 +461,11 @@ def _shape_of_truth(trials: dict[str, Trial]) -> Iterator[str]:
         yield "The truth seems linear: nothing predicts better than a linear model."
         return
     smooth, local = (
-        min((trials[name] for name in names if name in trials), key=_error, default=None)
+        min(
+            (trials[name] for name in names if name in trials),
+            key=attrgetter("error"),
+            default=None,
+        )
         for names in (_SMOOTH, _LOCAL)
     )
     if smooth is None or local is None:
@@ -513,7 +480,3 @@ def _shape_of_truth(trials: dict[str, Trial]) -> Iterator[str]:
         )
     else:
         yield f"Neither steps nor smoothness stand out: {of_local} and {of_smooth} are near."
-
-
-def _error(trial: Trial) -> float:
-    return trial.error
