@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,6 @@ from gramless.features.neighbours import NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.base import (
-    BandwidthRule,
     ProjectingMachine,
     are_neighbors,
     refuse_kernel_parameters,
@@ -137,7 +136,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     True
     """
 
-    _bandwidth_rule: ClassVar[BandwidthRule] = "neighbors"
+    _bandwidth_rule = "neighbors"
 
     n_clusters: int | str = 8
     _: KW_ONLY
