@@ -155,9 +155,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         self.marginals_ = MarginalCells.of(_beside(axes, grids, sample), grids)
         self.seed_, self.axes_ = seed, axes
         first = _beside(axes, grids, rows[:1])
-        self._take_counts(
-            self._counted(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
-        )
+        self._count(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
         return self
 
     def partial_fit(
@@ -185,8 +183,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             return self.fit(X, sample_weight=sample_weight)
         self._check_parameters()
         rows, weights = self._weighed(self.inputs_.transform(self, X), sample_weight)
-        shaping = np.zeros(rows.shape[0], bool)
-        self._take_counts(self._counted(self.bin_counts_, rows, weights, shaping))
+        self._count(self.bin_counts_, rows, weights, np.zeros(rows.shape[0], bool))
         return self
 
     def score_samples(self, X: TableLike) -> FloatArray:
@@ -343,19 +340,15 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         kept = np.flatnonzero(weights)
         return rows[kept], weights[kept]
 
-    def _counted(
+    def _count(
         self, binned: BinCounts, rows: Rows, weights: FloatArray | None, shaping: BoolArray
-    ) -> BinCounts:
-        """Return counts with further rows."""
+    ) -> None:
+        """Add rows to counts, and set the offset by the scores of the sampled ones."""
         grids = binned.bins.grids
         for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
             own = None if weights is None else weights[a:b]
             block = _beside(self.axes_, grids, rows[a:b])
             binned = binned.added(block, self.seed_, own, shaping[a:b])
-        return binned
-
-    def _take_counts(self, binned: BinCounts) -> None:
-        """Take counts, and set the offset by the scores of the sampled rows."""
         scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
         if isinstance(self.contamination, str):
             low, high = _quantiles(scores, binned.weights, [0.25, 0.75])

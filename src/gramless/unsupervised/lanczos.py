@@ -159,9 +159,9 @@ class _Side:
         n_rows, n_columns = matrix.shape
         self.is_wide, self.n_jobs = n_rows < n_columns, matrix.n_jobs
         self.size, self.other_size = min(matrix.shape), max(matrix.shape)
-        self.precision, self.forth, self.back = precision, matrix.matvec, matrix.rmatvec
-        if self.is_wide:
-            self.forth, self.back = matrix.rmatvec, matrix.matvec
+        self.precision = precision
+        products: list[Callable[[FloatArray], FloatArray]] = [matrix.matvec, matrix.rmatvec]
+        self.forth, self.back = products[:: -1 if self.is_wide else 1]
 
 
 class _Basis:
