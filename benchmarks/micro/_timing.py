@@ -15,6 +15,8 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -125,6 +127,21 @@ def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
         run()
         rates.append(moved / min(_time(run, 1) for _ in range(5)))
     return max(rates)
+
+
+def product_rate(dtype: DTypeLike, size: int, n_threads: int = 1) -> float:
+    """Return the multiplications a second of a large product by BLAS, at best."""
+    left, right = np.random.default_rng(0).random((2, size, size)).astype(dtype)
+    with threadpool_limits(n_threads, user_api="blas"):
+        return size**3 / min(_time(lambda: left @ right, 1) for _ in range(6))
+
+
+def draw_codes(chosen: argparse.Namespace) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Return codes that are uniform over the bins, the hardest case for the caches, and offsets."""
+    rng = np.random.default_rng(0)
+    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
+    codes = rng.integers(1, chosen.bins, (chosen.grids, chosen.rows), dtype, endpoint=True)
+    return codes, np.arange(chosen.grids + 1) * chosen.bins
 
 
 def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Row]:
