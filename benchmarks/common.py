@@ -53,8 +53,8 @@ def options(
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     if sets:
-        only = {"default": tuple(sets), "help": "these data sets and no others"}
-        parser.add_argument("--only", nargs="*", **only)
+        about = "these data sets and no others"
+        parser.add_argument("--only", nargs="*", default=tuple(sets), help=about)
     parser.set_defaults(_repeats=(repeats, quick_repeats))
     return parser
 

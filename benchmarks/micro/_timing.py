@@ -136,7 +136,7 @@ def product_rate(dtype: DTypeLike, size: int, n_threads: int = 1) -> float:
         return size**3 / min(_time(lambda: left @ right, 1) for _ in range(6))
 
 
-def draw_codes(chosen: argparse.Namespace) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+def draw_codes(chosen: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
     """Return codes that are uniform over the bins, the hardest case for the caches, and offsets."""
     rng = np.random.default_rng(0)
     dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
