@@ -94,11 +94,9 @@ class UnsupervisedMachine(TableEstimator, ABC):
 
     @property
     def _kernel_features(self) -> str | SizedMap:
-        """Which features of a kernel are taken."""
         return self.features
 
     def _feature_map(self, shape: tuple[int, int], seed: int) -> SizedMap:
-        """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         features = self._kernel_features
         if not isinstance(features, str):

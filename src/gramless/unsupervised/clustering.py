@@ -209,7 +209,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return self._nearest(_unit_rows(self._products(X, self._weights_of_coordinates())))
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
-        """Learn features from scaled rows; return their matrix."""
         if not self._takes_neighbours():
             return super()._learn_features(rows, seed)
         refuse_kernel_parameters(self)
@@ -273,7 +272,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return centres
 
     def _nearest(self, coordinates: FloatArray) -> Labels:
-        """Return the nearest centre of each row."""
         with one_blas_thread(), threadpool_limits(1, "openmp"):
             nearest = pairwise_distances_argmin(coordinates, self.cluster_centers_)
         return nearest.astype(np.int32)

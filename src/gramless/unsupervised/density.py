@@ -292,7 +292,6 @@ class Density(DensityMixin, StatefulEstimator):
         require(fits, "histograms_ do not fit the widths")
 
     def _rows(self, X: TableLike, *, reset: bool) -> FloatArray:
-        """Check rows, and return them as floats."""
         rows = check_rows(self, X, reset=reset, min_rows=2 if reset else 1)
         if sp.issparse(rows):
             raise InputError("Density: X is sparse; densities need dense rows of few inputs.")
@@ -304,7 +303,6 @@ class Density(DensityMixin, StatefulEstimator):
         return np.asarray(rows, np.float64)
 
     def _learn_moments(self, rows: FloatArray) -> None:
-        """Set mean, covariance and unit of the inputs."""
         self.mean_: FloatArray = rows.mean(axis=0)
         centred = rows - self.mean_
         with one_blas_thread():

@@ -473,7 +473,6 @@ class LabelSpreading(ClassifierMixin, TableEstimator):
         return matrix
 
     def _feature_map(self, shape: tuple[int, int]) -> SizedMap:
-        """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         if not isinstance(self.features, str):
             return given_map(

@@ -413,7 +413,6 @@ class _RankedInput:
 
 
 def _weights(given: ArrayLike | None, n_rows: int) -> FloatArray:
-    """Return the weights of the rows of one table, checked."""
     weights = checked_weights(given, n_rows, _OWNER)
     if np.count_nonzero(weights) < 2:
         raise InputError(f"{_OWNER}: at least two rows of each table need a weight above 0.")
