@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.datasets import Dataset, available, load, make_regression_like
 from gramless.datasets.known import KNOWN
@@ -35,8 +36,13 @@ _QUICK_TRAINING, _QUICK_TEST = 800, 400
 Row = dict[str, Any]
 
 
-def options(about: str | None, *, repeats: int, quick_repeats: int = 1) -> argparse.ArgumentParser:
-    """Return a parser of what every script takes; parse with :func:`parse`."""
+def options(
+    about: str | None, *, repeats: int, quick_repeats: int = 1, sets: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """Return a parser of what every script takes; parse with :func:`parse`.
+
+    Scripts that load known data sets name these in ``sets``, and take ``--only`` some of them.
+    """
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,6 +52,9 @@ def options(about: str | None, *, repeats: int, quick_repeats: int = 1) -> argpa
     parser.add_argument("--jobs", type=int, help="threads, by default every processor")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    if sets:
+        about = "these data sets and no others"
+        parser.add_argument("--only", nargs="*", default=tuple(sets), help=about)
     parser.set_defaults(_repeats=(repeats, quick_repeats))
     return parser
 
@@ -189,6 +198,15 @@ def scalar_bandwidth(X: Rows, share: float = BANDWIDTH) -> float:
     return share * Scaler.fit("standard", X).spread
 
 
+def binned_map(
+    X: Rows, n_grids: int, n_jobs: int | None, share: float = BANDWIDTH, seed: int = 0
+) -> RandomBinning:
+    """Return random bins, not fitted, whose bandwidths are those of :func:`bandwidths`."""
+    return RandomBinning(
+        bandwidth=bandwidths(X, share), n_grids=n_grids, random_state=seed, n_jobs=n_jobs
+    )
+
+
 def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
     """Return what ``matrix.tocsr()`` does, without its temporaries: float64 and int32.
 
@@ -222,12 +240,36 @@ def fit_and_judge(estimator: Any, data: Dataset) -> Outcome:
     return Outcome(test_error(data, predicted), fitted - started, done - fitted)
 
 
+def stopped_lightgbm(
+    X: Rows, y: NDArray[Any], n_jobs: int | None, objective: str, **parameters: Any
+) -> Any:
+    """Return LightGBM's trees of another loss, at most 1,000; the last 15 % of the rows stop it."""
+    from lightgbm import LGBMRegressor, early_stopping
+
+    model = LGBMRegressor(
+        objective=objective, n_estimators=1000, verbose=-1, n_jobs=n_jobs, **parameters
+    )
+    cut, stop = int(0.85 * len(y)), early_stopping(50, verbose=False)
+    return model.fit(X[:cut], y[:cut], eval_X=X[cut:], eval_y=y[cut:], callbacks=[stop])
+
+
 def test_error(data: Dataset, predicted: NDArray[Any]) -> float:
     """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
     if data.task == "regression":
-        return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)) / data.y_test.std())
+        return rmse(predicted, data.y_test) / float(data.y_test.std())
     # CatBoost returns labels as a column.
     return float(np.mean(predicted.ravel() != data.y_test))
+
+
+def rmse(predicted: NDArray[Any], truth: NDArray[Any]) -> float:
+    """Return the root of the mean squared difference."""
+    return float(np.sqrt(np.mean((predicted - truth) ** 2)))
+
+
+def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the place of each label among sorted classes, -1 for one that is none of them."""
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[places] == y, places, -1)
 
 
 def summary_of_ratios(rows: Iterable[Row]) -> Row:
@@ -238,6 +280,11 @@ def summary_of_ratios(rows: Iterable[Row]) -> Row:
         "no worse": sum(ratio <= 1.0 for ratio in known),
         "mean ratio": geometric_mean(known) if known else None,
     }
+
+
+def means(rows: Sequence[Row]) -> Row:
+    """Return the mean of each figure over rows that have the same ones."""
+    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
 
 def log_slope(x: Iterable[float], y: Iterable[float]) -> float:

@@ -134,7 +134,6 @@ class Run:
     def measure(self) -> None:
         """Write down loss, objective and error over rows of the training set, off the clock."""
         f, task = self.machine.expansion, self.task
-        rows = self.machine.products.prepare(task.X[task.judged])
         targets = task.targets[task.judged]
         point: dict[str, float] = {
             "s": self.seconds,
@@ -146,16 +145,22 @@ class Run:
             "last ": (f.weights(), f.constant),
         }
         for name, (weights, constant) in functions.items():
-            groups = in_groups(weights, f.block_columns * f.group_blocks)
-            responses = self.machine.products.responses(rows, groups, f.n_blocks) + constant
-            loss = float(task.loss.value(responses, targets).sum()) / len(targets)
+            found = responses(self.machine, weights, task.X[task.judged]) + constant
+            loss = float(task.loss.value(found, targets).sum()) / len(targets)
             norm = float(np.square(weights, dtype=np.float64).sum())
             point[f"{name}loss"] = loss
             point[f"{name}objective"] = loss + 0.5 * task.alpha * f.n_blocks * norm
             if targets.shape[1] > 1:
-                wrong = responses.argmax(axis=1) != targets.argmax(axis=1)
+                wrong = found.argmax(axis=1) != targets.argmax(axis=1)
                 point[f"{name}error"] = float(wrong.mean())
         self.points.append(point)
+
+
+def responses(machine: DoublyStochastic, weights: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
+    """Return what weights of all blocks say of rows, without the constant."""
+    f, products = machine.expansion, machine.products
+    groups = in_groups(weights, f.block_columns * f.group_blocks)
+    return products.responses(products.prepare(X), groups, f.n_blocks)
 
 
 def race(runs: dict[str, Run], times: list[float]) -> None:

@@ -11,9 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from benchmarks.common import bandwidths, numeric_targets, scipy_csr
-from benchmarks.walks import Fit
-from gramless import RandomBinning
+from benchmarks.common import binned_map, numeric_targets, scipy_csr
+from benchmarks.walks import MOST_ITERATIONS, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -21,8 +20,6 @@ from gramless.penalties import L1
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem
-
-MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,7 @@ class AlphaPath:
 
 def formats(X: Rows, y: NDArray[np.generic], n_grids: int, n_jobs: int | None) -> Formats:
     """Bin rows with the usual bandwidths; two classes become -1 and 1."""
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=n_jobs
-    )
-    return Formats(feature_map.fit_matrix(X), numeric_targets(y))
+    return Formats(binned_map(X, n_grids, n_jobs).fit_matrix(X), numeric_targets(y))
 
 
 def largest_alpha(matrix: BinnedMatrix, targets: Vector, loss: Loss) -> float:

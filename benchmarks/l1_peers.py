@@ -18,8 +18,8 @@ from skglm.solvers import AndersonCD, ProxNewton
 from sklearn.linear_model import lasso_path
 from sklearn.svm import LinearSVC
 
-from benchmarks.l1_paths import MOST_ITERATIONS, AlphaPath, formats, largest_alpha, ours
-from benchmarks.walks import Contender, Fit
+from benchmarks.l1_paths import AlphaPath, formats, largest_alpha, ours
+from benchmarks.walks import MOST_ITERATIONS, Contender, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 

@@ -30,6 +30,7 @@ from benchmarks.common import (
     Outcome,
     Report,
     Row,
+    class_numbers,
     fit_and_judge,
     load_sets,
     options,
@@ -94,9 +95,7 @@ def judge(estimator: Any, data: Dataset) -> SizedOutcome:
     megabytes = len(pickle.dumps(estimator)) / 1e6
     if data.task == "regression":
         return SizedOutcome(**outcome, megabytes=megabytes)
-    classes = np.asarray(estimator.classes_)
-    known = np.minimum(np.searchsorted(classes, data.y_test), len(classes) - 1)
-    known = np.where(classes[known] == data.y_test, known, -1)
+    known = class_numbers(np.asarray(estimator.classes_), data.y_test)
     told = probability_metrics(known, estimator.predict_proba(data.X_test))
     scores = {name: told[name] for name in ("log_loss", "brier")}
     return SizedOutcome(**outcome, megabytes=megabytes, **scores)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
-from benchmarks.common import Row, say
+from benchmarks.common import Row, options, say
 from gramless.matrices.base import Vector
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.objective import Problem
 from harness.timing import interleaved
 
+MOST_ITERATIONS = 10_000
 LAST_TOLERANCE, FACTOR = 1e-12, 3.0
 REFINEMENTS = 3
 """A tolerance is then at most 15 % below the loosest that does."""
@@ -66,6 +74,44 @@ class Finish:
         if self.walked_seconds > self.goal.most_seconds:
             return f"not reached in {self.goal.most_seconds:g} s"
         return "not reached by any tolerance"
+
+
+def race_options(
+    about: str | None, repeats: int, sets: Sequence[str], seconds: float
+) -> argparse.ArgumentParser:
+    """Return a parser of what scripts take that :func:`race` solvers."""
+    # A tolerance that is too low for the iterations is seen in the gap.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    parser = options(about, repeats=repeats, sets=sets)
+    parser.add_argument("--seconds", type=float, default=seconds, help="limit of a fit")
+    return parser
+
+
+def newton_cg(problem: Problem, n_jobs: int | None) -> Fit:
+    """Return our solver of smooth losses."""
+
+    def fit(tolerance: float) -> Vector:
+        solver = NewtonCG(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
+        return solver.solve(problem).weights
+
+    return fit
+
+
+def logistic_regression(csr: sp.csr_array, labels: np.ndarray, alpha: float, solver: str) -> Fit:
+    """Return one of scikit-learn's solvers of the logistic or the multinomial loss."""
+
+    def fit(tolerance: float) -> Vector:
+        model = LogisticRegression(
+            C=1.0 / (alpha * csr.shape[0]),
+            fit_intercept=False,
+            solver=solver,
+            tol=tolerance,
+            max_iter=MOST_ITERATIONS,
+        )
+        weights = model.fit(csr, labels).coef_.T
+        return weights if weights.shape[1] > 1 else weights[:, 0]
+
+    return fit
 
 
 def within(fit: Callable[[], Vector], seconds: float) -> Vector | None:

@@ -48,6 +48,12 @@ def reset_peak() -> None:
     _RESET.write_text("5", encoding="ascii")
 
 
+def begun_memory() -> float:
+    """Return the memory that a process has, from which its peak is measured from now on."""
+    reset_peak()
+    return peak_memory()
+
+
 class PeakMemory:
     """Bytes of this process at their peak, above what it had when this was made.
 

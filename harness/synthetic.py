@@ -26,7 +26,6 @@ _LARGE_EVERY = 12
 """Every so many tables one has many rows."""
 
 Array = NDArray[np.float64]
-Term = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)

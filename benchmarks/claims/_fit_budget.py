@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Row, made_up
 from gramless import KernelRegressor

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Row, made_up
 from gramless import KernelClassifier, KernelRegressor, RandomBinning

@@ -11,11 +11,11 @@ fit and of the scores of all its rows.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata, skew
@@ -24,9 +24,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.svm import OneClassSVM
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, means, options, parse, say
 from gramless import AnomalyDetector
 from gramless.base.random import stream
 
@@ -129,7 +127,7 @@ def areas(X: Array, y: Array, seed: int, jobs: int | None) -> dict[str, float]:
 
 def mean_areas(name: str, tables: Any, jobs: int | None) -> Row:
     found = [areas(X, y, seed, jobs) for seed, X, y in tables]
-    return {"rows": name} | {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+    return {"rows": name} | means(found)
 
 
 def of_kind(kind: Any, seeds: range, sizes: tuple[int, ...]) -> Any:

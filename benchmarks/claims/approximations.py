@@ -13,15 +13,13 @@ of Fourier features over that of the method: RB16 claims one to three orders of 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from statistics import geometric_mean
 
+import _repository  # noqa: F401
 import numpy as np
 import threadpoolctl
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.base.random import stream
@@ -35,6 +33,11 @@ BANDWIDTHS, ALPHAS = (1.0, 0.5**0.5, 0.5), (1.0, 0.1)
 """Of Fourier features at their full size, in times of what the search found."""
 PATIENCE = 4.0
 """Times the seconds of Fourier features, after which a method has not reached their error."""
+
+
+def split_of(data: Dataset) -> Split:
+    task = "regression" if data.task == "regression" else "classification"
+    return Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
 
 
 def chosen_for(method: str, split: Split, jobs: int | None) -> Chosen:
@@ -89,8 +92,7 @@ def row(data: Dataset, chosen: Chosen, outcome: Outcome, reference: Outcome) -> 
 
 
 def compared(data: Dataset, options: argparse.Namespace) -> Iterator[Row]:
-    task = "regression" if data.task == "regression" else "classification"
-    split = Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
+    split = split_of(data)
     chosen = chosen_for("fourier", split, options.jobs)
     columns = QUICK_COLUMNS if options.quick else COLUMNS
     chosen = chosen_again(chosen, split, columns)
@@ -109,7 +111,7 @@ def summary(rows: Iterable[Row], methods: Iterable[str]) -> Iterator[Row]:
         own = [one for one in rows if one["method"] == method]
         good = [one for one in own if one["reached"]]
         means = [
-            float(np.exp(np.mean(np.log([one[name] for one in good])))) if good else None
+            geometric_mean(one[name] for one in good) if good else None
             for name in ("times less s", "times less bytes")
         ]
         yield {
@@ -121,8 +123,7 @@ def summary(rows: Iterable[Row], methods: Iterable[str]) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="these and Fourier features"
     )

@@ -7,16 +7,13 @@ rows; brute force predicts every mixed row for a few, where inputs are no more t
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse
 from gramless import KernelClassifier, KernelRegressor

@@ -12,19 +12,16 @@ standard errors, and the exponent at which the error falls with the number of gr
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, bandwidths, load_sets, log_slope, options, parse, say
+from benchmarks.common import Report, Row, binned_map, load_sets, log_slope, options, parse, say
 from gramless import RandomBinning
 from gramless.datasets import available
 from gramless.kernels import (
@@ -103,9 +100,7 @@ def compare_bins(name: str, X: Any, share: float, n_grids: int, n_jobs: int | No
     """Compare the bins of every form of the rows with one twin, grid by grid."""
     maps = {}
     for form, rows in forms_of(X):
-        feature_map = RandomBinning(
-            bandwidth=bandwidths(X, share), n_grids=n_grids, random_state=0, n_jobs=n_jobs
-        )
+        feature_map = binned_map(X, n_grids, n_jobs, share)
         maps[form] = (feature_map, feature_map.fit_matrix(rows).codes)
     # A column at a time is read below, so columns should be contiguous.
     dense = np.asfortranarray(X.toarray() if sp.issparse(X) else X)

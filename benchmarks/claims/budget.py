@@ -8,13 +8,10 @@ what it held before the first fit.
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
@@ -58,8 +55,7 @@ def fit(X: np.ndarray, y: np.ndarray, budget: int, chosen: argparse.Namespace) -
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=1)
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=1))
     report = Report(chosen)
     for data in load_sets([SET], chosen):
         X, y = rows_to_time(data)

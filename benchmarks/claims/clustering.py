@@ -14,13 +14,12 @@ largest mean silhouette of k-means, and the seconds of fits to blobs of up to a 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -31,8 +30,6 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import normalized_mutual_info_score, silhouette_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, say
 from gramless import KernelKMeans, SpectralClustering

@@ -17,8 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+import _repository  # noqa: F401
 import dask
 import dask.array as da
 import numpy as np
@@ -28,12 +27,12 @@ from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelRegressor
 from gramless.base.reporting import Progress
 from gramless.distributed import DaskKernelRegressor
-from harness.memory import peak_memory, reset_peak
+from harness.memory import begun_memory, peak_memory
 
 N_INPUTS, PART_ROWS = 20, 50_000
 ROWS, GRIDS = 2_000_000, 128
 QUICK_ROWS, QUICK_GRIDS = 200_000, 32
-MANY_ROWS, FEWER_GRIDS = 20_000_000, 64
+FEWER_GRIDS = 64
 BANDWIDTH, ALPHA = 12.0, 1e-6
 SMALL_ROWS = 4 * PART_ROWS
 WORKERS = (1, 2, 4)
@@ -58,12 +57,6 @@ def collection(n_rows: int) -> tuple[da.Array, da.Array]:
     ]
     whole = da.concatenate(parts)
     return whole[:, :-1], whole[:, -1]
-
-
-def begun_memory() -> float:
-    """Return the memory that a process has, from which its peak is measured from now on."""
-    reset_peak()
-    return peak_memory()
 
 
 def loopback() -> int:

@@ -8,18 +8,15 @@ all of these). Seconds are the least of several runs, which take turns.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 from sklearn.datasets import make_blobs
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, scipy_csr
 from gramless import RandomBinning

@@ -9,20 +9,17 @@ judge them.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.common import Report, Row, load_sets, means, options, parse
 from gramless import Density
 from gramless.base.random import stream
 
@@ -96,10 +93,7 @@ def main() -> None:
     for seed in range(100, 100 + chosen.repeats):
         for name, X in tables(chosen, seed):
             found.setdefault(name, []).append(compared(X, seed, chosen.jobs))
-    rows = [
-        {"table": name} | {key: float(np.mean([one[key] for one in own])) for key in own[0]}
-        for name, own in found.items()
-    ]
+    rows = [{"table": name} | means(own) for name, own in found.items()]
     report.add("mean log density of held-out rows", rows)
     n = 5000 if chosen.quick else N_MANY
     report.add("many rows", [timed(d, n, chosen.jobs) for d in (1, 3)])

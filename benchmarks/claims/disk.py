@@ -7,13 +7,11 @@ bits. Then the peak of a default fit beyond its table. Every fit has a process o
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, made_up, options, parse, say
 from harness.process import run_script

@@ -10,14 +10,11 @@ of ordinary features; it and loss and error are of the averaged function.
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
 from sklearn.linear_model import SGDClassifier
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from benchmarks.doubly_runs import Run, Task, race

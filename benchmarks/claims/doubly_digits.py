@@ -11,14 +11,12 @@ import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.common import Report, load_sets, log_slope, options, parse
 from gramless import DoublyStochasticClassifier
 from gramless.streaming.sources import IteratorSource
 from harness.memory import peak_memory
@@ -74,13 +72,6 @@ def run(chosen: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def slope(curve: list[Row]) -> float:
-    """Return the power of the rows with which seconds grow, over the second half."""
-    half = curve[len(curve) // 2 :]
-    rows, seconds = (np.log([point[name] for point in half]) for name in ("rows", "s"))
-    return float(np.polyfit(rows, seconds, 1)[0])
-
-
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--rows", type=int, default=1_000_000, help="default 1,000,000")
@@ -96,7 +87,8 @@ def main() -> None:
     command = [sys.executable, __file__, *sys.argv[1:], "--alone"]
     told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     curve = told.pop("curve")
-    power = slope(curve)
+    half = curve[len(curve) // 2 :]
+    power = log_slope([point["rows"] for point in half], [point["s"] for point in half])
     plan = told["s of steps"] * (PAPER_ROWS / told["rows"]) ** power
     report.add("deformed digits, one epoch", [told])
     report.add("along the run", curve)

@@ -17,16 +17,14 @@ of f*.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from benchmarks.common import Report, Row, log_slope, options, parse, say
+from benchmarks.doubly_runs import responses
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
 from gramless.streaming.doubly_stochastic import DoublyStochastic, NoIntercept
@@ -88,13 +86,6 @@ class Ridge:
             *(Squared(), ALPHA, InverseTime(theta, delay), strategy, NoIntercept(), seed),
             variance=block_variance(Gaussian(), self.X, SIZE, seed),
         )
-
-
-def responses(training: DoublyStochastic, weights: Array, X: Array) -> Array:
-    f, products = training.expansion, training.products
-    width = f.block_columns * f.group_blocks
-    groups = [weights[a : a + width] for a in range(0, len(weights), width)]
-    return products.responses(products.prepare(X), groups, f.n_blocks)
 
 
 def follow(

@@ -9,23 +9,19 @@ with their own times. Errors are of a sample of the training rows, and of the te
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from threading import Thread
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from sklearn.svm import SVC
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from benchmarks.common import Report, Row, load_sets, options, parse, say
-from benchmarks.doubly_runs import Run, Task
+from benchmarks.doubly_runs import Run, Task, responses
 from gramless import KernelClassifier
 from gramless.losses import Multinomial
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.training_loop import in_groups
 
 STRATEGIES: dict[str, Strategy] = {"DSG": Grow(), "UDSG": Uniform(), "CDSG": Checking()}
 ALPHA = 1e-5
@@ -54,9 +50,7 @@ class Beside:
 
 def answers(run: Run, X: np.ndarray) -> np.ndarray:
     f = run.machine.expansion
-    groups = in_groups(f.averaged_weights(), f.block_columns * f.group_blocks)
-    rows = run.machine.products.prepare(X)
-    found = run.machine.products.responses(rows, groups, f.n_blocks) + f.averaged_constant
+    found = responses(run.machine, f.averaged_weights(), X) + f.averaged_constant
     return found.argmax(axis=1)
 
 

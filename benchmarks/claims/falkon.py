@@ -9,26 +9,19 @@ seeds; errors are means.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import _repository  # noqa: F401
 import threadpoolctl
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from approximations import chosen_for, row, until_as_good
+from approximations import chosen_for, row, split_of, until_as_good
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
-from harness.approximations import Split, measure
+from harness.approximations import measure
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")
 LANDMARKS, QUICK_LANDMARKS = 2000, 100
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=1)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=1, sets=SETS)
     parser.add_argument("--landmarks", type=int, default=LANDMARKS)
     chosen = parse(parser)
     landmarks = QUICK_LANDMARKS if chosen.quick else chosen.landmarks
@@ -36,8 +29,7 @@ def main() -> None:
     with threadpoolctl.threadpool_limits(chosen.jobs):
         for data in load_sets(chosen.only, chosen):
             say(data.name)
-            task = "regression" if data.task == "regression" else "classification"
-            split = Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
+            split = split_of(data)
             found = chosen_for("nystrom", split, chosen.jobs)
             reference = measure(found, landmarks, split, chosen.repeats)
             rows: list[Row] = [row(data, found, reference, reference)]

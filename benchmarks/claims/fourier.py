@@ -12,18 +12,15 @@ many frequencies as they have, by BLAS in one thread.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import call
-from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless.base.memory import memory_budget

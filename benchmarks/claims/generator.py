@@ -36,16 +36,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
 from gramless.base.threads import thread_count

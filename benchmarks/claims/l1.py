@@ -13,20 +13,15 @@ factors of 3 until the gap is reached; that setting is timed, in turns. A fit th
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
+from benchmarks.common import Report, Row, load_sets, parse, rows_to_time, say
 from benchmarks.l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha, ours
 from benchmarks.l1_peers import compile_all, contenders
-from benchmarks.walks import Goal, race, relative_gap
+from benchmarks.walks import Goal, race, race_options, relative_gap
 from gramless.base.threads import thread_count
 from gramless.losses import Logistic, Loss, SquaredHinge
 
@@ -65,13 +60,9 @@ def compare(
 
 
 def main() -> None:
-    # A tolerance that is too low for the iterations is seen in the gap.
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    parser = options(__doc__, repeats=5)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = race_options(__doc__, 5, SETS, MOST_SECONDS)
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     parser.add_argument("--depths", nargs="+", type=float, default=DEPTHS)
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a fit")
     chosen = parse(parser)
     report = Report(chosen)
     losses = [LOSSES[name] for name in chosen.losses]

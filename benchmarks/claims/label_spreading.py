@@ -10,16 +10,13 @@ labels.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, means, options, parse, say
 from gramless import KernelClassifier, LabelSpreading
 from gramless.base.random import stream
 from gramless.datasets.registry import Dataset
@@ -60,7 +57,7 @@ def compared(data: Dataset, seed: int, jobs: int | None, share: float) -> dict[s
 
 
 def summary(name: str, found: list[dict[str, float]]) -> Row:
-    row: Row = {"table": name} | {key: float(np.mean([o[key] for o in found])) for key in found[0]}
+    row: Row = {"table": name} | means(found)
     ratios = [one["LabelSpreading"] / one["KernelClassifier"] for one in found]
     row |= {"ratio": float(np.mean(ratios)), "spread": float(np.std(ratios))}
     for key in ("all inputs alike", "by neighbours"):

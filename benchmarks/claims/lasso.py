@@ -12,20 +12,15 @@ gap of the path is reached; that setting is timed, in turns. A path that takes l
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
+from benchmarks.common import Report, Row, load_sets, parse, rows_to_time, say
 from benchmarks.l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha
 from benchmarks.l1_peers import compile_all, contenders
-from benchmarks.walks import Goal, race
+from benchmarks.walks import Goal, race, race_options
 from gramless.base.threads import thread_count
 from gramless.losses import Squared
 from gramless.matrices.base import Vector
@@ -67,14 +62,10 @@ def compare(name: str, data: Formats, depth: float, chosen: argparse.Namespace) 
 
 
 def main() -> None:
-    # A tolerance that is too low for the iterations is seen in the gap.
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = race_options(__doc__, 3, SETS, MOST_SECONDS)
     parser.add_argument(
         "--depths", nargs="+", type=float, default=DEPTHS, help="largest over smallest alpha"
     )
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a path")
     chosen = parse(parser)
     report = Report(chosen)
     compile_all(Squared(), chosen.jobs)

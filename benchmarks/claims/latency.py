@@ -7,14 +7,11 @@ a default fit to ijcnn1, with smooth kernels beside its grids. Batch: rows a sec
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,

@@ -13,20 +13,19 @@ seeds.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
     bandwidths,
+    binned_map,
     load_sets,
     numeric_targets,
     options,
@@ -35,7 +34,6 @@ from benchmarks.common import (
     save_picture,
     say,
 )
-from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks
 from gramless.datasets import Dataset
@@ -93,10 +91,7 @@ class Setting:
 
 def binned(data: Dataset, chosen: argparse.Namespace) -> BinnedMatrix:
     n_grids = 8 if chosen.quick else GRIDS
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(data.X_train), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
-    )
-    return feature_map.fit_matrix(data.X_train)
+    return binned_map(data.X_train, n_grids, chosen.jobs).fit_matrix(data.X_train)
 
 
 def fourier(data: Dataset, chosen: argparse.Namespace) -> DenseMatrix:
@@ -192,8 +187,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=1)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=1, sets=SETS)
     parser.add_argument("--picture", type=Path, help="draw the curves into this file")
     chosen = parse(parser)
     report = Report(chosen)

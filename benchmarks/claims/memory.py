@@ -8,19 +8,17 @@ everything was imported and compiled. It is compared with 1.5 times what a fit m
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     made_up,
     numeric_targets,
@@ -31,7 +29,6 @@ from benchmarks.common import (
     scalar_bandwidth,
     scipy_csr,
 )
-from gramless import RandomBinning
 from harness.process import run_script
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
@@ -43,9 +40,7 @@ COLUMNS = 20
 
 def bytes_a_nonzero(name: str, X: np.ndarray, n_grids: int, chosen: argparse.Namespace) -> Row:
     """Count what the matrix holds, and what SciPy's CSR of it does."""
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
-    )
+    feature_map = binned_map(X, n_grids, chosen.jobs)
     matrix = feature_map.fit_matrix(X)
     csr = scipy_csr(matrix)
     held = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes

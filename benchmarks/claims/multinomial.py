@@ -14,35 +14,35 @@ over the same matrix; alpha of each had the least error on a fifth of the traini
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 
+import _repository  # noqa: F401
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
-    options,
     parse,
     part_of,
     say,
     scipy_csr,
 )
 from benchmarks.held_back import choose_alpha
-from benchmarks.walks import Contender, Fit, Goal, race, relative_gap
-from gramless import RandomBinning
+from benchmarks.walks import (
+    MOST_ITERATIONS,
+    Contender,
+    Goal,
+    logistic_regression,
+    newton_cg,
+    race,
+    race_options,
+    relative_gap,
+)
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
 from gramless.losses import Loss, Multinomial, Squared
@@ -60,7 +60,6 @@ GRIDS = 256
 GAP = 1e-4
 LONG_TOLERANCE = 1e-6
 SOLVE_TOLERANCE = 1e-3
-MOST_ITERATIONS = 10_000
 MOST_SECONDS = 600.0
 
 
@@ -76,36 +75,12 @@ class Binned:
 
     @classmethod
     def of(cls, data: Dataset, n_grids: int, n_jobs: int | None) -> Binned:
-        feature_map = RandomBinning(
-            bandwidth=bandwidths(data.X_train), n_grids=n_grids, random_state=0, n_jobs=n_jobs
-        )
+        feature_map = binned_map(data.X_train, n_grids, n_jobs)
         training = feature_map.fit_matrix(data.X_train)
         classes, labels = np.unique(data.y_train, return_inverse=True)
         targets = np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
         test_labels = np.searchsorted(classes, data.y_test)
         return cls(training, feature_map.feature_matrix(data.X_test), targets, labels, test_labels)
-
-
-def ours(problem: Problem, n_jobs: int | None) -> Fit:
-    def fit(tolerance: float) -> Vector:
-        solver = NewtonCG(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
-        return solver.solve(problem).weights
-
-    return fit
-
-
-def lbfgs(problem: Problem, csr: sp.csr_array, labels: NDArray[np.intp]) -> Fit:
-    def fit(tolerance: float) -> Vector:
-        model = LogisticRegression(
-            C=1.0 / (problem.penalty.l2 * csr.shape[0]),
-            fit_intercept=False,
-            solver="lbfgs",
-            tol=tolerance,
-            max_iter=MOST_ITERATIONS,
-        )
-        return model.fit(csr, labels).coef_.T
-
-    return fit
 
 
 def compare(name: str, binned: Binned, chosen: argparse.Namespace) -> Iterator[Row]:
@@ -114,11 +89,11 @@ def compare(name: str, binned: Binned, chosen: argparse.Namespace) -> Iterator[R
     for alpha in ALPHAS:
         say(f"{name}, alpha {alpha}")
         problem = Problem(binned.training, binned.targets, L2(alpha), Multinomial())
-        best = problem.value(ours(problem, chosen.jobs)(LONG_TOLERANCE))
+        best = problem.value(newton_cg(problem, chosen.jobs)(LONG_TOLERANCE))
         goal = Goal(GAP, relative_gap(problem.value, best), chosen.seconds)
         contenders = {
-            "ours": Contender(ours(problem, chosen.jobs), guarded=False),
-            "lbfgs": Contender(lbfgs(problem, csr, binned.labels), first=1e-4),
+            "ours": Contender(newton_cg(problem, chosen.jobs), guarded=False),
+            "lbfgs": Contender(logistic_regression(csr, binned.labels, alpha, "lbfgs"), first=1e-4),
         }
         _, rows = race(contenders, goal, chosen.repeats)
         for row in rows:
@@ -156,12 +131,8 @@ def judge(name: str, binned: Binned, loss: Loss, chosen: argparse.Namespace) -> 
 
 
 def main() -> None:
-    # A tolerance that is too low for the iterations is seen in the gap.
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = race_options(__doc__, 3, SETS, MOST_SECONDS)
     parser.add_argument("--rows", type=int, help="training rows at most, drawn at random")
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a fit")
     chosen = parse(parser)
     report = Report(chosen)
     times: list[Row] = []

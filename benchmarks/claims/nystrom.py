@@ -11,14 +11,13 @@ ratios those of the same landmarks: means over repeats. Seconds are medians.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import Nystroem
@@ -26,9 +25,17 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, numeric_targets, options, parse, part_of, say
+from benchmarks.common import (
+    Report,
+    Row,
+    load_sets,
+    numeric_targets,
+    options,
+    parse,
+    part_of,
+    rmse,
+    say,
+)
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
@@ -67,8 +74,7 @@ class Table:
         return cls(X, targets[:n], X_test, targets[n:], BANDWIDTH * median_gap)
 
     def error(self, predicted: NDArray[Any]) -> float:
-        gaps = predicted.ravel() - self.y_test
-        return float(np.sqrt(np.mean(gaps**2)) / self.y_test.std())
+        return rmse(predicted.ravel(), self.y_test) / float(self.y_test.std())
 
 
 @dataclass
@@ -205,8 +211,7 @@ def compare(data: Dataset, n_landmarks: int, chosen: argparse.Namespace) -> Iter
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--landmarks", nargs="+", type=int, help="default 1000 4000")
     chosen = parse(parser)
     report = Report(chosen)

@@ -7,19 +7,25 @@ is the time of our fit with the squared loss. ``randhie``, visits to doctors, is
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from statistics import geometric_mean, mean
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, say, summary_of_ratios
+from benchmarks.common import (
+    Report,
+    Row,
+    load_sets,
+    options,
+    parse,
+    say,
+    stopped_lightgbm,
+    summary_of_ratios,
+)
 from gramless import KernelRegressor
 
 POWERS = {"poisson": 1.0, "tweedie": 1.5, "gamma": 2.0}
@@ -77,16 +83,7 @@ def deviance(loss: str, y: Array, predicted: Array) -> float:
 
 
 def lightgbm(loss: str, X: Array, y: Array, n_jobs: int | None) -> Any:
-    from lightgbm import LGBMRegressor, early_stopping
-
-    cut = int(0.85 * len(y))
-    model = LGBMRegressor(objective=loss, n_estimators=1000, verbose=-1, n_jobs=n_jobs)
-    return model.fit(
-        *(X[:cut], y[:cut]),
-        eval_X=X[cut:],
-        eval_y=y[cut:],
-        callbacks=[early_stopping(50, verbose=False)],
-    )
+    return stopped_lightgbm(X, y, n_jobs, loss)
 
 
 def histogram_trees(loss: str, X: Array, y: Array, n_jobs: int | None) -> Any:

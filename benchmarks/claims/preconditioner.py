@@ -9,14 +9,11 @@ stored. The bandwidth is half of the median distance between rows.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
@@ -132,8 +129,7 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="*", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--rows", type=int, help=f"at most; default {MOST_ROWS}")
     parser.add_argument("--columns", type=int, help="default 2048")
     chosen = parse(parser)

@@ -8,19 +8,16 @@ bandwidth is a quarter of the mean distance between rows.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     made_up,
     options,
@@ -29,7 +26,6 @@ from benchmarks.common import (
     say,
     scipy_csr,
 )
-from gramless import RandomBinning
 from gramless.base.memory import memory_budget
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
@@ -114,17 +110,13 @@ def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
         n_grids = affordable_grids(len(X), wanted, max(OUTPUTS))
         if n_grids < wanted:
             say(f"{name}: SciPy's matrices leave room for {n_grids} grids, not {wanted}")
-        feature_map = RandomBinning(
-            bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
-        )
+        feature_map = binned_map(X, n_grids, chosen.jobs)
         say(f"{name}, {n_grids} grids")
         yield from compare(name, feature_map.fit_matrix(X), chosen.repeats)
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=11)
-    parser.add_argument("--only", nargs="+", default=[*SETS, MADE_UP], help="these and no others")
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=11, sets=[*SETS, MADE_UP]))
     report = Report(chosen)
     title = f"Products, threads of ours: {thread_count(chosen.jobs)}"
     report.add(title, rows_of(chosen))

@@ -9,19 +9,25 @@ rows moves by a percent. The least group is of five groups of test rows by predi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import mean, pstdev
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, summary_of_ratios
+from benchmarks.common import (
+    Report,
+    Row,
+    load_sets,
+    means,
+    options,
+    parse,
+    stopped_lightgbm,
+    summary_of_ratios,
+)
 from gramless import KernelRegressor
 from gramless.inspection.coverage import conditional_coverage
 
@@ -54,22 +60,10 @@ def pinball(y: Array, found: Array) -> list[float]:
 
 def lightgbm(X: Array, y: Array, new: Array, n_jobs: int | None) -> Array | None:
     try:
-        from lightgbm import LGBMRegressor, early_stopping
+        models = [stopped_lightgbm(X, y, n_jobs, "quantile", alpha=level) for level in LEVELS]
     except ImportError:
         return None
-    cut, found = int(0.85 * len(y)), []
-    for level in LEVELS:
-        model = LGBMRegressor(
-            objective="quantile", alpha=level, n_estimators=1000, verbose=-1, n_jobs=n_jobs
-        )
-        model.fit(
-            *(X[:cut], y[:cut]),
-            eval_X=X[cut:],
-            eval_y=y[cut:],
-            callbacks=[early_stopping(50, verbose=False)],
-        )
-        found.append(model.predict(new))
-    return np.column_stack(found)
+    return np.column_stack([model.predict(new) for model in models])
 
 
 def compare(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
@@ -111,7 +105,7 @@ def coverage(parts: tuple[Array, ...], seed: int, n_jobs: int | None) -> Row:
 
 
 def averaged(name: str, draws: list[Row]) -> Row:
-    told: Row = {"table": name, **{key: mean(draw[key] for draw in draws) for key in draws[0]}}
+    told: Row = {"table": name} | means(draws)
     for method in ("split", "quantiles"):
         told[f"{method} covered, std"] = pstdev(draw[f"{method} covered"] for draw in draws)
     return told

@@ -9,12 +9,9 @@ paper; all others are solved at once.
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.datasets import Dataset
@@ -79,8 +76,7 @@ def rows_of(data: Dataset, chosen: argparse.Namespace) -> list[Row]:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=1)
-    parser.add_argument("--only", nargs="+", default=list(SETS), help="these data sets, no others")
+    parser = options(__doc__, repeats=1, sets=SETS)
     parser.add_argument("--rows", type=int, default=ROWS, help="training rows used at most")
     chosen = parse(parser)
     report = Report(chosen)

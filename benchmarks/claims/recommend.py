@@ -8,20 +8,17 @@ part, at most 10,000 rows. "regret" is the error of the recommended method over 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 import scipy.sparse as sp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, rmse, say
 from benchmarks.pareto import CHOOSING, JUDGING
 from gramless.datasets import Dataset
 from gramless.inspection.recommendation import Recommendation, methods_for, recommend
@@ -32,7 +29,7 @@ ROWS, TEST_ROWS = 15_000, 10_000
 def error(task: str, y: Any, predicted: Any) -> float:
     if task == "classification":
         return float(np.mean(predicted != y))
-    return float(np.sqrt(np.mean((predicted - y) ** 2)) / y.std())
+    return rmse(predicted, y) / float(y.std())
 
 
 def all_fits(found: Recommendation, data: Dataset, rows: Any) -> dict[str, tuple[float, float]]:

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     numeric_targets,
     options,
@@ -33,7 +30,6 @@ from benchmarks.common import (
     say,
     scipy_csr,
 )
-from gramless import RandomBinning
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
 from gramless.matrices.base import Vector
@@ -155,21 +151,13 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator
 
 def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
     X, y = rows_to_time(data)
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(X),
-        n_grids=16 if chosen.quick else GRIDS,
-        random_state=0,
-        n_jobs=chosen.jobs,
-    )
-    matrix = feature_map.fit_matrix(X)
+    matrix = binned_map(X, 16 if chosen.quick else GRIDS, chosen.jobs).fit_matrix(X)
     for alpha in ALPHAS:
         yield Problem(matrix, numeric_targets(y), L2(alpha))
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=5)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=5, sets=SETS))
     report = Report(chosen)
     rows: list[Row] = []
     for data in load_sets(chosen.only, chosen):

@@ -11,13 +11,11 @@ take turns.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+import _repository  # noqa: F401
 from _waves_and_jumps import TABLES
 
 from benchmarks.common import Report, Row, options, parse, say

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, load_sets, options, parse, say
 from gramless import KernelClassifier, KernelRegressor

@@ -7,11 +7,10 @@ number of iterations are given. Every fit has a process of its own; sizes take t
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import _repository  # noqa: F401
 
 from benchmarks.common import (
     ROOT,

@@ -11,16 +11,25 @@ are those of the processor in one thread: other work on the machine hardly chang
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import geometric_mean
 
+import _repository  # noqa: F401
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, load_sets, options, parse, part_of, say
+from benchmarks.common import (
+    Report,
+    Row,
+    class_numbers,
+    load_sets,
+    means,
+    options,
+    parse,
+    part_of,
+    say,
+)
 from gramless import KernelClassifier
 from gramless.cli.metrics import probability_metrics
 from gramless.datasets import Dataset
@@ -51,18 +60,11 @@ def fit_and_score(data: Dataset, seed: int) -> Scores:
     begun = time.process_time()
     model.fit(data.X_train, data.y_train)
     seconds = time.process_time() - begun
-    places = np.minimum(np.searchsorted(model.classes_, data.y_test), len(model.classes_) - 1)
-    known = np.where(model.classes_[places] == data.y_test, places, -1)
+    known = class_numbers(model.classes_, data.y_test)
     found = model.predict_proba(data.X_test)
     told = probability_metrics(known, found)
     error = float(np.mean(found.argmax(axis=1) != known))
     return {"error": error, "log loss": float(told["log_loss"]), "cpu s": seconds}
-
-
-def mean_scores(data: Dataset, repeats: int) -> Scores:
-    """Return the means over seeds."""
-    found = [fit_and_score(data, seed) for seed in range(repeats)]
-    return {name: float(np.mean([own[name] for own in found])) for name in found[0]}
 
 
 def ratios(found: dict[str, Scores], before: dict[str, Scores]) -> list[Row]:
@@ -72,10 +74,10 @@ def ratios(found: dict[str, Scores], before: dict[str, Scores]) -> list[Row]:
         if name in before:
             over = {key: own[key] / max(before[name][key], 1e-9) for key in own}
             rows.append({"table": name, **own, **{f"{key} ratio": over[key] for key in own}})
-    means: Row = {"table": "geometric mean"}
+    mean: Row = {"table": "geometric mean"}
     for key in ("error ratio", "log loss ratio", "cpu s ratio"):
-        means[key] = float(np.exp(np.mean(np.log([max(row[key], 1e-9) for row in rows]))))
-    return [*rows, means]
+        mean[key] = geometric_mean(max(row[key], 1e-9) for row in rows)
+    return [*rows, mean]
 
 
 def main() -> None:
@@ -102,7 +104,7 @@ def main() -> None:
     fit_and_score(table_of_classes(100, 600, 4), 0)
     report, found = Report(chosen), {}
     for data in tables():
-        found[data.name] = mean_scores(data, chosen.repeats)
+        found[data.name] = means([fit_and_score(data, seed) for seed in range(chosen.repeats)])
         say(f"{data.name}: {found[data.name]}")
     report.add("default fits", [{"table": name, **own} for name, own in found.items()])
     if chosen.write:

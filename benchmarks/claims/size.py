@@ -12,15 +12,12 @@ The official test rows of ijcnn1 and cod-rna follow another distribution than th
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from itertools import chain
-from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+import _repository  # noqa: F401
 import numpy as np
 from _waves_and_jumps import TABLES, table
 

@@ -6,16 +6,13 @@ several seeds; the median and the longest are shown, and the processor time of t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter, process_time
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelClassifier, KernelRegressor

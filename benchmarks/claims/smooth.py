@@ -12,38 +12,39 @@ longer than ``--seconds`` has not reached it.
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
+import _repository  # noqa: F401
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     numeric_targets,
-    options,
     parse,
     rows_to_time,
     say,
     scipy_csr,
 )
-from benchmarks.walks import Contender, Fit, Goal, race, relative_gap
-from gramless import RandomBinning
+from benchmarks.walks import (
+    MOST_ITERATIONS,
+    Contender,
+    Fit,
+    Goal,
+    logistic_regression,
+    newton_cg,
+    race,
+    race_options,
+    relative_gap,
+)
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
 from gramless.losses import Logistic, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
-from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
@@ -52,29 +53,6 @@ GRIDS = 256
 GAP = 1e-4
 FIRST_TOLERANCE, LONG_TOLERANCE = 1e-1, 1e-7
 MOST_SECONDS = 120.0
-MOST_ITERATIONS = 10_000
-
-
-def ours(problem: Problem, n_jobs: int | None) -> Fit:
-    def fit(tolerance: float) -> Vector:
-        solver = NewtonCG(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
-        return solver.solve(problem).weights
-
-    return fit
-
-
-def logistic_peer(problem: Problem, csr: sp.csr_array, solver: str) -> Fit:
-    def fit(tolerance: float) -> Vector:
-        model = LogisticRegression(
-            C=1.0 / (problem.penalty.l2 * csr.shape[0]),
-            fit_intercept=False,
-            solver=solver,
-            tol=tolerance,
-            max_iter=MOST_ITERATIONS,
-        )
-        return model.fit(csr, problem.targets).coef_.ravel()
-
-    return fit
 
 
 def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
@@ -94,11 +72,12 @@ def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
 
 def contenders(problem: Problem, csr: sp.csr_array, n_jobs: int | None) -> dict[str, Contender]:
     """Return what is compared on a problem, ours first."""
-    found = {"ours": Contender(ours(problem, n_jobs), FIRST_TOLERANCE, guarded=False)}
+    found = {"ours": Contender(newton_cg(problem, n_jobs), FIRST_TOLERANCE, guarded=False)}
     if isinstance(problem.loss, SquaredHinge):
         return {**found, "LinearSVC": Contender(hinge_peer(problem, csr), FIRST_TOLERANCE)}
     for name in ("liblinear", "lbfgs", "newton-cg"):
-        found[name] = Contender(logistic_peer(problem, csr, name), FIRST_TOLERANCE)
+        peer = logistic_regression(csr, problem.targets, problem.penalty.l2, name)
+        found[name] = Contender(peer, FIRST_TOLERANCE)
     return found
 
 
@@ -106,7 +85,7 @@ def compare(
     name: str, problem: Problem, csr: sp.csr_array, chosen: argparse.Namespace
 ) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
-    best = problem.value(ours(problem, chosen.jobs)(LONG_TOLERANCE))
+    best = problem.value(newton_cg(problem, chosen.jobs)(LONG_TOLERANCE))
     goal = Goal(GAP, relative_gap(problem.value, best), chosen.seconds)
     _, rows = race(contenders(problem, csr, chosen.jobs), goal, chosen.repeats)
     for row in rows:
@@ -122,25 +101,14 @@ def compare(
 
 def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
     X, y = rows_to_time(data)
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(X),
-        n_grids=16 if chosen.quick else GRIDS,
-        random_state=0,
-        n_jobs=chosen.jobs,
-    )
-    matrix = feature_map.fit_matrix(X)
+    matrix = binned_map(X, 16 if chosen.quick else GRIDS, chosen.jobs).fit_matrix(X)
     for loss in (Logistic(), SquaredHinge()):
         for alpha in ALPHAS:
             yield Problem(matrix, numeric_targets(y), L2(alpha), loss)
 
 
 def main() -> None:
-    # A tolerance that is too low for the iterations is seen in the gap.
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    parser = options(__doc__, repeats=5)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a fit")
-    chosen = parse(parser)
+    chosen = parse(race_options(__doc__, 5, SETS, MOST_SECONDS))
     report = Report(chosen)
     rows: list[Row] = []
     for data in load_sets(chosen.only, chosen):

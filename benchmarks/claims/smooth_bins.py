@@ -15,19 +15,26 @@ than theirs.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.common import Report, Row, bandwidths, load_sets, options, parse, say
+from benchmarks.common import (
+    Report,
+    Row,
+    bandwidths,
+    binned_map,
+    load_sets,
+    options,
+    parse,
+    rmse,
+    say,
+)
 from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.datasets import Dataset
@@ -55,9 +62,7 @@ Part = tuple[NDArray[Any], Vector]
 
 
 def plain(X: NDArray[Any], share: float, seed: int, n_jobs: int | None) -> RandomBinning:
-    return RandomBinning(
-        bandwidth=bandwidths(X, share), n_grids=GRIDS, random_state=seed, n_jobs=n_jobs
-    )
+    return binned_map(X, GRIDS, n_jobs, share, seed)
 
 
 def plain_of_these_widths(X: NDArray[Any], share: float, seed: int, n_jobs: int | None) -> Any:
@@ -89,10 +94,6 @@ class Setting:
     error: float
     share: float
     alpha: float
-
-
-def rmse(predicted: Vector, truth: Vector) -> float:
-    return float(np.sqrt(np.mean((predicted - truth) ** 2)))
 
 
 def path(Z: FeatureMatrix, y: Vector, Z_held: FeatureMatrix, y_held: Vector) -> list[float]:
@@ -189,11 +190,7 @@ def compare(data: Dataset, chosen: argparse.Namespace) -> list[Row]:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument(
-        "--only", nargs="+", default=tuple(SETS), help="these data sets and no others"
-    )
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=3, sets=SETS))
     report = Report(chosen)
     for data in load_sets(chosen.only, chosen):
         report.add(data.name, compare(data, chosen))

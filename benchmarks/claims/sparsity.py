@@ -10,22 +10,19 @@ a fit of that error can be. Prediction goes from rows to labels.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     numeric_targets,
     options,
@@ -74,9 +71,7 @@ class Task:
 
     @classmethod
     def of(cls, data: Dataset, n_grids: int, n_jobs: int | None) -> Task:
-        feature_map = RandomBinning(
-            bandwidth=bandwidths(data.X_train), n_grids=n_grids, random_state=0, n_jobs=n_jobs
-        )
+        feature_map = binned_map(data.X_train, n_grids, n_jobs)
         training = feature_map.fit_matrix(data.X_train)
         return cls(data, feature_map, training, feature_map.feature_matrix(data.X_test))
 
@@ -176,8 +171,7 @@ def summary(rows: list[Row]) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--depth", type=float, default=DEPTH, help="largest over smallest alpha")
     chosen = parse(parser)
     report = Report(chosen)

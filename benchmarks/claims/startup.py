@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import _repository  # noqa: F401
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelRegressor, save

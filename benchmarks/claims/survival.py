@@ -7,19 +7,16 @@ the mean concordance index of rows held back. Tables are skipped where a package
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from statistics import mean
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelSurvival

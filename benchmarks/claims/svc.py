@@ -6,11 +6,9 @@ scikit-learn's ``SVC(C=10, cache_size=1000)`` on standardised inputs, and beside
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import _repository  # noqa: F401
 
 from benchmarks.common import Report, Row, load_sets, options, parse
 from benchmarks.versus.turns import take_turns
@@ -22,9 +20,7 @@ SETS = ("ijcnn1", "cod-rna", "a9a")
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=3, sets=SETS))
     report = Report(chosen)
     rows: list[Row] = []
     for data in load_sets(chosen.only, chosen):

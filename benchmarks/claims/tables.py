@@ -12,23 +12,22 @@ errors and seconds.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean, median
+from statistics import geometric_mean, mean, median
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import (
     Outcome,
     Report,
     Row,
+    class_numbers,
     fit_and_judge,
     load_sets,
     options,
@@ -111,8 +110,8 @@ def log_loss(estimator: Any, data: Dataset) -> float | None:
 
 def of_true_class(values: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     """Return each row's value of its true class; zero if no training row was of that class."""
-    at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    return np.where(classes[at] == y, values[np.arange(len(y)), at], 0)
+    at = class_numbers(classes, y)
+    return np.where(at >= 0, values[np.arange(len(y)), at], 0)
 
 
 def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
@@ -159,7 +158,7 @@ def summary(rows: list[Row]) -> Row:
     seconds = [sum(row[name] for row in timed) for name in ("fit s", "its fit s")]
     return {
         "tables": len(rows),
-        "mean ratio": geometric_mean([row["ratio"] for row in known]),
+        "mean ratio": geometric_mean(row["ratio"] for row in known) if known else None,
         "worst table": worst["data set"] if worst else None,
         "worst ratio": worst["ratio"] if worst else None,
         "fit s": seconds[0],
@@ -168,10 +167,6 @@ def summary(rows: list[Row]) -> Row:
         "tables with log loss": len(asked),
         "share no worse": average(fair),
     }
-
-
-def geometric_mean(values: list[float]) -> float | None:
-    return float(np.exp(np.mean(np.log(values)))) if values else None
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -205,8 +200,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser = options(__doc__, repeats=3, sets=SETS)
     parser.add_argument("--picture", type=Path, help="where to draw it, as PNG or SVG")
     chosen = parse(parser)
     report = Report(chosen)

@@ -10,18 +10,16 @@ Descent over grids runs from zero to its own stop, the listing of the bins inclu
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import _repository  # noqa: F401
 
 from benchmarks.common import (
     Report,
     Row,
-    bandwidths,
+    binned_map,
     load_sets,
     made_up,
     numeric_targets,
@@ -30,7 +28,6 @@ from benchmarks.common import (
     part_of,
     say,
 )
-from gramless import RandomBinning
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -63,10 +60,7 @@ def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Rows, Vector]]:
 
 def binned(X: Rows, chosen: argparse.Namespace) -> BinnedMatrix:
     n_grids = min(MOST_GRIDS, NONZEROS // X.shape[0])
-    feature_map = RandomBinning(
-        bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
-    )
-    return feature_map.fit_matrix(X)
+    return binned_map(X, n_grids, chosen.jobs).fit_matrix(X)
 
 
 def threaded(problem: Problem, n_threads: int) -> Problem:
@@ -115,9 +109,7 @@ def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Row:
 
 
 def main() -> None:
-    parser = options(__doc__, repeats=7)
-    parser.add_argument("--only", nargs="*", default=SETS, help="these data sets and no others")
-    chosen = parse(parser)
+    chosen = parse(options(__doc__, repeats=7, sets=SETS))
     report, rows = Report(chosen), []
     for name, X, targets in tables(chosen):
         matrix = binned(X, chosen)

@@ -8,15 +8,12 @@ processors is what a quiet one would take at least.
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless import KernelClassifier, KernelRegressor, warmup

@@ -13,19 +13,16 @@ and the first four kinds of dependence; the others, on which nothing was chosen,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import _repository  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp, mannwhitneyu
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import pairwise_distances
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import independence_test, two_sample_test

@@ -1,4 +1,4 @@
-"""Timing shared by the micro-benchmarks: interleaved repeats, the machine's limits, a table.
+"""Timing shared by the micro-benchmarks: interleaved repeats, the machine's limits.
 
 Time differs from one second to the next on a shared machine: cases take turns within each repeat,
 so that a slow second hits all of them, and the median over the repeats is reported.
@@ -7,21 +7,21 @@ so that a slow second hits all of them, and the median over the repeats is repor
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-
+from benchmarks.common import Report, Row
 from gramless.base.threads import map_blocks, row_blocks
-from harness.machine import summary
 from harness.timing import SETTLING_SECONDS, interleaved, settle
 
 _SAMPLE_SECONDS = 0.02
@@ -63,20 +63,6 @@ class Case:
     peer: str | None = None
 
 
-@dataclass(frozen=True)
-class Result:
-    """What is printed of a case; times in nanoseconds."""
-
-    loop: str
-    unit: str
-    ns_per_unit: float
-    bytes_per_unit: float
-    limit: str
-    share_of_limit: float
-    peer: str | None
-    times_peer: float | None
-
-
 def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.Namespace:
     """Parse the command line: the sizes with their defaults, and what every script takes.
 
@@ -110,8 +96,8 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
 def seconds(
     cases: list[Case],
     repeats: int,
-    sample: float = _SAMPLE_SECONDS,
-    between: float = SETTLING_SECONDS,
+    sample: float,
+    between: float,
 ) -> list[float]:
     """Return the median time of one call of each case; the cases take turns."""
     calls = {case.loop: _calls_a_sample(case.run, sample) for case in cases}
@@ -143,7 +129,22 @@ def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
     return max(rates)
 
 
-def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Result]:
+def product_rate(dtype: DTypeLike, size: int, n_threads: int = 1) -> float:
+    """Return the multiplications a second of a large product by BLAS, at best."""
+    left, right = np.random.default_rng(0).random((2, size, size)).astype(dtype)
+    with threadpool_limits(n_threads, user_api="blas"):
+        return size**3 / min(_time(lambda: left @ right, 1) for _ in range(6))
+
+
+def draw_codes(chosen: argparse.Namespace) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    """Return codes that are uniform over the bins, the hardest case for the caches, and offsets."""
+    rng = np.random.default_rng(0)
+    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
+    codes = rng.integers(1, chosen.bins, (chosen.grids, chosen.rows), dtype, endpoint=True)
+    return codes, np.arange(chosen.grids + 1) * chosen.bins
+
+
+def rows_of(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Row]:
     """Relate the times to the limits and to the peers.
 
     ``limits`` holds rates: bytes a second for ``"memory"``, units of work a second for others.
@@ -153,16 +154,16 @@ def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
     for case, time in zip(cases, times, strict=True):
         work = case.bytes_moved if case.work is None else case.work
         rows.append(
-            Result(
-                case.loop,
-                case.unit,
-                per_unit[case.loop],
-                case.bytes_moved / case.units,
-                case.limit,
-                work / limits[case.limit] / time,
-                case.peer,
-                per_unit[case.peer] / per_unit[case.loop] if case.peer else None,
-            )
+            {
+                "loop": case.loop,
+                "ns/unit": per_unit[case.loop],
+                "unit": case.unit,
+                "bytes/unit": case.bytes_moved / case.units,
+                "of limit": work / limits[case.limit] / time,
+                "limit": case.limit,
+                "speed-up": per_unit[case.peer] / per_unit[case.loop] if case.peer else None,
+                "over": case.peer,
+            }
         )
     return rows
 
@@ -171,45 +172,13 @@ def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float])
     """Time the cases and print them, with the machine and the sizes."""
     sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
     between = 0.0 if chosen.quick else SETTLING_SECONDS
-    rows = results(cases, seconds(cases, chosen.repeats, sample, between), limits)
-    if chosen.json:
-        head = {"machine": summary(), "sizes": vars(chosen), "limits_per_second": limits}
-        print(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1))
-        return
-    print(", ".join(f"{name} {value}" for name, value in summary().items()))
-    sizes = {k: v for k, v in vars(chosen).items() if k not in ("json", "quick")}
-    print(", ".join(f"{name} {value:,}" for name, value in sizes.items()))
-    print(", ".join(f"limit of {name} {rate / 1e9:.2f} G/s" for name, rate in limits.items()))
-    print()
-    print("\n".join(table(rows)))
-
-
-def table(rows: list[Result]) -> list[str]:
-    """Return the lines of a plain text table."""
-    heads = ["loop", "ns/unit", "unit", "bytes/unit", "of limit", "limit", "speed-up"]
-    lines = [heads]
-    for row in rows:
-        peer = f"{row.times_peer:.2f} x {row.peer}" if row.times_peer is not None else ""
-        lines.append(
-            [
-                row.loop,
-                f"{row.ns_per_unit:.3f}",
-                row.unit,
-                f"{row.bytes_per_unit:.2f}",
-                f"{row.share_of_limit:.0%}",
-                row.limit,
-                peer,
-            ]
-        )
-    widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
-    numbers = {1, 3, 4}
-    return [
-        "  ".join(
-            cell.rjust(width) if k in numbers else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    times = seconds(cases, chosen.repeats, sample, between)
+    sizes = {k: v for k, v in vars(chosen).items() if k not in ("json", "quick", "repeats")}
+    rates = {f"{name}, G/s": rate / 1e9 for name, rate in limits.items()}
+    report = Report(chosen)
+    report.add("Sizes and limits", [sizes | rates])
+    report.add("Loops", rows_of(cases, times, limits))
+    report.close()
 
 
 def _calls_a_sample(function: Callable[[], object], sample: float) -> int:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from _timing import Case, options, run
+from _timing import Case, options, product_rate, run
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -103,22 +102,10 @@ def make_cases(chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> lis
     ]
 
 
-def product_rate(n_threads: int, size: int) -> float:
-    """Return the additions and multiplications a second of a large product, at best."""
-    left, right = np.random.default_rng(0).random((2, size, size)).astype(np.float32)
-    times = []
-    with BLAS.limit(limits=n_threads, user_api="blas"):
-        for _ in range(6):
-            started = perf_counter()
-            left @ right
-            times.append(perf_counter() - started)
-    return 2.0 * size**3 / min(times[1:])
-
-
 def main() -> None:
     chosen = options(__doc__, QUICK, rows=4096, frequencies=256, blocks=32, jobs=2, square=2000)
     cases = [case for d in INPUTS for k in OUTPUTS for case in make_cases(chosen, d, k)]
-    run(cases, chosen, {"BLAS": product_rate(chosen.jobs, chosen.square)})
+    run(cases, chosen, {"BLAS": 2.0 * product_rate(np.float32, chosen.square, chosen.jobs)})
 
 
 if __name__ == "__main__":

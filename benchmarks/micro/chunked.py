@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from time import perf_counter
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
+from _timing import Case, memory_bandwidth, options, product_rate, run
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -98,17 +97,6 @@ def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
     return cases
 
 
-def multiplications_a_second(size: int) -> float:
-    """Return the rate of NumPy's product of two square arrays of float32, at best."""
-    left, right = np.random.default_rng(3).standard_normal((2, size, size), np.float32)
-    times = []
-    for _ in range(6):
-        start = perf_counter()
-        np.matmul(left, right)
-        times.append(perf_counter() - start)
-    return size**3 / min(times)
-
-
 def main() -> None:
     chosen = options(__doc__, QUICK, rows=65_536, features=2048, columns=10, square=2048, jobs=1)
     rows = draw_rows(chosen)
@@ -118,7 +106,7 @@ def main() -> None:
     with threadpool_limits(chosen.jobs, user_api="blas"):
         limits = {
             "memory": memory_bandwidth(chosen.jobs, chosen.quick),
-            "BLAS": multiplications_a_second(chosen.square),
+            "BLAS": product_rate(np.float32, chosen.square, chosen.jobs),
         }
         run(cases, chosen, limits)
 

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
+from _timing import Case, draw_codes, memory_bandwidth, options, run
 
 from gramless.base.threads import map_blocks, row_blocks, run_together
 from gramless.loops import grid_descent as loops
@@ -23,15 +23,6 @@ from gramless.matrices.row_lists import RowLists
 
 QUICK = {"rows": 2000, "grids": 4, "bins": 20, "sweeps": 2}
 NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e3
-
-
-def draw_matrix(chosen: argparse.Namespace) -> BinnedMatrix:
-    """Draw codes that are uniform over the bins, the hardest case for the caches."""
-    rng = np.random.default_rng(0)
-    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
-    codes = rng.integers(1, chosen.bins, (chosen.grids, chosen.rows), dtype, endpoint=True)
-    offsets = np.arange(chosen.grids + 1) * chosen.bins
-    return BinnedMatrix(codes, offsets, has_unseen=False, n_jobs=1)
 
 
 class Listing:
@@ -160,7 +151,8 @@ def all_cases(matrix: BinnedMatrix, chosen: argparse.Namespace) -> list[Case]:
 
 def main() -> None:
     chosen = options(__doc__, QUICK, rows=169_472, grids=64, bins=2000, sweeps=5, jobs=2)
-    cases = all_cases(draw_matrix(chosen), chosen)
+    matrix = BinnedMatrix(*draw_codes(chosen), has_unseen=False, n_jobs=1)
+    cases = all_cases(matrix, chosen)
     run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
 
 

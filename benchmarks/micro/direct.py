@@ -10,11 +10,9 @@ each is read once, where none does only the diagonal is. The peer of a Gram matr
 from __future__ import annotations
 
 import argparse
-from time import perf_counter
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
-from threadpoolctl import threadpool_limits
+from _timing import Case, memory_bandwidth, options, product_rate, run
 
 from gramless.base.threads import one_blas_thread
 from gramless.loops import coordinate_descent as loops
@@ -24,19 +22,6 @@ from gramless.solvers.factor import factorised
 QUICK = {"rows": 500, "columns": 40, "sweeps": 2}
 _SQUARE, _QUICK_SQUARE = 2048, 128
 NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e9
-
-
-def product_rate(dtype: type, n_threads: int, quick: bool) -> float:
-    """Return the multiplications a second of a large product."""
-    n = _QUICK_SQUARE if quick else _SQUARE
-    left, right = np.random.default_rng(0).random((2, n, n)).astype(dtype)
-    times = []
-    with threadpool_limits(n_threads, user_api="blas"):
-        for _ in range(4):
-            start = perf_counter()
-            left @ right
-            times.append(perf_counter() - start)
-    return n**3 / min(times)
 
 
 def gram_cases(chosen: argparse.Namespace) -> list[Case]:
@@ -115,10 +100,11 @@ def main() -> None:
     chosen = options(__doc__, QUICK, rows=50_000, columns=1024, sweeps=5, jobs=2)
     cases = [*gram_cases(chosen), factor_case(chosen), *sweep_cases(chosen)]
     limits = {"memory": memory_bandwidth(1, chosen.quick)}
+    square = _QUICK_SQUARE if chosen.quick else _SQUARE
     for dtype in (np.float32, np.float64):
         for n_threads in sorted({1, chosen.jobs}):
             told = f"{np.dtype(dtype).name} products, {n_threads} thread{'s' * (n_threads > 1)}"
-            limits[told] = product_rate(dtype, n_threads, chosen.quick)
+            limits[told] = product_rate(dtype, square, n_threads)
     run(cases, chosen, limits)
 
 

@@ -7,14 +7,11 @@ blocks; in fixed point it sends one. Seconds are for a worker that adds up its o
 from __future__ import annotations
 
 import argparse
-import sys
 from itertools import pairwise
-from pathlib import Path
 from time import perf_counter
 
+import _timing  # noqa: F401
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse
 from gramless.distributed.sums import exponent_of, fixed_sum

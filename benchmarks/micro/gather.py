@@ -11,27 +11,16 @@ with uniform codes these are few, far fewer than in real tables.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
+from _timing import Case, draw_codes, memory_bandwidth, options, run
 
 from gramless.base.arrays import readonly
 from gramless.loops import gather as loops
 from gramless.matrices.binned import BinnedMatrix
 
 QUICK = {"rows": 2000, "grids": 16, "bins": 50, "sample": 50}
-
-
-def draw_matrix(chosen: argparse.Namespace) -> BinnedMatrix:
-    rng = np.random.default_rng(0)
-    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
-    codes = np.empty((chosen.grids, chosen.rows), dtype)
-    for row in codes:
-        row[:] = rng.integers(1, chosen.bins, chosen.rows, endpoint=True)
-    offsets = np.arange(chosen.grids + 1) * chosen.bins
-    return BinnedMatrix(codes, offsets, has_unseen=False, n_jobs=chosen.jobs)
 
 
 def make_cases(matrix: BinnedMatrix, n_columns: int) -> list[Case]:
@@ -109,7 +98,7 @@ def main() -> None:
     chosen = options(
         __doc__, QUICK, rows=169_472, grids=256, bins=2000, columns=10, sample=1000, jobs=1
     )
-    matrix = draw_matrix(chosen)
+    matrix = BinnedMatrix(*draw_codes(chosen), has_unseen=False, n_jobs=chosen.jobs)
     few = matrix.take_rows(np.arange(chosen.sample))
     cases = [*make_cases(matrix, chosen.columns), *sample_cases(few)]
     run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})

@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
+from _timing import Case, memory_bandwidth, options, product_rate, run
 from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.threads import one_blas_thread
@@ -99,23 +98,12 @@ def make_cases(tile: Tile, inputs: list[int]) -> list[Case]:
     return cases
 
 
-def blas_rate(dtype: DTypeLike, size: int) -> float:
-    """Return the additions and multiplications a second of a large product, at best."""
-    a, b = np.ones((2, size, size), dtype)
-    times = []
-    for _ in range(6):
-        started = perf_counter()
-        a @ b
-        times.append(perf_counter() - started)
-    return 2.0 * size**3 / min(times[1:])
-
-
 def main() -> None:
     chosen = options(__doc__, QUICK, rows=96, frequencies=528, inputs=100, square=2000)
     inputs = sorted({*INPUTS, chosen.inputs})
     tiles = [Tile(chosen, dtype) for dtype in (np.float32, np.float64)]
     with one_blas_thread():
-        limits = {f"BLAS {t.dtype.name}": blas_rate(t.dtype, chosen.square) for t in tiles}
+        limits = {f"BLAS {t.dtype.name}": 2.0 * product_rate(t.dtype, chosen.square) for t in tiles}
         limits["memory"] = memory_bandwidth(1, chosen.quick)
         run([case for tile in tiles for case in make_cases(tile, inputs)], chosen, limits)
 

@@ -15,7 +15,7 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from _timing import Case, memory_bandwidth, options, run
+from _timing import Case, draw_codes, memory_bandwidth, options, run
 
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
@@ -30,14 +30,8 @@ Binned = BinnedMatrix | WeightedBinnedMatrix
 
 def draw_matrices(chosen: argparse.Namespace) -> dict[str, Binned]:
     """Return the same codes without values, and with values of both precisions."""
-    rng = np.random.default_rng(0)
-    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
-    codes = np.empty((chosen.grids, chosen.rows), dtype)
-    values = np.empty(codes.shape, np.float32)
-    for row, numbers in zip(codes, values, strict=True):
-        row[:] = rng.integers(1, chosen.bins, chosen.rows, endpoint=True)
-        numbers[:] = rng.random(chosen.rows)
-    offsets = np.arange(chosen.grids + 1) * chosen.bins
+    codes, offsets = draw_codes(chosen)
+    values = np.random.default_rng(0).random(codes.shape, np.float32)
     given = {"has_unseen": False, "n_jobs": chosen.jobs}
     return {
         "plain": BinnedMatrix(codes, offsets, **given),

@@ -26,19 +26,13 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from benchmarks.common import Report, Row, made_up, options, parse, say
+from benchmarks.common import Report, Row, made_up, options, parse, rmse, say
 from gramless.distributed import DaskKernelRegressor
-from harness.memory import peak_memory, reset_peak
+from harness.memory import begun_memory, peak_memory
 
 N_ROWS, N_TEST, N_INPUTS, PART_ROWS = 300_000, 20_000, 10, 15_000
 ROUNDS, LEAST_SECONDS = 300, 30.0
 NAMES = ("ours", "ours, effort 1", "xgboost", "lightgbm")
-
-
-def begun_memory() -> float:
-    """Return the memory that a process has, from which its peak is measured from now on."""
-    reset_peak()
-    return peak_memory()
 
 
 def machine(name: str, client: Client) -> Any:
@@ -92,7 +86,7 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         after = [] if kill_after else [peak_memory(), *client.run(peak_memory).values()]
         test = da.from_array(X[n_rows:], chunks=(PART_ROWS, N_INPUTS))
         predicted = np.asarray(model.predict(test).compute())
-        error = float(np.sqrt(np.mean((predicted - y[n_rows:]) ** 2)) / y[n_rows:].std())
+        error = rmse(predicted, y[n_rows:]) / float(y[n_rows:].std())
         memory = 0 if kill_after else sum(after) - sum(before)
         return {"error": error, "s": seconds, "MB": memory / 1e6}
 

@@ -1,7 +1,9 @@
 """Ours beside other methods: test error, and seconds to fit and to predict.
 
 Each method with the settings that its users would take, see its file; what a method searches for
-itself is in its time. Methods take turns, each turn with another seed; medians are shown. The
+itself is in its time. Methods take turns, each turn with another seed; errors are means and
+seconds medians. Classification: the share of wrong classes; regression: RMSE over the standard
+deviation of the test targets. With nothing given but the seed ours should stay within a bound. The
 picture has the error against the time to fit, one panel a data set.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import threadpoolctl
@@ -21,7 +23,17 @@ from benchmarks.common import ROOT, Report, Row, load_sets, options, parse, save
 from benchmarks.versus.turns import find_methods, take_turns
 from harness.peers import METHODS
 
-SETS = ("ijcnn1", "cod-rna", "letter", "cadata")
+BOUNDS = {
+    "ijcnn1": 0.013,
+    "letter": 0.038,
+    "cod-rna": 0.033,
+    "a9a": 0.152,
+    "covtype_1vs2_169k": 0.060,
+    "covtype_first20k": 0.128,
+    "cadata": 0.46,
+    "protein_casp": 0.545,
+}
+"""Test errors that the defaults should reach."""
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -50,9 +62,17 @@ def draw(rows: list[Row], path: Path) -> None:
     save_picture(figure, path)
 
 
+def beside_bound(row: Row) -> Row:
+    """Return errors of ours, and whether they are within the bound; None where there is none."""
+    bound = BOUNDS.get(row["data set"])
+    within = None if bound is None else row["error"] <= bound
+    told = {name: row[name] for name in ("data set", "error", "worst", "fit s")}
+    return {**told, "bound": bound, "within": within}
+
+
 def options_of_run() -> argparse.Namespace:
     parser = options(__doc__, repeats=3)
-    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--sets", nargs="+", default=BOUNDS)
     # benchmarks/pareto.py shows the ladder of effort.
     usual = [name for name in METHODS if not name.startswith("effort")]
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=usual)
@@ -72,7 +92,8 @@ def main() -> None:
                 {
                     "data set": data.name,
                     "method": name,
-                    "error": median(one.error for one in own),
+                    "error": mean(one.error for one in own),
+                    "worst": max(one.error for one in own),
                     "fit s": median(one.fit_seconds for one in own),
                     "predict s": median(one.predict_seconds for one in own),
                 }
@@ -80,6 +101,8 @@ def main() -> None:
             ]
             report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
             rows += found
+    ours = [row for row in rows if row["method"] == "gramless"]
+    report.add("Ours, beside what the defaults should reach", map(beside_bound, ours))
     report.close()
     if rows:
         draw(rows, chosen.picture)

@@ -28,36 +28,10 @@ class RandomGrids(Gramless):
     settings: ClassVar[dict[str, Any]] = {"grids": "random", "n_grids": 512}
 
 
-class Effort1(Gramless):
-    """The least effort."""
-
-    name: ClassVar[str] = "effort 1"
-    settings: ClassVar[dict[str, Any]] = {"effort": 1}
-
-
-class Effort2(Gramless):
-    """Less than by default."""
-
-    name: ClassVar[str] = "effort 2"
-    settings: ClassVar[dict[str, Any]] = {"effort": 2}
+def _at(effort: int) -> type[Gramless]:
+    """Return the method of one effort; 3 is the default."""
+    own = {"name": f"effort {effort}", "settings": {"effort": effort}, "__doc__": "One effort."}
+    return type(f"Effort{effort}", (Gramless,), own)
 
 
-class Effort3(Gramless):
-    """The default."""
-
-    name: ClassVar[str] = "effort 3"
-    settings: ClassVar[dict[str, Any]] = {"effort": 3}
-
-
-class Effort4(Gramless):
-    """More grids from more candidates."""
-
-    name: ClassVar[str] = "effort 4"
-    settings: ClassVar[dict[str, Any]] = {"effort": 4}
-
-
-class Effort5(Gramless):
-    """Grids grown with several seeds."""
-
-    name: ClassVar[str] = "effort 5"
-    settings: ClassVar[dict[str, Any]] = {"effort": 5}
+Effort1, Effort2, Effort3, Effort4, Effort5 = map(_at, range(1, 6))

@@ -62,8 +62,7 @@ if TYPE_CHECKING:
     from gramless.streaming.opening import open_stream
     from gramless.unsupervised.anomalies import AnomalyDetector
     from gramless.unsupervised.clustering import SpectralClustering
-    from gramless.unsupervised.components import KernelPCA
-    from gramless.unsupervised.decomposition import FeatureDecomposition
+    from gramless.unsupervised.decomposition import FeatureDecomposition, KernelPCA
     from gramless.unsupervised.density import Density
     from gramless.unsupervised.independence import independence_test
     from gramless.unsupervised.kmeans import KernelKMeans

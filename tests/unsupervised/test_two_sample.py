@@ -13,9 +13,14 @@ from scipy.stats import binom, ks_2samp
 from gramless import RandomBinning, RandomFourier, SmoothBinning, two_sample_test
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.unsupervised import permutation_blocks, two_sample
-from gramless.unsupervised.permutation_blocks import RowBlocks, block_gram
-from gramless.unsupervised.permutations import adjusted_p_values, p_value, standardised
+from gramless.unsupervised import permutations, two_sample
+from gramless.unsupervised.permutations import (
+    RowBlocks,
+    adjusted_p_values,
+    block_gram,
+    p_value,
+    standardised,
+)
 
 QUICK = {"n_grids": 32, "n_permutations": 99, "random_state": 0}
 
@@ -33,7 +38,7 @@ def normal():
 )
 @pytest.mark.parametrize("few_rows", [0, 1000])
 def test_block_gram_is_that_of_dense_features(normal, feature_map, few_rows, monkeypatch) -> None:
-    monkeypatch.setattr(permutation_blocks, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(permutations, "FEW_ROWS", few_rows)
     rows = np.concatenate(normal)
     blocks = RowBlocks.drawn(230, 310, seed=3)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
@@ -48,8 +53,8 @@ def test_block_gram_is_that_of_dense_features(normal, feature_map, few_rows, mon
 
 
 def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
-    monkeypatch.setattr(permutation_blocks, "FEW_ROWS", 0)
-    monkeypatch.setattr(permutation_blocks, "_MOST_CELLS", 4)
+    monkeypatch.setattr(permutations, "FEW_ROWS", 0)
+    monkeypatch.setattr(permutations, "_MOST_CELLS", 4)
     matrix = RandomBinning(n_grids=3, bandwidth=0.5, random_state=0).fit_matrix(normal[0])
     blocks = RowBlocks.drawn(120, 110, seed=0)
     cells = (matrix.codes - 1) % 4
@@ -64,7 +69,7 @@ def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers(n, m) -> No
     blocks = RowBlocks.drawn(n, m, seed=1)
     sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
     assert len(set(sizes[:-2])) == 1
-    assert blocks.n_blocks <= permutation_blocks.MOST_BLOCKS + 2
+    assert blocks.n_blocks <= permutations.MOST_BLOCKS + 2
     assert min(blocks.n_first, blocks.n_second) >= min(n, m, 64)
     first = np.isin(blocks.numbers, [*range(blocks.n_first), blocks.n_blocks - 2])
     assert first[:n].all()

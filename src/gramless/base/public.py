@@ -16,7 +16,7 @@ HOMES = {
     "IndependentBlocks": "gramless.features.blocks",
     "KernelClassifier": "gramless.estimators.classifier",
     "KernelKMeans": "gramless.unsupervised.kmeans",
-    "KernelPCA": "gramless.unsupervised.components",
+    "KernelPCA": "gramless.unsupervised.decomposition",
     "KernelRegressor": "gramless.estimators.regressor",
     "KernelSurvival": "gramless.estimators.survival",
     "LabelSpreading": "gramless.unsupervised.label_spreading",

@@ -7,6 +7,7 @@ mean over many grids, linear in the features of random binning: one weight a bin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
@@ -14,20 +15,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 from gramless.base.random import RandomState, seed_from, stream, streams
-from gramless.base.state import State, StatefulEstimator, check_columns, number_in, part_in, require
+from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.features.grids import Grids, cell_limits
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.bin_counts import BinCounts
+from gramless.unsupervised.base import TableEstimator, checked_weights
+from gramless.unsupervised.bin_counts import BinCounts, hashed_grids
 from gramless.unsupervised.marginals import MarginalCells
 from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
@@ -51,7 +52,8 @@ _FARTHEST = 0.5
 """Inputs are cut off at this share of the largest whose cells can be numbered."""
 
 
-class AnomalyDetector(OutlierMixin, StatefulEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnomalyDetector(OutlierMixin, TableEstimator):
     """Finds rows that fall into bins of random grids which hold hardly any others.
 
     Each grid divides a few inputs, drawn at random, into some ``sqrt(resolution)`` to
@@ -114,22 +116,12 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_grids: int = 256,
-        resolution: int = 256,
-        contamination: str | float = "auto",
-        categorical_features: str | ArrayLike = "auto",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_grids = n_grids
-        self.resolution = resolution
-        self.contamination = contamination
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_grids: int = 256
+    resolution: int = 256
+    contamination: str | float = "auto"
+    categorical_features: str | ArrayLike = "auto"
+    random_state: RandomState = None
+    n_jobs: int | None = None
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Draw grids, and count the rows in their bins.
@@ -148,13 +140,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         The estimator itself.
         """
         self._check_parameters()
-        inputs, rows, _ = RowInputs.fit(
-            self,
-            X,
-            np.zeros(_num_samples(X)),
-            self.categorical_features,
-            {"ensure_min_samples": 2},
-        )
+        rows, _ = self._learn_inputs(X, ensure_min_samples=2)
         seed = seed_from(self.random_state)
         rows, weights = self._weighed(rows, sample_weight)
         n_rows = rows.shape[0]
@@ -162,16 +148,14 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         shaping = np.zeros(n_rows, bool)
         shaping[stream(seed, "ranges").choice(n_rows, n_shaping, replace=False)] = True
         sample = rows[np.flatnonzero(shaping)]
-        names = inputs.categorical
+        names = self.inputs_.categorical
         names = np.zeros(rows.shape[1], bool) if names is None else names
         axes = PrincipalAxes.of(sample, spreads(sample, names))
         grids = draw_grids(axes.beside(sample), names, self.n_grids, self.resolution, seed)
         self.marginals_ = MarginalCells.of(_beside(axes, grids, sample), grids)
-        self.inputs_, self.seed_, self.axes_ = inputs, seed, axes
+        self.seed_, self.axes_ = seed, axes
         first = _beside(axes, grids, rows[:1])
-        self._take_counts(
-            self._counted(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
-        )
+        self._count(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
         return self
 
     def partial_fit(
@@ -199,8 +183,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             return self.fit(X, sample_weight=sample_weight)
         self._check_parameters()
         rows, weights = self._weighed(self.inputs_.transform(self, X), sample_weight)
-        shaping = np.zeros(rows.shape[0], bool)
-        self._take_counts(self._counted(self.bin_counts_, rows, weights, shaping))
+        self._count(self.bin_counts_, rows, weights, np.zeros(rows.shape[0], bool))
         return self
 
     def score_samples(self, X: TableLike) -> FloatArray:
@@ -324,11 +307,8 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
 
     def check_state(self, state: State) -> None:
         """Check that grids and inputs of a file fit each other."""
-        inputs, binned, axes = (
-            part_in(state, "inputs_", RowInputs),
-            part_in(state, "bin_counts_", BinCounts),
-            part_in(state, "axes_", PrincipalAxes),
-        )
+        inputs, axes = part_in(state, "inputs_", RowInputs), part_in(state, "axes_", PrincipalAxes)
+        binned = part_in(state, "bin_counts_", BinCounts)
         n_features = number_in(state, "n_features_in_", int, 1)
         number_in(state, "seed_", int, 0, 2**64)
         number_in(state, "offset_", float)
@@ -356,27 +336,19 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """Return the rows of positive weight, and their weights, None where all are 1."""
         if sample_weight is None:
             return rows, None
-        if not np.asarray(sample_weight).any():
-            raise InputError("AnomalyDetector: every sample weight is zero.")
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = checked_weights(sample_weight, rows.shape[0], "AnomalyDetector")
         kept = np.flatnonzero(weights)
         return rows[kept], weights[kept]
 
-    def _counted(
+    def _count(
         self, binned: BinCounts, rows: Rows, weights: FloatArray | None, shaping: BoolArray
-    ) -> BinCounts:
-        """Return counts with further rows."""
+    ) -> None:
+        """Add rows to counts, and set the offset by the scores of the sampled ones."""
         grids = binned.bins.grids
         for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
             own = None if weights is None else weights[a:b]
             block = _beside(self.axes_, grids, rows[a:b])
             binned = binned.added(block, self.seed_, own, shaping[a:b])
-        return binned
-
-    def _take_counts(self, binned: BinCounts) -> None:
-        """Take counts, and set the offset by the scores of the sampled rows."""
         scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
         if isinstance(self.contamination, str):
             low, high = _quantiles(scores, binned.weights, [0.25, 0.75])
@@ -411,12 +383,6 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         sources = self.inputs_.sources(self.n_features_in_)
         ones, inputs = np.ones(len(sources)), np.arange(len(sources))
         return sp.csr_array((ones, (inputs, sources)), shape=(len(sources), self.n_features_in_))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def rarity(share: FloatArray, resolution: int) -> FloatArray:
@@ -453,9 +419,7 @@ def draw_grids(
         own = 2.0 * share * np.where(half > _LEAST_RANGE, half, whole[chosen])
         widths[r, chosen] = np.where(names[chosen], 1.0, own)
         shifts[r, chosen] = np.where(names[chosen], 0.5, rng.random(len(chosen)) * own)
-    drawn_keys, n_keys = streams(seed, "cells", n_grids), n_columns + 1
-    hashes = np.array([own.integers(-(2**63), 2**63 - 1, n_keys) for own in drawn_keys])
-    return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+    return hashed_grids(widths, shifts, seed)
 
 
 def _half_ranges(X: Rows) -> FloatArray:

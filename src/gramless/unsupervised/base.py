@@ -17,37 +17,51 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.base.state import (
-    State,
-    StatefulEstimator,
-    array_in,
-    part_in,
-    require,
-)
-from gramless.base.types import FloatArray, TableLike
+from gramless.base.state import State, StatefulEstimator, array_in, part_in, require
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, is_auto, scalings_of
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
+from gramless.matrices.normalised import RowScaledMatrix
 from gramless.preprocessing.median import median_distance, neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets
 
-BandwidthRule = Literal["median", "neighbors"]
-
 _NEIGHBOURS = 10
 """Rank of the neighbour, among 1,000 rows, whose distance is the bandwidth."""
 
 
+class TableEstimator(StatefulEstimator, ABC):
+    """Common base of estimators whose tables have gaps and categories, or are sparse."""
+
+    categorical_features: str | ArrayLike
+    inputs_: RowInputs
+
+    def _learn_inputs(
+        self, X: TableLike, y: ArrayLike | None = None, **options: object
+    ) -> tuple[Rows, AnyArray]:
+        """Learn inputs from rows; return these, and targets; ``options`` check them."""
+        # Rows are checked together with targets, even where there are none.
+        y = np.zeros(_num_samples(X)) if y is None else y
+        self.inputs_, rows, targets = RowInputs.fit(self, X, y, self.categorical_features, options)
+        return rows, targets
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class UnsupervisedMachine(StatefulEstimator, ABC):
+class UnsupervisedMachine(TableEstimator, ABC):
     """Common base of estimators without targets: their features."""
 
-    _bandwidth_rule: ClassVar[BandwidthRule]
+    _bandwidth_rule: ClassVar[Literal["median", "neighbors"]] = "median"
     """The bandwidth where neither the estimator nor its feature map is given one."""
 
     features: str | SizedMap = "binning"
@@ -60,9 +74,7 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
 
     def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
         """Learn inputs, units and features from rows; return their matrix and the seed."""
-        # Rows are checked together with targets, and there are none.
-        no_targets = np.zeros(_num_samples(X))
-        self.inputs_, rows, _ = RowInputs.fit(self, X, no_targets, self.categorical_features, {})
+        rows, _ = self._learn_inputs(X)
         seed, kind = seed_from(self.random_state), scalings_of(self.scaling, sp.issparse(rows))[0]
         self.scaler_: Scaler = Scaler.fit(kind, rows, categorical=self.inputs_.categorical)
         rows = self.scaler_.rows(rows, self.n_jobs)
@@ -81,11 +93,9 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
 
     @property
     def _kernel_features(self) -> str | SizedMap:
-        """Which features of a kernel are taken."""
         return self.features
 
     def _feature_map(self, shape: tuple[int, int], seed: int) -> SizedMap:
-        """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         features = self._kernel_features
         if not isinstance(features, str):
@@ -119,14 +129,7 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
 
     def _row_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
         """Return the weight of each row, checked, 1 on average."""
-        if sample_weight is None:
-            return np.ones(n_rows)
-        # Only the number of rows counts.
-        weights: FloatArray = _check_sample_weight(
-            sample_weight, np.zeros((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-        )
-        if not weights.any():
-            raise InputError(f"{type(self).__name__}: every sample weight is zero.")
+        weights = checked_weights(sample_weight, n_rows, type(self).__name__)
         weights = weights / weights.max()
         return weights / weights.mean()
 
@@ -144,12 +147,6 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         """Check that the parts of a model from a file fit each other."""
         check_fitted_features(state)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ProjectingMachine(UnsupervisedMachine):
@@ -157,12 +154,6 @@ class ProjectingMachine(UnsupervisedMachine):
 
     tol: float = 1e-4
     max_iter: int = 200
-
-    def _centred(self, matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
-        """Return the features less their mean, each row times the root of its weight."""
-        centred = CentredMatrix(matrix, matrix.rmatvec(weights / weights.sum()))
-        self.mean_: FloatArray = centred.means
-        return weighted_rows(centred, weights)
 
     def _degree_normalised(
         self, matrix: FeatureMatrix, weights: FloatArray, added: float = 0.0
@@ -212,21 +203,30 @@ class ProjectingMachine(UnsupervisedMachine):
         self.n_iter_: int = found.n_iter
         return found
 
-    def _projected(self, X: TableLike) -> FloatArray:
-        """Return the features of rows, less the mean of the training rows, along components."""
-        weights = np.ascontiguousarray(self.components_.T)
-        return self._products(X, weights) - (self.mean_[:, None] * weights).sum(axis=0)
-
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         features, _ = check_fitted_features(state)
-        n_components, width = (
-            len(part_in(state, "components_", np.ndarray)),
-            features._n_features_out,
-        )
+        n_components = len(part_in(state, "components_", np.ndarray))
+        width = features._n_features_out
         array_in(state, "components_", np.float64, (n_components, width), finite=True)
         values = array_in(state, "singular_values_", np.float64, (None,), finite=True)
         require(len(values) >= n_components, "components have no singular values")
+
+
+def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
+    """Return the weights of rows, which are not all zero; ``owner`` names the caller."""
+    if given is None:
+        return np.ones(n_rows)
+    if not np.asarray(given).any():
+        raise InputError(f"{owner}: every sample weight is zero.")
+    try:
+        # Only the number of rows counts.
+        weights: FloatArray = _check_sample_weight(
+            given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        raise InputError(f"{owner}: {error}") from error
+    return weights
 
 
 def are_neighbors(features: object) -> bool:
@@ -242,8 +242,3 @@ def refuse_kernel_parameters(estimator: BaseEstimator) -> None:
                 f"{type(estimator).__name__}: {name} is for features of a kernel, and neighbors "
                 f"have none; pass features='binning' too, or leave {name} out."
             )
-
-
-def weighted_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
-    """Return a matrix with each row times the root of its weight."""
-    return matrix if (weights == 1.0).all() else RowScaledMatrix(matrix, np.sqrt(weights))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramless.base.arrays import padded_rows
-from gramless.base.random import stream
+from gramless.base.random import stream, streams
 from gramless.base.state import Stateful, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.binning import GivenBinning
@@ -16,6 +16,14 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows
 
 MOST_SAMPLED = 10_000
+
+
+def hashed_grids(widths: FloatArray, shifts: FloatArray, seed: int) -> Grids:
+    """Return grids of given cells (n_grids, n_columns), whose hashes are drawn."""
+    n_grids, n_columns = widths.shape
+    drawn = streams(seed, "cells", n_grids)
+    hashes = np.array([own.integers(-(2**63), 2**63 - 1, n_columns + 1) for own in drawn])
+    return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,7 @@ class BinCounts(Stateful):
         codes = padded_rows(known.codes.shape, np.promote_types(known.codes.dtype, new.codes.dtype))
         codes[...] = known.codes
         codes[:, outside] = new.codes
-        return bins, BinnedMatrix(
-            codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
-        )
+        return bins, _matrix(bins, codes)
 
     @property
     def n_grids(self) -> int:
@@ -129,8 +135,11 @@ class BinCounts(Stateful):
 
     def of_sample(self, values: FloatArray) -> FloatArray:
         """Return the mean value of the bins of the sampled rows."""
-        bins = self.bins
-        sample = BinnedMatrix(
-            self.codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
-        )
-        return self.mean_over_grids(sample, values)
+        return self.mean_over_grids(_matrix(self.bins, self.codes), values)
+
+
+def _matrix(bins: GivenBinning, codes: AnyArray) -> BinnedMatrix:
+    """Return the features of rows whose codes are known."""
+    return BinnedMatrix(
+        codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
+    )

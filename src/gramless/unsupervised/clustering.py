@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,6 @@ from gramless.features.neighbours import NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.base import (
-    BandwidthRule,
     ProjectingMachine,
     are_neighbors,
     refuse_kernel_parameters,
@@ -137,7 +136,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     True
     """
 
-    _bandwidth_rule: ClassVar[BandwidthRule] = "neighbors"
+    _bandwidth_rule = "neighbors"
 
     n_clusters: int | str = 8
     _: KW_ONLY
@@ -210,7 +209,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return self._nearest(_unit_rows(self._products(X, self._weights_of_coordinates())))
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
-        """Learn features from scaled rows; return their matrix."""
         if not self._takes_neighbours():
             return super()._learn_features(rows, seed)
         refuse_kernel_parameters(self)
@@ -274,7 +272,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return centres
 
     def _nearest(self, coordinates: FloatArray) -> Labels:
-        """Return the nearest centre of each row."""
         with one_blas_thread(), threadpool_limits(1, "openmp"):
             nearest = pairwise_distances_argmin(coordinates, self.cluster_centers_)
         return nearest.astype(np.int32)

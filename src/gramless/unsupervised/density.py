@@ -27,8 +27,8 @@ from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.binning import GivenBinning
-from gramless.features.grids import Grids
 from gramless.preprocessing.rows import check_rows
+from gramless.unsupervised.bin_counts import hashed_grids
 
 _WIDEST, _FINEST, _STEP = 4.0, 2.0**-9, 0.5
 """Widths of cells that are tried, in standard deviations: each is half of the one before."""
@@ -56,13 +56,9 @@ class Histograms(Stateful):
     @classmethod
     def of(cls, X: FloatArray, width: float, n_grids: int, seed: int, n_jobs: int | None) -> Self:
         """Count rows in the cells of grids, which are shifted at random."""
-        shape = n_grids, X.shape[1]
-        shifts = [rng.random(shape[1]) * width for rng in streams(seed, "density", n_grids)]
-        drawn = streams(seed, "cells", n_grids)
-        hashes = np.array([own.integers(-(2**63), 2**63 - 1, shape[1] + 1) for own in drawn])
-        grids = Grids(
-            np.full(shape, width), np.array(shifts), hashes[:, 1:] | 1, hashes[:, 0].copy()
-        )
+        draws = streams(seed, "density", n_grids)
+        shifts = np.array([rng.random(X.shape[1]) * width for rng in draws])
+        grids = hashed_grids(np.full(shifts.shape, width), shifts, seed)
         bins = GivenBinning(n_jobs=n_jobs)
         counts = bins.learn_bins(X, grids).bin_counts()
         return cls(bins, counts, len(X))
@@ -181,7 +177,9 @@ class Density(DensityMixin, StatefulEstimator):
         found: list[Histograms] = []
         held_out: list[FloatArray] = []
         width = _WIDEST if given is None else given
-        while not found or (given is None and width >= _FINEST and not _alone(held_out[-1])):
+        while not found or (
+            given is None and width >= _FINEST and np.mean(held_out[-1] == 0.0) <= _MOST_ALONE
+        ):
             found.append(Histograms.of(scaled, width, n_grids, self.seed_, self.n_jobs))
             held_out.append(found[-1].densities(self.rows_, without=1))
             width *= _STEP
@@ -197,9 +195,8 @@ class Density(DensityMixin, StatefulEstimator):
         self.histograms_: list[Histograms] = [found[k] for k in chosen]
         self.bandwidths_: FloatArray = np.array([own.width for own in self.histograms_])
         self.weights_: FloatArray = np.append(weights[chosen], weights[-2:])
-        self.log_likelihood_ = float(
-            np.mean(_log_mixture(logs, weights)) - np.log(self.unit_).sum()
-        )
+        mixed = logsumexp(logs, axis=1, b=weights)
+        self.log_likelihood_ = float(np.mean(mixed) - np.log(self.unit_).sum())
         return self
 
     def score_samples(self, X: TableLike) -> FloatArray:
@@ -221,7 +218,8 @@ class Density(DensityMixin, StatefulEstimator):
             columns = [own.densities(scaled) for own in self.histograms_]
             with np.errstate(divide="ignore"):
                 logs = np.column_stack([*np.log(columns), self._normals(scaled)])
-            found.append(_log_mixture(logs, self.weights_) - np.log(self.unit_).sum())
+            mixed = logsumexp(logs, axis=1, b=self.weights_)
+            found.append(mixed - np.log(self.unit_).sum())
         return np.concatenate(found)
 
     def score(self, X: TableLike, y: object = None) -> float:
@@ -294,7 +292,6 @@ class Density(DensityMixin, StatefulEstimator):
         require(fits, "histograms_ do not fit the widths")
 
     def _rows(self, X: TableLike, *, reset: bool) -> FloatArray:
-        """Check rows, and return them as floats."""
         rows = check_rows(self, X, reset=reset, min_rows=2 if reset else 1)
         if sp.issparse(rows):
             raise InputError("Density: X is sparse; densities need dense rows of few inputs.")
@@ -306,7 +303,6 @@ class Density(DensityMixin, StatefulEstimator):
         return np.asarray(rows, np.float64)
 
     def _learn_moments(self, rows: FloatArray) -> None:
-        """Set mean, covariance and unit of the inputs."""
         self.mean_: FloatArray = rows.mean(axis=0)
         centred = rows - self.mean_
         with one_blas_thread():
@@ -333,17 +329,6 @@ class Density(DensityMixin, StatefulEstimator):
         constant = np.log(factor.diagonal()).sum() + 0.5 * d * np.log(2.0 * np.pi)
         logs = [-0.5 * squares / s**2 - constant - d * np.log(s) for s in _SPREADS]
         return np.column_stack(logs)
-
-
-def _alone(left_out: FloatArray) -> bool:
-    """Tell whether too many rows share no cell with others."""
-    return bool(np.mean(left_out == 0.0) > _MOST_ALONE)
-
-
-def _log_mixture(logs: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the logarithm of a mixture, given those of its parts (n_samples, n_parts)."""
-    found: FloatArray = logsumexp(logs, axis=1, b=weights)
-    return found
 
 
 def _mixed(logs: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from gramless.base.columns import PlainColumn, Table, is_frame, labels, named_columns
 from gramless.base.errors import InputError
@@ -101,7 +101,7 @@ def scaler_of(scaling: str, table: EncodedTable) -> Scaler:
     return Scaler.fit(kind, table.rows, categorical=table.categorical)
 
 
-def bandwidths_of(
+def maps_of(
     given: float | ArrayLike | str,
     factors: Sequence[float],
     rows: Rows,
@@ -109,25 +109,35 @@ def bandwidths_of(
     feature_map: SizedMap,
     seed: int,
     owner: str,
-) -> list[float | FloatArray]:
-    """Return the bandwidths of a test in units of the scaled inputs: as given, or by a rule.
+) -> tuple[list[float | FloatArray], list[SizedMap]]:
+    """Return bandwidths of a test in units of the scaled inputs, and an unfitted map of each.
 
-    "median" is the median distance between two rows, "auto" the bandwidth of the feature map if
-    that is a number, else the multiples ``factors`` of the median distance.
+    Bandwidths are as given, or follow a rule: "median" is the median distance between two rows,
+    "auto" the bandwidth of the feature map if that is a number, else the multiples ``factors`` of
+    the median distance.
     """
     if is_auto(given) and not isinstance(feature_map.bandwidth, str):
         given = feature_map.bandwidth
+    widths: list[float | FloatArray]
     if not isinstance(given, str):
         bandwidth_vector(given, rows.shape[1])
-        return [np.asarray(given, np.float64)]
-    if given not in ("auto", "median"):
+        widths = [np.asarray(given, np.float64)]
+    elif given in ("auto", "median"):
+        sample = scaled_sample(rows, scaler.unit, seed)
+        median = median_distance(sample, seed, scaler.categorical_mask, feature_map.metric)
+        widths = [factor * median for factor in (factors if given == "auto" else (1.0,))]
+    else:
         raise InputError(
             f"{owner}: bandwidth must be a number, one number an input, 'auto' or 'median'; "
             f"got {given!r}."
         )
-    sample = scaled_sample(rows, scaler.unit, seed)
-    median = median_distance(sample, seed, scaler.categorical_mask, feature_map.metric)
-    return [factor * median for factor in (factors if given == "auto" else (1.0,))]
+    maps: list[SizedMap] = [
+        clone(feature_map).set_params(
+            bandwidth=scaler.unscaled(width), categorical=scaler.categorical
+        )
+        for width in widths
+    ]
+    return widths, maps
 
 
 class _PooledColumns(NamedColumns):

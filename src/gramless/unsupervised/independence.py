@@ -15,7 +15,6 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from gramless.base.columns import is_frame, labels
 from gramless.base.errors import InputError
@@ -28,7 +27,7 @@ from gramless.features.base import SizedMap
 from gramless.features.registry import map_class
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.encoded_tables import EncodedTable, bandwidths_of, scaler_of
+from gramless.unsupervised.encoded_tables import EncodedTable, maps_of, scaler_of
 from gramless.unsupervised.permutations import check_permutations, p_value, standardised
 
 Orders: TypeAlias = Sequence[tuple[IntArray, IntArray]]
@@ -216,16 +215,13 @@ class _Side:
             feature_map = map_class(features)(random_state=seed, n_jobs=n_jobs)
         else:
             feature_map = given_map(features, _OWNER, rows.shape, None, seed, n_jobs)
-        widths = bandwidths_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
+        widths, maps = maps_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
         n_columns = _COLUMNS if rows.shape[0] <= _FEW_ROWS else _COLUMNS // len(widths)
         if isinstance(features, str):
-            feature_map = feature_map.resized(n_columns)
-        maps, projections = [], []
-        for k, width in enumerate(widths):
-            own: SizedMap = clone(feature_map)
-            own.set_params(bandwidth=scaler.unscaled(width), categorical=scaler.categorical)
+            maps = [own.resized(n_columns) for own in maps]
+        projections = []
+        for k, own in enumerate(maps):
             own.fit_rows(rows)
-            maps.append(own)
             drawn = stream(seed, "projections", k).normal(size=(own._n_features_out, n_columns))
             many = len(drawn) > n_columns
             projections.append(drawn / np.sqrt(n_columns) if many else np.eye(len(drawn)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from gramless.base.types import FloatArray, IntArray, TableLike
 from gramless.estimators.features import check_fitted_features
 from gramless.estimators.parameters import check_count, check_number
 from gramless.matrices.base import FeatureMatrix
-from gramless.unsupervised.base import BandwidthRule, UnsupervisedMachine
+from gramless.unsupervised.base import UnsupervisedMachine
 
 Labels = NDArray[np.int32]
 
@@ -85,8 +85,6 @@ class KernelKMeans(ClusterMixin, UnsupervisedMachine):
     >>> clusters.predict([[0.0, 0.0]])[0] == clusters.labels_[0]
     np.True_
     """
-
-    _bandwidth_rule: ClassVar[BandwidthRule] = "median"
 
     n_clusters: int = 8
     _: KW_ONLY

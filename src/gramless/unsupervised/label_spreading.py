@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -10,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +17,6 @@ from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.state import (
     State,
     Stateful,
-    StatefulEstimator,
     array_in,
     check_columns,
     number_in,
@@ -42,7 +39,7 @@ from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateRuns, RowCurvature
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
-from gramless.unsupervised.base import are_neighbors, refuse_kernel_parameters
+from gramless.unsupervised.base import TableEstimator, are_neighbors, refuse_kernel_parameters
 from gramless.unsupervised.principal_axes import MOST_INPUTS, PrincipalAxes, dense, spreads
 
 _UNLABELLED = -1
@@ -154,12 +151,6 @@ class NormalisedGraph:
         found *= -self.alpha * self.roots[:, None]
         return found
 
-    def solved(self, tol: float, max_iter: int, n_jobs: int | None) -> tuple[FloatArray, int]:
-        """Return the scores of the rows, and the number of iterations."""
-        runs = ConjugateRuns(self, DiagonalInverse(self.ridge), tol, n_jobs)
-        n_iter = runs.run(max_iter)
-        return runs.weights, n_iter
-
     def weights(self, scores: FloatArray) -> FloatArray:
         """Return ``Z' D^-1/2 F`` and, last, ``Z' 1``: all that new rows need."""
         spread = rmatvec(self.matrix, scores * self.roots[:, None])
@@ -167,7 +158,7 @@ class NormalisedGraph:
 
 
 @dataclass(eq=False, repr=False)
-class LabelSpreading(ClassifierMixin, StatefulEstimator):
+class LabelSpreading(ClassifierMixin, TableEstimator):
     """Semi-supervised classification: labels of a few rows spread to all, in linear time.
 
     Rows are the nodes of a graph, joined by the products of their features: of random binning, by
@@ -285,7 +276,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         The estimator itself.
         """
         self._check_parameters()
-        self.inputs_, rows, labels = RowInputs.fit(self, X, y, self.categorical_features, {})
+        rows, labels = self._learn_inputs(X, y)
         self.seed_: int = seed_from(self.random_state)
         codes = self._encoded(labels)
         known = np.flatnonzero(codes >= 0)
@@ -301,7 +292,9 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         self.relevance_: FloatArray = self._learned_relevance(rows)
         self.space_ = GraphSpace.of(kind, rows, categorical, self.relevance_, self.seed_)
         graph = NormalisedGraph(self._featured(self.space_.rows(rows)), float(self.alpha), given)
-        scores, self.n_iter_ = graph.solved(float(self.tol), int(self.max_iter), self.n_jobs)
+        inverse = DiagonalInverse(graph.ridge)
+        runs = ConjugateRuns(graph, inverse, float(self.tol), self.n_jobs)
+        self.n_iter_, scores = runs.run(int(self.max_iter)), runs.weights
         self.coef_: FloatArray = graph.weights(scores)
         hidden = np.flatnonzero(codes < 0)
         self.class_factors_: FloatArray = self._factors(scores[hidden], given[hidden])
@@ -324,7 +317,8 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         check_is_fitted(self)
         rows = self.inputs_.transform(self, X)
         parts = [np.zeros((0, len(self.classes_)))]
-        for block in _blocks(rows):
+        for a, b in row_blocks(rows.shape[0], _BLOCK_ROWS):
+            block = rows[a:b]
             matrix = self.features_.rows_matrix(self.space_.rows(block))
             spread = matrix.matvec(self.coef_)
             roots = inverse_roots(spread[:, -1])
@@ -479,7 +473,6 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         return matrix
 
     def _feature_map(self, shape: tuple[int, int]) -> SizedMap:
-        """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
         if not isinstance(self.features, str):
             return given_map(
@@ -498,19 +491,9 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         alone = sums <= _ALONE
         return np.where(alone, self.prior_, positive / np.where(alone, 1.0, sums))
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 def inverse_roots(degrees: FloatArray) -> FloatArray:
     """Return ``degrees**-0.5``, 0 for rows without neighbours."""
     alone = degrees <= _ALONE
     found: FloatArray = np.where(alone, 0.0, np.where(alone, 1.0, degrees) ** -0.5)
     return found
-
-
-def _blocks(rows: Rows) -> Iterator[Rows]:
-    return (rows[a:b] for a, b in row_blocks(rows.shape[0], _BLOCK_ROWS))

@@ -159,19 +159,9 @@ class _Side:
         n_rows, n_columns = matrix.shape
         self.is_wide, self.n_jobs = n_rows < n_columns, matrix.n_jobs
         self.size, self.other_size = min(matrix.shape), max(matrix.shape)
-        self._matrix, self.precision = matrix, precision
-
-    def forth(self, block: FloatArray) -> FloatArray:
-        """Return ``A @ block``, or ``A.T @ block`` of a wide matrix."""
-        return self._matrix.rmatvec(block) if self.is_wide else self._matrix.matvec(block)
-
-    def back(self, block: FloatArray) -> FloatArray:
-        """Return ``A.T @ block``, or ``A @ block`` of a wide matrix."""
-        return self._matrix.matvec(block) if self.is_wide else self._matrix.rmatvec(block)
-
-    def gram(self, block: FloatArray) -> FloatArray:
-        """Return ``A.T @ (A @ block)``, or ``A @ (A.T @ block)`` of a wide matrix."""
-        return self.back(self.forth(block))
+        self.precision = precision
+        products: list[Callable[[FloatArray], FloatArray]] = [matrix.matvec, matrix.rmatvec]
+        self.forth, self.back = products[:: -1 if self.is_wide else 1]
 
 
 class _Basis:
@@ -200,7 +190,7 @@ class _Basis:
         if len(self.projected) + n_new > self._room.shape[1]:
             self._restart()
         n_old = len(self.projected)
-        image = self._side.gram(self.following)
+        image = self._side.back(self._side.forth(self.following))
         self._room[:, n_old : n_old + n_new] = self.following
         self.projected = np.pad(self.projected, (0, n_new))
         along, self.following, link = self._split(image)

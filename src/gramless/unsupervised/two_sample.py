@@ -6,7 +6,7 @@ between the mean features of the two tables, for several kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.validation import _check_sample_weight
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
@@ -29,15 +28,19 @@ from gramless.kernels import Laplacian
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows, dense_columns
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.encoded_tables import EncodedTable, bandwidths_of, pooled, scaler_of
-from gramless.unsupervised.permutation_blocks import FEW_ROWS, RowBlocks, block_gram
+from gramless.unsupervised.base import checked_weights
+from gramless.unsupervised.encoded_tables import EncodedTable, maps_of, pooled, scaler_of
 from gramless.unsupervised.permutations import (
+    FEW_ROWS,
+    RowBlocks,
     adjusted_p_values,
+    block_gram,
     check_permutations,
     p_value,
     standardised,
 )
 
+_OWNER = "two_sample_test"
 BANDWIDTHS = (0.25, 1.0, 4.0)
 """Bandwidths that are tried together, in median distances."""
 _CODES, _GRIDS = 1 << 25, (64, 256)
@@ -197,30 +200,23 @@ def two_sample_test(
     >>> found.p_value, [one.name for one in found.changed()]
     (0.001, ['x2'])
     """
-    owner = "two_sample_test"
-    n_permutations = check_permutations(n_permutations, owner)
-    both, n_first = pooled(X, Y, owner)
-    table = EncodedTable.of(both, categorical_features, owner)
+    n_permutations = check_permutations(n_permutations, _OWNER)
+    both, n_first = pooled(X, Y, _OWNER)
+    table = EncodedTable.of(both, categorical_features, _OWNER)
     n_rows = n_first, table.rows.shape[0] - n_first
     if min(n_rows) < 2:
-        raise InputError(f"{owner}: needs at least two rows of each table, got {n_rows}.")
-    weights = [
-        _weights(given, size, owner)
-        for given, size in zip((x_weight, y_weight), n_rows, strict=True)
-    ]
+        raise InputError(f"{_OWNER}: needs at least two rows of each table, got {n_rows}.")
+    weights = [_weights(*given) for given in zip((x_weight, y_weight), n_rows, strict=True)]
     seed = seed_from(random_state)
     samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
     scaler = scaler_of(scaling, replace(table, rows=samples.rows))
-    kernels = _Kernels.of(samples, scaler, features, bandwidth, n_grids)
-    joint = np.stack(
-        [samples.discrepancies(matrix, samples.weights) for matrix in kernels.matrices()]
-    )
+    bandwidths, joint = _kernels(samples, scaler, features, bandwidth, n_grids)
     inputs, own = _inputs(samples, table)
     statistics = standardised(own)
     # The largest of all inputs counts as one statistic more.
     members = [joint, statistics.max(axis=0, keepdims=True)] if inputs else [joint]
     largest = standardised(np.concatenate(members)).max(axis=0)
-    each = zip(kernels.bandwidths, joint, strict=True)
+    each = zip(bandwidths, joint, strict=True)
     adjusted = adjusted_p_values(statistics) if inputs else np.empty(0)
     return TwoSampleResult(
         p_value(largest),
@@ -295,49 +291,27 @@ class _Samples:
         return np.where(usable, found, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Kernels:
-    """A kernel of all inputs, of several bandwidths in units of the scaled inputs."""
-
-    rows: Rows
-    scaler: Scaler
+def _kernels(
+    samples: _Samples,
+    scaler: Scaler,
+    features: str | SizedMap,
+    bandwidth: float | ArrayLike | str,
+    n_grids: int | None,
+) -> tuple[list[float | FloatArray], FloatArray]:
+    """Return bandwidths of kernels of all inputs, and squared MMDs (n, 1 + n_permutations)."""
+    rows, seed, n_jobs = scaler.rows(samples.rows, samples.n_jobs), samples.seed, samples.n_jobs
     feature_map: SizedMap
-    bandwidths: Sequence[FloatArray | float]
-
-    @classmethod
-    def of(
-        cls,
-        samples: _Samples,
-        scaler: Scaler,
-        features: str | SizedMap,
-        bandwidth: float | ArrayLike | str,
-        n_grids: int | None,
-    ) -> _Kernels:
-        """Make the feature map of parameters, and choose its bandwidths."""
-        rows = scaler.rows(samples.rows, samples.n_jobs)
-        shape, owner = rows.shape, "two_sample_test"
-        feature_map: SizedMap
-        if isinstance(features, str):
-            if features in ("binning", "smooth") and n_grids is None:
-                n_grids = int(np.clip(_CODES // shape[0], *_GRIDS))
-                n_grids = _GRIDS_OF_FEW if shape[0] <= FEW_ROWS else n_grids
-            feature_map = named_map(features, shape, 1, n_grids, samples.seed, samples.n_jobs)
-        else:
-            feature_map = given_map(features, owner, shape, n_grids, samples.seed, samples.n_jobs)
-        widths = bandwidths_of(
-            bandwidth, BANDWIDTHS, rows, scaler, feature_map, samples.seed, owner
-        )
-        return cls(rows, scaler, feature_map, widths)
-
-    def matrices(self) -> Iterator[FeatureMatrix]:
-        """Yield the features of all rows for each bandwidth."""
-        for bandwidth in self.bandwidths:
-            own: SizedMap = clone(self.feature_map)
-            own.set_params(
-                bandwidth=self.scaler.unscaled(bandwidth),
-                categorical=self.scaler.categorical,
-            )
-            yield own.fit_rows(self.rows)
+    if isinstance(features, str):
+        if features in ("binning", "smooth") and n_grids is None:
+            n_grids = int(np.clip(_CODES // rows.shape[0], *_GRIDS))
+            n_grids = _GRIDS_OF_FEW if rows.shape[0] <= FEW_ROWS else n_grids
+        feature_map = named_map(features, rows.shape, 1, n_grids, seed, n_jobs)
+    else:
+        feature_map = given_map(features, _OWNER, rows.shape, n_grids, seed, n_jobs)
+    widths, maps = maps_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
+    # Fitted maps, which may be large, go after their turn.
+    matrices = (clone(own).fit_rows(rows) for own in maps)
+    return widths, np.stack([samples.discrepancies(own, samples.weights) for own in matrices])
 
 
 def _inputs(
@@ -349,23 +323,23 @@ def _inputs(
     """
     inputs, statistics = [], [np.empty((0, samples.placed.shape[1]))]
 
-    def examined(j: int, column: AnyArray) -> tuple[_RankedInput, FloatArray] | None:
+    def examined(j: int, column: AnyArray) -> tuple[tuple[str, float, bool], FloatArray] | None:
         weights, marker = samples.weights, table.markers[j]
+        is_category = bool(table.categorical_mask[j])
         if marker >= 0:
             weights = np.where(samples.rows[:, marker] == 0.0, weights, 0.0)
         ranked = _RankedInput.of(column, weights, samples.in_first)
         if ranked is None:
             return None
-        return ranked, _statistic(samples, ranked, weights, bool(table.categorical_mask[j]))
+        statistic = _statistic(samples, ranked, weights, is_category)
+        return (table.names[j], ranked.distance(is_category), is_category), statistic
 
     columns = dense_columns(samples.rows, _looked_at(samples.rows))
     while batch := list(islice(columns, _INPUTS_AT_ONCE)):
-        for (j, _), found in zip(batch, map_blocks(examined, batch, samples.n_jobs), strict=True):
+        for found in map_blocks(examined, batch, samples.n_jobs):
             if found is not None:
-                ranked, statistic = found
-                is_category = bool(table.categorical_mask[j])
-                inputs.append((table.names[j], ranked.distance(is_category), is_category))
-                statistics.append(statistic[None])
+                inputs.append(found[0])
+                statistics.append(found[1][None])
     return inputs, np.concatenate(statistics)
 
 
@@ -387,9 +361,18 @@ def _statistic(
 ) -> FloatArray:
     """Return the sum of the standardised MMDs of all kernels of one input."""
     if is_category:
-        rows, all_grids = ranked.codes.astype(np.float64), [_grid_of_categories()]
+        # One grid tells all categories apart.
+        ones = np.ones((1, 1))
+        all_grids = [Grids(ones, ones / 2.0, np.ones((1, 1), np.int64), np.zeros(1, np.int64))]
+        rows = ranked.codes.astype(np.float64)
     else:
-        rows, all_grids = ranked.ranks, _grids_of_ranks(samples.seed)
+        all_grids = [
+            Grids.draw(
+                Laplacian(), np.array([w * _UNIT]), _GRIDS_A_WIDTH, (samples.seed + k) % 2**32
+            )
+            for k, w in enumerate(_WIDTHS)
+        ]
+        rows = ranked.ranks
     bins, found = GivenBinning(n_jobs=samples.n_jobs), []
     for grids in all_grids:
         found.append(samples.discrepancies(bins.learn_bins(rows[:, None], grids), weights))
@@ -429,30 +412,8 @@ class _RankedInput:
         return float(np.abs(np.cumsum(self.shares)).max())
 
 
-def _grids_of_ranks(seed: int) -> list[Grids]:
-    """Return grids over one input of uniform ranks, for several bandwidths."""
-    return [
-        Grids.draw(Laplacian(), np.array([width * _UNIT]), _GRIDS_A_WIDTH, (seed + k) % 2**32)
-        for k, width in enumerate(_WIDTHS)
-    ]
-
-
-def _grid_of_categories() -> Grids:
-    """Return the grid that tells all categories apart."""
-    ones = np.ones((1, 1))
-    return Grids(ones, ones / 2.0, np.ones((1, 1), np.int64), np.zeros(1, np.int64))
-
-
-def _weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
-    """Return the weights of rows, checked."""
-    if given is None:
-        return np.ones(n_rows)
-    try:
-        weights = _check_sample_weight(
-            given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
-        )
-    except ValueError as error:
-        raise InputError(f"{owner}: {error}") from error
+def _weights(given: ArrayLike | None, n_rows: int) -> FloatArray:
+    weights = checked_weights(given, n_rows, _OWNER)
     if np.count_nonzero(weights) < 2:
-        raise InputError(f"{owner}: at least two rows of each table need a weight above 0.")
-    return np.asarray(weights, np.float64)
+        raise InputError(f"{_OWNER}: at least two rows of each table need a weight above 0.")
+    return weights
