@@ -383,6 +383,18 @@ def test_sizes_of_made_up_tables(folder: Path) -> None:
     assert all(row["rows"] == 400 and row["ratio"] > 0 for row in rows)
 
 
+def test_wide_tables(folder: Path) -> None:
+    methods = "--methods", "gramless_random", "gramless"
+    rows, over = tables(
+        "claims/wide.py", folder, *methods, "--noise", "30", "--mixed", "40"
+    ).values()
+    assert [row["inputs"] for row in rows][1] == 40
+    assert [(row["tables"], row["method"]) for row in over] == [
+        ("noise", "gramless"),
+        ("mixed", "gramless"),
+    ]
+
+
 OTHERS = [
     "fourier.py",
     "nystrom.py",

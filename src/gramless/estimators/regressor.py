@@ -110,7 +110,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
         "auto" grows them where features, bandwidth, alpha and scaling are left open, rows are
-        dense, at least 300 and 30 an output, and inputs at most 256; else "random". Up to 2,000
+        dense, at least 300 and 30 an output, and inputs at most 4,096; else "random". Up to 2,000
         such rows it tries kernel ridge regression first, a Gaussian kernel with every row as a
         landmark, and takes it where that predicts held-back rows clearly better.
     n_grids : int or "auto", default="auto"

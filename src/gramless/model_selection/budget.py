@@ -22,8 +22,10 @@ LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
 LEAST_ROWS = 300
 """With fewer rows grids are drawn, not grown, unless asked for."""
-MOST_COLUMNS = 256
-"""With more inputs too: a few at a time say little."""
+MOST_COLUMNS = 4096
+"""With more inputs too: each grid keeps a width for every one."""
+_NARROW = 256
+"""Few inputs: more numbers are taken a second."""
 _ROWS_PER_OUTPUT = 30
 """With fewer rows a class or output too."""
 _MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
@@ -43,8 +45,7 @@ _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
 fewer are drawn."""
 
 _NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 2_500_000
-"""Rows times outputs, and rows times inputs, of which a fit takes a second at least; these where
-inputs are too many to grow grids: their rows are scaled and compared for each stage of a search."""
+"""Rows times outputs, and rows times few or many inputs, of which a fit takes a second at least."""
 _PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
 """Rows times outputs times grids that are solved for in a third of a second; and the least."""
 _GROWN_A_SECOND, _SEARCHED_A_SECOND, _JUDGED_A_SECOND = 300_000, 25_000, 50_000
@@ -173,7 +174,7 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
     if seconds is None:
         return n_rows
     n_cells = max(rows.nnz if sp.issparse(rows) else rows.size, 1)
-    cells_a_second = _CELLS_A_SECOND if rows.shape[1] <= MOST_COLUMNS else _WIDE_CELLS_A_SECOND
+    cells_a_second = _CELLS_A_SECOND if rows.shape[1] <= _NARROW else _WIDE_CELLS_A_SECOND
     shares = (
         _NUMBERS_A_SECOND * seconds / (n_rows * n_outputs),
         cells_a_second * seconds / n_cells,
