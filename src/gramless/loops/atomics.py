@@ -39,7 +39,7 @@ def _check(
 def _at_place(instruction: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     """Make the generator of an instruction, given the builder, a number's place and the rest."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         index = context.cast(builder, arguments[1], signature.args[1], types.intp)
         result = instruction(builder, builder.gep(data, [index]), *arguments[2:])
@@ -49,7 +49,7 @@ def _at_place(instruction: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
 
 
 @intrinsic
-def add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def add(typing_context, array, index, value):
     """``array[index] += value`` for float64; no thread's part is lost.
 
     Not ordered with respect to other numbers (``monotonic``).
@@ -61,7 +61,7 @@ def add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def fetch_add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def fetch_add(typing_context, array, index, value):
     """``array[index] += value`` for int64; returns the number that was there (``seq_cst``)."""
     _check(array, index, types.int64)
     return types.int64(array, index, types.int64), _at_place(
@@ -70,10 +70,10 @@ def fetch_add(typing_context, array, index, value):  # type: ignore[no-untyped-d
 
 
 @intrinsic
-def exchange(typing_context, array, index, expected, value):  # type: ignore[no-untyped-def]
+def exchange(typing_context, array, index, expected, value):
     """``array[index] = value`` for int64 if it is ``expected``; returns whether (``seq_cst``)."""
 
-    def instruction(builder, place, *numbers):  # type: ignore[no-untyped-def]
+    def instruction(builder, place, *numbers):
         return builder.extract_value(builder.cmpxchg(place, *numbers, "seq_cst", "seq_cst"), 1)
 
     _check(array, index, types.int64)
@@ -81,7 +81,7 @@ def exchange(typing_context, array, index, expected, value):  # type: ignore[no-
 
 
 @intrinsic
-def load(typing_context, array, index):  # type: ignore[no-untyped-def]
+def load(typing_context, array, index):
     """``array[index]`` for int64 or float64, read anew at each call (``acquire``)."""
     _check(array, index, types.int64, types.float64, written=False)
     return array.dtype(array, index), _at_place(
@@ -90,7 +90,7 @@ def load(typing_context, array, index):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def store(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def store(typing_context, array, index, value):
     """``array[index] = value`` for int64 or float64, after all writes before it (``release``)."""
     _check(array, index, types.int64, types.float64)
     return types.void(array, index, array.dtype), _at_place(
@@ -99,10 +99,10 @@ def store(typing_context, array, index, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def pause(typing_context):  # type: ignore[no-untyped-def]
+def pause(typing_context):
     """Tell the processor that this thread is spinning; does nothing except on x86."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         if _X86:
             kind = ir.FunctionType(ir.VoidType(), [])
             name = "llvm.x86.sse2.pause"

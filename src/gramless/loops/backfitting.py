@@ -14,9 +14,7 @@ from gramless.loops.simd import deposit_4, deposit_8, follow_4, follow_8
 
 
 @loop
-def backfit(  # type: ignore[no-untyped-def]
-    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
-):
+def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums):
     """Update the weights (n_bins,) of some grids of one output, in the order of ``grids``.
 
     ``codes`` (n_grids, n_rows) of uint16 are bin numbers from 1; ``offsets`` (n_grids + 1,).
@@ -47,7 +45,7 @@ def backfit(  # type: ignore[no-untyped-def]
 
 
 @loop
-def backfit_outputs(  # type: ignore[no-untyped-def]
+def backfit_outputs(
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
 ):
     """Do as :func:`backfit` with K outputs: arrays of rows and bins have K columns."""
@@ -77,7 +75,7 @@ def backfit_outputs(  # type: ignore[no-untyped-def]
 
 
 @loop
-def backfit_alike(  # type: ignore[no-untyped-def]
+def backfit_alike(
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums, masses
 ):
     """Do as :func:`backfit_outputs` where all outputs of a row have one curvature, (n_rows,).

@@ -25,7 +25,7 @@ _HALF = np.uint64(32)
 
 
 @inner_loop
-def cells_of_rows(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
+def cells_of_rows(rows, grids, begun, keys):
     """Set ``keys`` to ``begun`` plus ``multiplier * floor((x - shift) * inverse_width)``, summed.
 
     ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
@@ -38,13 +38,13 @@ def cells_of_rows(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
 
 
 @loop
-def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
+def add_cells(rows, grids, begun, keys):
     """Do as :func:`cells_of_rows`, for callers in Python."""
     cells_of_rows(rows, grids, begun, keys)
 
 
 @inner_loop
-def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):  # type: ignore[no-untyped-def]
+def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):
     """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
 
     ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what a zero in each
@@ -57,14 +57,14 @@ def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, key
 
 
 @inner_loop
-def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
+def add_patterns(ids, contributions, keys):
     """Add each row's tabulated contributions (n_patterns, GROUP) to its keys."""
     for i in range(len(ids)):
         add_keys_8(keys, i * GROUP, contributions, np.int64(ids[i]) * GROUP)
 
 
 @inner_loop
-def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
+def far_slot(key, slots, mask, shift, table):
     """Return the slot of a key whose first slots are occupied by others; -1 if it has none.
 
     The keys of bins along a line can share their top bits and crowd the slots that these name: the
@@ -85,7 +85,7 @@ def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
+def fill_slots(table, count, slots, bits):
     """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``.
 
     Returns whether all have a slot of their own, see :func:`far_slot`: False too if two bins have
@@ -112,7 +112,7 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
+def slot_bits(n_bins, bits):
     """Return how many bits a growing index needs for so many bins, at least ``bits``.
 
     It may be half full beyond 2**16 slots, where fewer cache misses are worth more probes.
@@ -123,7 +123,7 @@ def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def number_codes(keys, n_rows, slots, bits, table, count, most, codes):  # type: ignore[no-untyped-def]
+def number_codes(keys, n_rows, slots, bits, table, count, most, codes):
     """Number the bins of one grid in order of first appearance, from 1, up to ``most``.
 
     A bin that would be one more gets number 0: with ``most`` equal to ``count``, known bins are
@@ -166,7 +166,7 @@ def number_codes(keys, n_rows, slots, bits, table, count, most, codes):  # type:
 
 
 @inner_loop
-def distinct_keys(keys, n_keys, slots, bits, found, codes):  # type: ignore[no-untyped-def]
+def distinct_keys(keys, n_keys, slots, bits, found, codes):
     """Number keys by first appearance from 1; return how many differ, -1 if one finds no slot.
 
     ``found`` has each key at its number. The index begins with ``2**bits`` slots, and there is room
@@ -179,13 +179,13 @@ def distinct_keys(keys, n_keys, slots, bits, found, codes):  # type: ignore[no-u
 
 
 @loop
-def number_keys(keys, slots, found, codes):  # type: ignore[no-untyped-def]
+def number_keys(keys, slots, found, codes):
     """Do as :func:`distinct_keys` with all keys, for callers in Python."""
     return distinct_keys(keys, len(keys), slots, FIRST_BITS, found, codes)
 
 
 @loop
-def index_bins(table, counts, slots, bits):  # type: ignore[no-untyped-def]
+def index_bins(table, counts, slots, bits):
     """Index the bins of some grids, see :func:`fill_slots`, and return how many grids are indexed.
 
     These are fewer than all if a bin of the next grid has no slot, or the key of another bin.
@@ -197,7 +197,7 @@ def index_bins(table, counts, slots, bits):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def tile_keys(  # type: ignore[no-untyped-def]
+def tile_keys(
     t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
 ):
     """Compute the keys of tile ``t`` for a group of grids into ``keys`` (GROUP, width).
@@ -219,7 +219,7 @@ def tile_keys(  # type: ignore[no-untyped-def]
 
 
 @loop
-def number_block(  # type: ignore[no-untyped-def]
+def number_block(
     first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
     slots, bits, table, counts, most, codes, begun, keys,
 ):  # fmt: skip

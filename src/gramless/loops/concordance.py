@@ -6,7 +6,7 @@ from gramless.loops.compile import loop
 
 
 @loop
-def count_pairs(ranks, events, firsts, tree, found):  # type: ignore[no-untyped-def]
+def count_pairs(ranks, events, firsts, tree, found):
     """Count pairs of an event and a later row, those in the right order, and those of equal rank.
 
     Rows (n,) are in falling order of time, of one time those without an event first; ``ranks`` are

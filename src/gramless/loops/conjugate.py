@@ -9,7 +9,7 @@ from gramless.loops.compile import reordering_loop
 
 
 @reordering_loop
-def add_ridge(direction, ridge, product, curvature):  # type: ignore[no-untyped-def]
+def add_ridge(direction, ridge, product, curvature):
     """``product += ridge * direction``; ``curvature[k] = sum direction * product``."""
     n_rows, n_columns = product.shape
     for k in range(n_columns):
@@ -28,7 +28,7 @@ def add_ridge(direction, ridge, product, curvature):  # type: ignore[no-untyped-
 
 
 @reordering_loop
-def advance(length, direction, product, inverse, weights, residual, energy):  # type: ignore[no-untyped-def]
+def advance(length, direction, product, inverse, weights, residual, energy):
     """Take a step and return the residual's squared norms.
 
     ``weights += length * direction``, ``residual -= length * product``,
@@ -55,7 +55,7 @@ def advance(length, direction, product, inverse, weights, residual, energy):  # 
 
 
 @reordering_loop
-def redirect(ratio, residual, inverse, direction):  # type: ignore[no-untyped-def]
+def redirect(ratio, residual, inverse, direction):
     """``direction = inverse * residual + ratio * direction``."""
     n_rows, n_columns = residual.shape
     if n_columns == 1:

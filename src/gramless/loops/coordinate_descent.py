@@ -17,7 +17,7 @@ SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
 
 
 @loop
-def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
+def proximal(w, gradient, curvature, l1, l2):
     """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
 
     RB16, equations 24 and 26, with an elastic net. Without curvature only the penalty acts.
@@ -30,7 +30,7 @@ def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
 
 
 @loop
-def sweep(gram, gradient, weights, l1, l2, orders, tol):  # type: ignore[no-untyped-def]
+def sweep(gram, gradient, weights, l1, l2, orders, tol):
     """Move one weight after the other to its minimum; returns the number of sweeps.
 
     The model is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the penalty
@@ -55,7 +55,7 @@ def sweep(gram, gradient, weights, l1, l2, orders, tol):  # type: ignore[no-unty
 
 
 @loop
-def loss_gradient(code, p, q, z, y):  # type: ignore[no-untyped-def]
+def loss_gradient(code, p, q, z, y):
     """``dL/dz`` of one row for the loss ``code`` with the parameters ``p`` and ``q``.
 
     Huber: ``p`` is the threshold. Pinball: ``p`` is the quantile, ``q`` the width.
@@ -72,7 +72,7 @@ def loss_gradient(code, p, q, z, y):  # type: ignore[no-untyped-def]
 
 
 @loop
-def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights):  # type: ignore[no-untyped-def]
+def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights):
     """The change of weight j from the present responses (RB16, equations 25 and 26)."""
     starts, rows, values = matrix
     code, p, q = loss
@@ -88,7 +88,7 @@ def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty,
 
 
 @allocating_loop
-def simultaneous_steps(  # type: ignore[no-untyped-def]
+def simultaneous_steps(
     uniforms, order, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
     """For each row of ``uniforms``, draw coordinates, compute all their steps, then take them.
@@ -125,7 +125,7 @@ def simultaneous_steps(  # type: ignore[no-untyped-def]
 
 
 @loop
-def shared_steps(  # type: ignore[no-untyped-def]
+def shared_steps(
     drawn, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
     """One thread of Algorithm 2 of RB16: a step along each coordinate of ``drawn``.

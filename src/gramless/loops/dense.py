@@ -8,7 +8,7 @@ from gramless.loops.compile import reordering_loop
 
 
 @reordering_loop
-def responses(rows, w, out):  # type: ignore[no-untyped-def]
+def responses(rows, w, out):
     """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time, which share the loads of ``w``.
 
     Sums are in float64, without widening the rows.
@@ -33,7 +33,7 @@ def responses(rows, w, out):  # type: ignore[no-untyped-def]
 
 
 @reordering_loop
-def add_rows(rows, v, out):  # type: ignore[no-untyped-def]
+def add_rows(rows, v, out):
     """``out[j] += sum_i v[i] * rows[i, j]``, eight rows for each pass over ``out``."""
     n_rows, n_columns = rows.shape
     i = 0
@@ -53,7 +53,7 @@ def add_rows(rows, v, out):  # type: ignore[no-untyped-def]
 
 
 @reordering_loop
-def responses_to_few(rows, vectors, out):  # type: ignore[no-untyped-def]
+def responses_to_few(rows, vectors, out):
     """``out[i, k] = sum_j rows[i, j] * vectors[k, j]``, summed in float32.
 
     There are a multiple of 3 vectors: three of them, with four rows, fit into 16 registers.

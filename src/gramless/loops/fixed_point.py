@@ -8,7 +8,7 @@ from gramless.loops.compile import loop
 
 
 @loop
-def add_multiples(values, scale, total):  # type: ignore[no-untyped-def]
+def add_multiples(values, scale, total):
     """``total[i] += round(values[i] * scale)``, in integers; halves go to the even one."""
     for i in range(len(values)):
         total[i] += np.int64(np.rint(values[i] * scale))

@@ -9,7 +9,7 @@ from gramless.loops.compile import allocating_loop, loop, reordering_loop
 
 
 @allocating_loop
-def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # type: ignore[no-untyped-def]
+def add_responses(rows, panels, n_frequencies, scale, weights, room, out):
     """Add the first cosines and sines of rows times frequencies, times weights, to ``out``.
 
     ``rows`` (at least n_rows, d) and ``panels`` are those of :func:`~gramless.loops.trig.project`,
@@ -38,7 +38,7 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # ty
 
 
 @loop
-def _add_single(sums, scale, of_cosines, of_sines, out):  # type: ignore[no-untyped-def]
+def _add_single(sums, scale, of_cosines, of_sines, out):
     """Do as :func:`add_responses` for one output, given the sums, which are overwritten."""
     n = len(of_cosines)
     for i in range(len(out)):
@@ -50,7 +50,7 @@ def _add_single(sums, scale, of_cosines, of_sines, out):  # type: ignore[no-unty
 
 
 @reordering_loop
-def _total(numbers):  # type: ignore[no-untyped-def]
+def _total(numbers):
     """Return a sum, in a loop of its own: nothing may be reordered where cosines are computed."""
     total = np.float32(0.0)
     for r in range(len(numbers)):

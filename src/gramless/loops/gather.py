@@ -15,7 +15,7 @@ from gramless.loops.compile import loop
 
 
 @loop
-def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
+def gather_sum(codes, stride, starts, weights, out):
     """``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
 
     Four grids per pass over the rows, four rows at once; fastest if ``stride`` is a multiple of 4.
@@ -45,7 +45,7 @@ def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-
 
 
 @loop
-def scatter_add(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
+def scatter_add(codes, stride, starts, values, out):
     """``out[starts[r] + codes[r * stride + i]] += values[i]`` for every row and grid.
 
     Four grids per pass, four rows at once.
@@ -74,7 +74,7 @@ def scatter_add(codes, stride, starts, values, out):  # type: ignore[no-untyped-
 
 
 @loop
-def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
+def add_to_four(out, value, a, b, c, d):
     """Add a number at four places, which may coincide, one after the other."""
     out[a] += value
     out[b] += value
@@ -83,7 +83,7 @@ def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
 
 
 @loop
-def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
+def scatter_add_few(codes, stride, starts, values, out):
     """Do as :func:`scatter_add`, faster where bins are few and neighbouring rows often share one.
 
     Each then waits for the sum of the one before: eight grids are eight such chains side by side.
@@ -116,7 +116,7 @@ def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-unty
 
 
 @loop
-def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
+def gather_rows(codes, stride, starts, weights, n_columns, out):
     """``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``, K columns.
 
     ``weights`` and ``out`` are flat, row-major. Four grids per pass, four columns at once.
@@ -150,7 +150,7 @@ def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore
 
 
 @loop
-def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
+def scatter_add_rows(codes, stride, starts, values, n_columns, out):
     """``out[starts[r] + codes[r * stride + i], :] += values[i, :]``, K columns.
 
     ``values`` and ``out`` are flat, row-major. Four grids per pass, four columns at once: sums of
@@ -185,7 +185,7 @@ def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ig
 
 
 @loop
-def gather_rows_16(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
+def gather_rows_16(codes, stride, starts, weights, out):
     """Do as :func:`gather_rows` with 16 columns: a row of single precision is a cache line.
 
     ``weights`` and ``out`` should start on one.
@@ -210,7 +210,7 @@ def gather_rows_16(codes, stride, starts, weights, out):  # type: ignore[no-unty
 
 
 @loop
-def scatter_add_rows_16(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
+def scatter_add_rows_16(codes, stride, starts, values, out):
     """Do as :func:`scatter_add_rows` with 16 columns, eight grids per pass."""
     n_grids, n_rows = len(starts), len(values) // 16
     full = n_grids - n_grids % 8
@@ -240,7 +240,7 @@ def scatter_add_rows_16(codes, stride, starts, values, out):  # type: ignore[no-
 
 
 @loop
-def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):  # type: ignore[no-untyped-def]
+def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):
     """Add to each row of ``out`` the ``values`` of the rows that share its bins in some grids.
 
     ``values`` (m, K) belong to the ``rows`` (m,) of all, ``out`` is (n_rows, K), and K a multiple
@@ -285,7 +285,7 @@ def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out
 
 
 @loop
-def count_shared(codes, first, last, counts):  # type: ignore[no-untyped-def]
+def count_shared(codes, first, last, counts):
     """Count the grids in which rows ``first:last`` share a known bin with those before them.
 
     Here ``codes`` are (n_rows, n_grids); both triangles of ``counts`` are written.

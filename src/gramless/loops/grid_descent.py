@@ -39,7 +39,7 @@ def turns_taken(state: NDArray[np.int64]) -> int:
 
 
 @loop
-def violations(gradient, weights, l1, l2, n_penalised, first, last, out):  # type: ignore[no-untyped-def]
+def violations(gradient, weights, l1, l2, n_penalised, first, last, out):
     """Write how far the weights ``first:last`` of a column are from optimal; return the largest."""
     largest = 0.0
     for j in range(first, last):
@@ -56,7 +56,7 @@ def violations(gradient, weights, l1, l2, n_penalised, first, last, out):  # typ
 
 
 @loop
-def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p, out):  # type: ignore[no-untyped-def]
+def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p, out):
     """Add the chosen columns, times ``changes``, to the rows of part p of ``out``."""
     own = out[parts[p] : parts[p + 1]]
     for g in range(len(grids)):
@@ -71,7 +71,7 @@ def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p,
 
 
 @loop
-def _sum_rows(listed, first, last, values):  # type: ignore[no-untyped-def]
+def _sum_rows(listed, first, last, values):
     """Return the sum of the listed values, in four chains that do not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     q = first
@@ -88,7 +88,7 @@ def _sum_rows(listed, first, last, values):  # type: ignore[no-untyped-def]
 
 
 @loop
-def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, out):  # type: ignore[no-untyped-def]
+def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, out):
     """Set ``out`` to the chosen columns' squares times part p of ``vector``."""
     own = vector[parts[p] : parts[p + 1]]
     for g in range(len(grids)):
@@ -101,7 +101,7 @@ def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, 
 
 
 @loop
-def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):  # type: ignore[no-untyped-def]
+def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):
     """Add up the slopes of part p in each chosen bin of a grid."""
     grid, first = grids[g], starts[g]
     listed = rows[grid, parts[p] : parts[p + 1]]
@@ -113,7 +113,7 @@ def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums): 
 
 
 @loop
-def _apply_part(  # type: ignore[no-untyped-def]
+def _apply_part(
     g, starts, grids, columns, rows, bounds, parts, p, changes, row_curvatures, stride, slopes
 ):
     """Add the changes of a grid's chosen bins to the slopes of part p."""
@@ -130,7 +130,7 @@ def _apply_part(  # type: ignore[no-untyped-def]
 
 
 @loop
-def _move_grid(  # type: ignore[no-untyped-def]
+def _move_grid(
     g, starts, grids, columns, values, curvature, weights, l1, l2, n_penalised, sums, changes
 ):
     """Move each chosen bin of a grid to its minimum; returns the largest move, as a gradient."""
@@ -150,7 +150,7 @@ def _move_grid(  # type: ignore[no-untyped-def]
 
 
 @loop
-def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[no-untyped-def]
+def _claim(state, turn, thread, n_threads, n_parts, any_part):
     """Return a part that nobody works on in this turn, preferably the thread's own; -1 for none."""
     first = 0 if any_part else n_parts * thread // n_threads
     last = n_parts if any_part else n_parts * (thread + 1) // n_threads
@@ -161,7 +161,7 @@ def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[n
 
 
 @loop
-def _end_turn(state, turn, n_grids, moved, tols, least, worst):  # type: ignore[no-untyped-def]
+def _end_turn(state, turn, n_grids, moved, tols, least, worst):
     """Record the largest move of the sweep; after small moves, make the next turn the last."""
     worst[0] = max(worst[0], moved)
     if (turn + 1) % n_grids == 0:
@@ -172,7 +172,7 @@ def _end_turn(state, turn, n_grids, moved, tols, least, worst):  # type: ignore[
 
 
 @loop
-def descend(  # type: ignore[no-untyped-def]
+def descend(
     orders, starts, grids, columns, rows, bounds, parts, values, curvature, weights,
     l1, l2, n_penalised, slopes, row_curvatures, stride, tols, least, sums, changes,
     worst, state, thread, n_threads,

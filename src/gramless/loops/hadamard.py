@@ -31,14 +31,14 @@ LANES = 16
 
 
 @loop
-def transform(rows):  # type: ignore[no-untyped-def]
+def transform(rows):
     """Multiply each row (n, p) by Sylvester's Hadamard matrix in place: ``p log2 p`` additions."""
     for i in range(rows.shape[0]):
         transform_row(rows[i])
 
 
 @loop
-def transform_row(row):  # type: ignore[no-untyped-def]
+def transform_row(row):
     """Do as :func:`transform` with one row."""
     n = len(row)
     for a in range(0, n, LANES):
@@ -55,7 +55,7 @@ def transform_row(row):  # type: ignore[no-untyped-def]
 
 
 @loop
-def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
+def multiply_octonions(first, second, product):
     """Multiply p / 8 pairs of octonions; number c of octonion b is at index ``c p / 8 + b``.
 
     The norm of a product is the product of the norms. This takes 16 operations per number.
@@ -73,7 +73,7 @@ def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
 
 
 @loop
-def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):  # type: ignore[no-untyped-def]
+def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):
     """Write ``starts`` and ``S H G P H B x`` of some blocks to ``sums``, for each row x.
 
     Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated, so
@@ -97,7 +97,7 @@ def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):  #
 
 
 @loop
-def _spread(numbers, starts, scales, sums):  # type: ignore[no-untyped-def]
+def _spread(numbers, starts, scales, sums):
     """Write starts and scaled numbers in the order of frequencies, while there are scales."""
     apart = len(numbers) // 8
     n = min(len(numbers), len(scales))
@@ -110,7 +110,7 @@ def _spread(numbers, starts, scales, sums):  # type: ignore[no-untyped-def]
 
 
 @vector_intrinsic(LANES)
-def _transform_lanes(vectors, row, at):  # type: ignore[no-untyped-def]
+def _transform_lanes(vectors, row, at):
     """Transform ``LANES`` numbers of a flat row, from ``at`` on."""
     numbers = vectors.load(0, at)
     for half in (1, 2, 4, 8):
@@ -127,11 +127,11 @@ def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
     return builder.fadd(signed, swapped)
 
 
-def _multiply(vectors, first, second, product, n, at):  # type: ignore[no-untyped-def]
+def _multiply(vectors, first, second, product, n, at):
     """Multiply some octonions, from the one at ``at`` on, of n in all."""
     builder = vectors.builder
 
-    def number(c):  # type: ignore[no-untyped-def]
+    def number(c):
         return builder.add(builder.mul(n, ir.IntType(64)(c)), at)
 
     others = [vectors.load(1, number(c)) for c in range(8)]

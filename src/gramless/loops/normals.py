@@ -76,7 +76,7 @@ _HALF_STEP = 2.0**-53
 
 
 @allocating_loop
-def normals_of(words, out):  # type: ignore[no-untyped-def]
+def normals_of(words, out):
     """Write the standard normals of 64-bit words, by the inverse distribution function.
 
     The upper 52 bits k of a word stand for the probability ``(k + 1/2) / 2^52``: numbers lie
@@ -102,7 +102,7 @@ def normals_of(words, out):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _replace_by_tails(offsets):  # type: ignore[no-untyped-def]
+def _replace_by_tails(offsets):
     """Overwrite offsets outside the middle with their normals; tell whether some are far out."""
     any_far = False
     for k in range(len(offsets)):
@@ -113,7 +113,7 @@ def _replace_by_tails(offsets):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _write_far(words, normals):  # type: ignore[no-untyped-def]
+def _write_far(words, normals):
     """Write the normals of the words that are far out: one of 10^10 words."""
     for i in range(len(words)):
         offset = _offset(words[i])
@@ -123,19 +123,19 @@ def _write_far(words, normals):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _offset(word):  # type: ignore[no-untyped-def]
+def _offset(word):
     """Return the probability of a word less one half, exactly."""
     from_one_to_two = np.uint64((word >> _UNUSED_BITS) | _ONE).view(np.float64)
     return (from_one_to_two - 1.5) + _HALF_STEP
 
 
 @register_jitable
-def _central(offset):  # type: ignore[no-untyped-def]
+def _central(offset):
     return offset * _ratio(_CENTRAL, _MIDDLE_SQUARE - offset * offset)
 
 
 @register_jitable
-def _ratio(coefficients, x):  # type: ignore[no-untyped-def]
+def _ratio(coefficients, x):
     """Return the ratio of two polynomials of degree 7."""
     above, below = coefficients
     numerator, denominator = above[7], below[7]
@@ -146,7 +146,7 @@ def _ratio(coefficients, x):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _root_log(offset):  # type: ignore[no-untyped-def]
+def _root_log(offset):
     """Return ``sqrt(-log(p))`` of the probability p beyond an offset."""
     # Exact: both are multiples of 2^-53.
     bits = np.float64(0.5 - abs(offset)).view(np.uint64) + (_ONE - _ROOT_HALF)
@@ -162,10 +162,10 @@ def _root_log(offset):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _square_root(typing_context, number):  # type: ignore[no-untyped-def]
+def _square_root(typing_context, number):
     """Return the square root by the processor's instruction, which needs no library."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
         root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.f64")
         return builder.call(root, arguments)

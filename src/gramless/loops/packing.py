@@ -13,7 +13,7 @@ TILE = 512
 
 
 @loop
-def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
+def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):
     """Copy columns of a matrix into rows of float64, clipped to ``+-limits``.
 
     The matrix is flat: row i and column j are at ``i * strides[0] + j * strides[1]``. ``tiles``
@@ -38,7 +38,7 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):  # 
 
 
 @loop
-def hash_rows(bits, first, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
+def hash_rows(bits, first, multipliers, start, stop, hashes):
     """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
 
     ``bits`` are the numbers as integers of their own size. ``multipliers`` belong to the columns
@@ -57,7 +57,7 @@ def hash_rows(bits, first, multipliers, start, stop, hashes):  # type: ignore[no
 
 
 @loop
-def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
+def hash_columns(bits, first, multipliers, start, stop, hashes):
     """Do as :func:`hash_rows` on a column-major matrix, a column at a time."""
     for i in range(start, stop):
         hashes[i] = 0
@@ -71,7 +71,7 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore
 
 
 @loop
-def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-def]
+def number_patterns(hashes, ids, first_rows, slots):
     """Number equal hashes in order of first appearance.
 
     Returns the number of patterns, or -1 if there are more than ``first_rows`` can hold or too many
@@ -104,7 +104,7 @@ def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-
 
 
 @loop
-def count_nonzeros(X, columns, indptr):  # type: ignore[no-untyped-def]
+def count_nonzeros(X, columns, indptr):
     """Count the non-zeros of ``columns`` in each row: ``indptr[1 + i]``."""
     for i in range(X.shape[0]):
         count = 0
@@ -115,7 +115,7 @@ def count_nonzeros(X, columns, indptr):  # type: ignore[no-untyped-def]
 
 
 @loop
-def fill_nonzeros(X, columns, indptr, indices, values):  # type: ignore[no-untyped-def]
+def fill_nonzeros(X, columns, indptr, indices, values):
     """Write the non-zeros counted by :func:`count_nonzeros`, columns renumbered."""
     for i in range(X.shape[0]):
         at = indptr[i]

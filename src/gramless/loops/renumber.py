@@ -6,7 +6,7 @@ from gramless.loops.compile import loop
 
 
 @loop
-def renumber(codes, numbers, out):  # type: ignore[no-untyped-def]
+def renumber(codes, numbers, out):
     """``out[i] = numbers[codes[i]]``."""
     for i in range(len(codes)):
         out[i] = numbers[codes[i]]

@@ -8,7 +8,7 @@ from gramless.loops.compile import allocating_loop, loop
 
 
 @allocating_loop
-def list_rows(codes, rows, bounds):  # type: ignore[no-untyped-def]
+def list_rows(codes, rows, bounds):
     """Sort the rows of one grid by their codes, rows of a bin in ascending order.
 
     The rows of code b become ``rows[bounds[b - 1]:bounds[b]]``; those of code 0 are left out.
@@ -29,7 +29,7 @@ def list_rows(codes, rows, bounds):  # type: ignore[no-untyped-def]
 
 
 @loop
-def last_rows(codes, starts, rows):  # type: ignore[no-untyped-def]
+def last_rows(codes, starts, rows):
     """Write the last row of each bin of some grids; bins without rows stay as they are.
 
     That of code b of grid r becomes ``rows[starts[r] + b - 1]``; codes of 0 are left out.

@@ -12,9 +12,7 @@ TILE = 1024
 
 
 @inner_loop
-def tile_slots(  # type: ignore[no-untyped-def]
-    columns, start, stop, inputs, inverse, shifts, multipliers, size, shift, slots
-):
+def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, size, shift, slots):
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
     ``columns`` are (n_inputs, n_rows); the first ``size`` of ``inputs`` are those that the grid
@@ -34,7 +32,7 @@ def tile_slots(  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def add_row(values, row, slot, sums):  # type: ignore[no-untyped-def]
+def add_row(values, row, slot, sums):
     """Add the 4 or 8 values of a row to the sums of a bin."""
     lanes = sums.shape[1]
     if lanes == 4:
@@ -44,7 +42,7 @@ def add_row(values, row, slot, sums):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def sum_bins(columns, values, parts, grid, size, shift, slots, sums):  # type: ignore[no-untyped-def]
+def sum_bins(columns, values, parts, grid, size, shift, slots, sums):
     """Add the values of the rows of two parts to the sums of their bins in one grid.
 
     ``values`` (n_rows, 4 or 8) and ``sums`` (2, n_bins, as many) are contiguous. ``grid`` is
@@ -74,7 +72,7 @@ def sum_bins(columns, values, parts, grid, size, shift, slots, sums):  # type: i
 
 
 @reordering_loop
-def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untyped-def]
+def crossed_gain(first, second, n_outputs, shrinkage):
     """Return by how much values of bins fitted on one part lower the loss of the other, both ways.
 
     The row of a bin holds the sums of the gradients to fit and to score with, ``n_outputs`` each,
@@ -95,7 +93,7 @@ def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untype
 
 
 @loop
-def score_grids(  # type: ignore[no-untyped-def]
+def score_grids(
     columns, values, parts, n_outputs, sizes, grids, multipliers,
     bits, shrinkage, first, last, gains, slots, sums,
 ):  # fmt: skip

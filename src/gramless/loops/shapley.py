@@ -16,7 +16,7 @@ FIRST_BITS = 4
 
 
 @loop
-def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, keys):  # type: ignore[no-untyped-def]
+def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, keys):
     """Set ``keys[p, i]`` to what the inputs of player p add to the key of row i in one grid.
 
     ``columns`` (n_columns, n_rows) has the inputs, of which the grid divides those ``chosen``;
@@ -31,7 +31,7 @@ def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, ke
 
 
 @inner_loop
-def sum_over(keys, rows, n_rows, players, start, out):  # type: ignore[no-untyped-def]
+def sum_over(keys, rows, n_rows, players, start, out):
     """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]`` of players in a set of bits."""
     for i in range(n_rows):
         out[i] = start
@@ -43,7 +43,7 @@ def sum_over(keys, rows, n_rows, players, start, out):  # type: ignore[no-untype
 
 
 @inner_loop
-def first_rows(codes, n_codes, rows):  # type: ignore[no-untyped-def]
+def first_rows(codes, n_codes, rows):
     """Set ``rows[k]`` to the first row with number k + 1."""
     seen = 0
     for i in range(n_codes):
@@ -53,7 +53,7 @@ def first_rows(codes, n_codes, rows):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def total_keys(keys, start, out):  # type: ignore[no-untyped-def]
+def total_keys(keys, start, out):
     """Set ``out[i]`` to ``start`` plus the keys of row i of all players."""
     for i in range(keys.shape[1]):
         out[i] = start
@@ -64,7 +64,7 @@ def total_keys(keys, start, out):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def distinct_games(keys, background, integers, index, masses):  # type: ignore[no-untyped-def]
+def distinct_games(keys, background, integers, index, masses):
     """Find rows of one bin, which are one game, and background rows of one bin.
 
     Row i plays game ``integers[2, i]``, from 1, first played by row ``integers[3, k]``;
@@ -88,14 +88,14 @@ def distinct_games(keys, background, integers, index, masses):  # type: ignore[n
 
 
 @inner_loop
-def add_scaled(out, at, factor, numbers, start, n):  # type: ignore[no-untyped-def]
+def add_scaled(out, at, factor, numbers, start, n):
     """Add some numbers, times a factor, to ``out`` from a place on."""
     for k in range(n):
         out[at + k] += factor * numbers[start + k]
 
 
 @inner_loop
-def add_games(codes, n_rows, players, values, n_outputs, out):  # type: ignore[no-untyped-def]
+def add_games(codes, n_rows, players, values, n_outputs, out):
     """Add each row's values of its game to ``out`` (n_rows, n_inputs, n_outputs)."""
     n_players = len(players)
     for i in range(n_rows):
@@ -105,7 +105,7 @@ def add_games(codes, n_rows, players, values, n_outputs, out):  # type: ignore[n
 
 
 @loop
-def grid_values(  # type: ignore[no-untyped-def]
+def grid_values(
     keys, background, offset, slots, bits, table, count, weights, factors, players, integers,
     numbers, index, out,
 ):  # fmt: skip
@@ -162,7 +162,7 @@ def grid_values(  # type: ignore[no-untyped-def]
 
 
 @loop
-def sampled_grid_values(  # type: ignore[no-untyped-def]
+def sampled_grid_values(
     keys, background, offset, slots, bits, table, count, weights, orders, players, integers,
     numbers, index, out,
 ):  # fmt: skip
@@ -207,7 +207,7 @@ def sampled_grid_values(  # type: ignore[no-untyped-def]
 
 
 @reordering_loop
-def product_sums(factors, steps, table, room, out):  # type: ignore[no-untyped-def]
+def product_sums(factors, steps, table, room, out):
     """Add ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]`` to ``out[i, m]``; real parts.
 
     Product m is that of ``room[steps[m, 0]]`` and the factor of player ``steps[m, 2]``, and is kept
@@ -229,7 +229,7 @@ def product_sums(factors, steps, table, room, out):  # type: ignore[no-untyped-d
 
 
 @reordering_loop
-def product_totals(factors, steps, room, out):  # type: ignore[no-untyped-def]
+def product_totals(factors, steps, room, out):
     """Add the sum over rows of the products of :func:`product_sums` to ``out``.
 
     It has the shape (n_subsets, n_terms).

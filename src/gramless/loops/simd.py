@@ -103,8 +103,8 @@ def vector_intrinsic(
         # numba reads the names of the arguments from the function that is wrapped.
         @intrinsic
         @wraps(write)
-        def operation(typing_context, *kinds):  # type: ignore[no-untyped-def]
-            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        def operation(typing_context, *kinds):
+            def generate(context, builder, signature, arguments):
                 vectors = Vectors(context, builder, signature, arguments, lanes, n_bytes)
                 write(vectors, *arguments)
                 return context.get_dummy_value()
@@ -124,7 +124,7 @@ def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))
 
 
-def _gather(vectors, out, at, weights, a, b, c, d):  # type: ignore[no-untyped-def]
+def _gather(vectors, out, at, weights, a, b, c, d):
     """``out[at:] += (weights[a:] + weights[b:])``, then ``+= (weights[c:] + weights[d:])``."""
     builder, total = vectors.builder, vectors.load(0, at)
     for first, second in ((a, b), (c, d)):
@@ -133,19 +133,19 @@ def _gather(vectors, out, at, weights, a, b, c, d):  # type: ignore[no-untyped-d
     vectors.store(total, 0, at)
 
 
-def _scatter(vectors, out, a, b, c, d, values, at):  # type: ignore[no-untyped-def]
+def _scatter(vectors, out, a, b, c, d, values, at):
     """``out[p:] += values[at:]``, for four p one after the other."""
     added = vectors.load(5, at)
     for index in (a, b, c, d):
         vectors.increase(added, 0, index)
 
 
-def _deposit(vectors, out, a, values, at):  # type: ignore[no-untyped-def]
+def _deposit(vectors, out, a, values, at):
     """``out[a:] += values[at:]``."""
     vectors.increase(vectors.load(2, at), 0, a)
 
 
-def _follow(vectors, slopes, raw, at, factor, steps, a):  # type: ignore[no-untyped-def]
+def _follow(vectors, slopes, raw, at, factor, steps, a):
     """``slopes[at:] -= factor * steps[a:]; raw[at:] += steps[a:]``."""
     builder, step = vectors.builder, vectors.load(4, a)
     fallen = builder.fmul(same(builder, factor, vectors.lanes), step)
@@ -164,10 +164,10 @@ scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (
 
 
 @intrinsic
-def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
+def codes_4(typing_context, codes, at):
     """Return ``codes[at:at + 4]`` as four uint64, read from memory at once."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         kind = data.type.pointee
         word = ir.IntType(4 * kind.width)
@@ -183,20 +183,20 @@ def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
 
 
 @vector_intrinsic(8)
-def set_keys_8(vectors, out, at, keys, a):  # type: ignore[no-untyped-def]
+def set_keys_8(vectors, out, at, keys, a):
     """``out[at:] = keys[a:]`` over 8 integers."""
     vectors.store(vectors.load(2, a), 0, at)
 
 
 @vector_intrinsic(8)
-def add_keys_8(vectors, out, at, keys, a):  # type: ignore[no-untyped-def]
+def add_keys_8(vectors, out, at, keys, a):
     """``out[at:] += keys[a:]`` over 8 integers."""
     added = vectors.load(2, a)
     vectors.store(vectors.builder.add(vectors.load(0, at), added), 0, at)
 
 
 @vector_intrinsic(CELL_ROWS)
-def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride):  # type: ignore[no-untyped-def]
+def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride):
     """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
@@ -220,7 +220,7 @@ def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride)
 
 
 @vector_intrinsic(8)
-def add_sparse_cells_8(vectors, indices, values, start, stop, grids, zero_keys, keys, to):  # type: ignore[no-untyped-def]
+def add_sparse_cells_8(vectors, indices, values, start, stop, grids, zero_keys, keys, to):
     """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
 
     ``zero_keys`` are what a zero in each column has added to the keys, 8 per column.

@@ -60,7 +60,7 @@ _DOUBLE = (
 
 
 @loop
-def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped-def]
+def scale_rows(rows, center, inverse, limit, scaled):
     """Write ``(rows - center) * inverse``, clipped to ``+-limit``, into the first rows and columns.
 
     All types are computed in float64.
@@ -74,7 +74,7 @@ def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped
 
 
 @allocating_loop
-def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
+def project(rows, panels, starts, sums):
     """Write ``starts`` plus the inner products of the rows with the frequencies of the panels.
 
     ``rows`` are (n, d), n a multiple of ``GROUP_ROWS``, ``panels`` (n_panels, d, PANEL_BYTES /
@@ -99,7 +99,7 @@ def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
 
 
 @loop
-def project_sparse(indptr, indices, values, panels, starts, sums):  # type: ignore[no-untyped-def]
+def project_sparse(indptr, indices, values, panels, starts, sums):
     """Do as :func:`project` with CSR rows, as many as ``indptr`` has."""
     n_inputs, lanes, width = panels.shape[1], panels.shape[2], sums.shape[1]
     for p in range(len(panels)):
@@ -112,7 +112,7 @@ def project_sparse(indptr, indices, values, panels, starts, sums):  # type: igno
 
 
 @loop
-def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
+def paired(projections, n_rows, scale, out, row, first):
     """Write cosines and sines, alternating, of the first ``n_rows`` rows of projections.
 
     Both are multiplied by ``scale``, of the same type, and written from row ``row`` and column
@@ -128,7 +128,7 @@ def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-unty
 
 
 @loop
-def cosines(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
+def cosines(projections, n_rows, scale, out, row, first):
     """Do as :func:`paired` without the sines, from column ``first`` on."""
     n = min(projections.shape[1], out.shape[1] - first)
     for i in range(n_rows):
@@ -138,16 +138,16 @@ def cosines(projections, n_rows, scale, out, row, first):  # type: ignore[no-unt
             target[r] = scale * cosine
 
 
-def cosine_sine(angle):  # type: ignore[no-untyped-def]
+def cosine_sine(angle):
     """Return cosine and sine of any angle in half turns, to about one ulp of 1."""
     raise NotImplementedError("for compiled code")
 
 
 @overload(cosine_sine)
-def _choose_cosine_sine(angle):  # type: ignore[no-untyped-def]
+def _choose_cosine_sine(angle):
     pi, half, one, cosines, sines = _SINGLE if angle == types.float32 else _DOUBLE
 
-    def compute(angle):  # type: ignore[no-untyped-def]
+    def compute(angle):
         whole = np.rint(angle)
         rest = angle - whole
         square = rest * rest
@@ -159,7 +159,7 @@ def _choose_cosine_sine(angle):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _polynomial(x, coefficients):  # type: ignore[no-untyped-def]
+def _polynomial(x, coefficients):
     """Evaluate a polynomial of the coefficients, highest powers first."""
     total = coefficients[0]
     for coefficient in coefficients[1:]:
@@ -168,17 +168,17 @@ def _polynomial(x, coefficients):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _turned(cosine, sine, turns):  # type: ignore[no-untyped-def]
+def _turned(cosine, sine, turns):
     """Turn a point of the circle by half a turn if the number of half turns is odd."""
     odd = np.floor(turns) != turns
     return -cosine if odd else cosine, -sine if odd else sine
 
 
 @intrinsic
-def multiply_add(typing_context, a, b, c):  # type: ignore[no-untyped-def]
+def multiply_add(typing_context, a, b, c):
     """Return ``a * b + c``, in one instruction where the processor has it."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.call(multiply_adder(builder, arguments[0].type), arguments)
 
     if not (a == b == c and a in (types.float32, types.float64)):
@@ -187,7 +187,7 @@ def multiply_add(typing_context, a, b, c):  # type: ignore[no-untyped-def]
 
 
 @vector_intrinsic(n_bytes=PANEL_BYTES)
-def _add_group(  # type: ignore[no-untyped-def]
+def _add_group(
     vectors, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
 ):
     """Write ``before`` plus ``length`` inputs of ``GROUP_ROWS`` rows times a panel to ``sums``.
@@ -197,7 +197,7 @@ def _add_group(  # type: ignore[no-untyped-def]
     """
     builder, numbers, firsts, totals = vectors.builder, vectors.data(0), [], []
 
-    def row(first, step, r):  # type: ignore[no-untyped-def]
+    def row(first, step, r):
         return builder.add(first, builder.mul(step, _INTEGER(r)))
 
     for r in range(GROUP_ROWS):
@@ -216,7 +216,7 @@ def _add_group(  # type: ignore[no-untyped-def]
 
 
 @vector_intrinsic(n_bytes=PANEL_BYTES)
-def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, sums, to):  # type: ignore[no-untyped-def]
+def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, sums, to):
     """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
     builder, inputs, numbers = vectors.builder, vectors.data(0), vectors.data(1)
     begun = vectors.load(6, start)

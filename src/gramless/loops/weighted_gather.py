@@ -24,7 +24,7 @@ LARGEST_HALF = np.uint16(0x7BFF)
 
 
 @intrinsic
-def number(typing_context, stored):  # type: ignore[no-untyped-def]
+def number(typing_context, stored):
     """Return a value as float64: a float32 itself, the bits of a float16 in units of ``HALF_UNIT``.
 
     Shifting the bits of a half precision number by 13 gives a number of single precision, but for a
@@ -32,7 +32,7 @@ def number(typing_context, stored):  # type: ignore[no-untyped-def]
     it. The number must be finite and not negative.
     """
 
-    def widen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def widen(context, builder, signature, arguments):
         single = arguments[0]
         if signature.args[0] == types.uint16:
             bits = builder.shl(builder.zext(single, ir.IntType(32)), ir.IntType(32)(13))
@@ -44,7 +44,7 @@ def number(typing_context, stored):  # type: ignore[no-untyped-def]
     return types.float64(stored), widen
 
 
-def _gather(vectors, out, at, weights, a, x, b, y):  # type: ignore[no-untyped-def]
+def _gather(vectors, out, at, weights, a, x, b, y):
     """``out[at:] += x * weights[a:] + y * weights[b:]``."""
     first, second = (
         vectors.builder.fmul(same(vectors.builder, factor, vectors.lanes), vectors.load(2, index))
@@ -53,7 +53,7 @@ def _gather(vectors, out, at, weights, a, x, b, y):  # type: ignore[no-untyped-d
     vectors.increase(vectors.builder.fadd(first, second), 0, at)
 
 
-def _scatter(vectors, out, a, x, b, y, factors, at):  # type: ignore[no-untyped-def]
+def _scatter(vectors, out, a, x, b, y, factors, at):
     """``out[a:] += x * factors[at:]; out[b:] += y * factors[at:]``."""
     for factor, index in ((x, a), (y, b)):
         scale = same(vectors.builder, factor, vectors.lanes)
@@ -67,7 +67,7 @@ _scatter_4, _scatter_2, _scatter_1 = (vector_intrinsic(lanes)(_scatter) for lane
 
 
 @loop
-def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-def]
+def gather_sum(codes, values, starts, weights, out):
     """``out[i] += sum_r values[r, i] * weights[starts[r] + codes[r, i]]``, four grids per pass."""
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
@@ -89,7 +89,7 @@ def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-
 
 
 @loop
-def scatter_add(codes, values, starts, factors, out):  # type: ignore[no-untyped-def]
+def scatter_add(codes, values, starts, factors, out):
     """``out[starts[r] + codes[r, i]] += values[r, i] * factors[i]``, four grids per pass."""
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
@@ -109,7 +109,7 @@ def scatter_add(codes, values, starts, factors, out):  # type: ignore[no-untyped
 
 
 @loop
-def scatter_squares(codes, values, starts, factors, out):  # type: ignore[no-untyped-def]
+def scatter_squares(codes, values, starts, factors, out):
     """``out[starts[r] + codes[r, i]] += values[r, i]**2 * factors[i]``."""
     n_grids, n_rows = codes.shape
     for r in range(n_grids):
@@ -120,7 +120,7 @@ def scatter_squares(codes, values, starts, factors, out):  # type: ignore[no-unt
 
 
 @loop
-def gather_rows(codes, values, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
+def gather_rows(codes, values, starts, weights, n_columns, out):
     """Do as :func:`gather_sum` on K columns, two grids per pass.
 
     ``weights`` and ``out`` are flat, row-major.
@@ -154,7 +154,7 @@ def gather_rows(codes, values, starts, weights, n_columns, out):  # type: ignore
 
 
 @loop
-def scatter_add_rows(codes, values, starts, factors, n_columns, out):  # type: ignore[no-untyped-def]
+def scatter_add_rows(codes, values, starts, factors, n_columns, out):
     """Do as :func:`scatter_add` on K columns, two grids per pass.
 
     ``factors`` and ``out`` are flat, row-major.
@@ -185,7 +185,7 @@ def scatter_add_rows(codes, values, starts, factors, n_columns, out):  # type: i
 
 
 @reordering_loop
-def _shared(codes, values, other_codes, other_values):  # type: ignore[no-untyped-def]
+def _shared(codes, values, other_codes, other_values):
     """Return the sum of the products of two rows' values in the columns that they share."""
     total = 0.0
     for r in range(len(codes)):
@@ -195,7 +195,7 @@ def _shared(codes, values, other_codes, other_values):  # type: ignore[no-untype
 
 
 @loop
-def sum_shared(codes, values, first, last, sums):  # type: ignore[no-untyped-def]
+def sum_shared(codes, values, first, last, sums):
     """Multiply rows ``first:last`` with those before them and with themselves.
 
     Here ``codes`` and ``values`` are (n_rows, n_grids); both triangles of ``sums`` are written.

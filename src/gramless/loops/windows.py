@@ -15,7 +15,7 @@ _WIDTH = 512
 
 
 @loop
-def _squares(column, shift, inverse_width, squares):  # type: ignore[no-untyped-def]
+def _squares(column, shift, inverse_width, squares):
     """Set ``squares`` to the squared distances from the middles of the cells."""
     for i in range(len(column)):
         # The very numbers whose floor is the cell, or a row at its edge would get the other edge.
@@ -25,7 +25,7 @@ def _squares(column, shift, inverse_width, squares):  # type: ignore[no-untyped-
 
 
 @loop
-def _multiply(squares, coefficients, factors, products):  # type: ignore[no-untyped-def]
+def _multiply(squares, coefficients, factors, products):
     """Multiply ``products`` by the window, by Horner's rule; ``factors`` is scratch memory."""
     last = len(coefficients) - 1
     factors[:] = coefficients[last]
@@ -39,7 +39,7 @@ def _multiply(squares, coefficients, factors, products):  # type: ignore[no-unty
 
 
 @allocating_loop
-def window_values(columns, inverse_widths, shifts, coefficients, largest, out):  # type: ignore[no-untyped-def]
+def window_values(columns, inverse_widths, shifts, coefficients, largest, out):
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
     ``columns`` (n_columns, n_rows) are contiguous, ``inverse_widths`` and ``shifts`` (n_grids,
