@@ -183,11 +183,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Seed of everything that is drawn; None draws one from NumPy's global state.
     warm_start : bool, default=False
         Whether a further ``fit`` goes on from the last one, to new rows of the same table or
-        another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
-        inputs, classes, features and penalty are kept, and the solve starts from the old weights.
-        It ends where one from zero would, to ``tol``. Which bins there are is learned from the rows
-        of the last fit, and a penalty that was chosen keeps its weight beside the summed losses.
-        Nothing is kept if another parameter has changed, or of rows on the disk.
+        another ``alpha``, ``tol``, ``max_iter`` or ``solver``: units of the inputs and targets,
+        features and penalty are kept, and the solve starts from the old weights. It ends where one
+        from zero would, to ``tol``. Which bins there are is learned from the rows of the last fit,
+        and a penalty that was chosen keeps its weight beside the summed losses. Nothing is kept if
+        another parameter has changed, or of rows on the disk.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
