@@ -130,6 +130,13 @@ def test_rows_that_there_is_no_time_for_are_left_out(weighted: bool) -> None:
     assert model.predict_proba(rows[:5]).shape == (5, n_classes)
 
 
+def test_a_kernel_over_many_inputs_is_not_tried_in_half_a_second() -> None:
+    rows = np.random.default_rng(0).normal(size=(600, 1500))
+    model = KernelRegressor(time_budget=0.5, random_state=0).fit(rows, rows[:, 0])
+    assert "time: the trial of kernel ridge regression was cut short" in model.limits_
+    assert model.settings_.grids == "grown"
+
+
 def test_groups_and_scorers_follow_the_rows_that_there_is_time_for() -> None:
     n_rows, n_classes = 3000, 150
     rows = np.random.default_rng(0).normal(size=(n_rows, 2))

@@ -44,7 +44,7 @@ _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
 """Grids are drawn dozens of times in a search, with a width for each input: of thousands of inputs
 fewer are drawn."""
 
-_NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 2_500_000
+_NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 1_800_000
 """Rows times outputs, and rows times few or many inputs, of which a fit takes a second at least."""
 _PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
 """Rows times outputs times grids that are solved for in a third of a second; and the least."""

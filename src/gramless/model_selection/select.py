@@ -83,8 +83,9 @@ _FAR_BETTER, _BETTER = 0.5, 0.95
 with all of them."""
 _ALL_ROWS, _TWICE_THE_ROWS = 1.25, 1.12
 """By how much fits to all rows, and to twice as many, may lower the loss of fits to samples."""
-_RIDGE_SHARE, _BYTES_A_PAIR = 0.1, 32
-"""Of a time budget, after which it is not tried; bytes that it takes for each pair of rows."""
+_RIDGE_SHARE, _BYTES_A_PAIR, _SECONDS_A_CELL = 0.1, 32, 2.5e-7
+"""Of a time budget, after which it is not tried; bytes that it takes for each pair of rows, and
+seconds for each number in the rows."""
 _BYTES_A_NUMBER = 8
 """Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
@@ -710,13 +711,15 @@ def _tried_ridge(
 
 def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool:
     """Tell whether rows are few enough for kernel ridge regression, and there is time for it."""
-    n_rows, given = search.data.rows.shape[0], search.space
+    (n_rows, n_inputs), given = search.data.rows.shape, search.space
     is_left_open = given.alpha is None and given.n_grids is None
     if not (n_rows <= config.ridge_rows and is_left_open):
         return False
-    if not budget.has_memory(_BYTES_A_PAIR * n_rows**2, "the trial of kernel ridge regression"):
+    trial = "the trial of kernel ridge regression"
+    if not budget.has_memory(_BYTES_A_PAIR * n_rows**2, trial):
         return False
-    return budget.has_time(_RIDGE_SHARE, "the trial of kernel ridge regression")
+    seconds = _SECONDS_A_CELL * n_rows * n_inputs
+    return budget.has_time(_RIDGE_SHARE, trial) and budget.has_time(_GROWTH_SHARE, trial, seconds)
 
 
 def _grown(
