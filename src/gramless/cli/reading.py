@@ -89,7 +89,6 @@ def _spooled(path: Path, place: Path) -> Path:
 def _read_file(
     path: Path, categorical: Sequence[str], part: str, n_features: int | None, limits: str
 ) -> Table:
-
     own = parse_limits(limits)
     kind = detect_format(plain_path(path), None)
     if kind == "npz" and part == "auto":

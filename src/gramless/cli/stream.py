@@ -164,8 +164,7 @@ def stream(
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, parameters))
-        reading = {"target": target, "folder": rows_folder, "random_state": seed}
-        source, kind, reason = _open(report, data, task, limits, reading)
+        source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
         _save(report, estimator, model, picture)
@@ -193,14 +192,23 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
 
 
 def _open(
-    report: Report, data: Path, task: str, limits: str, given: Parameters
+    report: Report,
+    data: Path,
+    folder: Path | None,
+    target: str | None,
+    task: str,
+    seed: int,
+    limits: str,
 ) -> tuple[RowSource, str, str]:
     """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
     with report.stage("shuffle", f"reading {data}") as show_line:
-        source = open_stream(data, report=show_line, limits=parse_limits(limits), **given)
+        own = parse_limits(limits)
+        source = open_stream(
+            data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
+        )
         return with_labels(source, task, data)
 
 

@@ -317,7 +317,8 @@ class Grids:
     @classmethod
     def joined(cls, parts: Sequence[Grids]) -> Grids:
         """Concatenate grids."""
-        return cls(*map(np.concatenate, zip(*(vars(p).values() for p in parts), strict=True)))
+        arrays = zip(*((p.widths, p.shifts, p.multipliers, p.offsets) for p in parts), strict=True)
+        return cls(*map(np.concatenate, arrays))
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -329,7 +330,9 @@ class Grids:
 
     def take(self, kept: BoolArray) -> Grids:
         """Return some of the grids."""
-        return Grids(*(part[kept] for part in vars(self).values()))
+        return Grids(
+            self.widths[kept], self.shifts[kept], self.multipliers[kept], self.offsets[kept]
+        )
 
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
