@@ -73,7 +73,7 @@ def sample_cases(matrix: BinnedMatrix) -> list[Case]:
     csr, n_rows = matrix.tocsr(), matrix.shape[0]
     transposed = csr.T.tocsr()
     codes = readonly(np.ascontiguousarray(matrix.codes.T))
-    counts = np.empty((n_rows, n_rows))
+    counts = np.empty((n_rows, n_rows), np.float32)
     n_compared = n_rows * (n_rows + 1) // 2 * matrix.n_grids
     stored = 2 * (csr.data.nbytes + csr.indices.nbytes)
 

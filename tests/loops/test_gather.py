@@ -271,7 +271,7 @@ ROWS = st.builds(
 
 @given(ROWS)
 def test_count_shared(codes):
-    counts = np.full((len(codes), len(codes)), np.nan)
+    counts = np.full((len(codes), len(codes)), np.nan, np.float32)
     gather.count_shared(codes, 0, len(codes), counts)
     np.testing.assert_array_equal(counts, shared_bins(codes))
 
@@ -280,7 +280,7 @@ def test_count_shared(codes):
 def test_count_shared_in_blocks_of_rows(codes, data):
     n_rows = len(codes)
     cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=4)))
-    counts = np.full((n_rows, n_rows), np.nan)
+    counts = np.full((n_rows, n_rows), np.nan, np.float32)
     for first, last in data.draw(st.permutations([*zip([0, *cuts], [*cuts, n_rows], strict=True)])):
         gather.count_shared(codes, first, last, counts)
     np.testing.assert_array_equal(counts, shared_bins(codes))
@@ -291,7 +291,7 @@ def test_a_block_of_rows_writes_its_own_pairs_alone(codes, data):
     n_rows = len(codes)
     first = data.draw(st.integers(0, n_rows))
     last = data.draw(st.integers(first, n_rows))
-    counts = np.full((n_rows, n_rows), np.nan)
+    counts = np.full((n_rows, n_rows), np.nan, np.float32)
     gather.count_shared(codes, first, last, counts)
     later = np.maximum.outer(np.arange(n_rows), np.arange(n_rows))
     written = (first <= later) & (later < last)
@@ -304,6 +304,6 @@ def test_every_bit_of_a_code_counts_and_sums_do_not_wrap(dtype):
     """Codes that differ in one bit are different bins; counts go beyond 255."""
     bits = np.iinfo(dtype).bits
     codes = np.repeat((dtype(1) << np.arange(bits).astype(dtype))[:, None], 1000, axis=1)
-    counts = np.empty((bits, bits))
+    counts = np.empty((bits, bits), np.float32)
     gather.count_shared(readonly(codes), 0, bits, counts)
     np.testing.assert_array_equal(counts, 1000 * np.eye(bits))

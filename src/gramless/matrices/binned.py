@@ -137,13 +137,15 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         return self if self.has_unseen else SingleBins(self)
 
     def row_gram(self) -> FloatArray:
-        """Return how many bins two rows share, times ``scale**2``: some 8 comparisons a ns."""
+        return self.shared_bins().astype(np.float64) * self.scale**2
+
+    def shared_bins(self) -> NDArray[np.float32]:
+        """Return how many bins two rows share, (n_rows, n_rows): some 8 comparisons a ns."""
         codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
-        gram = np.zeros((n_rows, n_rows))
+        counts = np.empty((n_rows, n_rows), np.float32)
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
-        map_blocks(lambda a, b: loops.count_shared(codes, a, b, gram), parts, self.n_jobs)
-        gram *= self.scale**2
-        return gram
+        map_blocks(lambda a, b: loops.count_shared(codes, a, b, counts), parts, self.n_jobs)
+        return counts
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
         yield self._flat, self._row_stride, np.diff(self.offsets), first, last

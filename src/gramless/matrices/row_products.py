@@ -15,6 +15,7 @@ from gramless.base.types import AnyArray, FloatArray
 from gramless.loops.dense import responses_to_few
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
+from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
 from gramless.matrices.stacked import HStack, row_products_of
@@ -168,6 +169,10 @@ def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:
 
 def single_row_gram(matrix: FeatureMatrix) -> Floats:
     """Return ``Z @ Z.T`` in single precision: a comparison for each grid and pair of rows."""
+    if isinstance(matrix, BinnedMatrix):
+        counts = matrix.shared_bins()
+        counts *= np.float32(matrix.scale**2)
+        return counts
     if not isinstance(matrix, ChunkedMatrix):
         return matrix.row_gram().astype(np.float32)
     n_rows = matrix.shape[0]

@@ -60,7 +60,7 @@ class SearchConfig:
             self,
             most_grids=most,
             proposals=300,
-            kept_a_round=26,
+            kept_a_round=27,
             refitted_a_round=26,
             n_landmarks=min(self.n_landmarks, _QUICK_LANDMARKS),
             tries_nearby_alphas=False,

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2, ElasticNet, Penalty
@@ -92,9 +93,16 @@ class Data:
 
     def scaler(self, kind: ScalingKind) -> Scaler:
         """Return a scaler fitted to the rows, but for those that only judge."""
-        if self.n_judging > 0:
-            return self.take(self.fitted).scaler(kind)
-        return Scaler.fit(kind, self.rows, self.sample_weight, self.categorical)
+        if kind not in self._scalers:
+            own = self.take(self.fitted) if self.n_judging > 0 else self
+            weights, categorical = own.sample_weight, own.categorical
+            self._scalers[kind] = Scaler.fit(kind, own.rows, weights, categorical)
+        return self._scalers[kind]
+
+    @cached_property
+    def _scalers(self) -> dict[ScalingKind, Scaler]:
+        """Those that have been asked for."""
+        return {}
 
     def take(self, rows: NDArray[np.intp] | slice) -> Data:
         """Return some of the rows."""

@@ -100,7 +100,7 @@ def grow(
     groups: Groups | None = None,
     stop: Callable[[], bool] = lambda: False,
     fits: Callable[[int], bool] = lambda n_columns: True,
-    max_first_loss: float = np.inf,
+    is_enough: Callable[[float], bool] = lambda first_loss: False,
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
     alone: NDArray[np.bool_] | None = None,
@@ -109,10 +109,10 @@ def grow(
 
     The scaler is of kind "both", fitted. At most ``most`` grids are grown, ``config.most_grids``
     by default. The two halves share none of the ``groups``. ``stop`` is asked after each round,
-    and ``fits`` before grids are added whether so many bins still do;
-    growth also ends with the first stage if its loss is above ``max_first_loss``. A scorer says, if
-    it is gradual, which stage is the best; growth then ends when the loss and this score both gain
-    little. Inputs that are ``alone``, ranks of the scaler, are divided by grids over nothing else.
+    ``fits`` before grids are added whether so many bins still do, and ``is_enough`` after the first
+    stage, with its loss, whether growth shall end there. A scorer says, if it is gradual, which
+    stage is the best; growth then ends when the loss and this score both gain little. Inputs that
+    are ``alone``, ranks of the scaler, are divided by grids over nothing else.
 
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
     grid, and 4 bytes a row and column of the scaled rows.
@@ -130,7 +130,7 @@ def grow(
     if scorer is not None and scorer.is_gradual:
         judge = partial(models.scored_by, scorer, judges)
     growth = _Growth(candidates, models, config, most, generator, n_jobs, judge, fits)
-    return growth.run(stop, max_first_loss, report)
+    return growth.run(stop, is_enough, report)
 
 
 @dataclass(frozen=True)
@@ -480,7 +480,10 @@ class _Growth:
         self.worth, self.stage_worth = np.zeros((2, len(space.scaler.unit)))
 
     def run(
-        self, stop: Callable[[], bool], max_first_loss: float, report: Reporter | None
+        self,
+        stop: Callable[[], bool],
+        is_enough: Callable[[float], bool],
+        report: Reporter | None,
     ) -> GrownGrids:
         """Grow grids, stage by stage, until there are enough or a stage gains little."""
         begun, last, before = time.perf_counter(), self.models.score(), 0
@@ -503,7 +506,7 @@ class _Growth:
             gained_little &= judged > scaled_score(judged_last, 1.0 - share)
             if not more or stop() or (n_grids > _SETTLED and gained_little):
                 break
-            if before == 0 and score > max_first_loss:
+            if before == 0 and is_enough(score):
                 break
             last, judged_last, before = score, judged, n_grids
         best = min(self.history, key=lambda entry: entry["score"])

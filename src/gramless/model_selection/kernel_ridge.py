@@ -164,35 +164,50 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     ]
 
 
-def choose_gaussian(
-    search: Search, splits: Sequence[Split]
-) -> tuple[GaussianRidge, list[GaussianRidge]]:
-    """Choose scaling, bandwidth and penalty by the squared error of rows held back.
+@dataclass(frozen=True, eq=False)
+class GaussianTrials:
+    """Gaussian kernels of every scaling, whose squared errors of rows held back are compared.
 
-    Returns the best, and that of each scaling with the first bandwidth.
-
-    Every scaling is tried with a first bandwidth, the best of them with others along a geometric
-    path for as long as that helps, each with penalties around the best one nearby: half a dozen
-    kernel matrices and some twenty factorisations for each split. The search gets the trials.
+    ``of_scalings`` are the best penalties with the first bandwidth, each chosen from those nearby.
     """
-    data = search.data
-    scalers = map_blocks(data.scaler, [(kind,) for kind in _SCALINGS], search.n_jobs)
-    samples = _samples(search, splits, scalers)
-    with one_blas_thread():
-        first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
-        of_scalings = _tried(search, first)
-        best = min(of_scalings, key=_by_score)
-        sample = samples[_SCALINGS.index(best.scaler.kind)]
+
+    search: Search
+    of_scalings: list[GaussianRidge]
+    samples: list[_Sample] = field(repr=False)
+
+    @classmethod
+    def of(cls, search: Search, splits: Sequence[Split]) -> GaussianTrials:
+        """Try each scaling with the first bandwidth; the search gets the trials."""
+        scalers = map_blocks(search.data.scaler, [(kind,) for kind in _SCALINGS], search.n_jobs)
+        samples = _samples(search, splits, scalers)
+        with one_blas_thread():
+            first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
+            return cls(search, _tried(search, first), samples)
+
+    @property
+    def first(self) -> GaussianRidge:
+        """The best with the first bandwidth."""
+        return min(self.of_scalings, key=_by_score)
+
+    @cached_property
+    def best(self) -> GaussianRidge:
+        """The best of all bandwidths, tried along a geometric path for as long as that helps.
+
+        Half a dozen kernel matrices and some twenty factorisations for each split.
+        """
+        best = self.first
+        sample = self.samples[self.of_scalings.index(best)]
         tried, steps = {0: best}, [-1, 1]
-        while steps:
-            around = [(sample, _FIRST_LENGTH * _STEP**step, best.ridge) for step in steps]
-            tried.update(zip(steps, _tried(search, around), strict=True))
-            at = min(tried, key=lambda step: tried[step].score)
-            best = tried[at]
-            # Two at a time, for two threads.
-            onwards = {min(tried): (at - 2, at - 1), max(tried): (at + 1, at + 2)}.get(at, ())
-            steps = [step for step in onwards if abs(step) <= _MOST_STEPS]
-    return best, of_scalings
+        with one_blas_thread():
+            while steps:
+                around = [(sample, _FIRST_LENGTH * _STEP**step, best.ridge) for step in steps]
+                tried.update(zip(steps, _tried(self.search, around), strict=True))
+                at = min(tried, key=lambda step: tried[step].score)
+                best = tried[at]
+                # Two at a time, for two threads.
+                onwards = {min(tried): (at - 2, at - 1), max(tried): (at + 1, at + 2)}.get(at, ())
+                steps = [step for step in onwards if abs(step) <= _MOST_STEPS]
+        return best
 
 
 def compare_metrics(
@@ -204,7 +219,7 @@ def compare_metrics(
 ) -> tuple[GaussianRidge, GaussianRidge]:
     """Return the Gaussian kernel over inputs weighted by relevance, and the best over equal ones.
 
-    Both have the first bandwidth that :func:`choose_gaussian` tries. The scaler is of kind "both",
+    Both have the first bandwidth that :class:`GaussianTrials` tries. The scaler is of kind "both",
     relevance that of the columns that it returns. Those over equal inputs are tried if none are
     ``known`` from the same split.
     """

@@ -10,13 +10,14 @@ trials that a search keeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.types import FloatArray, IntArray
@@ -46,7 +47,7 @@ from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import (
     MOST_TRAINING,
     GaussianRidge,
-    choose_gaussian,
+    GaussianTrials,
     pessimistic_loss,
     sampled_splits,
     validate_ridge,
@@ -81,8 +82,9 @@ _CLEAR_GAIN = 0.998
 _FAR_BETTER, _BETTER = 0.5, 0.95
 """Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
 with all of them."""
-_ALL_ROWS, _TWICE_THE_ROWS = 1.25, 1.12
-"""By how much fits to all rows, and to twice as many, may lower the loss of fits to samples."""
+_ALL_ROWS, _TWICE_THE_ROWS, _OTHER_BANDWIDTHS = 1.25, 1.06, 1.03
+"""By how much fits to all rows, and to twice as many, may lower the loss of fits to samples, and
+other bandwidths that of the first one."""
 _RIDGE_SHARE, _BYTES_A_PAIR, _SECONDS_A_CELL = 0.1, 32, 2.5e-7
 """Of a time budget, after which it is not tried; bytes that it takes for each pair of rows, and
 seconds for each number in the rows."""
@@ -209,10 +211,11 @@ def select_grown(
     split = splits[0]
     config = _of_targets(config, goal, data)
     ridge = _tried_ridge(search, goal, budget, config, squares, splits)
-    max_first_loss = np.inf if ridge is None else ridge.loss / _FAR_BETTER
-    grown = _grown(search, goal, budget, config, split, scaler, max_first_loss)
-    if ridge is not None and grown[0].first_loss > max_first_loss:
-        return ridge.validated(split).selected(budget, grown[0].history)
+    is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
+    grown = _grown(search, goal, budget, config, split, scaler, is_enough)
+    if ridge is not None and ridge.is_far_better(grown[0].first_loss):
+        chosen = ridge.fit(ridge.kernels.best).validated(split)
+        return chosen.selected(budget, grown[0].history)
     order = all_rows(split, data.rows.shape[0])
     rows = scaler.ordered(data.rows, order, n_jobs)
     grids = Grids.joined([own.grids for own in grown])
@@ -232,7 +235,7 @@ def select_grown(
     known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
     result = best.result
-    better = _better_ridge(ridge, validation, result)
+    better = None if ridge is None else ridge.better_than(result, validation)
     if better is not None:
         return better.selected(budget, grown[0].history)
     if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
@@ -329,7 +332,7 @@ def select_again(
         length = settings.bandwidth or 1.0
         median = earlier.bandwidth / length
         chosen = GaussianRidge(earlier.scaler, length, median, ridge, np.inf)
-        kept = _Ridge(search, goal, chosen, None, np.inf)
+        kept = _Ridge(search, goal, chosen)
         return (kept.validated(splits[0]) if splits else kept).selected(budget, earlier.growth)
     order: Order = all_rows(splits[0], n_rows) if len(splits) == 1 else data.fitted
     rising, signs = search.rising, None
@@ -408,29 +411,12 @@ def _fitted_products(data: Data, order: Order, matrix: FeatureMatrix) -> SingleR
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """Kernel ridge regression, and what rows held back and left out said of it.
-
-    ``of_scalings`` are the trials of each scaling with the first bandwidth, where they are of the
-    rows by which smooth kernels are compared.
-    """
+    """Kernel ridge regression, and what rows held back said of it."""
 
     search: Search
     squares: Goal
     chosen: GaussianRidge
-    result: ValidationResult | None
-    loss: float
-    of_scalings: Sequence[GaussianRidge] = ()
-
-    @classmethod
-    def of(cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]) -> _Ridge:
-        """Choose it by samples of the rows."""
-        sampled = sampled_splits(splits, search.seed)
-        chosen, of_scalings = choose_gaussian(search, sampled)
-        result = validate_ridge(chosen, search, squares, sampled[0])
-        loss = pessimistic_loss(chosen, search, result, sampled[0][0], compared)
-        # Other splits would be other samples, and ranks are other scalings.
-        is_alike = len(splits) == 1 and search.rising is None
-        return cls(search, squares, chosen, result, loss, of_scalings if is_alike else ())
+    result: ValidationResult | None = None
 
     def validated(self, split: Split) -> _Ridge:
         """Validate it by all rows."""
@@ -466,24 +452,75 @@ class _Ridge:
         )
 
 
-def _better_ridge(
-    ridge: _Ridge | None, validation: _Validation, found: ValidationResult
-) -> _Ridge | None:
-    """Return kernel ridge regression, validated by all rows, if its loss is clearly less.
+@dataclass(frozen=True, eq=False)
+class _RidgeTrial:
+    """Kernel ridge regression on samples of the rows, as far as it may turn out to be the better.
 
-    ``found`` is the result that it is compared with.
+    ``splits`` are those of the samples, ``compared`` is the loss that grids are fitted with. The
+    bandwidth is chosen when the first one is promising.
     """
-    least = _BETTER * validation.loss_of(found)
-    if ridge is None or ridge.loss >= _ALL_ROWS * least:
-        return None
-    (training, held_back), loss = validation.split, validation.goal.loss
-    if len(training) > 2 * MOST_TRAINING:
-        # In an eighth of the time.
-        shuffled = stream(ridge.search.seed, "half of the rows").permutation(training)
-        half = shuffled[: len(training) // 2], held_back
-        if ridge.validated_below(_TWICE_THE_ROWS * least, half, loss) is None:
+
+    search: Search
+    squares: Goal
+    compared: Loss
+    splits: list[Split]
+    kernels: GaussianTrials
+
+    @classmethod
+    def of(cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]) -> _RidgeTrial:
+        """Try the first bandwidth."""
+        sampled = sampled_splits(splits, search.seed)
+        return cls(search, squares, compared, sampled, GaussianTrials.of(search, sampled))
+
+    @property
+    def of_scalings(self) -> Sequence[GaussianRidge]:
+        """Each scaling with the first bandwidth, where smooth kernels are compared by these rows.
+
+        Other splits would be other samples, and ranks are other scalings.
+        """
+        is_alike = len(self.splits) == 1 and self.search.rising is None
+        return self.kernels.of_scalings if is_alike else ()
+
+    @cached_property
+    def first_loss(self) -> float:
+        """The loss of the rows held back with the first bandwidth."""
+        return self._loss_of(self.kernels.first, too_much=0.0)
+
+    @cached_property
+    def loss(self) -> float:
+        """The loss of the rows held back or left out with the best bandwidth."""
+        return self._loss_of(self.kernels.best, too_much=np.inf)
+
+    def _loss_of(self, kernel: GaussianRidge, too_much: float) -> float:
+        search, split = self.search, self.splits[0]
+        result = validate_ridge(kernel, search, self.squares, split)
+        return pessimistic_loss(kernel, search, result, split[0], self.compared, too_much)
+
+    def is_far_better(self, first_loss: float) -> bool:
+        """Tell whether it is so much better than the first grids that no more are worth it."""
+        most = _FAR_BETTER * first_loss
+        return self.first_loss < _OTHER_BANDWIDTHS * most and self.loss < most
+
+    def fit(self, kernel: GaussianRidge) -> _Ridge:
+        """Return the fit of a kernel to all rows."""
+        return _Ridge(self.search, self.squares, kernel)
+
+    def better_than(self, found: ValidationResult, validation: _Validation) -> _Ridge | None:
+        """Return the fit, validated by all rows, if its loss is clearly less than that of a result.
+
+        Where rows are many, half of them come first, in an eighth of the time.
+        """
+        most, split = _BETTER * validation.loss_of(found), validation.split
+        if self.first_loss >= _OTHER_BANDWIDTHS * _ALL_ROWS * most:
             return None
-    return ridge.validated_below(least, validation.split, loss)
+        (training, held_back), loss = split, validation.goal.loss
+        if len(training) > 2 * MOST_TRAINING:
+            shuffled = stream(self.search.seed, "half of the rows").permutation(training)
+            half = shuffled[: len(training) // 2], held_back
+            of_half = _OTHER_BANDWIDTHS * _TWICE_THE_ROWS * most
+            if self.fit(self.kernels.first).validated_below(of_half, half, loss) is None:
+                return None
+        return self.fit(self.kernels.best).validated_below(most, split, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -702,11 +739,11 @@ def _tried_ridge(
     config: SearchConfig,
     squares: Goal | None,
     splits: list[Split],
-) -> _Ridge | None:
+) -> _RidgeTrial | None:
     """Return kernel ridge regression for the goal ``squares``, None where it is not to be tried."""
     if squares is None or not _may_try_ridge(search, budget, config):
         return None
-    return _Ridge.of(search, squares, goal.loss, splits)
+    return _RidgeTrial.of(search, squares, goal.loss, splits)
 
 
 def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool:
@@ -729,7 +766,7 @@ def _grown(
     config: SearchConfig,
     split: Split,
     scaler: Scaler,
-    max_first_loss: float,
+    is_enough: Callable[[float], bool],
 ) -> list[GrownGrids]:
     """Return grids grown with each seed; none is dropped where the user gave their number."""
     config = budget.within(config)
@@ -753,7 +790,7 @@ def _grown(
                 "growth" in search.report.ended or not budget.has_time(_GROWTH_SHARE, "growth")
             ),
             fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
-            max_first_loss=max_first_loss,
+            is_enough=is_enough,
             report=search.report,
             scorer=goal.scorer,
             alone=None if search.rising is None else np.tile(search.rising != 0, 2),
