@@ -23,6 +23,7 @@ from gramless.features.packing import ColumnPlan, PackedBlock, block_rows, pack_
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import FIRST_BITS, GROUP
+from gramless.loops.packing import TILE
 from gramless.matrices.stored import code_file, rows_of_block
 from gramless.preprocessing.rows import Rows, check_width
 
@@ -148,12 +149,13 @@ class BinTables:
     slots: AnyArray = field(repr=False)
 
     @classmethod
-    def empty(cls, n_grids: int) -> BinTables:
-        """Return tables that know no bin."""
-        most = loops.slot_bits(_FIRST_ROOM - 1, FIRST_BITS)
-        table, slots = _room(n_grids, _FIRST_ROOM, most)
-        slots[:, : 1 << FIRST_BITS] = 0
-        bits = np.full(n_grids, FIRST_BITS, np.int64)
+    def empty(cls, n_grids: int, n_rows: int = _FIRST_ROOM) -> BinTables:
+        """Return tables that know no bin, with room for those of some rows, if these are few."""
+        room = min(_FIRST_ROOM, n_rows + 1 + TILE)
+        first_bits = min(FIRST_BITS, loops.slot_bits(n_rows, _LEAST_BITS))
+        table, slots = _room(n_grids, room, loops.slot_bits(room - 1, first_bits))
+        slots[:, : 1 << first_bits] = 0
+        bits = np.full(n_grids, first_bits, np.int64)
         return cls(np.zeros(n_grids, np.int64), bits, table, slots)
 
     @classmethod
@@ -342,7 +344,7 @@ class Grids:
         about ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows, less with columns
         of few values or on CSR; beside the codes 16 MB and 24 bytes a bin.
         """
-        known = self._without_bins(n_jobs)
+        known = self._without_bins(X.shape[0], n_jobs)
         shape = len(self), X.shape[0]
         codes: AnyArray = padded_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
@@ -361,7 +363,8 @@ class Grids:
 
         A block of rows has its codes in the type that the bins need which were known after it.
         """
-        known, (n_rows, n_grids) = self._without_bins(n_jobs), (X.shape[0], len(self))
+        n_rows, n_grids = X.shape[0], len(self)
+        known = self._without_bins(n_rows, n_jobs)
         file = code_file(_CODE_BYTES * n_rows * n_grids)
         kind: CodeType = np.uint16
         for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
@@ -375,11 +378,11 @@ class Grids:
             file.append(codes.astype(own, copy=False))
         return file.blocks(), replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
 
-    def _without_bins(self, n_jobs: int | None) -> KnownBins:
+    def _without_bins(self, n_rows: int, n_jobs: int | None) -> KnownBins:
         # A few grids are shared out among all threads.
         together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
         groups = row_blocks(len(self), together)
-        return KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
+        return KnownBins(self, [BinTables.empty(b - a, n_rows) for a, b in groups])
 
 
 @dataclass(frozen=True)
