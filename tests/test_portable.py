@@ -16,6 +16,7 @@ import gramless
 from gramless import KernelClassifier, KernelRegressor, Nystrom, SmoothBinning, save
 from gramless import portable as module
 from gramless.features.hybrid import JoinedMaps
+from gramless.features.projected import ProjectedMap
 from gramless.portable import PortableModel
 from tests.test_extending import BLOCK
 
@@ -65,8 +66,10 @@ def joined(X: np.ndarray) -> KernelRegressor:
     """Return a model of grids with smooth kernels beside them, as default fits may choose."""
     model = KernelRegressor(random_state=0, n_grids=16, bandwidth=1.0, alpha=1e-3).fit(X, X[:, 0])
     smooth = Nystrom(bandwidth=0.7, n_components=20, random_state=0).fit(X)
-    model.features_ = JoinedMaps.of([model.features_, smooth], [1.0, 0.5])
-    extra = np.linspace(-1.0, 1.0, smooth.factor_.shape[0])
+    turn = np.array([[0.8, -0.6], [0.3, 0.4]])
+    turned = ProjectedMap.of(turn, Nystrom(bandwidth=0.5, n_components=9).fit(X @ turn))
+    model.features_ = JoinedMaps.of([model.features_, smooth, turned], [1.0, 0.5, 0.25])
+    extra = np.linspace(-1.0, 1.0, smooth._n_features_out + turned._n_features_out)
     model.coef_ = np.concatenate([model.coef_, extra])
     return model
 

@@ -292,9 +292,26 @@ class _Gaussians:
         return np.exp(-0.5 * np.square(apart * self.inverse).sum(axis=2)) @ self.weights
 
 
-_PARTS: dict[str, type[_Bins | _Gaussians]] = {
+class _Projected:
+    """A Gaussian kernel between projections of rows and landmarks."""
+
+    def __init__(self, part: Part, weights: Array) -> None:
+        self.projection, self.inner = part["projection_"], _Gaussians(part["map_"], weights)
+        self.numbers_a_row = self.inner.numbers_a_row
+
+    @staticmethod
+    def n_columns(part: Part) -> int:
+        return _Gaussians.n_columns(part["map_"])
+
+    def __call__(self, X: Array) -> Array:
+        """Return weighted sums of kernel values."""
+        return self.inner(X @ self.projection)
+
+
+_PARTS: dict[str, type[_Bins | _Gaussians | _Projected]] = {
     **dict.fromkeys(("GivenBinning", "RandomBinning"), _Bins),
     **dict.fromkeys(("Nystrom", "KernelExpansion"), _Gaussians),
+    "ProjectedMap": _Projected,
 }
 
 

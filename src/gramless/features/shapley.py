@@ -22,6 +22,7 @@ from gramless.features.base import FeatureMap, SeparableMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import SideBySide
 from gramless.features.landmarks import dense_rows
+from gramless.features.projected import ProjectedMap
 from gramless.features.shapley_grids import MOST_EXACT, GridGames, Players, joining_factors
 from gramless.features.smooth import SmoothBinning
 from gramless.loops.shapley import product_sums, product_totals
@@ -134,6 +135,8 @@ def _used_columns(features: FeatureMap) -> BoolArray:
     """Return which columns of rows some feature depends on."""
     if isinstance(features, SmoothBinning):
         return np.asarray(np.isfinite(features.widths_).any(axis=0))
+    if isinstance(features, ProjectedMap):
+        return features.used_columns
     bandwidth: FloatArray = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
     return np.isfinite(bandwidth)
 

@@ -23,6 +23,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import parts_of
+from gramless.features.projected import ProjectedMap
 from gramless.features.smooth import SmoothBinning
 
 Rows: TypeAlias = TableLike | Table
@@ -395,4 +396,6 @@ def _widths_of(features: FeatureMap, n_blocks: int) -> FloatArray:
     if isinstance(features, BinningMap | SmoothBinning):
         widths: FloatArray = features.widths_
         return widths
+    if isinstance(features, ProjectedMap):
+        return np.tile(np.where(features.used_columns, 1.0, np.inf), (n_blocks, 1))
     return np.tile(features.bandwidth_, (n_blocks, 1))

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.types import FloatArray, IntArray
+from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap, GivenBinning
 from gramless.features.expansion import KernelExpansion
 from gramless.features.grids import Grids
 from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
+from gramless.features.projected import ProjectedMap
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -43,6 +44,7 @@ from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
+from gramless.model_selection.directions import learned_projection
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import (
     MOST_TRAINING,
@@ -60,7 +62,7 @@ from gramless.model_selection.random_features import (
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
-from gramless.model_selection.smooth import fineness, smooth_bandwidths
+from gramless.model_selection.smooth import EQUAL_LENGTH, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import (
     ValidationResult,
@@ -101,6 +103,8 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
+_PROJECTED_LANDMARKS = 300
+"""Of each kernel over learned directions, at least, where rows are not too many."""
 
 
 Order = IntArray | slice
@@ -691,24 +695,51 @@ def _with_smooth_kernels(
     n_landmarks = min(wanted, _MOST_SMOOTH_NUMBERS // binned.shape[0])
     if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
         return grown
-    numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0]
-    if not validation.budget.has_memory(_BYTES_A_NUMBER * numbers, "the trial of smooth kernels"):
-        return grown
-    seconds = _SECONDS_A_SMOOTH_NUMBER * numbers * search.data.n_outputs
-    if not validation.budget.has_time(_SMOOTH_SHARE, "the trial of smooth kernels", seconds):
+    n_kernels, n_rows = len(config.smooth_lengths), binned.shape[0]
+    if not _is_affordable(validation, n_kernels * n_landmarks * n_rows):
         return grown
     grids, weights = grown.binning.grids, grown.weights
     fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
     if not fine.any():
         return grown
-    bandwidths = smooth_bandwidths(
-        search, validation.split, scaler, fine, config.smooth_lengths, known
+    split, training = validation.split, rows[: len(validation.split[0])]
+    projection = learned_projection(search, split, scaler, fine)
+    size = max(n_landmarks, min(_PROJECTED_LANDMARKS, _MOST_SMOOTH_NUMBERS // n_rows))
+    if projection is not None and _is_affordable(validation, n_kernels * size * n_rows):
+        bandwidths = [EQUAL_LENGTH / length for length in config.smooth_lengths]
+        projected = np.asarray(training) @ projection
+        kernels = _gaussians(search, projected, bandwidths, None, size)
+        maps = [ProjectedMap.of(projection, own, search.n_jobs) for own in kernels]
+        found = _beside(grown, maps, validation, rows)
+        if found is not grown:
+            return found
+    own = smooth_bandwidths(search, split, scaler, fine, config.smooth_lengths, known)
+    smooth = _gaussians(search, training, own, scaler.categorical, n_landmarks)
+    return _beside(grown, smooth, validation, rows)
+
+
+def _is_affordable(validation: _Validation, n_numbers: int) -> bool:
+    """Tell whether there are memory and time for so many numbers of smooth features."""
+    budget, trial = validation.budget, "the trial of smooth kernels"
+    seconds = _SECONDS_A_SMOOTH_NUMBER * n_numbers * validation.search.data.n_outputs
+    return budget.has_memory(_BYTES_A_NUMBER * n_numbers, trial) and budget.has_time(
+        _SMOOTH_SHARE, trial, seconds
     )
+
+
+def _gaussians(
+    search: Search,
+    rows: Rows,
+    bandwidths: Sequence[float | FloatArray],
+    categorical: BoolArray | None,
+    n_landmarks: int,
+) -> list[Nystrom]:
+    """Return Gaussian kernels of some bandwidths, with landmarks among the rows."""
     smooth = [
         Nystrom(
             "gaussian",
             bandwidth=bandwidth,
-            categorical=scaler.categorical,
+            categorical=categorical,
             n_components=n_landmarks,
             random_state=search.seed,
             n_jobs=search.n_jobs,
@@ -716,8 +747,16 @@ def _with_smooth_kernels(
         for bandwidth in bandwidths
     ]
     for part in smooth:
-        part.fit_rows(rows[: len(validation.split[0])])
+        part.fit_rows(rows)
         part.round_factor()
+    return smooth
+
+
+def _beside(
+    grown: _Features, smooth: Sequence[FeatureMap], validation: _Validation, rows: Rows
+) -> _Features:
+    """Return the grids with other features beside them, if rows held back are predicted better."""
+    search, binned, weights = validation.search, grown.binned, grown.weights
     whole = np.asarray(rows)
     dense = [DenseMatrix(np.asarray(part.transform(whole)), search.n_jobs) for part in smooth]
     scales = [1.0] * (1 + len(dense))

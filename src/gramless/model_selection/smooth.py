@@ -18,7 +18,7 @@ from gramless.preprocessing.scaling import Scaler
 
 _CLEARLY_BETTER = 0.97
 """Inputs count alike if that lowers the error of a sample below this share."""
-_EQUAL_LENGTH = 0.6
+EQUAL_LENGTH = 0.6
 """Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
 
 
@@ -59,6 +59,6 @@ def smooth_bandwidths(
         with np.errstate(divide="ignore"):
             unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fineness
         return [unit / length for length in lengths]
-    unit = _EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
+    unit = EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
     unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
     return [unit / length for length in lengths]

@@ -1,0 +1,90 @@
+"""Features of projections of the rows."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramless import Nystrom, load, save
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.persistence import pack, write
+from gramless.features.projected import ProjectedMap
+from gramless.kernels import Gaussian
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.normal(size=(300, 4)), RNG.normal(size=(1500, 4))
+PROJECTION = np.vstack([RNG.normal(size=(3, 2)), np.zeros((1, 2))])
+
+
+def projected(n_jobs: int | None = 2) -> ProjectedMap:
+    inner = Nystrom(bandwidth=1.5, n_components=300, random_state=0, n_jobs=n_jobs)
+    return ProjectedMap.of(PROJECTION, inner.fit(X @ PROJECTION), n_jobs)
+
+
+def test_products_of_features_are_kernel_values_of_projections() -> None:
+    found = projected().transform(X)
+    expected = Gaussian().gram(X @ PROJECTION, bandwidth=1.5)
+    np.testing.assert_allclose(found @ found.T, expected, atol=1e-5)
+    assert projected().used_columns.tolist() == [True, True, True, False]
+
+
+def test_the_matrix_holds_the_features_whatever_the_threads() -> None:
+    weights = RNG.normal(size=(projected()._n_features_out, 2))
+    found = [projected(n).feature_matrix(NEW).matvec(weights) for n in (1, 3)]
+    np.testing.assert_array_equal(found[0], found[1])
+    expected = projected().transform(NEW) @ weights
+    np.testing.assert_allclose(found[0], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("layout", [sp.csr_array, np.asfortranarray, np.float32])
+def test_rows_may_be_laid_out_in_any_way(layout: type) -> None:
+    expected = projected().transform(NEW)
+    np.testing.assert_allclose(projected().transform(layout(NEW)), expected, atol=1e-4)
+
+
+def test_huge_inputs_are_far_away() -> None:
+    rows = np.full((2, 4), 1e300) * [[1.0], [-1.0]]
+    np.testing.assert_array_equal(projected().transform(rows), 0.0)
+
+
+def test_files_pickles_and_copies_hold_the_same_map(tmp_path: Path) -> None:
+    expected = projected().transform(NEW)
+    save(projected(), tmp_path / "map")
+    used = projected()
+    used.transform(NEW)
+    for again in (load(tmp_path / "map"), pickle.loads(pickle.dumps(used)), copy.deepcopy(used)):
+        np.testing.assert_array_equal(again.transform(NEW), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("projection_", np.zeros((4, 3))),
+        ("projection_", np.full((4, 2), np.nan)),
+        ("projection_", np.zeros((0, 2))),
+        ("map_", None),
+        ("n_features_in_", 3),
+    ],
+)
+def test_unsound_files_are_refused(name: str, value: object, tmp_path: Path) -> None:
+    broken = projected()
+    setattr(broken, name, value)
+    write(tmp_path / "map", *pack(broken))
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "map")
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(InputError, match="ProjectedMap"):
+        projected().rows_matrix(NEW[:, :3])
+
+
+def test_another_fit_keeps_the_projection() -> None:
+    again = projected().fit(NEW)
+    np.testing.assert_array_equal(again.projection_, PROJECTION)
+    assert len(again.map_.landmarks_) > 0
