@@ -103,7 +103,7 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
-_PROJECTED_LANDMARKS = 300
+_PROJECTED_LANDMARKS = 600
 """Of each kernel over learned directions, at least, where rows are not too many."""
 
 
