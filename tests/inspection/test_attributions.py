@@ -24,6 +24,7 @@ from gramless import (
     SmoothBinning,
 )
 from gramless.base.errors import InputError
+from gramless.features import shapley
 from gramless.features.shapley import Subsets
 from gramless.inspection import shapley_values
 from gramless.kernels import Laplacian, Matern, Sum
@@ -163,6 +164,20 @@ def test_sampled_permutations_sum_up_and_are_near(features: Any) -> None:
     sums = found.base_values + found.values.sum(axis=1)
     np.testing.assert_allclose(sums, model.predict(rows[:4]), atol=1e-10)
     assert set(np.argsort(found.importances())[-2:]) == {0, 1}
+
+
+def test_many_rows_are_sampled_by_fewer_background_rows() -> None:
+    """Of a linear function: sums hold, and all rows are off by the background alone."""
+    rows, weights = np.random.default_rng(4).normal(size=(3000, 8)), np.arange(8.0)[:, None]
+    background = rows[:200]
+    ends = rows @ weights, background @ weights
+    columns = [np.array([j]) for j in range(8)]
+    found = shapley._sampled(lambda own: own @ weights, columns, rows, background, ends)
+    mean = background.mean(axis=0)
+    np.testing.assert_allclose(found.sum(axis=1)[:, 0], ends[0][:, 0] - mean @ weights[:, 0])
+    exact = (rows - mean) * weights[:, 0]
+    assert np.abs(found[..., 0] - exact).max() < 0.5 * exact.std()
+    np.testing.assert_allclose(found[..., 0] - exact, found[:1, :, 0] - exact[:1], atol=1e-9)
 
 
 def test_orders_reach_all_subsets_of_a_path() -> None:

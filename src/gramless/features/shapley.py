@@ -36,6 +36,9 @@ interact: fewer for more players."""
 _TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
 """Factors of a block of rows, and payoffs of terms, that are held at once."""
 _EVALUATED_ROWS = 8192
+_MOST_SAMPLED, _LEAST_BACKGROUND = 4_000_000, 20
+"""Rows that are predicted where orders are sampled, about; and background rows, whatever that
+takes."""
 
 Ends = tuple[FloatArray, FloatArray]
 """The responses to the rows and to the background."""
@@ -280,10 +283,14 @@ def _sampled(
 ) -> FloatArray:
     """Let players join in a random order, and in its reverse, for each background row.
 
-    Every background row counts as often, so that values sum to the response less the mean.
+    Of many rows and players fewer background rows are used, evenly spaced by their responses; what
+    the mean of these differs by is shared out, so that values sum to the response less the mean.
     """
-    n, m, (whole, empty) = len(columns), len(background), ends
-    found = np.zeros((len(X), n, whole.shape[1]))
+    n, (whole, empty), mean = len(columns), ends, ends[1].mean(axis=0)
+    chosen = _spaced(empty[:, 0], _MOST_SAMPLED // (2 * n * max(1, len(X))))
+    background, empty = background[chosen], empty[chosen]
+    m, found = len(chosen), np.empty((len(X), n, whole.shape[1]))
+    found[...] = 2 * m / n * (empty.mean(axis=0) - mean)
     orders = np.stack([stream(0, "players", i).permutation(n) for i in range(m)])
     for a, b in row_blocks(m, max(1, _EVALUATED_ROWS // len(X))):
         for order in (orders[a:b], orders[a:b, ::-1]):
@@ -300,3 +307,12 @@ def _sampled(
                     found[:, p] += grown
                 before = after
     return found / (2 * m)
+
+
+def _spaced(responses: FloatArray, most: int) -> IntArray:
+    """Return the numbers of all rows, or of ``most`` that are evenly spaced by their responses."""
+    n_rows, n = len(responses), max(_LEAST_BACKGROUND, most)
+    if n_rows <= n:
+        return np.arange(n_rows)
+    ranks = (np.arange(n) + 0.5) * n_rows / n
+    return np.sort(np.argsort(responses, kind="stable")[ranks.astype(np.intp)])
