@@ -101,6 +101,18 @@ def test_tables_without_directions_are_left_alone() -> None:
     assert learned_projection(search_of(TURNED), SPLIT, categorical, ones) is None
 
 
+def test_samples_may_have_no_weight() -> None:
+    """Only the last row has one, which the training rows do not hold."""
+    weight = np.eye(N_ROWS)[-1]
+    found = learned_projection(search_of(TURNED, weight), SPLIT, SCALER, np.ones(N_INPUTS))
+    assert found is None or np.isfinite(found).all()
+
+
+def test_constant_targets_have_no_directions() -> None:
+    search = search_of(np.ones(N_ROWS))
+    assert learned_projection(search, SPLIT, SCALER, np.ones(N_INPUTS)) is None
+
+
 def test_no_number_of_threads_changes_a_bit() -> None:
     found = []
     for n_jobs in (1, 3):

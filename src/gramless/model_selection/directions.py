@@ -90,9 +90,10 @@ class _Sample:
         own = search.data.take(chosen)
         values = np.asarray(scaler.rows(own.rows, search.n_jobs), np.float64)[:, used]
         values = np.clip(values / scaler.unit[used], -_FARTHEST, _FARTHEST)
-        weights = np.ones(len(chosen)) if own.sample_weight is None else own.sample_weight
-        targets = columns(np.asarray(own.targets, np.float64))
-        return cls(values, targets, weights / weights.mean())
+        weights = np.ones(len(chosen))
+        if own.sample_weight is not None and own.sample_weight.any():
+            weights = own.sample_weight / own.sample_weight.mean()
+        return cls(values, columns(np.asarray(own.targets, np.float64)), weights)
 
 
 @dataclass(frozen=True, eq=False)
