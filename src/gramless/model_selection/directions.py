@@ -25,7 +25,7 @@ _TRAINING_ROWS, _JUDGING_ROWS, _GRADIENT_ROWS, _LANDMARKS = 2000, 1000, 600, 250
 """Of the samples."""
 _LENGTH, _RIDGES = 0.7, (0.01, 0.1, 1.0)
 """The bandwidth, in median distances between rows, and the penalties."""
-_CLEARLY_BETTER = 0.88
+_CLEARLY_BETTER = 0.9
 """Directions must lower the squared error of a sample below this share."""
 _LEAST_SHARE = 1e-5
 """Of all squared gradients, below which a direction is left out."""
@@ -44,7 +44,7 @@ def learned_projection(
     predictions vary along each direction; with the distances ``(x - y)' M (x - y)`` it is fitted
     again (Radhakrishnan, Beaglehole, Pandit & Belkin 2024, *Mechanism for feature learning in
     neural networks and backpropagation-free machine learning models*). The projection is returned
-    if that lowers the squared error of a sample of the rows held back by 12 %.
+    if that lowers the squared error of a sample of the rows held back by 10 %.
 
     Returns
     -------

@@ -103,8 +103,8 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
-_PROJECTED_LANDMARKS = 600
-"""Of each kernel over learned directions, at least, where rows are not too many."""
+_PROJECTED_LANDMARKS = 400
+"""Of a kernel along learned directions, at least, where rows are not too many."""
 
 
 Order = IntArray | slice
@@ -705,10 +705,9 @@ def _with_smooth_kernels(
     split, training = validation.split, rows[: len(validation.split[0])]
     projection = learned_projection(search, split, scaler, fine)
     size = max(n_landmarks, min(_PROJECTED_LANDMARKS, _MOST_SMOOTH_NUMBERS // n_rows))
-    if projection is not None and _is_affordable(validation, n_kernels * size * n_rows):
-        bandwidths = [EQUAL_LENGTH / length for length in config.smooth_lengths]
+    if projection is not None and _is_affordable(validation, size * n_rows):
         projected = np.asarray(training) @ projection
-        kernels = _gaussians(search, projected, bandwidths, None, size)
+        kernels = _gaussians(search, projected, [EQUAL_LENGTH], None, size)
         maps = [ProjectedMap.of(projection, own, search.n_jobs) for own in kernels]
         found = _beside(grown, maps, validation, rows)
         if found is not grown:

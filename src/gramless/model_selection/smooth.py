@@ -19,7 +19,7 @@ from gramless.preprocessing.scaling import Scaler
 _CLEARLY_BETTER = 0.97
 """Inputs count alike if that lowers the error of a sample below this share."""
 EQUAL_LENGTH = 0.6
-"""Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
+"""The bandwidth of length 1, relative to that of a sample: there are more rows now."""
 
 
 def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -> FloatArray:
