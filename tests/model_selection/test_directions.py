@@ -130,7 +130,7 @@ def turned() -> KernelRegressor:
 
 def test_default_fits_measure_distances_along_directions(turned: KernelRegressor) -> None:
     assert isinstance(turned.features_, JoinedMaps)
-    assert [type(part) for part in turned.features_.maps_[1:]] == [ProjectedMap, ProjectedMap]
+    assert [type(part) for part in turned.features_.maps_[1:]] == [ProjectedMap]
     assert turned.score(X[2600:], TURNED[2600:]) > 0.99
     labels = TURNED > 0.0
     classes = KernelClassifier(random_state=0).fit(X[:2600], labels[:2600])
