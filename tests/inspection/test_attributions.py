@@ -166,7 +166,7 @@ def test_sampled_permutations_sum_up_and_are_near(features: Any) -> None:
     assert set(np.argsort(found.importances())[-2:]) == {0, 1}
 
 
-def test_many_rows_are_sampled_by_fewer_background_rows() -> None:
+def test_orders_are_sampled_for_some_background_rows() -> None:
     """Of a linear function: sums hold, and all rows are off by the background alone."""
     rows, weights = np.random.default_rng(4).normal(size=(3000, 8)), np.arange(8.0)[:, None]
     background = rows[:200]
@@ -177,7 +177,7 @@ def test_many_rows_are_sampled_by_fewer_background_rows() -> None:
     np.testing.assert_allclose(found.sum(axis=1)[:, 0], ends[0][:, 0] - mean @ weights[:, 0])
     exact = (rows - mean) * weights[:, 0]
     assert np.abs(found[..., 0] - exact).max() < 0.5 * exact.std()
-    np.testing.assert_allclose(found[..., 0] - exact, found[:1, :, 0] - exact[:1], atol=1e-9)
+    assert np.ptp(found[..., 0] - exact, axis=0).max() < 1e-9
 
 
 def test_orders_reach_all_subsets_of_a_path() -> None:

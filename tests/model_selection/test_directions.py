@@ -17,6 +17,7 @@ from gramless.features.projected import ProjectedMap
 from gramless.inspection import shapley_values
 from gramless.losses import Squared
 from gramless.model_selection.alpha import mean_loss
+from gramless.model_selection.config import EFFORTS
 from gramless.model_selection.data import Data
 from gramless.model_selection.directions import _GaussianFit, _Sample, learned_projection
 from gramless.model_selection.search import Search
@@ -64,7 +65,7 @@ def test_the_metric_is_the_mean_outer_product_of_gradients() -> None:
 
 @pytest.mark.parametrize("weight", [None, np.linspace(0.5, 1.5, N_ROWS)])
 def test_directions_are_found(weight: Array | None) -> None:
-    found = learned_projection(search_of(TURNED, weight), SPLIT, SCALER, np.ones(N_INPUTS))
+    found = learned_projection(search_of(TURNED, weight), SPLIT, SCALER, np.ones(N_INPUTS), 0.9)
     assert found is not None
     scaled = found * SCALER.unit[:, None]
     inside = np.linalg.qr(AXES)[0]
@@ -74,43 +75,43 @@ def test_directions_are_found(weight: Array | None) -> None:
 
 def test_units_do_not_matter() -> None:
     """Rows are as far apart whatever an input is measured in."""
-    one = learned_projection(search_of(TURNED), SPLIT, SCALER, np.ones(N_INPUTS))
+    one = learned_projection(search_of(TURNED), SPLIT, SCALER, np.ones(N_INPUTS), 0.9)
     rows = X * 8.0
     search = search_of(TURNED)
     data = Data(rows, TURNED, None, search.data.score, True)
     other = Search(data, GivenBinning(), search.space, 0, 2, Reporter(), Deadline())
-    again = learned_projection(other, SPLIT, Scaler.fit("standard", rows), np.ones(N_INPUTS))
+    again = learned_projection(other, SPLIT, Scaler.fit("standard", rows), np.ones(N_INPUTS), 0.9)
     assert one is not None
     assert again is not None
     np.testing.assert_allclose(distances(again, rows[:50]), distances(one, X[:50]), rtol=1e-6)
 
 
 def test_axes_are_kept_where_directions_predict_no_better() -> None:
-    assert learned_projection(search_of(ALONG_AXES), SPLIT, SCALER, np.ones(N_INPUTS)) is None
+    assert learned_projection(search_of(ALONG_AXES), SPLIT, SCALER, np.ones(N_INPUTS), 0.9) is None
 
 
 def test_tables_without_directions_are_left_alone() -> None:
     ones = np.ones(N_INPUTS)
     few = SPLIT[0][:500], SPLIT[1]
-    assert learned_projection(search_of(TURNED), few, SCALER, ones) is None
-    assert learned_projection(search_of(TURNED), SPLIT, SCALER, np.eye(N_INPUTS)[0]) is None
+    assert learned_projection(search_of(TURNED), few, SCALER, ones, 0.9) is None
+    assert learned_projection(search_of(TURNED), SPLIT, SCALER, np.eye(N_INPUTS)[0], 0.9) is None
     rising = search_of(TURNED)
     rising.rising = np.eye(N_INPUTS, dtype=np.intp)[0]
-    assert learned_projection(rising, SPLIT, SCALER, ones) is None
+    assert learned_projection(rising, SPLIT, SCALER, ones, 0.9) is None
     categorical = Scaler.fit("standard", np.rint(X), categorical=np.arange(N_INPUTS) == 2)
-    assert learned_projection(search_of(TURNED), SPLIT, categorical, ones) is None
+    assert learned_projection(search_of(TURNED), SPLIT, categorical, ones, 0.9) is None
 
 
 def test_samples_may_have_no_weight() -> None:
     """Only the last row has one, which the training rows do not hold."""
     weight = np.eye(N_ROWS)[-1]
-    found = learned_projection(search_of(TURNED, weight), SPLIT, SCALER, np.ones(N_INPUTS))
+    found = learned_projection(search_of(TURNED, weight), SPLIT, SCALER, np.ones(N_INPUTS), 0.9)
     assert found is None or np.isfinite(found).all()
 
 
 def test_constant_targets_have_no_directions() -> None:
     search = search_of(np.ones(N_ROWS))
-    assert learned_projection(search, SPLIT, SCALER, np.ones(N_INPUTS)) is None
+    assert learned_projection(search, SPLIT, SCALER, np.ones(N_INPUTS), 0.9) is None
 
 
 def test_no_number_of_threads_changes_a_bit() -> None:
@@ -118,22 +119,29 @@ def test_no_number_of_threads_changes_a_bit() -> None:
     for n_jobs in (1, 3):
         search = search_of(TURNED)
         search.n_jobs = n_jobs
-        found.append(learned_projection(search, SPLIT, SCALER, np.ones(N_INPUTS)))
+        found.append(learned_projection(search, SPLIT, SCALER, np.ones(N_INPUTS), 0.9))
     assert found[0] is not None
     np.testing.assert_array_equal(found[0], found[1])
 
 
+def test_default_models_have_no_kernels_along_directions() -> None:
+    assert EFFORTS[3].most_direction_error == 0.0
+    assert learned_projection(search_of(TURNED), SPLIT, SCALER, np.ones(N_INPUTS), 0.0) is None
+
+
 @pytest.fixture(scope="module")
 def turned() -> KernelRegressor:
-    return KernelRegressor(random_state=0).fit(X[:2600], TURNED[:2600])
+    return KernelRegressor(effort=4, random_state=0).fit(X[:2600], TURNED[:2600])
 
 
-def test_default_fits_measure_distances_along_directions(turned: KernelRegressor) -> None:
+def test_thorough_fits_measure_distances_along_directions(turned: KernelRegressor) -> None:
     assert isinstance(turned.features_, JoinedMaps)
     assert [type(part) for part in turned.features_.maps_[1:]] == [ProjectedMap]
-    assert turned.score(X[2600:], TURNED[2600:]) > 0.99
+    plain = KernelRegressor(random_state=0).fit(X[:2600], TURNED[:2600])
+    errors = [1.0 - model.score(X[2600:], TURNED[2600:]) for model in (turned, plain)]
+    assert errors[0] < 0.7 * errors[1]
     labels = TURNED > 0.0
-    classes = KernelClassifier(random_state=0).fit(X[:2600], labels[:2600])
+    classes = KernelClassifier(effort=4, random_state=0).fit(X[:2600], labels[:2600])
     assert classes.score(X[2600:], labels[2600:]) > 0.95
 
 

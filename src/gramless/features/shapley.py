@@ -36,9 +36,8 @@ interact: fewer for more players."""
 _TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
 """Factors of a block of rows, and payoffs of terms, that are held at once."""
 _EVALUATED_ROWS = 8192
-_MOST_SAMPLED, _LEAST_BACKGROUND = 4_000_000, 20
-"""Rows that are predicted where orders are sampled, about; and background rows, whatever that
-takes."""
+_MOST_BACKGROUND = 50
+"""Background rows that are used where orders are sampled."""
 
 Ends = tuple[FloatArray, FloatArray]
 """The responses to the rows and to the background."""
@@ -283,11 +282,11 @@ def _sampled(
 ) -> FloatArray:
     """Let players join in a random order, and in its reverse, for each background row.
 
-    Of many rows and players fewer background rows are used, evenly spaced by their responses; what
-    the mean of these differs by is shared out, so that values sum to the response less the mean.
+    Of many background rows some are used, evenly spaced by their responses; what the mean of these
+    differs by is shared out, so that values sum to the response less the mean.
     """
     n, (whole, empty), mean = len(columns), ends, ends[1].mean(axis=0)
-    chosen = _spaced(empty[:, 0], _MOST_SAMPLED // (2 * n * max(1, len(X))))
+    chosen = _spaced(empty[:, 0], _MOST_BACKGROUND)
     background, empty = background[chosen], empty[chosen]
     m, found = len(chosen), np.empty((len(X), n, whole.shape[1]))
     found[...] = 2 * m / n * (empty.mean(axis=0) - mean)
@@ -309,9 +308,9 @@ def _sampled(
     return found / (2 * m)
 
 
-def _spaced(responses: FloatArray, most: int) -> IntArray:
-    """Return the numbers of all rows, or of ``most`` that are evenly spaced by their responses."""
-    n_rows, n = len(responses), max(_LEAST_BACKGROUND, most)
+def _spaced(responses: FloatArray, n: int) -> IntArray:
+    """Return the numbers of n rows that are evenly spaced by their responses; all, if not more."""
+    n_rows = len(responses)
     if n_rows <= n:
         return np.arange(n_rows)
     ranks = (np.arange(n) + 0.5) * n_rows / n

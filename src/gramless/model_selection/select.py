@@ -703,7 +703,7 @@ def _with_smooth_kernels(
     if not fine.any():
         return grown
     split, training = validation.split, rows[: len(validation.split[0])]
-    projection = learned_projection(search, split, scaler, fine)
+    projection = learned_projection(search, split, scaler, fine, config.most_direction_error)
     size = max(n_landmarks, min(_PROJECTED_LANDMARKS, _MOST_SMOOTH_NUMBERS // n_rows))
     if projection is not None and _is_affordable(validation, size * n_rows):
         projected = np.asarray(training) @ projection
