@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless import KernelClassifier, KernelRegressor
+from gramless import KernelRegressor
 from gramless.base.deadline import Deadline
 from gramless.base.reporting import Reporter
 from gramless.features.binning import GivenBinning
@@ -140,9 +140,6 @@ def test_thorough_fits_measure_distances_along_directions(turned: KernelRegresso
     plain = KernelRegressor(random_state=0).fit(X[:2600], TURNED[:2600])
     errors = [1.0 - model.score(X[2600:], TURNED[2600:]) for model in (turned, plain)]
     assert errors[0] < 0.85 * errors[1]
-    labels = TURNED > 0.0
-    classes = KernelClassifier(effort=4, random_state=0).fit(X[:2600], labels[:2600])
-    assert classes.score(X[2600:], labels[2600:]) > 0.95
 
 
 def test_contributions_along_directions_add_up(turned: KernelRegressor) -> None:
