@@ -100,10 +100,6 @@ def choose_solver(
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
-_FEW_ROWS = 256
-"""Of which a factorisation takes less time than the set-up of conjugate gradients."""
-
-
 def path_solver(
     matrix: FeatureMatrix,
     row_weights: FloatArray,
@@ -118,9 +114,6 @@ def path_solver(
 
     Either direct, with one Gram matrix for all, or conjugate gradients with one sample of rows.
     """
-    n_rows, n_columns = matrix.shape
-    if n_rows <= _FEW_ROWS and n_rows < n_columns:
-        return Cholesky(n_jobs).prepared(matrix, row_weights)
     if direct_is_possible(matrix):
         direct, _ = Costs.of(matrix, n_outputs).compared(n_alphas, max_iter)
         if direct or has_diagonal_blocks(matrix):
