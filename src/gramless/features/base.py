@@ -27,7 +27,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.kernels import Kernel, KernelLike, as_kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
@@ -93,6 +93,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
     @abstractmethod
     def n_inputs(self) -> int:
         """Number of inputs of the rows of the fit."""
+
+    @property
+    def used_columns(self) -> BoolArray:
+        """Which columns of rows some feature depends on: all, unless a map knows better."""
+        return np.ones(self.n_inputs, bool)
 
     @property
     def numbers_per_row(self) -> int:
@@ -255,6 +260,10 @@ class SizedMap(FeatureMap):
     @property
     def n_inputs(self) -> int:
         return len(self.bandwidth_)
+
+    @property
+    def used_columns(self) -> BoolArray:
+        return np.isfinite(self.bandwidth_)
 
     def check_state(self, state: State) -> None:
         bandwidth = array_in(state, "bandwidth_", np.float64, (None,))

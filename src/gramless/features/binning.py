@@ -85,6 +85,10 @@ class GridMap(FeatureMap):
     def n_inputs(self) -> int:
         return self.widths_.shape[1]
 
+    @property
+    def used_columns(self) -> BoolArray:
+        return np.asarray(np.isfinite(self.widths_).any(axis=0))
+
 
 class BinningMap(GridMap):
     """A map to plain bins: every non-zero has the same value."""

@@ -116,6 +116,10 @@ class KernelExpansion(SeparableMap):
         return self.landmarks_.shape[1]
 
     @property
+    def used_columns(self) -> BoolArray:
+        return np.isfinite(self.bandwidth_)
+
+    @property
     def _n_features_out(self) -> int:
         return len(self.landmarks_)
 

@@ -90,7 +90,6 @@ class ProjectedMap(FeatureMap):
 
     @property
     def used_columns(self) -> BoolArray:
-        """Which columns of rows some feature depends on."""
         return np.asarray((self.projection_ != 0.0).any(axis=1))
 
     def check_state(self, state: State) -> None:

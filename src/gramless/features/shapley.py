@@ -17,14 +17,12 @@ import numpy as np
 
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.features.base import FeatureMap, SeparableMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import SideBySide
 from gramless.features.landmarks import dense_rows
-from gramless.features.projected import ProjectedMap
 from gramless.features.shapley_grids import MOST_EXACT, GridGames, Players, joining_factors
-from gramless.features.smooth import SmoothBinning
 from gramless.loops.shapley import product_sums, product_totals
 from gramless.preprocessing.rows import Rows
 
@@ -122,7 +120,7 @@ def _add_part(
     def respond(rows: Rows) -> FloatArray:
         return features.rows_matrix(rows).matvec(weights)
 
-    ends, (own, columns) = (respond(X), empty), players.columns_of(_used_columns(features))
+    ends, (own, columns) = (respond(X), empty), players.columns_of(features.used_columns)
     if not len(own):
         return
     if isinstance(features, SeparableMap) and features.is_separable:
@@ -131,16 +129,6 @@ def _add_part(
     else:
         values = _evaluated if len(columns) <= _MOST_EVALUATED else _sampled
         out[:, own] += values(respond, columns, rows, others, ends)
-
-
-def _used_columns(features: FeatureMap) -> BoolArray:
-    """Return which columns of rows some feature depends on."""
-    if isinstance(features, SmoothBinning):
-        return np.asarray(np.isfinite(features.widths_).any(axis=0))
-    if isinstance(features, ProjectedMap):
-        return features.used_columns
-    bandwidth: FloatArray = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
-    return np.isfinite(bandwidth)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from gramless.estimators.base import KernelMachine
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import parts_of
-from gramless.features.projected import ProjectedMap
 from gramless.features.smooth import SmoothBinning
 
 Rows: TypeAlias = TableLike | Table
@@ -384,18 +383,15 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     ends = np.cumsum([part._n_features_out for part in parts])
     owners = np.searchsorted(ends, [block.start for block in blocks], side="right")
     counts = np.bincount(owners, minlength=len(parts)).tolist()
-    widths = [_widths_of(part, n) for part, n in zip(parts, counts, strict=True)]
+    masks = [_used_by_blocks(part, n) for part, n in zip(parts, counts, strict=True)]
     # An input and, where both are given to the grids, its rank.
-    used = np.isfinite(np.concatenate(widths)).reshape(len(weights), -1, sum(map(len, inputs)))
+    used = np.concatenate(masks).reshape(len(weights), -1, sum(map(len, inputs)))
     columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]
     return grid_use(np.column_stack(columns), weights)
 
 
-def _widths_of(features: FeatureMap, n_blocks: int) -> FloatArray:
-    """Return the widths of each grid; of other features the bandwidths, for each block."""
+def _used_by_blocks(features: FeatureMap, n_blocks: int) -> BoolArray:
+    """Return which columns each grid divides; of other features which they use, for each block."""
     if isinstance(features, BinningMap | SmoothBinning):
-        widths: FloatArray = features.widths_
-        return widths
-    if isinstance(features, ProjectedMap):
-        return np.tile(np.where(features.used_columns, 1.0, np.inf), (n_blocks, 1))
-    return np.tile(features.bandwidth_, (n_blocks, 1))
+        return np.isfinite(features.widths_)
+    return np.tile(features.used_columns, (n_blocks, 1))

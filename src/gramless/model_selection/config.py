@@ -18,13 +18,13 @@ class SearchConfig:
     Up to ``ridge_rows`` rows, kernel ridge regression with a Gaussian kernel is tried first; 0
     never does. Smooth kernels are tried beside the grids, each of ``landmarks_an_output`` landmarks
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
-    bandwidths, in units of how finely the grids divide the inputs. A kernel along learned
-    directions is tried where these lower the squared error of a sample below the share
-    ``most_direction_error``; 0 tries none. What such a kernel does can be explained by samples
-    alone: default models have none. The ``dropped_share`` of the grown grids that adds least is
-    dropped before the fit. ``n_seeds`` sets of grids, grown with different seeds, are fitted as
-    one. ``tries_nearby_alphas`` says whether penalties near that of growth are tried, each by one
-    more fit.
+    bandwidths, in units of how finely the grids divide the inputs. A kernel of projected rows is
+    tried where it lowers the squared error of a sample below ``projection_max_error_ratio``; 0
+    tries none. What such a kernel does can be explained by samples alone: default models have
+    none. The ``dropped_share`` of the grown grids that adds least is dropped before the fit.
+    ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
+    ``tries_nearby_alphas`` says whether penalties near that of growth are tried, each by one more
+    fit.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
@@ -43,7 +43,7 @@ class SearchConfig:
     n_landmarks: int = 250
     landmarks_an_output: int = 100
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
-    most_direction_error: float = 0.0
+    projection_max_error_ratio: float = 0.0
     dropped_share: float = 0.2
     n_seeds: int = 1
     tries_nearby_alphas: bool = True
@@ -92,7 +92,7 @@ _THOROUGH = SearchConfig(
     least_gain=0.005,
     n_landmarks=500,
     landmarks_an_output=500,
-    most_direction_error=0.9,
+    projection_max_error_ratio=0.9,
     dropped_share=0.0,
     n_seeds=2,
     quick_rows=0,

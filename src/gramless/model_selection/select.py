@@ -44,7 +44,6 @@ from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
-from gramless.model_selection.directions import learned_projection
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import (
     MOST_TRAINING,
@@ -54,6 +53,7 @@ from gramless.model_selection.kernel_ridge import (
     sampled_splits,
     validate_ridge,
 )
+from gramless.model_selection.metric_learning import learned_projection
 from gramless.model_selection.random_features import (
     choose_random,
     fitted_in_memory,
@@ -218,8 +218,7 @@ def select_grown(
     is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
     grown = _grown(search, goal, budget, config, split, scaler, is_enough)
     if ridge is not None and ridge.is_far_better(grown[0].first_loss):
-        chosen = ridge.fit(ridge.kernels.best).validated(split)
-        return chosen.selected(budget, grown[0].history)
+        return ridge.best.validated(split).selected(budget, grown[0].history)
     order = all_rows(split, data.rows.shape[0])
     rows = scaler.ordered(data.rows, order, n_jobs)
     grids = Grids.joined([own.grids for own in grown])
@@ -460,21 +459,22 @@ class _Ridge:
 class _RidgeTrial:
     """Kernel ridge regression on samples of the rows, as far as it may turn out to be the better.
 
-    ``splits`` are those of the samples, ``compared`` is the loss that grids are fitted with. The
-    bandwidth is chosen when the first one is promising.
+    ``splits`` are those of the samples. The bandwidth is chosen when the first one is promising.
     """
 
     search: Search
     squares: Goal
-    compared: Loss
+    grids_loss: Loss
     splits: list[Split]
     kernels: GaussianTrials
 
     @classmethod
-    def of(cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]) -> _RidgeTrial:
+    def of(
+        cls, search: Search, squares: Goal, grids_loss: Loss, splits: list[Split]
+    ) -> _RidgeTrial:
         """Try the first bandwidth."""
         sampled = sampled_splits(splits, search.seed)
-        return cls(search, squares, compared, sampled, GaussianTrials.of(search, sampled))
+        return cls(search, squares, grids_loss, sampled, GaussianTrials.of(search, sampled))
 
     @property
     def of_scalings(self) -> Sequence[GaussianRidge]:
@@ -498,16 +498,22 @@ class _RidgeTrial:
     def _loss_of(self, kernel: GaussianRidge, too_much: float) -> float:
         search, split = self.search, self.splits[0]
         result = validate_ridge(kernel, search, self.squares, split)
-        return pessimistic_loss(kernel, search, result, split[0], self.compared, too_much)
+        return pessimistic_loss(kernel, search, result, split[0], self.grids_loss, too_much)
 
     def is_far_better(self, first_loss: float) -> bool:
         """Tell whether it is so much better than the first grids that no more are worth it."""
         most = _FAR_BETTER * first_loss
         return self.first_loss < _OTHER_BANDWIDTHS * most and self.loss < most
 
-    def fit(self, kernel: GaussianRidge) -> _Ridge:
-        """Return the fit of a kernel to all rows."""
-        return _Ridge(self.search, self.squares, kernel)
+    @property
+    def first(self) -> _Ridge:
+        """Kernel ridge regression with the first bandwidth, not validated by all rows."""
+        return _Ridge(self.search, self.squares, self.kernels.first)
+
+    @property
+    def best(self) -> _Ridge:
+        """Kernel ridge regression with the best bandwidth, not validated by all rows."""
+        return _Ridge(self.search, self.squares, self.kernels.best)
 
     def better_than(self, found: ValidationResult, validation: _Validation) -> _Ridge | None:
         """Return the fit, validated by all rows, if its loss is clearly less than that of a result.
@@ -522,9 +528,9 @@ class _RidgeTrial:
             shuffled = stream(self.search.seed, "half of the rows").permutation(training)
             half = shuffled[: len(training) // 2], held_back
             of_half = _OTHER_BANDWIDTHS * _TWICE_THE_ROWS * most
-            if self.fit(self.kernels.first).validated_below(of_half, half, loss) is None:
+            if self.first.validated_below(of_half, half, loss) is None:
                 return None
-        return self.fit(self.kernels.best).validated_below(most, split, loss)
+        return self.best.validated_below(most, split, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -703,7 +709,7 @@ def _with_smooth_kernels(
     if not fine.any():
         return grown
     split, training = validation.split, rows[: len(validation.split[0])]
-    projection = learned_projection(search, split, scaler, fine, config.most_direction_error)
+    projection = learned_projection(search, split, scaler, fine, config.projection_max_error_ratio)
     size = max(n_landmarks, min(_PROJECTED_LANDMARKS, _MOST_SMOOTH_NUMBERS // n_rows))
     if projection is not None and _is_affordable(validation, size * n_rows):
         projected = np.asarray(training) @ projection

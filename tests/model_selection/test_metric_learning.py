@@ -19,7 +19,7 @@ from gramless.losses import Squared
 from gramless.model_selection.alpha import mean_loss
 from gramless.model_selection.config import EFFORTS
 from gramless.model_selection.data import Data
-from gramless.model_selection.directions import _GaussianFit, _Sample, learned_projection
+from gramless.model_selection.metric_learning import _GaussianFit, _Sample, learned_projection
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import SearchSpace
 from gramless.preprocessing.scaling import Scaler
@@ -125,7 +125,7 @@ def test_no_number_of_threads_changes_a_bit() -> None:
 
 
 def test_default_models_have_no_kernels_along_directions() -> None:
-    assert EFFORTS[3].most_direction_error == 0.0
+    assert EFFORTS[3].projection_max_error_ratio == 0.0
     assert learned_projection(search_of(TURNED), SPLIT, SCALER, np.ones(N_INPUTS), 0.0) is None
 
 

@@ -1,4 +1,4 @@
-"""Directions of the inputs along which targets vary, for kernels that measure distances in them."""
+"""Metric learning: distances along the directions of the inputs in which targets vary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FARTHEST = 1e4
 
 
 def learned_projection(
-    search: Search, split: Split, scaler: Scaler, fineness: FloatArray, most_error: float
+    search: Search, split: Split, scaler: Scaler, fineness: FloatArray, max_error_ratio: float
 ) -> FloatArray | None:
     """Return the projection of scaled rows whose distances predict clearly better, if it does.
 
@@ -42,8 +42,8 @@ def learned_projection(
     predictions vary along each direction; with the distances ``(x - y)' M (x - y)`` it is fitted
     again (Radhakrishnan, Beaglehole, Pandit & Belkin 2024, *Mechanism for feature learning in
     neural networks and backpropagation-free machine learning models*). The projection is returned
-    if that lowers the squared error of a sample of the rows held back below ``most_error`` times
-    that of the first fit.
+    if that lowers the squared error of a sample of the rows held back below ``max_error_ratio``
+    times that of the first fit.
 
     Returns
     -------
@@ -56,15 +56,21 @@ def learned_projection(
     Takes some 20 to 40 ms for 10 to 100 columns, whatever the number of rows.
     """
     used = fineness > 0.0
-    if most_error == 0.0 or len(split[0]) < _FEWEST_ROWS or not 2 <= used.sum() <= _MOST_INPUTS:
+    if max_error_ratio == 0.0 or len(split[0]) < _FEWEST_ROWS:
+        return None
+    if not 2 <= used.sum() <= _MOST_INPUTS:
         return None
     if search.rising is not None or scaler.categorical_mask[used].any():
         return None
-    training, judging = (_Sample.of(search, rows, scaler, used, k) for k, rows in enumerate(split))
+    drawn = [
+        stream(search.seed, "directions", k).permutation(rows)[:most]
+        for k, (rows, most) in enumerate(zip(split, (_TRAINING_ROWS, _JUDGING_ROWS), strict=True))
+    ]
+    training, judging = (_Sample.of(search, rows, scaler, used) for rows in drawn)
     with one_blas_thread():
         before = _GaussianFit.of(training, judging, np.diag(fineness[used]))
         after = _GaussianFit.of(training, judging, before.directions(training))
-    if after.error >= most_error * before.error:
+    if after.error >= max_error_ratio * before.error:
         return None
     found = np.zeros((len(used), after.projection.shape[1]))
     found[used] = after.projection / (scaler.unit[used, None] * after.bandwidth)
@@ -80,19 +86,16 @@ class _Sample:
     weights: FloatArray
 
     @classmethod
-    def of(
-        cls, search: Search, rows: IntArray, scaler: Scaler, used: BoolArray, number: int
-    ) -> _Sample:
-        """Draw a sample, of training rows if the number is 0 and of judging rows if it is 1."""
-        most = (_TRAINING_ROWS, _JUDGING_ROWS)[number]
-        chosen = stream(search.seed, "directions", number).permutation(rows)[:most]
-        own = search.data.take(chosen)
-        values = np.asarray(scaler.rows(own.rows, search.n_jobs), np.float64)[:, used]
+    def of(cls, search: Search, chosen: IntArray, scaler: Scaler, used: BoolArray) -> _Sample:
+        """Take some rows, with weights whose mean is 1."""
+        data = search.data
+        values = np.asarray(scaler.rows(data.rows[chosen], search.n_jobs), np.float64)[:, used]
         values = np.clip(values / scaler.unit[used], -_FARTHEST, _FARTHEST)
-        weights = np.ones(len(chosen))
-        if own.sample_weight is not None and own.sample_weight.any():
-            weights = own.sample_weight / own.sample_weight.mean()
-        return cls(values, columns(np.asarray(own.targets, np.float64)), weights)
+        given = data.weights_of(chosen)
+        # All of them may be 0 where few rows of the table have a weight.
+        counts = None if given is None or not given.any() else data.counts_of(chosen)
+        weights = np.ones(len(chosen)) if counts is None else counts
+        return cls(values, columns(np.asarray(data.targets[chosen], np.float64)), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,7 @@ class _GaussianFit:
     def directions(self, training: _Sample) -> FloatArray:
         """Return the projection whose squared distances are those of the mean outer product.
 
-        Of the gradients at some training rows, in the order of their shares.
+        The gradients are those at some training rows; the directions with the largest come first.
         """
         rows = training.rows[:_GRADIENT_ROWS] @ self.projection
         values = _gaussian(rows, self.landmarks, self.bandwidth)
