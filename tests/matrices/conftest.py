@@ -16,6 +16,8 @@ from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
+from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.scaled_bins import ScaledBins
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
@@ -120,6 +122,19 @@ def scaled(sample: Sample) -> Sample:
     )
 
 
+def scaled_bins(sample: Sample) -> Sample:
+    """Multiply each column by a number that single precision holds."""
+    rng = np.random.default_rng(1)
+    factors = rng.uniform(0.1, 3.0, sample.dense.shape[1]).astype(np.float32)
+
+    def make(n_jobs: int | None) -> FeatureMatrix:
+        bins = sample.make(n_jobs)
+        assert isinstance(bins, PlainBins)
+        return ScaledBins(bins, factors)
+
+    return Sample(make, sample.dense * factors)
+
+
 ALL_MATRICES: dict[str, Sample] = {
     "uint8": binned(np.uint8, [5, 1, 7, 4, 3], 60),
     "uint8_unseen": binned(np.uint8, [5, 1, 7, 4, 3], 60, unseen=True),
@@ -141,6 +156,10 @@ ALL_MATRICES: dict[str, Sample] = {
     "on_disk": on_disk([np.uint8, np.uint8, np.uint16], [5, 1, 7, 4, 3], 71),
     "on_disk_tall": on_disk([np.uint8, np.uint16, np.uint32], [3, 2] * 70, 2001),
     "on_disk_one_row": on_disk([np.uint16], [3, 4, 2], 1),
+    "scaled_bins": scaled_bins(binned(np.uint8, [5, 1, 7, 4, 3], 60)),
+    "scaled_bins_unseen": scaled_bins(binned(np.uint16, [260, 3, 9], 90, unseen=True, scale=-2.0)),
+    "scaled_bins_on_disk": scaled_bins(on_disk([np.uint8, np.uint16], [5, 1, 7, 4, 3], 71)),
+    "scaled_bins_no_row": scaled_bins(binned(np.uint8, [3, 4, 2], 0)),
     "dense": stored(np.float64, 60, 7),
     "dense_float32": stored(np.float32, 45, 20),
     "dense_column_major": stored(np.float64, 50, 6, "F"),
@@ -173,6 +192,9 @@ ALL_MATRICES: dict[str, Sample] = {
     "scaled_and_centred": scaled(centred(stored(np.float64, 40, 5))),
     "neighbours": neighbours(3, 70, 9),
     "neighbours_no_row": neighbours(2, 0, 5),
+    "beside_scaled_bins": beside(
+        scaled_bins(binned(np.uint8, [5, 3], 60)), stored(np.float64, 60, 4), scales=[0.5, -2.0]
+    ),
     "beside_nothing": beside(stored(np.float64, 20, 0), binned(np.uint8, [], 20)),
 }
 

@@ -10,7 +10,7 @@ from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.memory import VARIABLE, limited_memory
 from gramless.base.reporting import Progress, Reporter
-from gramless.features.grids import bytes_of_grid
+from gramless.matrices.codes import bytes_of_grid
 from gramless.model_selection.budget import (
     LEAST_ROWS,
     MOST_COLUMNS,

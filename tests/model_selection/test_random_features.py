@@ -12,9 +12,9 @@ from gramless import Nystrom, RandomBinning, RandomFourier
 from gramless.base.deadline import Deadline
 from gramless.base.memory import VARIABLE
 from gramless.base.reporting import Reporter
-from gramless.features.grids import bytes_of_grid
 from gramless.losses import Logistic, Loss, Squared
 from gramless.matrices.base import Vector
+from gramless.matrices.codes import bytes_of_grid
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.data import Data

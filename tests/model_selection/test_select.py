@@ -16,17 +16,19 @@ from gramless.base.errors import InputError
 from gramless.base.memory import VARIABLE
 from gramless.base.reporting import Reporter
 from gramless.features.binning import GivenBinning
-from gramless.features.grids import bytes_of_grid
 from gramless.features.hybrid import JoinedMaps
 from gramless.losses import Logistic, Loss, Multinomial, Squared
 from gramless.matrices.base import Vector
+from gramless.matrices.codes import bytes_of_grid
+from gramless.matrices.scaled_bins import plain_matrix, unscaled_weights
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import SearchSpace
-from gramless.model_selection.select import SelectedModel, select_grown, select_random
+from gramless.model_selection.select import select_grown, select_random
+from gramless.model_selection.selected import SelectedModel
 from gramless.model_selection.splits import held_back_splits
 
 Array = NDArray[np.float64]
@@ -107,7 +109,8 @@ def test_what_is_selected(stepped: SelectedModel) -> None:
     X = draw()
     assert isinstance(stepped.feature_map, GivenBinning)
     assert sorted(np.asarray(stepped.order)) == list(range(len(X)))
-    np.testing.assert_array_equal(stepped.matrix.tocsr().toarray(), matrix_twin(stepped, X))
+    plain = plain_matrix(stepped.matrix)
+    np.testing.assert_array_equal(plain.tocsr().toarray(), matrix_twin(stepped, X))
     assert (stepped.settings.grids, stepped.settings.alpha) == ("grown", stepped.alpha)
     assert stepped.bandwidth is None
     assert set(np.argsort(-stepped.relevance)[:2]) == {0, 1}
@@ -204,7 +207,8 @@ def test_a_smooth_function_gets_a_smooth_kernel() -> None:
     assert found.validation.score < 0.8 * plain.validation.score
     # New rows are predicted by the features that the fit knew.
     rows, weights = found.scaler.rows(X[found.order]), found.validation.weights[:-1]  # type: ignore[index]
-    again = found.feature_map.rows_matrix(rows).matvec(weights)
+    natural = unscaled_weights(found.matrix, weights)
+    again = found.feature_map.rows_matrix(rows).matvec(natural)
     np.testing.assert_allclose(again, found.matrix.matvec(weights), atol=1e-9)
     assert len(found.validation.weights) == found.matrix.shape[1] + 1  # type: ignore[arg-type]
 

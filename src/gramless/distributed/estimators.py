@@ -45,7 +45,9 @@ from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
 from gramless.matrices.base import Vector
-from gramless.model_selection.select import SelectedModel
+from gramless.matrices.scaled_bins import multiplied, plain_matrix, unscaled_weights
+from gramless.model_selection.bin_priors import prior_deviations, row_counts
+from gramless.model_selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Solution
 
@@ -269,18 +271,21 @@ class DaskMachine(_Machine):
             if isinstance(first, BinningMap) and layout.offsets is not None:
                 shares = both[: layout.offsets[-1], 0] / layout.scale
                 first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
+            factors = _factors(chosen, rows.n_rows, layout, both[:, 1])
             order = selected.order if isinstance(selected.order, np.ndarray) else None
             problem = ClusterProblem(
                 rows,
                 layout,
                 chosen.data.penalty(selected.alpha),
                 both[:, 0],
-                np.ascontiguousarray(both[:, 1:]),
+                multiplied(np.ascontiguousarray(both[:, 2:]), factors),
                 sum(rows.per_block(mean_squares, rows.total)),
                 order if sample.complete and n_chosen == rows.n_rows else None,
+                factors,
                 self.n_jobs,
             )
             solution = self._solved_there(problem, chosen, checkpoint)
+            solution = replace(solution, weights=multiplied(solution.weights, factors))
             self._keep_solution(solution, chosen, rows.n_rows)
         finally:
             rows.release()
@@ -295,6 +300,7 @@ class DaskMachine(_Machine):
     ) -> Solution:
         """Solve by the workers."""
         start, tighten = self._warm_start(chosen)
+        start = None if start is None else multiplied(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)
         watch, max_iter = chosen.watch(), int(self.max_iter)
         state: Resumable
@@ -386,8 +392,15 @@ class DaskMachine(_Machine):
     def _for_all_rows(
         self, chosen: Chosen, sample: Sample, rows: ClusterRows, known: BinKeys | None
     ) -> SelectedModel:
-        """Return what was chosen by the sample, with the bins and the penalty of all rows."""
+        """Return what was chosen by the sample, with the bins and the penalty of all rows.
+
+        Weights are those of the bins themselves.
+        """
         selected, validation = chosen.selected, chosen.selected.validation
+        if validation is not None and validation.weights is not None:
+            own = unscaled_weights(selected.matrix, validation.weights)
+            validation = replace(validation, weights=own)
+        selected = replace(selected, matrix=plain_matrix(selected.matrix))
         first = parts_of(selected.feature_map)[0]
         if known is not None and isinstance(first, BinningMap):
             if validation is not None and validation.weights is not None:
@@ -663,6 +676,17 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     for own in merged:
         release(own)
     return BinKeys.merged(found)
+
+
+def _factors(chosen: Chosen, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
+    """Return the factors of all bins, given the weighted means of their columns; none for 1."""
+    power = chosen.selected.count_power
+    if power == 0.0 or layout.offsets is None:
+        return np.empty(0)
+    counts = row_counts(chosen.data, slice(None))
+    n_stood_for = counts.sum() * n_rows / len(counts)
+    shares = means[: layout.offsets[-1]] / layout.scale
+    return prior_deviations(shares * n_stood_for, power)
 
 
 def _moved(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:

@@ -23,7 +23,6 @@ from gramless.distributed.solving import (
     ClusterProblem,
     ClusterSystem,
     RemoteCurvature,
-    inverse_of,
 )
 from gramless.distributed.workspace import Workspace
 from gramless.losses import Loss
@@ -293,7 +292,7 @@ class ClusterNewtonState(NewtonState):
         self.penalties = float(numbers["penalties"])
 
     def _respond(self) -> None:
-        self.w = Shared(self.weights)
+        self.w = self.problem.shared(self.weights)
 
     def _mean(self) -> FloatArray:
         return self._means
@@ -307,7 +306,7 @@ class ClusterNewtonState(NewtonState):
         self._means, self.sensitivity = means, self.by_run(sensitivity)
         largest = max(1.0, rows.largest_norm)
         bound = float(slopes.max()) * largest
-        self.gradient = rows.summed(gradient, bound, self.there, w=self.w)
+        self.gradient = self.problem.summed(gradient, bound, self.there, w=self.w)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
 
     def _approximate(self) -> None:
@@ -342,7 +341,8 @@ class ClusterNewtonState(NewtonState):
         n_rows, order = self.rows.n_rows, self.problem.order
         few = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
         block = self.rows.taken(few if order is None else order[few])
-        return float(block.matrix(Workspace(self.options.n_jobs)).gram_diagonal().sum()) / len(few)
+        matrix = self.problem.scaled(block.matrix(Workspace(self.options.n_jobs)))
+        return float(matrix.gram_diagonal().sum()) / len(few)
 
     def _inverse(self, facts: list[CurvedFacts]) -> Inverse:
         """Precondition the ridge problem of the rows that have a say, weighted by curvatures."""
@@ -358,7 +358,7 @@ class ClusterNewtonState(NewtonState):
 
     def _inverse_of(self, block: RowBlock, weights: FloatArray, complete: bool) -> Inverse:
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
-        return inverse_of(block, weights, penalty, complete, self.options.n_jobs)
+        return self.problem.inverse_of(block, weights, penalty, complete)
 
     def _sample(
         self, counts: list[int], places: IntArray | None, curved: bool = False
@@ -382,8 +382,9 @@ class ClusterNewtonState(NewtonState):
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         def product(p: Vector, active: NDArray[np.intp]) -> Vector:
-            bound, at = self.problem.bound(p) * self.mass, {"w": self.w, **self.positions}
-            return self.rows.summed(curved_product, bound, self.draw, active, p=Shared(p), **at)
+            problem, at = self.problem, {"w": self.w, **self.positions}
+            bound, there = problem.bound(p) * self.mass, problem.shared(p)
+            return problem.summed(curved_product, bound, self.draw, active, p=there, **at)
 
         coupled = self.loss.coupled and not self.draw.holding.flat.any()
         right = self.gradient * factors
@@ -395,7 +396,7 @@ class ClusterNewtonState(NewtonState):
     def _line(
         self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]
     ) -> ClusterLine:
-        return ClusterLine(self, Shared(direction), penalty)
+        return ClusterLine(self, self.problem.shared(direction), penalty)
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         self._respond()

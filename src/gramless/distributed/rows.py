@@ -241,9 +241,10 @@ def _taken(
 
 
 def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:
-    """Return the block's part of the mean of each column and, beside it, of ``Z' S y``."""
-    weighted = (block.weights / total)[:, None] * columns(block.targets)
-    both = np.column_stack([np.full(block.n_rows, 1.0 / n_rows), weighted])
+    """Return the block's part of each column's mean, its weighted mean, and ``Z' S y``."""
+    shares = (block.weights / total)[:, None]
+    means = np.full(block.n_rows, 1.0 / n_rows)
+    both = np.column_stack([means, shares, shares * columns(block.targets)])
     return rmatvec(block.matrix(work), both)
 
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import Layout, RowBlock
-from gramless.distributed.rows import ClusterRows, Shared, gram_product
+from gramless.distributed.rows import BlockFunction, ClusterRows, Shared, gram_product
 from gramless.distributed.workspace import Workspace
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.scaled_bins import multiplied, scale_bins
 from gramless.penalties import Penalty
 from gramless.solvers.cg import ConjugateRuns, Curvature
 from gramless.solvers.objective import Problem, columns
@@ -30,8 +31,9 @@ class ClusterProblem:
     """A ridge problem, or one of another loss, over rows on a cluster.
 
     ``shares`` (n_columns,) are the mean features of all rows, ``right`` the features times weighted
-    targets, (n_columns, K). ``order`` are the rows in the order in which a fit on one machine has
-    them, by which it draws a sample; None is their own.
+    targets, (n_columns, K). Weights are those of features whose bins, the first columns, are scaled
+    by ``factors`` (n_bins,); workers have the bins themselves. ``order`` are the rows in the order
+    in which a fit on one machine has them, by which it draws a sample; None is their own.
     """
 
     rows: ClusterRows
@@ -41,7 +43,26 @@ class ClusterProblem:
     right: FloatArray = field(repr=False)
     at_zero: float
     order: IntArray | None = field(repr=False)
+    factors: FloatArray = field(repr=False)
     n_jobs: int | None
+
+    def shared(self, w: Vector) -> Shared:
+        """Return weights for the workers: those of the bins themselves."""
+        return Shared(multiplied(w, self.factors))
+
+    def summed(
+        self,
+        function: BlockFunction,
+        bound: float,
+        *arguments: object,
+        **vectors: Shared,
+    ) -> FloatArray:
+        """Return sums over the rows of all blocks of columns, scaled as these are here."""
+        return multiplied(self.rows.summed(function, bound, *arguments, **vectors), self.factors)
+
+    def scaled(self, matrix: FeatureMatrix) -> FeatureMatrix:
+        """Return features of some rows with scaled bins."""
+        return scale_bins(matrix, self.factors) if len(self.factors) > 0 else matrix
 
     def mark(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
         """Yield bytes that no other problem has, nor the same one with another solver."""
@@ -55,7 +76,7 @@ class ClusterProblem:
     def bound(self, w: Vector) -> float:
         """Return what no response to weights (n_columns, K) exceeds, times the largest feature."""
         layout, largest_norm = self.layout, self.rows.largest_norm
-        sizes, largest, n_binned = np.abs(columns(w)), 1.0, 0
+        sizes, largest, n_binned = np.abs(multiplied(columns(w), self.factors)), 1.0, 0
         bound = np.zeros(sizes.shape[1])
         scales = np.ones(1) if layout.scales is None else layout.scales
         if layout.offsets is not None:
@@ -78,17 +99,16 @@ class ClusterProblem:
         wanted = default_rows(n_rows)
         chosen = sampled_places(n_rows, wanted)
         block = self.rows.taken(chosen if self.order is None else self.order[chosen])
-        return inverse_of(block, block.weights, self.penalty, wanted >= n_rows, self.n_jobs)
+        return self.inverse_of(block, block.weights, self.penalty, wanted >= n_rows)
 
-
-def inverse_of(
-    block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool, n_jobs: int | None
-) -> Inverse:
-    """Return the approximate inverse of the Hessian that a sample of rows stands for."""
-    matrix, places = block.matrix(Workspace(n_jobs)), np.arange(block.n_rows)
-    sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
-    nothing = np.zeros(block.n_rows)
-    return sample.inverse(Problem(matrix, nothing, penalty, sample_weight=weights))
+    def inverse_of(
+        self, block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool
+    ) -> Inverse:
+        """Return the approximate inverse of the Hessian that a sample of rows stands for."""
+        matrix = self.scaled(block.matrix(Workspace(self.n_jobs)))
+        places, nothing = np.arange(block.n_rows), np.zeros(block.n_rows)
+        sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
+        return sample.inverse(Problem(matrix, nothing, penalty, sample_weight=weights))
 
 
 @dataclass(frozen=True)
@@ -118,8 +138,8 @@ def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> Conjug
     """Return conjugate gradients for the squared loss, ready to run."""
 
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
-        rows = problem.rows
-        return rows.summed(gram_product, problem.bound(w), rows.total, w=Shared(w))
+        total = problem.rows.total
+        return problem.summed(gram_product, problem.bound(w), total, w=problem.shared(w))
 
     ridge = problem.penalty.diagonal(problem.right[:, 0])
     system = ClusterSystem(problem.right, ridge, RemoteCurvature(False), product)

@@ -58,21 +58,18 @@ from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import taken_rows
-from gramless.matrices.stacked import HStack
+from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
 from gramless.model_selection.config import EFFORTS, SearchConfig
 from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
+from gramless.model_selection.earlier_fit import select_again
 from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import SearchSpace
-from gramless.model_selection.select import (
-    SelectedModel,
-    select_again,
-    select_grown,
-    select_random,
-)
+from gramless.model_selection.select import select_grown, select_random
+from gramless.model_selection.selected import SelectedModel
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import relative_error
 from gramless.preprocessing.encoder import TableEncoder
@@ -308,7 +305,7 @@ class KernelMachine(StatefulEstimator, ABC):
                 squares = self._squares(encoder)
                 assert squares is not None
                 goal = replace(goal, loss=squares.loss, score=squares.score)
-            selected = select_again(search, goal, budget, earlier, validates)
+            selected = select_again(search, goal, budget, config, earlier, validates)
         elif grows:
             selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
@@ -470,7 +467,7 @@ class KernelMachine(StatefulEstimator, ABC):
         # Solvers that a user names, and those of L1 penalties, may take bins alone.
         if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
             return config
-        return replace(config, ridge_rows=0, n_landmarks=0)
+        return replace(config, ridge_rows=0, n_landmarks=0, count_powers=(0.0, 0.0))
 
     def _grows_grids(self, search: Search) -> bool:
         """Tell whether grids are grown; other features are random, of one kernel."""
@@ -551,7 +548,8 @@ class KernelMachine(StatefulEstimator, ABC):
         if solution.status == "stopped" and "solve" not in ended:
             self.limits_.append("time: the final solve was cut short")
         self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
-        weights = self._without_zeros(solution.weights, self.features_)
+        natural = unscaled_weights(chosen.selected.matrix, solution.weights)
+        weights = self._without_zeros(natural, self.features_)
         self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
         self._round_weights(chosen)
         self.n_samples_fit_ = n_rows
@@ -599,8 +597,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
         """Forget other bins; return which of the former columns each one is."""
         selected = chosen.selected
-        matrix = selected.matrix
-        matrix = matrix.parts[0] if isinstance(matrix, HStack) else matrix
+        matrix = first_part(plain_matrix(selected.matrix))
         # An L1 penalty has dropped bins already; matrices and rows of many numbers lie on the disk.
         if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
             rows = selected.scaler.ordered(chosen.data.rows, selected.order, self.n_jobs)

@@ -14,7 +14,7 @@ from gramless.losses import Squared
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
-from gramless.model_selection.select import SelectedModel
+from gramless.model_selection.selected import SelectedModel
 from gramless.model_selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 

@@ -23,7 +23,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
-from gramless.model_selection.select import EarlierFit
+from gramless.model_selection.earlier_fit import EarlierFit
 from gramless.penalties import L2
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.base import Solver

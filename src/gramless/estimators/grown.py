@@ -18,9 +18,9 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.parameters import check_choice, check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.features.binning import GivenBinning
-from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import bytes_of_grid
 from gramless.matrices.plain_bins import PlainBins
 from gramless.model_selection.budget import LEAST_TO_GROW
 from gramless.model_selection.config import SearchConfig

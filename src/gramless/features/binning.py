@@ -17,9 +17,10 @@ from gramless.base.state import State, array_in, check_columns, number_in, part_
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.cells import CellRanks
-from gramless.features.grids import CodeType, Grids, KnownBins, bytes_of_codes, bytes_of_grid
+from gramless.features.grids import CodeType, Grids, KnownBins
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
+from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
 from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.rows import Rows, check_rows

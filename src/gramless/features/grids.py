@@ -24,6 +24,7 @@ from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import FIRST_BITS, GROUP
 from gramless.loops.packing import TILE
+from gramless.matrices.codes import bytes_of_codes
 from gramless.matrices.stored import code_file, rows_of_block
 from gramless.preprocessing.rows import Rows, check_width
 
@@ -271,8 +272,6 @@ _WORTH_8_BITS = 1 << 20
 """Number of codes from which 8 bits pay; fewer stay in 16, which spares a compilation."""
 _SIGN = np.uint64(1 << 63)
 _ALL_ROWS = 2**63 - 1
-_CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
-"""Measured bytes of a grid: for each row, for each input, and for its tables."""
 
 
 @dataclass(frozen=True)
@@ -365,7 +364,7 @@ class Grids:
         """
         n_rows, n_grids = X.shape[0], len(self)
         known = self._without_bins(n_rows, n_jobs)
-        file = code_file(_CODE_BYTES * n_rows * n_grids)
+        file = code_file(bytes_of_codes(n_rows, n_grids))
         kind: CodeType = np.uint16
         for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
             codes = padded_rows((n_grids, stop - start), kind)
@@ -528,16 +527,6 @@ class KnownBins:
     def _limits(self) -> FloatArray:
         """The largest input of each column whose cells can be numbered."""
         return cell_limits(1.0 / self.grids.widths)
-
-
-def bytes_of_codes(n_rows: int, n_grids: int) -> int:
-    """Estimate the bytes of the codes of rows."""
-    return _CODE_BYTES * n_rows * n_grids
-
-
-def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
-    """Estimate the bytes that a grid takes while its bins are learned: codes, grid and tables."""
-    return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
 
 
 def separate_categories(

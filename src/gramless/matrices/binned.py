@@ -187,6 +187,9 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         map_blocks(of_grids, row_blocks(self.n_grids, _GRIDS_AT_ONCE), self.n_jobs)
         return rows
 
+    def loaded(self) -> BinnedMatrix:
+        return self
+
     def first_grids(self, n_grids: int) -> BinnedMatrix:
         return self._like(self.codes[:n_grids], self.offsets[: n_grids + 1])
 

@@ -17,6 +17,8 @@ from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows
 
+_CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
+"""Measured bytes of a grid: for each row, for each input, and for its tables."""
 _ALIGNED_ROWS = 32
 """Threads take multiples of so many rows, so that their codes start on a cache line."""
 _TAKEN_NUMBERS = 1 << 18
@@ -128,3 +130,13 @@ def taken(per_grid: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
     grids = max(1, _TAKEN_NUMBERS // max(1, len(numbers)))
     map_blocks(take, row_blocks(len(per_grid), grids), n_jobs)
     return result
+
+
+def bytes_of_codes(n_rows: int, n_grids: int) -> int:
+    """Estimate the bytes of the codes of rows."""
+    return _CODE_BYTES * n_rows * n_grids
+
+
+def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
+    """Estimate the bytes that a grid takes while its bins are learned: codes, grid and tables."""
+    return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES

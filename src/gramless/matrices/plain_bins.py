@@ -13,7 +13,8 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops.gather import add_row_products
 from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import Vector
+from gramless.matrices.base import Rows, Vector
+from gramless.matrices.codes import CodedMatrix
 
 _GRIDS_A_PASS = 4
 """Whose bins a pass over the rows sums in products of rows."""
@@ -42,10 +43,26 @@ class PlainBins(SupportsRowProducts):
     def bin_counts(self) -> FloatArray:
         """Return how many rows each bin holds: exact whole numbers."""
 
+    @abstractmethod
+    def take_rows(self, rows: Rows) -> PlainBins:
+        """Return the matrix of some rows, columns unchanged; a slice may share memory."""
+
+    @abstractmethod
+    def loaded(self) -> CodedMatrix:
+        """Return the same matrix in memory."""
+
     def row_products(
-        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
+        self,
+        v: Vector,
+        rows: NDArray[np.intp] | None = None,
+        *,
+        single: bool = False,
+        squares: FloatArray | None = None,
     ) -> Vector:
-        """Return ``Z @ Z[rows].T @ v``, by sums in the bins of four grids at a time."""
+        """Return ``Z @ diag(squares) @ Z[rows].T @ v``, by sums in bins, four grids at a time.
+
+        The ``squares`` (n_columns,) are 1 by default.
+        """
         n_rows, n_columns = self.shape[0], v.shape[1]
         kind: type[np.floating] = np.float32 if single else np.float64
         width, chosen = -(-n_columns // 4) * 4, np.arange(n_rows) if rows is None else rows
@@ -54,11 +71,15 @@ class PlainBins(SupportsRowProducts):
         given, most_bins = readonly(values), int(np.diff(self.offsets).max(initial=0))
         room = _GRIDS_A_PASS * (most_bins + 1) * width
         n_parts = _PRODUCT_BYTES // max(1, 4 * n_rows * width)
+        factors = readonly(np.asarray([] if squares is None else squares, kind))
 
         def add_up(first: int, last: int) -> FloatArray:
             out, sums = np.zeros((n_rows, width), kind), np.empty(room, kind)
-            for piece in self._code_pieces(first, last):
-                add_row_products(*piece, chosen, given, sums, out)
+            at = first
+            for codes, stride, n_bins, a, b in self._code_pieces(first, last):
+                own = factors[self.offsets[at] :] if len(factors) > 0 else factors
+                add_row_products(codes, stride, n_bins, a, b, chosen, given, own, sums, out)
+                at += b - a
             return out
 
         passes = -(-self.n_grids // (_GRIDS_A_PASS * min(max(1, n_parts), _PRODUCT_PARTS)))

@@ -102,7 +102,10 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
         return self.rmatvec(row_weights_of(self, weights)) * self.scale
 
     def row_gram(self) -> FloatArray:
-        return self._block(self._taken(np.arange(self.shape[0]))).row_gram()
+        return self.loaded().row_gram()
+
+    def loaded(self) -> BinnedMatrix:
+        return self._block(self._taken(np.arange(self.shape[0])))
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
         n_rows, n_bins = self.shape[0], np.diff(self.offsets)

@@ -10,14 +10,16 @@ from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
 from gramless.base.memory import check_memory, memory_budget, outgrows_memory
 from gramless.base.reporting import Reporter
-from gramless.features.grids import bytes_of_codes, bytes_of_grid
 from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
 from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.objective import BYTES_A_WEIGHT
 
+GROWTH_SHARE = 0.4
+"""Of a time budget, after which growth ends."""
 LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
 LEAST_ROWS = 300

@@ -12,23 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.random import stream
-from gramless.base.types import BoolArray, FloatArray, IntArray
+from gramless.base.types import BoolArray, FloatArray
 from gramless.features.base import FeatureMap
-from gramless.features.binning import BinningMap, GivenBinning
-from gramless.features.expansion import KernelExpansion
+from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.hybrid import JoinedMaps, parts_of
+from gramless.features.hybrid import JoinedMaps
 from gramless.features.nystrom import Nystrom
 from gramless.features.projected import ProjectedMap
-from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
@@ -39,57 +34,51 @@ from gramless.matrices.row_products import (
     stacked_parts,
     weighted_sum,
 )
+from gramless.matrices.scaled_bins import (
+    first_part,
+    plain_matrix,
+    scale_bins,
+    unscaled_weights,
+)
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
-from gramless.model_selection.budget import Budget, worth_growing
+from gramless.model_selection.bin_priors import count_power, prior_deviations, row_counts
+from gramless.model_selection.budget import GROWTH_SHARE, Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
+from gramless.model_selection.contributions import covariances
 from gramless.model_selection.data import Data
 from gramless.model_selection.growth import GrownGrids, grow
-from gramless.model_selection.kernel_ridge import (
-    MOST_TRAINING,
-    GaussianRidge,
-    GaussianTrials,
-    pessimistic_loss,
-    sampled_splits,
-    validate_ridge,
-)
+from gramless.model_selection.kernel_ridge import GaussianRidge
 from gramless.model_selection.metric_learning import learned_projection
+from gramless.model_selection.monotone_grids import signed_columns, signs_of_grids
 from gramless.model_selection.random_features import (
     choose_random,
     fitted_in_memory,
     validate_random,
 )
+from gramless.model_selection.ridge_trial import RidgeFit, RidgeTrial, tried_ridge
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
+from gramless.model_selection.selected import Order, SelectedModel, fitted_part
 from gramless.model_selection.smooth import EQUAL_LENGTH, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import (
     ValidationResult,
     coarsest_step,
     improve_alpha,
-    joined,
     record,
     validate,
 )
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
-_GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.8
-"""Of a time budget: growth ends, and the trial of smooth kernels must have ended."""
+_SMOOTH_SHARE = 0.8
+"""Of a time budget, after which the trial of smooth kernels must have ended."""
 _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_FAR_BETTER, _BETTER = 0.5, 0.95
-"""Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
-with all of them."""
-_ALL_ROWS, _TWICE_THE_ROWS, _OTHER_BANDWIDTHS = 1.25, 1.06, 1.03
-"""By how much fits to all rows, and to twice as many, may lower the loss of fits to samples, and
-other bandwidths that of the first one."""
-_RIDGE_SHARE, _BYTES_A_PAIR, _SECONDS_A_CELL = 0.1, 32, 2.5e-7
-"""Of a time budget, after which it is not tried; bytes that it takes for each pair of rows, and
-seconds for each number in the rows."""
 _BYTES_A_NUMBER = 8
 """Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
@@ -105,61 +94,6 @@ _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 _PROJECTED_LANDMARKS = 400
 """Of a kernel along learned directions, at least, where rows are not too many."""
-
-
-Order = IntArray | slice
-
-
-@dataclass(frozen=True, eq=False)
-class SelectedModel:
-    """What model selection decided: features of all rows, and the penalty of their fit.
-
-    Attributes
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-        Features of the rows of the final fit in ``order``, without the intercept's column.
-    bandwidth : float, array or None
-        Of random features, in units of the scaled inputs.
-    validation : ValidationResult or None
-        Of a fit that did not know the rows held back; its weights are a start for the final one.
-    growth, trials : list of dict
-        The stages of growth, and everything that was tried.
-    limits : list of str
-        What a budget of time or memory cut short.
-    weights : array (n_columns,) or (n_columns, K), optional
-        The fit itself, that of the intercept last if there is one, where selection has made it.
-    start : array of the same shape, optional
-        Weights of an earlier fit, from which the final one starts where there is no validation.
-    signs : array (n_grids,), optional
-        Which way weights go along the input of a grid, see :class:`Goal`.
-    rounding_step : float
-        Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
-    products : SingleRowProducts, optional
-        The same features of the same rows with their Gram matrix, where selection has it.
-    """
-
-    scaler: Scaler
-    feature_map: FeatureMap
-    matrix: FeatureMatrix
-    order: Order = field(repr=False)
-    settings: Hyperparameters
-    bandwidth: Any
-    relevance: FloatArray = field(repr=False)
-    validation: ValidationResult | None
-    growth: list[dict[str, float]] = field(repr=False)
-    trials: list[dict[str, Any]] = field(repr=False)
-    limits: list[str]
-    loss: Loss
-    weights: Vector | None = field(default=None, repr=False)
-    start: Vector | None = field(default=None, repr=False)
-    signs: IntArray | None = field(default=None, repr=False)
-    rounding_step: float = 0.0
-    products: SingleRowProducts | None = field(default=None, repr=False)
-
-    @property
-    def alpha(self) -> float:
-        """Penalty of the mean loss over all rows."""
-        return self.settings.alpha
 
 
 def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -> SelectedModel:
@@ -184,7 +118,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     elif len(splits) == 1:
         order = all_rows(splits[0], n_rows)
     assert matrix is not None
-    order, matrix = _fitted(data, order, matrix)
+    order, matrix = fitted_part(data, order, matrix)
     budget.note_disk(matrix)
     return SelectedModel(
         chosen.scaler,
@@ -213,8 +147,8 @@ def select_grown(
     data, n_jobs = search.data, search.n_jobs
     splits, scaler = search.splits(), _scaler(search)
     split = splits[0]
-    config = _of_targets(config, goal, data)
-    ridge = _tried_ridge(search, goal, budget, config, squares, splits)
+    config = config.of_targets(goal.loss, data.n_fitted)
+    ridge = tried_ridge(search, goal, budget, config, squares, splits)
     is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
     grown = _grown(search, goal, budget, config, split, scaler, is_enough)
     if ridge is not None and ridge.is_far_better(grown[0].first_loss):
@@ -228,9 +162,11 @@ def select_grown(
     given = search.space.alpha
     straight, first = goal.loss.straight, _first_alpha(goal, data, grown, split, given)
     if search.rising is not None:
-        goal = replace(goal, signs=_signs(binning.grids, search.rising))
+        goal = replace(goal, signs=signs_of_grids(binning.grids, search.rising))
     validation = _Validation(search, goal, budget, split, len(grids))
-    best = _Features(binning, binned, validation.of(binned, first, None))
+    power = count_power(goal, config)
+    features = scaled_by_priors(binned, data, order, power)
+    best = _Features(binning, features, validation.of(features, first, None))
     validation, best = _with_adapted_loss(validation, best)
     goal = validation.goal
     if given is None and straight and not validation.is_ended:
@@ -238,13 +174,13 @@ def select_grown(
     known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
     result = best.result
-    better = None if ridge is None else ridge.better_than(result, validation)
+    better = None if ridge is None else validation.better_ridge(ridge, result)
     if better is not None:
         return better.selected(budget, grown[0].history)
     if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
     step = coarsest_step(goal, data, best.matrix, split, result.weights)
-    fitted, matrix = _fitted(data, order, best.matrix)
+    fitted, matrix = fitted_part(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
         scaler,
@@ -261,13 +197,23 @@ def select_grown(
         goal.loss,
         signs=goal.signs,
         rounding_step=step,
+        count_power=power,
         products=_fitted_products(data, order, validation.prepared(best.matrix)),
     )
 
 
-def _of_targets(config: SearchConfig, goal: Goal, data: Data) -> SearchConfig:
-    """Return the configuration for the targets, which may be few rows of classes."""
-    return config.of_rows(data.n_fitted) if goal.loss.is_of_classes else config
+def scaled_by_priors(
+    matrix: FeatureMatrix, data: Data, order: Order, power: float
+) -> FeatureMatrix:
+    """Return features of rows in an order, bins scaled by the deviations of their priors.
+
+    The bins are the first part of the features; nothing changes where there are none.
+    """
+    bins = first_part(matrix)
+    if power == 0.0 or not isinstance(bins, PlainBins):
+        return matrix
+    counts = bins.rmatvec(row_counts(data, order)) / bins.scale
+    return scale_bins(matrix, prior_deviations(counts, power))
 
 
 def _first_alpha(
@@ -280,257 +226,19 @@ def _first_alpha(
     return mean * (_STRAIGHT_FIRST if goal.loss.straight else 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class EarlierFit:
-    """What an earlier fit chose, and its weights for the targets as they are encoded now.
-
-    ``alpha`` is the penalty of the mean loss over the rows that are to be fitted.
-    """
-
-    scaler: Scaler
-    feature_map: FeatureMap
-    settings: Hyperparameters
-    alpha: float
-    bandwidth: Any
-    relevance: FloatArray = field(repr=False)
-    growth: list[dict[str, float]] = field(repr=False)
-    weights: Vector = field(repr=False)
-
-    def relearned(
-        self, data: Data, order: Order, rising: IntArray | None, n_jobs: int | None
-    ) -> tuple[FeatureMap, FeatureMatrix, Vector]:
-        """Return the map, features of rows, and the weights as those of the map's columns.
-
-        Which bins there are is learned from the rows; other features stay as they are.
-        """
-        maps = parts_of(self.feature_map)
-        bins = maps[0]
-        if not isinstance(bins, BinningMap):
-            rows = self.scaler.rows(data.rows[order], n_jobs)
-            return self.feature_map, self.feature_map.rows_matrix(rows), self.weights
-        rows = self.scaler.ordered(data.rows, order, n_jobs)
-        again, matrix = bins.relearned(rows)
-        if rising is not None:
-            matrix = again.complete_cells(rows, _signed_columns(again.grids, rising))
-        weights = bins.weights_in(again, self.weights)
-        if not isinstance(self.feature_map, JoinedMaps):
-            return again, matrix, weights
-        whole, scales = np.asarray(rows), self.feature_map.scales_.tolist()
-        dense = [DenseMatrix(np.asarray(part.transform(whole)), n_jobs) for part in maps[1:]]
-        both = JoinedMaps.of([again, *maps[1:]], scales, n_jobs)
-        return both, HStack([matrix, *dense], scales), weights
-
-
-def select_again(
-    search: Search, goal: Goal, budget: Budget, earlier: EarlierFit, validates: bool
-) -> SelectedModel:
-    """Keep what an earlier fit chose, for other rows or another penalty.
-
-    ``validates`` says whether a fit that does not know some rows is wanted.
-    """
-    data, n_rows, strength = search.data, search.data.rows.shape[0], earlier.alpha
-    settings, ridge = replace(earlier.settings, alpha=strength), strength * data.n_fitted
-    splits = search.splits() if validates else []
-    if isinstance(earlier.feature_map, KernelExpansion):
-        length = settings.bandwidth or 1.0
-        median = earlier.bandwidth / length
-        chosen = GaussianRidge(earlier.scaler, length, median, ridge, np.inf)
-        kept = _Ridge(search, goal, chosen)
-        return (kept.validated(splits[0]) if splits else kept).selected(budget, earlier.growth)
-    order: Order = all_rows(splits[0], n_rows) if len(splits) == 1 else data.fitted
-    rising, signs = search.rising, None
-    feature_map, matrix, weights = earlier.relearned(data, order, rising, search.n_jobs)
-    if rising is not None and isinstance(feature_map, BinningMap):
-        signs = _signs(feature_map.grids, rising)
-        goal = replace(goal, signs=signs)
-    budget.note_disk(matrix)
-    result = None
-    if len(splits) == 1:
-        result = validate(search, goal, matrix, splits[0], ridge, weights)
-    elif splits:
-        parts = [(split, matrix.take_rows(np.concatenate(split))) for split in splits]
-        found = [validate(search, goal, own, split, ridge, weights) for split, own in parts]
-        result = replace(joined(found), weights=None)
-    if result is not None:
-        size = feature_map.numbers_per_row
-        record(search, goal, "validation", settings, result, len(splits[0][0]), size)
-    step = 0.0
-    if result is not None:
-        step = coarsest_step(goal, data, matrix, splits[0], result.weights)
-    order, matrix = _fitted(data, order, matrix)
-    return SelectedModel(
-        earlier.scaler,
-        feature_map,
-        matrix,
-        order,
-        settings,
-        earlier.bandwidth,
-        earlier.relevance,
-        result,
-        earlier.growth,
-        [trial.as_dict() for trial in search.trials],
-        budget.limits,
-        goal.loss,
-        start=weights,
-        signs=signs,
-        rounding_step=step,
-    )
-
-
 def _scaler(search: Search) -> Scaler:
     """Return the scaler for growth: inputs along which predictions rise are ranks."""
     scaler = search.data.scaler("both")
     return scaler if search.rising is None else scaler.ranked(search.rising != 0)
 
 
-def _signs(grids: Grids, rising: IntArray) -> IntArray:
-    """Return which way weights of grids over one input go along it, 0 for other grids."""
-    divided = np.isfinite(grids.widths)
-    signs: IntArray = np.tile(rising, 2)[divided.argmax(axis=1)]
-    return np.where(divided.sum(axis=1) == 1, signs, 0)
-
-
-def _signed_columns(grids: Grids, rising: IntArray) -> IntArray:
-    """Return the column that each grid with a sign divides, -1 for others."""
-    columns = np.isfinite(grids.widths).argmax(axis=1)
-    return np.where(_signs(grids, rising) != 0, columns, -1)
-
-
-def _fitted(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
-    """Return order and features of the rows of the final fit, from those of all."""
-    if data.n_judging == 0 or isinstance(order, slice):
-        return order, matrix
-    return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
-
-
 def _fitted_products(data: Data, order: Order, matrix: FeatureMatrix) -> SingleRowProducts | None:
     """Return the Gram matrix of the rows of the final fit beside their features, if it is there."""
     if not isinstance(matrix, SingleRowProducts) or matrix.gram is None:
         return None
-    own = _fitted(data, order, matrix)[1]
+    own = fitted_part(data, order, matrix)[1]
     assert isinstance(own, SingleRowProducts)
     return own
-
-
-@dataclass(frozen=True, eq=False)
-class _Ridge:
-    """Kernel ridge regression, and what rows held back said of it."""
-
-    search: Search
-    squares: Goal
-    chosen: GaussianRidge
-    result: ValidationResult | None = None
-
-    def validated(self, split: Split) -> _Ridge:
-        """Validate it by all rows."""
-        result = validate_ridge(self.chosen, self.search, self.squares, split)
-        return replace(self, result=result)
-
-    def validated_below(self, most: float, split: Split, loss: Loss) -> _Ridge | None:
-        """Validate it by the rows of a split; return None unless its loss is below ``most``."""
-        again = self.validated(split)
-        assert again.result is not None
-        own = pessimistic_loss(self.chosen, self.search, again.result, split[0], loss, most)
-        return again if own < most else None
-
-    def selected(self, budget: Budget, growth: list[dict[str, float]]) -> SelectedModel:
-        """Return the fit to all rows, after some growth of grids."""
-        data, chosen = self.search.data, self.chosen
-        n_rows, rows = data.n_fitted, data.fitted
-        expansion, weights = chosen.fitted(data, rows, self.search.n_jobs)
-        return SelectedModel(
-            chosen.scaler,
-            expansion,
-            expansion.rows_matrix(chosen.scaler.rows(data.rows[rows], self.search.n_jobs)),
-            rows,
-            chosen.settings(n_rows),
-            chosen.bandwidth,
-            np.ones(data.rows.shape[1]),
-            self.result,
-            growth,
-            [trial.as_dict() for trial in self.search.trials],
-            budget.limits,
-            self.squares.loss,
-            weights,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _RidgeTrial:
-    """Kernel ridge regression on samples of the rows, as far as it may turn out to be the better.
-
-    ``splits`` are those of the samples. The bandwidth is chosen when the first one is promising.
-    """
-
-    search: Search
-    squares: Goal
-    grids_loss: Loss
-    splits: list[Split]
-    kernels: GaussianTrials
-
-    @classmethod
-    def of(
-        cls, search: Search, squares: Goal, grids_loss: Loss, splits: list[Split]
-    ) -> _RidgeTrial:
-        """Try the first bandwidth."""
-        sampled = sampled_splits(splits, search.seed)
-        return cls(search, squares, grids_loss, sampled, GaussianTrials.of(search, sampled))
-
-    @property
-    def of_scalings(self) -> Sequence[GaussianRidge]:
-        """Each scaling with the first bandwidth, where smooth kernels are compared by these rows.
-
-        Other splits would be other samples, and ranks are other scalings.
-        """
-        is_alike = len(self.splits) == 1 and self.search.rising is None
-        return self.kernels.of_scalings if is_alike else ()
-
-    @cached_property
-    def first_loss(self) -> float:
-        """The loss of the rows held back with the first bandwidth."""
-        return self._loss_of(self.kernels.first, too_much=0.0)
-
-    @cached_property
-    def loss(self) -> float:
-        """The loss of the rows held back or left out with the best bandwidth."""
-        return self._loss_of(self.kernels.best, too_much=np.inf)
-
-    def _loss_of(self, kernel: GaussianRidge, too_much: float) -> float:
-        search, split = self.search, self.splits[0]
-        result = validate_ridge(kernel, search, self.squares, split)
-        return pessimistic_loss(kernel, search, result, split[0], self.grids_loss, too_much)
-
-    def is_far_better(self, first_loss: float) -> bool:
-        """Tell whether it is so much better than the first grids that no more are worth it."""
-        most = _FAR_BETTER * first_loss
-        return self.first_loss < _OTHER_BANDWIDTHS * most and self.loss < most
-
-    @property
-    def first(self) -> _Ridge:
-        """Kernel ridge regression with the first bandwidth, not validated by all rows."""
-        return _Ridge(self.search, self.squares, self.kernels.first)
-
-    @property
-    def best(self) -> _Ridge:
-        """Kernel ridge regression with the best bandwidth, not validated by all rows."""
-        return _Ridge(self.search, self.squares, self.kernels.best)
-
-    def better_than(self, found: ValidationResult, validation: _Validation) -> _Ridge | None:
-        """Return the fit, validated by all rows, if its loss is clearly less than that of a result.
-
-        Where rows are many, half of them come first, in an eighth of the time.
-        """
-        most, split = _BETTER * validation.loss_of(found), validation.split
-        if self.first_loss >= _OTHER_BANDWIDTHS * _ALL_ROWS * most:
-            return None
-        (training, held_back), loss = split, validation.goal.loss
-        if len(training) > 2 * MOST_TRAINING:
-            shuffled = stream(self.search.seed, "half of the rows").permutation(training)
-            half = shuffled[: len(training) // 2], held_back
-            of_half = _OTHER_BANDWIDTHS * _TWICE_THE_ROWS * most
-            if self.first.validated_below(of_half, half, loss) is None:
-                return None
-        return self.best.validated_below(most, split, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,15 +260,27 @@ class _Features:
     @property
     def binned(self) -> PlainBins:
         """The part of the matrix that is of grids."""
-        found = self.matrix.parts[0] if isinstance(self.matrix, HStack) else self.matrix
+        found = plain_matrix(self.bins)
         assert isinstance(found, PlainBins)
         return found
+
+    @property
+    def bins(self) -> FeatureMatrix:
+        """The part of the matrix that is of grids, scaled or not."""
+        return first_part(self.matrix)
 
     @property
     def weights(self) -> Vector:
         """Of the fit to the training rows, that of the intercept last if there is one."""
         assert self.result.weights is not None
         return self.result.weights
+
+    def variances(self) -> FloatArray:
+        """Return the variance of what each grid adds to the predictions of the rows."""
+        binned = self.binned
+        weights = unscaled_weights(self.matrix, self.weights)[: binned.shape[1]]
+        counts = binned.gram_diagonal() / binned.scale**2
+        return covariances(counts, binned.offsets, weights, weights, binned.n_jobs)
 
 
 class _RowGrams:
@@ -636,6 +356,10 @@ class _Validation:
         record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)
         return found
 
+    def better_ridge(self, ridge: RidgeTrial, found: ValidationResult) -> RidgeFit | None:
+        """Return kernel ridge regression if it is clearly better than a result."""
+        return ridge.better_than(self.loss_of(found), self.split, self.goal.loss)
+
     def loss_of(self, found: ValidationResult) -> float:
         """Return the mean loss of the rows held back."""
         data, rows = self.search.data, found.rows
@@ -667,7 +391,7 @@ def _binned(
     """Learn the bins of grids; return those of the rows."""
     binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
     if search.rising is not None:
-        binned = binning.complete_cells(rows, _signed_columns(binning.grids, search.rising))
+        binned = binning.complete_cells(rows, signed_columns(binning.grids, search.rising))
     budget.note_disk(binned)
     return binned
 
@@ -704,8 +428,7 @@ def _with_smooth_kernels(
     n_kernels, n_rows = len(config.smooth_lengths), binned.shape[0]
     if not _is_affordable(validation, n_kernels * n_landmarks * n_rows):
         return grown
-    grids, weights = grown.binning.grids, grown.weights
-    fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
+    fine = fineness(grown.binning.grids, grown.variances(), scaler)
     if not fine.any():
         return grown
     split, training = validation.split, rows[: len(validation.split[0])]
@@ -761,7 +484,7 @@ def _beside(
     grown: _Features, smooth: Sequence[FeatureMap], validation: _Validation, rows: Rows
 ) -> _Features:
     """Return the grids with other features beside them, if rows held back are predicted better."""
-    search, binned, weights = validation.search, grown.binned, grown.weights
+    search, binned, weights = validation.search, grown.bins, grown.weights
     whole = np.asarray(rows)
     dense = [DenseMatrix(np.asarray(part.transform(whole)), search.n_jobs) for part in smooth]
     scales = [1.0] * (1 + len(dense))
@@ -774,33 +497,6 @@ def _beside(
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
-
-
-def _tried_ridge(
-    search: Search,
-    goal: Goal,
-    budget: Budget,
-    config: SearchConfig,
-    squares: Goal | None,
-    splits: list[Split],
-) -> _RidgeTrial | None:
-    """Return kernel ridge regression for the goal ``squares``, None where it is not to be tried."""
-    if squares is None or not _may_try_ridge(search, budget, config):
-        return None
-    return _RidgeTrial.of(search, squares, goal.loss, splits)
-
-
-def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool:
-    """Tell whether rows are few enough for kernel ridge regression, and there is time for it."""
-    (n_rows, n_inputs), given = search.data.rows.shape, search.space
-    is_left_open = given.alpha is None and given.n_grids is None
-    if not (n_rows <= config.ridge_rows and is_left_open):
-        return False
-    trial = "the trial of kernel ridge regression"
-    if not budget.has_memory(_BYTES_A_PAIR * n_rows**2, trial):
-        return False
-    seconds = _SECONDS_A_CELL * n_rows * n_inputs
-    return budget.has_time(_RIDGE_SHARE, trial) and budget.has_time(_GROWTH_SHARE, trial, seconds)
 
 
 def _grown(
@@ -831,7 +527,7 @@ def _grown(
             n_jobs=search.n_jobs,
             groups=search.groups,
             stop=lambda: (
-                "growth" in search.report.ended or not budget.has_time(_GROWTH_SHARE, "growth")
+                "growth" in search.report.ended or not budget.has_time(GROWTH_SHARE, "growth")
             ),
             fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
             is_enough=is_enough,

@@ -8,9 +8,6 @@ import numpy as np
 
 from gramless.base.types import FloatArray
 from gramless.features.grids import Grids
-from gramless.matrices.base import Vector
-from gramless.matrices.plain_bins import PlainBins
-from gramless.model_selection.contributions import covariances
 from gramless.model_selection.kernel_ridge import GaussianRidge, compare_metrics
 from gramless.model_selection.search import Search
 from gramless.model_selection.splits import Split
@@ -22,17 +19,14 @@ EQUAL_LENGTH = 0.6
 """The bandwidth of length 1, relative to that of a sample: there are more rows now."""
 
 
-def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -> FloatArray:
+def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
     """Return how finely the grids of a fitted model divide each column of the scaled rows.
 
     The root of the mean squared inverse width, in units of the scaler, each grid counted by the
-    variance of what it adds to the predictions of the rows that ``matrix`` holds. Its length is
-    1, or 0 where nothing matters.
+    variance (n_grids,) of what it adds to predictions. Its length is 1, or 0 where nothing matters.
     """
     finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
-    counts = matrix.gram_diagonal() / matrix.scale**2
-    variances = covariances(counts, matrix.offsets, weights, weights, matrix.n_jobs)
     shares = np.maximum(variances, 0.0)
     found = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
     length = np.sqrt(np.einsum("j,j->", found, found))

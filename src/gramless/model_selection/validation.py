@@ -14,6 +14,7 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.scaled_bins import plain_matrix, unscaled_weights
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
 from gramless.model_selection.scoring import scaled_score
@@ -302,7 +303,7 @@ def coarsest_step(
         column.
     weights : array (n_columns,) or (n_columns, K)
         Of a fit to the training rows, that of the intercept last if there is one; None after
-        several fits.
+        several fits. Those of scaled bins count as weights of the bins themselves.
 
     Returns
     -------
@@ -315,6 +316,7 @@ def coarsest_step(
     """
     if weights is None:
         return 0.0
+    weights, matrix = unscaled_weights(matrix, weights), plain_matrix(matrix)
     n, n_bound = len(split[0]), matrix.shape[1]
     others = data.matrix(matrix.take_rows(slice(n, n + len(split[1]))))
     judges = _Judges.of(goal, data, split, others.matvec(weights))

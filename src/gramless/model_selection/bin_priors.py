@@ -1,0 +1,48 @@
+"""Prior variances of the weights of bins: those of full bins are smaller."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.base.compact import rounded_to_single
+from gramless.base.types import FloatArray, IntArray
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.config import SearchConfig
+from gramless.model_selection.data import Data
+
+_ROWS_BESIDE = 20.0
+"""Added to the rows of a bin: how much fewer they are matters little to its weight."""
+
+
+def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
+    """Return the standard deviations of bins' weights, given how many rows each holds (n_bins,).
+
+    Variances are proportional to ``(count + 20) ** -power``. All bins of a row together have as
+    large a variance, on average over the rows, as if each had 1. Rounded to single precision.
+
+    Examples
+    --------
+    >>> prior_deviations(np.array([5.0, 5.0, 80.0]), 0.0)
+    array([1., 1., 1.])
+    >>> (prior_deviations(np.array([5.0, 5.0, 80.0]), 0.5) ** 2).round(2)
+    array([1.8, 1.8, 0.9])
+    """
+    variances = (counts + _ROWS_BESIDE) ** -power
+    total = np.einsum("b,b->", variances, counts)
+    shares = variances * (counts.sum() / total if total > 0.0 else 1.0)
+    return rounded_to_single(np.sqrt(shares))
+
+
+def count_power(goal: Goal, config: SearchConfig) -> float:
+    """Return the power for a goal: 0 where weights are to be zero, or rise along an input."""
+    if goal.sparse or goal.signs is not None:
+        return 0.0
+    return config.count_powers[int(goal.loss.is_of_classes)]
+
+
+def row_counts(data: Data, order: IntArray | slice) -> FloatArray:
+    """Return how many rows each row in an order stands for, 0 for those that only judge."""
+    rows = np.arange(len(data.targets))[order]
+    counts = data.row_counts(rows)
+    counts = np.ones(len(rows)) if counts is None else counts
+    return np.where(rows < data.n_fitted, counts, 0.0)

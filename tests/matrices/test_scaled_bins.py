@@ -1,0 +1,64 @@
+"""Weights of scaled bins as weights of the bins themselves, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.scaled_bins import (
+    ScaledBins,
+    plain_matrix,
+    scale_bins,
+    scaled_weights,
+    unscaled_weights,
+)
+from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.penalties import L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.objective import Problem
+
+RNG = np.random.default_rng(0)
+BINS = BinnedMatrix(RNG.integers(1, 6, (7, 80)).astype(np.uint8), 5 * np.arange(8), scale=1.0)
+DENSE = DenseMatrix(RNG.normal(size=(80, 3)))
+FACTORS = RNG.uniform(0.2, 2.0, 35).astype(np.float32).astype(float)
+
+
+def wholes() -> list[FeatureMatrix]:
+    return [BINS, HStack([BINS, DENSE], [1.0, 0.5])]
+
+
+def test_responses_to_weights_stay_the_same() -> None:
+    for plain in wholes():
+        scaled = scale_bins(plain, FACTORS)
+        for tail in [(), (2,)]:
+            # The last one is that of an intercept.
+            w = RNG.normal(size=(plain.shape[1] + 1, *tail))
+            of_scaled = scaled_weights(scaled, w)
+            np.testing.assert_allclose(scaled.matvec(of_scaled[:-1]), plain.matvec(w[:-1]))
+            np.testing.assert_allclose(unscaled_weights(scaled, of_scaled), w)
+            assert unscaled_weights(plain, w) is w
+            assert scaled_weights(plain, w) is w
+
+
+def test_the_bins_themselves_are_found_again() -> None:
+    for plain in wholes():
+        assert plain_matrix(plain) is plain
+        np.testing.assert_array_equal(
+            plain_matrix(scale_bins(plain, FACTORS)).toarray(), plain.toarray()
+        )
+
+
+def test_an_intercept_stays_outside() -> None:
+    scaled = scale_bins(WithIntercept(BINS), FACTORS)
+    assert isinstance(scaled, WithIntercept)
+    np.testing.assert_array_equal(scaled.toarray()[:, -1], 1.0)
+
+
+def test_a_penalty_on_scaled_weights_is_divided_by_squared_factors() -> None:
+    scaled, y, alpha = ScaledBins(BINS, FACTORS), RNG.normal(size=80), 0.1
+    found = ConjugateGradient(tol=1e-12).solve(Problem(scaled, y, L2(alpha))).weights
+    Z, penalties = BINS.toarray(), alpha / scaled.factors**2
+    expected = np.linalg.solve(Z.T @ Z / 80 + np.diag(penalties), Z.T @ y / 80)
+    np.testing.assert_allclose(unscaled_weights(scaled, found), expected, atol=1e-8)
