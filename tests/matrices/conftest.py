@@ -17,7 +17,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.scaled_bins import ScaledBins
+from gramless.matrices.scaled_bins import ScaledBins, rounded_factors
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
@@ -123,9 +123,9 @@ def scaled(sample: Sample) -> Sample:
 
 
 def scaled_bins(sample: Sample) -> Sample:
-    """Multiply each column by a number that single precision holds."""
-    rng = np.random.default_rng(1)
-    factors = rng.uniform(0.1, 3.0, sample.dense.shape[1]).astype(np.float32)
+    """Multiply each column by a number of 12 bits."""
+    drawn = np.random.default_rng(1).uniform(0.1, 3.0, sample.dense.shape[1])
+    factors = rounded_factors(drawn)
 
     def make(n_jobs: int | None) -> FeatureMatrix:
         bins = sample.make(n_jobs)

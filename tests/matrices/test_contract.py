@@ -87,6 +87,14 @@ def test_row_gram(matrix, dense):
         np.testing.assert_array_equal(gram, gram.T)
 
 
+def test_row_factors_have_the_products_of_rows(matrix, dense):
+    few = matrix.take_rows(slice(0, 150))
+    for own in (few, WithIntercept(few)):
+        v = draw((own.shape[0], 2))
+        one, other = own.row_factors()
+        close(one.matvec(other.rmatvec(v)), own.matvec(own.rmatvec(v)))
+
+
 def test_out_need_not_be_contiguous(matrix, dense):
     for tail in [(), (4,)]:
         for product, length, twin in products(matrix, dense):

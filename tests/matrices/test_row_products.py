@@ -11,7 +11,7 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.row_products import SingleRowProducts, single_row_gram
-from gramless.matrices.scaled_bins import ScaledBins
+from gramless.matrices.scaled_bins import ScaledBins, rounded_factors
 from gramless.matrices.stacked import HStack
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
@@ -35,8 +35,8 @@ def both() -> SupportsRowProducts:
 
 
 def scaled(unseen: bool = False) -> ScaledBins:
-    factors = np.random.default_rng(3).uniform(0.1, 2.0, 41 * 30).astype(np.float32)
-    return ScaledBins(bins(unseen=unseen), factors)
+    factors = np.random.default_rng(3).uniform(0.1, 2.0, 41 * 30)
+    return ScaledBins(bins(unseen=unseen), rounded_factors(factors))
 
 
 def on_disk(inside: BinnedMatrix) -> StoredBinnedMatrix:

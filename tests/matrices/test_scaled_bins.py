@@ -10,6 +10,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import (
     ScaledBins,
     plain_matrix,
+    rounded_factors,
     scale_bins,
     scaled_weights,
     unscaled_weights,
@@ -22,7 +23,7 @@ from gramless.solvers.objective import Problem
 RNG = np.random.default_rng(0)
 BINS = BinnedMatrix(RNG.integers(1, 6, (7, 80)).astype(np.uint8), 5 * np.arange(8), scale=1.0)
 DENSE = DenseMatrix(RNG.normal(size=(80, 3)))
-FACTORS = RNG.uniform(0.2, 2.0, 35).astype(np.float32).astype(float)
+FACTORS = rounded_factors(RNG.uniform(0.2, 2.0, 35))
 
 
 def wholes() -> list[FeatureMatrix]:
@@ -62,3 +63,10 @@ def test_a_penalty_on_scaled_weights_is_divided_by_squared_factors() -> None:
     Z, penalties = BINS.toarray(), alpha / scaled.factors**2
     expected = np.linalg.solve(Z.T @ Z / 80 + np.diag(penalties), Z.T @ y / 80)
     np.testing.assert_allclose(unscaled_weights(scaled, found), expected, atol=1e-8)
+
+
+def test_single_precision_holds_squares_of_rounded_factors() -> None:
+    given = np.concatenate([RNG.uniform(1e-6, 1e6, 1000), [0.0]])
+    found = rounded_factors(given)
+    np.testing.assert_allclose(found, given, rtol=1.0 / 4096)
+    np.testing.assert_array_equal((found**2).astype(np.float32), found**2)

@@ -43,8 +43,8 @@ def test_full_bins_have_smaller_deviations_and_rows_the_same_variance(power: flo
     counts = np.array([1.0, 4.0, 40.0, 400.0])
     found = prior_deviations(counts, power)
     ratios = found[0] / found
-    np.testing.assert_allclose(ratios, ((counts + 20) / 21) ** (power / 2), rtol=1e-6)
-    np.testing.assert_allclose((counts * found**2).sum(), counts.sum(), rtol=1e-6)
+    np.testing.assert_allclose(ratios, ((counts + 20) / 21) ** (power / 2), rtol=5e-4)
+    np.testing.assert_allclose((counts * found**2).sum(), counts.sum(), rtol=1e-3)
 
 
 def test_bins_without_any_rows_are_no_trouble() -> None:

@@ -131,6 +131,10 @@ class FeatureMatrix(ABC):
         """
         return self
 
+    def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
+        """Return matrices ``A`` and ``B`` with ``A @ B.T = Z @ Z.T``, whose products cost least."""
+        return self, self
+
     def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T``, (N, N), exactly symmetric: for a few rows."""
         columns = self.rmatvec(np.eye(self.shape[0]))

@@ -15,6 +15,7 @@ from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.weighted import WeightedBinnedMatrix
 
+_STEPS = 1 << 12
 _AT_ONCE = 1 << 15
 """Weights that a thread multiplies at a time."""
 
@@ -30,7 +31,8 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
     matrix : PlainBins (n_rows, n_columns)
         The bins.
     factors : array (n_columns,)
-        Of the columns: numbers that single precision holds.
+        Of the columns: numbers of 12 bits, whose squares single precision holds; see
+        :func:`rounded_factors`.
 
     Examples
     --------
@@ -75,6 +77,9 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
         else:
             super()._add_rmatvec(v, out)
 
+    def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
+        return self._scaled_twice, self.matrix
+
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         return self.factors**2 * self.matrix.gram_diagonal(weights)
 
@@ -84,7 +89,8 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
     def row_products(
         self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
     ) -> Vector:
-        return self.matrix.row_products(v, rows, single=single, squares=self.factors**2)
+        squares = self._scaled_twice.factors
+        return self.matrix.row_products(v, rows, single=single, squares=squares)
 
     def take_rows(self, rows: Rows) -> ScaledBins:
         return ScaledBins(self.matrix.take_rows(rows), self.factors)
@@ -99,6 +105,10 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
         return n_rows * self.matrix.n_grids < n_columns
 
     @cached_property
+    def _scaled_twice(self) -> ScaledBins:
+        return ScaledBins(self.matrix, self.factors**2)
+
+    @cached_property
     def _written_out(self) -> WeightedBinnedMatrix:
         """The same matrix with a number for each non-zero."""
         bins = self.matrix.loaded()
@@ -111,6 +121,18 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
             scale=self.matrix.scale,
             n_jobs=self.n_jobs,
         )
+
+
+def rounded_factors(factors: FloatArray) -> FloatArray:
+    """Return factors of columns rounded to 12 bits, by at most 0.02 %.
+
+    Examples
+    --------
+    >>> rounded_factors(np.array([1.0, 1.0001, 0.3]))
+    array([1.        , 1.        , 0.30004883])
+    """
+    fractions, exponents = np.frexp(factors)
+    return np.ldexp(np.round(fractions * _STEPS) / _STEPS, exponents)
 
 
 def unscaled_weights(matrix: FeatureMatrix, weights: Vector) -> Vector:

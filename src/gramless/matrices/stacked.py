@@ -71,6 +71,10 @@ class WithIntercept(WrappedMatrix):
         self.matrix.add_rmatvec(v, out[:-1])
         out[-1] += v.sum(axis=0)
 
+    def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
+        one, other = self.matrix.row_factors()
+        return WithIntercept(one), WithIntercept(other)
+
     def row_gram(self) -> FloatArray:
         gram = self.matrix.row_gram()
         gram += 1.0
@@ -216,6 +220,10 @@ class HStack(FeatureMatrix):
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
             part.add_rmatvec(scale * v, out[columns])
+
+    def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
+        ones, others = zip(*(part.row_factors() for part in self.parts), strict=True)
+        return HStack(ones, self.scales), HStack(others, self.scales)
 
     def row_gram(self) -> FloatArray:
         gram = np.zeros((self.shape[0], self.shape[0]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.base.compact import rounded_to_single
 from gramless.base.types import FloatArray, IntArray
+from gramless.matrices.scaled_bins import rounded_factors
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
@@ -18,7 +18,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     """Return the standard deviations of bins' weights, given how many rows each holds (n_bins,).
 
     Variances are proportional to ``(count + 20) ** -power``. All bins of a row together have as
-    large a variance, on average over the rows, as if each had 1. Rounded to single precision.
+    large a variance, on average over the rows, as if each had 1. They are rounded to 12 bits.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     variances = (counts + _ROWS_BESIDE) ** -power
     total = np.einsum("b,b->", variances, counts)
     shares = variances * (counts.sum() / total if total > 0.0 else 1.0)
-    return rounded_to_single(np.sqrt(shares))
+    return rounded_factors(np.sqrt(shares))
 
 
 def count_power(goal: Goal, config: SearchConfig) -> float:

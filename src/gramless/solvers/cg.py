@@ -27,6 +27,7 @@ from gramless.solvers.preconditioners import (
     energy,
 )
 from gramless.solvers.vectors import (
+    add_rmatvec,
     add_times,
     matvec,
     over_blocks,
@@ -467,6 +468,8 @@ class RowRuns(Runs):
         n_outputs, n_free = system.right.shape[1], system.penalty.n_free
         super().__init__(system.curvature, n_outputs, tol, n_jobs)
         self.system, self.inverse, self.n_rows = system, inverse, system.matrix.shape[0]
+        self.left, self.right = system.matrix.row_factors()
+        self.rows_left, self.rows_right = inverse.rows.row_factors()
         self.free = last_columns(system.matrix, n_free)
         self.room = np.empty((system.matrix.shape[1], n_outputs)) if room is None else room
         # The responses to the given vector, its squared norms and its entries in free columns.
@@ -535,15 +538,16 @@ class RowRuns(Runs):
         """Return the preconditioned residual and the responses to it."""
         inverse, n = self.inverse, self.n_rows
         scaled = self.residual / inverse.mu
-        columns = rmatvec(self.system.matrix, scaled[:n], self.room)
+        columns = rmatvec(self.right, scaled[:n], self.room)
         free = free_part(columns, self.system.penalty.n_free)
         free += scaled[n:-1]
         # The columns leave out the share of g in the residual.
         there = self.of_given[inverse.chosen] * self.residual[-1]
-        coefficients = inverse.solved(inverse.mu * matvec(inverse.rows, columns) + there)
-        inverse.subtract(coefficients, columns)
-        scaled[inverse.chosen] -= inverse.subtracted(coefficients)
-        responses = matvec(self.system.matrix, columns)
+        coefficients = inverse.solved(inverse.mu * matvec(self.rows_left, columns) + there)
+        shares = inverse.subtracted(coefficients)
+        add_rmatvec(self.rows_right, -shares, columns)
+        scaled[inverse.chosen] -= shares
+        responses = matvec(self.left, columns)
         responses += scaled[-1] * self.of_given
         return scaled, responses
 

@@ -20,7 +20,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
 from gramless.solvers.factor import divided
 from gramless.solvers.objective import Problem
-from gramless.solvers.vectors import matvec, pull_back, weighted_inner
+from gramless.solvers.vectors import add_rmatvec, matvec, pull_back, weighted_inner
 
 _RESOLUTION = 0.4
 _ALL_ROWS_RESOLUTION = 1e-9
@@ -129,11 +129,7 @@ class SampledInverse:
         return np.einsum("mk,mk->k", shares, responses) / self.mu
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        shares = -self.subtracted(coefficients)
-        if shares.shape[1] == 1:
-            self.rows.add_rmatvec(shares[:, 0], direction[:, 0])
-        else:
-            self.rows.add_rmatvec(shares, direction)
+        add_rmatvec(self.rows, -self.subtracted(coefficients), direction)
 
     def subtracted(self, coefficients: Vector) -> Vector:
         """Return the multiples of the rows that :meth:`subtract` takes away, (m, K)."""

@@ -63,6 +63,14 @@ def rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector | None = None) -> Vect
     return matrix.rmatvec(v, out)
 
 
+def add_rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector) -> None:
+    """Add ``Z.T @ v`` to ``out`` (n_columns, K), for ``v`` (n_rows, K)."""
+    if v.shape[1] == 1:
+        matrix.add_rmatvec(v[:, 0], out[:, 0])
+    else:
+        matrix.add_rmatvec(v, out)
+
+
 def pull_back(
     matrix: FeatureMatrix, w: Vector, function: RowFunction, out: Vector | None = None
 ) -> Vector:
