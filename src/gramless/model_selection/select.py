@@ -82,9 +82,9 @@ _CLEAR_GAIN = 0.998
 _BYTES_A_NUMBER = 8
 """Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
-_STRAIGHT_FIRST = 10.0
-"""Straight losses are fitted with so many times the penalty of growth, whose models fit them less
-closely than a solve does."""
+_FIRST, _STRAIGHT_FIRST = 10.0**0.5, 10.0
+"""Numbers, and those of straight losses, are fitted with so many times the penalty of growth, whose
+models fit them less closely than a solve does."""
 _MOST_ADAPTATIONS = 4
 """Of a loss with parameters of its own, such as thresholds."""
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
@@ -223,7 +223,9 @@ def _first_alpha(
     if given is not None:
         return given * data.mass_of(split[0])
     mean = float(np.mean([own.alpha for own in grown]))
-    return mean * (_STRAIGHT_FIRST if goal.loss.straight else 1.0)
+    if goal.loss.is_of_classes:
+        return mean
+    return mean * (_STRAIGHT_FIRST if goal.loss.straight else _FIRST)
 
 
 def _scaler(search: Search) -> Scaler:

@@ -25,7 +25,7 @@ from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 
-NEARBY = (10.0**-0.5, 10.0**0.5)
+NEARBY = (10.0**0.5, 10.0**-0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
 _MOST_STEPS = 8
 _WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
@@ -143,11 +143,8 @@ def improve_alpha(
 
 def _nearby(loss: Loss) -> tuple[float, ...]:
     """Return the factors of :data:`NEARBY` that are tried for a loss, in their order."""
-    if loss.straight:
-        # Weakly penalised fits take longest.
-        return NEARBY[::-1]
-    # For classes weaker penalties take long too, and help least.
-    return NEARBY[1:] if loss.is_of_classes else NEARBY
+    # Weakly penalised fits take longest; for classes they help least.
+    return NEARBY[:1] if loss.is_of_classes else NEARBY
 
 
 def record(
