@@ -29,7 +29,8 @@ def fit(shell, data, target, *options):
 def test_smooth_kernels_beside_grids_are_told(shell, wavy, tmp_path):
     model, document = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
     assert (document["features"], document["grids"]) == ("JoinedMaps", 40)
-    told = shell("fit", wavy, "--target", "y", "-m", model, "--effort", 2, "--n-grids", 40).stdout
+    given = ("--target", "y", "--features", "a,b,c", "-m", model)
+    told = shell("fit", wavy, *given, "--effort", 2, "--n-grids", 40).stdout
     assert "40 grown grids" in told
     assert "Nystrom" in told
     inspected = shell("inspect", model).stdout
