@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramless import RandomBinning
 from gramless.base.deadline import Deadline
 from gramless.base.reporting import Progress, Reporter
-from gramless.losses import Logistic, Loss, SmoothPinball, Squared
+from gramless.losses import Logistic, Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.data import Data
