@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless import KernelClassifier, KernelRegressor
-from gramless.losses import Logistic, Squared
+from gramless import KernelRegressor
+from gramless.losses import Logistic, Poisson, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import ScaledBins
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.bin_priors import (
-    count_power,
+    power_of,
     prior_deviations,
     row_counts,
 )
@@ -74,12 +74,13 @@ def test_other_features_and_a_power_of_zero_change_nothing() -> None:
     assert scaled_by_priors(BINS, data(), slice(None), 0.0) is BINS
 
 
-def test_the_power_depends_on_the_loss_and_is_zero_for_sparse_and_monotone_fits() -> None:
+def test_the_power_is_zero_for_classes_and_for_sparse_and_monotone_fits() -> None:
     config = SearchConfig()
-    assert count_power(goal_of(), config) == config.count_powers[0] > 0.0
-    assert count_power(goal_of(loss=Logistic()), config) == config.count_powers[1] > 0.0
-    assert count_power(goal_of(l1_ratio=0.5), config) == 0.0
-    assert count_power(goal_of(signs=np.ones(1)), config) == 0.0
+    assert power_of(goal_of(), config) == config.count_power > 0.0
+    assert power_of(goal_of(loss=Poisson()), config) == config.count_power
+    assert power_of(goal_of(loss=Logistic()), config) == 0.0
+    assert power_of(goal_of(l1_ratio=0.5), config) == 0.0
+    assert power_of(goal_of(signs=np.ones(1)), config) == 0.0
 
 
 def waves(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,15 +102,9 @@ def test_fits_are_optimal_for_the_penalties_of_their_bins() -> None:
         [np.asarray(part.transform(rows)) for part in others] or [np.empty((3000, 0))]
     )
     counts = Z.rmatvec(np.ones(3000)) / Z.scale
-    priors = prior_deviations(counts, EFFORTS[2].count_powers[0])
+    priors = prior_deviations(counts, EFFORTS[2].count_power)
     priors = np.append(priors, np.ones(whole.shape[1]))
     left = (y - model.predict(X)) / 3000
     gradient = np.append(Z.rmatvec(left), whole.T @ left) - model.alpha_ * model.coef_ / priors**2
     at_zero = np.append(Z.rmatvec(y - y.mean()), whole.T @ (y - y.mean())) / 3000
     assert np.linalg.norm(priors * gradient) < 1e-3 * np.linalg.norm(priors * at_zero)
-
-
-def test_classes_have_penalties_by_rows_too() -> None:
-    X, y = waves(2500)
-    model = KernelClassifier(effort=2, random_state=0).fit(X, y > 0)
-    assert model.score(X, y > 0) > 0.8

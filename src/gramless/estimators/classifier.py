@@ -118,8 +118,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
     alpha : float or "auto", default="auto"
-        Strength of the penalty; "auto" chooses it on rows held back. Over grown grids weights of
-        bins with many rows are penalised more, as a rule.
+        Strength of the penalty; "auto" chooses it on rows held back.
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"

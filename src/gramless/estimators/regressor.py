@@ -447,9 +447,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         # The more grids are chosen for the targets, the less noise a Gaussian process over them
         # sees: of 0.3 it finds 0.302 with 80 grids, and 0.261 with 640.
         few = min(config.most_grids, _MOST_GRIDS_OF_A_PROCESS)
-        return replace(
-            config, most_grids=few, ridge_rows=0, dropped_share=0.0, count_powers=(0.0, 0.0)
-        )
+        return replace(config, most_grids=few, ridge_rows=0, dropped_share=0.0, count_power=0.0)
 
     @overload
     def predict(

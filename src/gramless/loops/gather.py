@@ -240,16 +240,15 @@ def scatter_add_rows_16(codes, stride, starts, values, out):
 
 
 @loop
-def add_row_products(codes, stride, n_bins, first, last, rows, values, factors, sums, out):
+def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):
     """Add to each row of ``out`` the ``values`` of the rows that share its bins in some grids.
 
     ``values`` (m, K) belong to the ``rows`` (m,) of all, ``out`` is (n_rows, K), and K a multiple
-    of 4. What the bins of the grids ``first:last`` add is multiplied by the ``factors``, one a bin
-    and none at all for 1. Four grids a pass, ``sums`` (4, most bins + 1, K) is flat room; no more
-    is kept of the bins. Code 0 is shared with no row.
+    of 4. Of the grids ``first:last``, four a pass, ``sums`` (4, most bins + 1, K) is flat room; no
+    more is kept of the bins. Code 0 is shared with no row.
     """
     n_rows, width = out.shape
-    room, bin_number = len(sums) // 4, 0
+    room = len(sums) // 4
     for g in range(first, last, 4):
         # A grid that is missing is the first again, with bin 0 for all rows.
         s1, s2, s3 = np.int64(g + 1 < last), np.int64(g + 2 < last), np.int64(g + 3 < last)
@@ -274,12 +273,6 @@ def add_row_products(codes, stride, n_bins, first, last, rows, values, factors, 
         for q in range(4):
             for k in range(width):
                 sums[q * room + k] = 0.0
-        for q in range(4):
-            if len(factors) > 0 and g + q < last:
-                for c in range(1, n_bins[g + q] + 1):
-                    for k in range(width):
-                        sums[q * room + c * width + k] *= factors[bin_number]
-                    bin_number += 1
         for i in range(n_rows):
             a, b = width * np.int64(codes[g0 + i]), r1 + w1 * np.int64(codes[g1 + i])
             c, d = r2 + w2 * np.int64(codes[g2 + i]), r3 + w3 * np.int64(codes[g3 + i])

@@ -52,17 +52,9 @@ class PlainBins(SupportsRowProducts):
         """Return the same matrix in memory."""
 
     def row_products(
-        self,
-        v: Vector,
-        rows: NDArray[np.intp] | None = None,
-        *,
-        single: bool = False,
-        squares: FloatArray | None = None,
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
     ) -> Vector:
-        """Return ``Z @ diag(squares) @ Z[rows].T @ v``, by sums in bins, four grids at a time.
-
-        The ``squares`` (n_columns,) are 1 by default.
-        """
+        """Return ``Z @ Z[rows].T @ v``, by sums in the bins of four grids at a time."""
         n_rows, n_columns = self.shape[0], v.shape[1]
         kind: type[np.floating] = np.float32 if single else np.float64
         width, chosen = -(-n_columns // 4) * 4, np.arange(n_rows) if rows is None else rows
@@ -71,15 +63,11 @@ class PlainBins(SupportsRowProducts):
         given, most_bins = readonly(values), int(np.diff(self.offsets).max(initial=0))
         room = _GRIDS_A_PASS * (most_bins + 1) * width
         n_parts = _PRODUCT_BYTES // max(1, 4 * n_rows * width)
-        factors = readonly(np.asarray([] if squares is None else squares, kind))
 
         def add_up(first: int, last: int) -> FloatArray:
             out, sums = np.zeros((n_rows, width), kind), np.empty(room, kind)
-            at = first
-            for codes, stride, n_bins, a, b in self._code_pieces(first, last):
-                own = factors[self.offsets[at] :] if len(factors) > 0 else factors
-                add_row_products(codes, stride, n_bins, a, b, chosen, given, own, sums, out)
-                at += b - a
+            for piece in self._code_pieces(first, last):
+                add_row_products(*piece, chosen, given, sums, out)
             return out
 
         passes = -(-self.n_grids // (_GRIDS_A_PASS * min(max(1, n_parts), _PRODUCT_PARTS)))

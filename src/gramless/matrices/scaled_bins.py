@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stacked import HStack, WithIntercept
@@ -20,7 +18,7 @@ _AT_ONCE = 1 << 15
 """Weights that a thread multiplies at a time."""
 
 
-class ScaledBins(WrappedMatrix, SupportsRowProducts):
+class ScaledBins(WrappedMatrix):
     """The columns of bins, each times its factor.
 
     A ridge penalty on the weights of scaled columns is one on those of the bins themselves, divided
@@ -85,12 +83,6 @@ class ScaledBins(WrappedMatrix, SupportsRowProducts):
 
     def row_gram(self) -> FloatArray:
         return self._written_out.row_gram()
-
-    def row_products(
-        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
-    ) -> Vector:
-        squares = self._scaled_twice.factors
-        return self.matrix.row_products(v, rows, single=single, squares=squares)
 
     def take_rows(self, rows: Rows) -> ScaledBins:
         return ScaledBins(self.matrix.take_rows(rows), self.factors)

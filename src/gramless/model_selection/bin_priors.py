@@ -33,11 +33,11 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     return rounded_factors(np.sqrt(shares))
 
 
-def count_power(goal: Goal, config: SearchConfig) -> float:
-    """Return the power for a goal: 0 where weights are to be zero, or rise along an input."""
-    if goal.sparse or goal.signs is not None:
+def power_of(goal: Goal, config: SearchConfig) -> float:
+    """Return the power for a goal: 0 for classes, weights that are to be zero, and signs."""
+    if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
         return 0.0
-    return config.count_powers[int(goal.loss.is_of_classes)]
+    return config.count_power
 
 
 def row_counts(data: Data, order: IntArray | slice) -> FloatArray:

@@ -24,10 +24,10 @@ class SearchConfig:
     tried where it lowers the squared error of a sample below ``projection_max_error_ratio``; 0
     tries none. What such a kernel does can be explained by samples alone: default models have
     none. The ``dropped_share`` of the grown grids that adds least is dropped before the fit.
-    ``count_powers``, for numbers and for classes, say how prior variances of bins' weights fall
-    with the rows that a bin holds, see :func:`prior_deviations`; 0 makes all alike. ``n_seeds``
-    sets of grids, grown with different seeds, are fitted as one. ``tries_nearby_alphas`` says
-    whether penalties near that of growth are tried, each by one more fit.
+    ``count_power`` says how prior variances of bins' weights fall with the rows that a bin holds,
+    see :func:`prior_deviations`; 0 makes all alike, as they are for classes. ``n_seeds`` sets of
+    grids, grown with different seeds, are fitted as one. ``tries_nearby_alphas`` says whether
+    penalties near that of growth are tried, each by one more fit.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
@@ -48,7 +48,7 @@ class SearchConfig:
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     projection_max_error_ratio: float = 0.0
     dropped_share: float = 0.2
-    count_powers: tuple[float, float] = (0.5, 0.3)
+    count_power: float = 0.5
     n_seeds: int = 1
     tries_nearby_alphas: bool = True
     quick_rows: int = 2000
@@ -75,7 +75,6 @@ class SearchConfig:
             kept_a_round=27,
             refitted_a_round=26,
             n_landmarks=min(self.n_landmarks, _QUICK_LANDMARKS),
-            count_powers=(0.0, 0.0),
             tries_nearby_alphas=False,
             quick_rows=0,
         )

@@ -17,7 +17,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import scaled_weights
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.bin_priors import count_power
+from gramless.model_selection.bin_priors import power_of
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
@@ -110,7 +110,7 @@ def select_again(
     budget.note_disk(matrix)
     power = 0.0
     if settings.grids == "grown":
-        power = count_power(goal, config.of_targets(goal.loss, data.n_fitted))
+        power = power_of(goal, config)
     matrix = scaled_by_priors(matrix, data, order, power)
     weights = scaled_weights(matrix, weights)
     result, step = _validated(search, goal, matrix, splits, ridge, weights), 0.0

@@ -42,7 +42,7 @@ from gramless.matrices.scaled_bins import (
 )
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
-from gramless.model_selection.bin_priors import count_power, prior_deviations, row_counts
+from gramless.model_selection.bin_priors import power_of, prior_deviations, row_counts
 from gramless.model_selection.budget import GROWTH_SHARE, Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.contributions import covariances
@@ -164,7 +164,7 @@ def select_grown(
     if search.rising is not None:
         goal = replace(goal, signs=signs_of_grids(binning.grids, search.rising))
     validation = _Validation(search, goal, budget, split, len(grids))
-    power = count_power(goal, config)
+    power = power_of(goal, config)
     features = scaled_by_priors(binned, data, order, power)
     best = _Features(binning, features, validation.of(features, first, None))
     validation, best = _with_adapted_loss(validation, best)
