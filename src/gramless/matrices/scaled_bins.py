@@ -47,6 +47,8 @@ class ScaledBins(WrappedMatrix):
     def __init__(self, matrix: PlainBins, factors: FloatArray) -> None:
         super().__init__(matrix)
         self.factors = np.asarray(factors, np.float64)
+        # Matrices of some of the rows share both: the squares, if they are known, and free memory.
+        self._squares: list[FloatArray] = []
         self._rooms: list[Vector] = []
 
     @property
@@ -85,7 +87,7 @@ class ScaledBins(WrappedMatrix):
         return self._written_out.row_gram()
 
     def take_rows(self, rows: Rows) -> ScaledBins:
-        return ScaledBins(self.matrix.take_rows(rows), self.factors)
+        return self._sharing(self.matrix.take_rows(rows), self.factors)
 
     def tocsr(self) -> sp.csr_array:
         return sp.csr_array(self.matrix.tocsr() @ sp.diags_array(self.factors))
@@ -98,7 +100,16 @@ class ScaledBins(WrappedMatrix):
 
     @cached_property
     def _scaled_twice(self) -> ScaledBins:
-        return ScaledBins(self.matrix, self.factors**2)
+        if not self._squares:
+            self._squares.append(self.factors**2)
+        return self._sharing(self.matrix, self._squares[0])
+
+    def _sharing(self, matrix: PlainBins, factors: FloatArray) -> ScaledBins:
+        made = ScaledBins(matrix, factors)
+        made._rooms = self._rooms
+        if factors is self.factors:
+            made._squares = self._squares
+        return made
 
     @cached_property
     def _written_out(self) -> WeightedBinnedMatrix:
