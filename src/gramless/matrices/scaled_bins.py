@@ -13,9 +13,9 @@ from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.weighted import WeightedBinnedMatrix
 
-_STEPS = 1 << 12
-_AT_ONCE = 1 << 15
-"""Weights that a thread multiplies at a time."""
+_STEPS, _AT_ONCE = 1 << 12, 1 << 15
+"""Multiples to which the fraction of a factor is rounded; weights that a thread multiplies at a
+time."""
 
 
 class ScaledBins(WrappedMatrix):

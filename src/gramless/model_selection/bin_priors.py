@@ -11,7 +11,7 @@ from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 
 _ROWS_BESIDE = 20.0
-"""Added to the rows of a bin: how much fewer they are matters little to its weight."""
+"""Added to the number of rows of each bin, so that bins of a few rows are treated alike."""
 
 
 def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
@@ -34,7 +34,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
 
 
 def power_of(goal: Goal, config: SearchConfig) -> float:
-    """Return the power for a goal: 0 for classes, weights that are to be zero, and signs."""
+    """Return the power for a goal: 0 for classes, and for sparse and monotone fits."""
     if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
         return 0.0
     return config.count_power

@@ -108,9 +108,7 @@ def select_again(
         signs = signs_of_grids(feature_map.grids, rising)
         goal = replace(goal, signs=signs)
     budget.note_disk(matrix)
-    power = 0.0
-    if settings.grids == "grown":
-        power = power_of(goal, config)
+    power = power_of(goal, config) if settings.grids == "grown" else 0.0
     matrix = scaled_by_priors(matrix, data, order, power)
     weights = scaled_weights(matrix, weights)
     result, step = _validated(search, goal, matrix, splits, ridge, weights), 0.0

@@ -83,8 +83,8 @@ _BYTES_A_NUMBER = 8
 """Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _FIRST, _STRAIGHT_FIRST = 10.0**0.5, 10.0
-"""Numbers, and those of straight losses, are fitted with so many times the penalty of growth, whose
-models fit them less closely than a solve does."""
+"""The first penalty of fits to numbers, and of fits with a straight loss, in multiples of the one
+that growth found: its models fit the targets less closely than a solve does."""
 _MOST_ADAPTATIONS = 4
 """Of a loss with parameters of its own, such as thresholds."""
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
