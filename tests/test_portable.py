@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 import gramless
-from gramless import KernelClassifier, KernelRegressor, Nystrom, SmoothBinning, save
+from gramless import KernelClassifier, KernelRegressor, Nystrom, RandomBinning, SmoothBinning, save
 from gramless import portable as module
+from gramless.features.binning import GivenBinning
+from gramless.features.grids import with_combinations
 from gramless.features.hybrid import JoinedMaps
 from gramless.features.projected import ProjectedMap
 from gramless.portable import PortableModel
@@ -59,6 +62,7 @@ def fitted() -> dict[str, KernelRegressor | KernelClassifier]:
         "counts": KernelRegressor(loss="poisson", **given).fit(X, np.rint(np.exp(z))),
         "ridge": KernelRegressor(random_state=0).fit(X[:, [0, 2]], np.sin(X[:, 0])),
         "joined": joined(X[:, [0, 2]]),
+        "combined": combined(X, z),
     }
 
 
@@ -71,6 +75,19 @@ def joined(X: np.ndarray) -> KernelRegressor:
     model.features_ = JoinedMaps.of([model.features_, smooth, turned], [1.0, 0.5, 0.25])
     extra = np.linspace(-1.0, 1.0, smooth._n_features_out + turned._n_features_out)
     model.coef_ = np.concatenate([model.coef_, extra])
+    return model
+
+
+def combined(X: np.ndarray, z: np.ndarray) -> KernelRegressor:
+    """Return a model of grids that divide combinations of the inputs, as thorough fits grow."""
+    model = KernelRegressor(random_state=0, n_grids=16, bandwidth=1.0, alpha=1e-3).fit(X, z)
+    inputs = np.asarray(model.scaler_.rows(model.inputs_.transform(model, X)))
+    turn = np.random.default_rng(2).normal(size=(inputs.shape[1], 2))
+    grids = RandomBinning(n_grids=20, bandwidth=1.5, random_state=1)
+    grids.fit(with_combinations(inputs, turn))
+    model.features_ = GivenBinning()
+    model.features_.fit_grids(inputs, replace(grids.grids, projection=turn))
+    model.coef_ = np.sin(np.arange(float(model.features_._n_features_out)))
     return model
 
 
@@ -141,7 +158,12 @@ def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) 
     grown = KernelClassifier(n_grids=24, effort=1, random_state=0).fit(
         X, np.digitize(X[:, 0], [0, 1])
     )
-    for model, columns in ((grown, [0, 1, 2, 3]), (joined(X[:, [0, 2]]), [0, 2])):
+    both = combined(X, X[:, 0])
+    for model, columns in (
+        (grown, [0, 1, 2, 3]),
+        (joined(X[:, [0, 2]]), [0, 2]),
+        (both, [0, 1, 2, 3]),
+    ):
         save(model, tmp_path / "model")
         found = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])
         expected = model._responses(new[:, columns])

@@ -212,6 +212,7 @@ class _Bins:
 
     def __init__(self, part: Part, weights: Array) -> None:
         self.shifts, self.inverse = part["shifts_"], 1.0 / part["widths_"]
+        self.projection = part.get("projection")
         self.multipliers, self.begun = part["multipliers"], part["cell_offsets"]
         with np.errstate(divide="ignore", over="ignore"):
             far = 1e18 / self.inverse.max(axis=0)
@@ -230,6 +231,8 @@ class _Bins:
 
     def __call__(self, X: Array) -> Array:
         """Return sums of weights; rows in a bin never seen add nothing in its grid."""
+        if self.projection is not None:
+            X = _with_combinations(X, self.projection)
         X = np.clip(X, -self.limits, self.limits)[:, None]
         cells = np.floor((X - self.shifts) * self.inverse).astype(np.int64)
         keys = (cells * self.multipliers).sum(axis=2) + self.begun
@@ -243,6 +246,17 @@ class _Bins:
         own = self.weights[at]
         own[self.keys[at] != keys] = 0.0
         return own.sum(axis=1)
+
+
+def _with_combinations(X: Array, projection: Array) -> Array:
+    """Return rows with linear combinations of their inputs behind them.
+
+    Terms are added one after the other: a sum in another order may lie in another cell.
+    """
+    sums = np.zeros((len(X), projection.shape[1]))
+    for column, factors in zip(X.T, projection, strict=True):
+        sums += np.clip(column, -1e100, 1e100)[:, None] * factors
+    return np.hstack([X, sums])
 
 
 def _keys_of_cells(part: Part) -> Array:

@@ -57,6 +57,7 @@ class SampledClassifier(DaskKernelClassifier):
         (KernelRegressor, np.column_stack([Z, -2 * Z + X[:, 3]]), WEIGHT, GIVEN),
         (KernelRegressor, np.round(np.exp(Z / 2)), None, GIVEN | {"loss": "poisson"}),
         (KernelRegressor, Z, None, {"effort": 2, "n_grids": 24, "random_state": 0}),
+        (KernelRegressor, Z, None, {"effort": 4, "n_grids": 12, "random_state": 0}),
         (
             KernelRegressor,
             Z,
@@ -71,7 +72,7 @@ class SampledClassifier(DaskKernelClassifier):
             GIVEN | {"loss": "squared_hinge", "class_weight": "balanced"},
         ),
     ],
-    ids=["squares", "outputs", "poisson", "grown", "nystrom", "multinomial", "hinge"],
+    ids=["squares", "outputs", "poisson", "grown", "combined", "nystrom", "multinomial", "hinge"],
 )
 def test_predictions_are_those_of_one_machine(client, kind, y, weight, options):
     local = kind(**options).fit(X, y, weight)

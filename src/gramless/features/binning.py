@@ -17,7 +17,7 @@ from gramless.base.state import State, array_in, check_columns, number_in, part_
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.cells import CellRanks
-from gramless.features.grids import CodeType, Grids, KnownBins
+from gramless.features.grids import CodeType, Grids, KnownBins, divided_inputs
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
 from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
@@ -63,7 +63,10 @@ class GridMap(FeatureMap):
             return fitted
         grids, cells = self._known.grids, self._cells
         keys = {"keys": self._known.keys()} if cells is None else {"cells": cells}
-        return fitted | {"multipliers": grids.multipliers, "cell_offsets": grids.offsets} | keys
+        told = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
+        if grids.projection is not None:
+            told["projection"] = grids.projection
+        return fitted | told | keys
 
     def _take(self, attributes: dict[str, Any]) -> None:
         known, cells = None, attributes.pop("cells", None)
@@ -84,11 +87,16 @@ class GridMap(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        return self.widths_.shape[1]
+        return self._known.grids.n_features
 
     @property
     def used_columns(self) -> BoolArray:
-        return np.asarray(np.isfinite(self.widths_).any(axis=0))
+        return np.asarray(self.divided_inputs.any(axis=0))
+
+    @property
+    def divided_inputs(self) -> BoolArray:
+        """Which inputs each grid divides, alone or in combinations (n_grids, n_inputs)."""
+        return divided_inputs(self.widths_, self._known.grids.projection)
 
 
 class BinningMap(GridMap):
@@ -149,6 +157,18 @@ class BinningMap(GridMap):
         other = copy(self)
         other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
         return other, other.rows_matrix(X)
+
+    def of_grids(self, chosen: BoolArray) -> Self:
+        """Return a map to the bins of some of the grids; features have the same values."""
+        if chosen.all() and self.grids.projection is None:
+            return self
+        grids = self.grids.take(chosen)
+        if not grids.divides_combinations.any():
+            grids = grids.over_inputs()
+        other, kept = copy(self), np.repeat(chosen, self.n_bins_)
+        offsets = np.append(0, np.cumsum(self.n_bins_[chosen]))
+        other._know(KnownBins.from_keys(grids, self.keys[kept], offsets))
+        return other
 
     def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:
         """Know all cells from 0 to 1 of grids over one input, in their order; return the features.
@@ -238,7 +258,8 @@ class BinningMap(GridMap):
 
         The matrix has the features of the rows. Returns which of the former columns each one is.
         """
-        seen = matrix.row_of_each_bin(), rows, matrix.bin_counts()
+        columns = np.asarray(self.grids.columns(rows))
+        seen = matrix.row_of_each_bin(), columns, matrix.bin_counts()
         found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *seen, self.n_jobs)
         if found is None:
             self.keep_bins(kept)

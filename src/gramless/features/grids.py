@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import LazyRows, OrderedRows
 from gramless.base.mapped import MappedBlock
 from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
@@ -37,6 +38,8 @@ another for sure."""
 SHORT_HASH = 24
 """Lowest bits of the keys of grown grids that are zero: of 5 bytes, two bins share one with
 probability 2^-39, and a bin never seen has that of a known one with some 2^-40 a bin."""
+_FARTHEST = 1e100
+"""To which inputs are moved, lest their combinations overflow."""
 _MOST_REMEMBERED = 4
 """Sets of columns whose parameters a group of grids keeps beside its own."""
 
@@ -279,14 +282,17 @@ class Grids:
     """R random grids over d inputs, with the hashes that name their bins.
 
     A point lies in cell ``floor((x - shift) / width)``; an infinite width makes the grid ignore the
-    input. Widths, shifts and the odd multipliers have the shape (n_grids, n_features), offsets
-    (n_grids,): these two are the linear hash of a cell, see :mod:`gramless.loops.binning`.
+    input. Widths, shifts and the odd multipliers have the shape (n_grids, n_columns), offsets
+    (n_grids,): these two are the linear hash of a cell, see :mod:`gramless.loops.binning`. Columns
+    are the inputs and, behind them, the linear combinations of these that a ``projection`` of shape
+    (n_features, n_directions) has; without one inputs alone.
     """
 
     widths: FloatArray
     shifts: FloatArray
     multipliers: IntArray = field(repr=False)
     offsets: IntArray = field(repr=False)
+    projection: FloatArray | None = field(default=None, repr=False)
 
     @classmethod
     def draw(
@@ -317,9 +323,9 @@ class Grids:
 
     @classmethod
     def joined(cls, parts: Sequence[Grids]) -> Grids:
-        """Concatenate grids."""
+        """Concatenate grids over the same columns."""
         arrays = zip(*((p.widths, p.shifts, p.multipliers, p.offsets) for p in parts), strict=True)
-        return cls(*map(np.concatenate, arrays))
+        return cls(*map(np.concatenate, arrays), projection=parts[0].projection)
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -327,13 +333,49 @@ class Grids:
     @property
     def n_features(self) -> int:
         """Number of inputs."""
-        return self.widths.shape[1]
+        return self.widths.shape[1] if self.projection is None else len(self.projection)
 
     def take(self, kept: BoolArray) -> Grids:
         """Return some of the grids."""
-        return Grids(
-            self.widths[kept], self.shifts[kept], self.multipliers[kept], self.offsets[kept]
+        arrays = (self.widths, self.shifts, self.multipliers, self.offsets)
+        return Grids(*(part[kept] for part in arrays), projection=self.projection)
+
+    def projected(self, projection: FloatArray) -> Grids:
+        """Return the same grids over inputs, with combinations of these that none divides."""
+        shape = len(self), projection.shape[1]
+        parts = zip(
+            (self.widths, self.shifts, self.multipliers),
+            (np.full(shape, np.inf), np.zeros(shape), np.full(shape, 1 << SHORT_HASH)),
+            strict=True,
         )
+        widened = (np.hstack(both) for both in parts)
+        return Grids(*widened, self.offsets, projection)
+
+    def columns(self, X: Rows) -> Rows:
+        """Return the columns of rows: their inputs, and combinations of these if there are any."""
+        if self.projection is None:
+            return X
+        check_width("Grids", X, self.n_features)
+        if isinstance(X, LazyRows):
+            width, dtype = self.widths.shape[1], np.dtype(np.float64)
+            return OrderedRows(X, transform=self._with_combinations, width=width, dtype=dtype)
+        return self._with_combinations(X.toarray() if sp.issparse(X) else X)
+
+    def _with_combinations(self, X: AnyArray) -> FloatArray:
+        """Return rows in float64 with their combinations behind them."""
+        assert self.projection is not None
+        return with_combinations(X, self.projection)
+
+    @property
+    def divides_combinations(self) -> BoolArray:
+        """Which grids divide a combination of the inputs (n_grids,)."""
+        return np.asarray(np.isfinite(self.widths[:, self.n_features :]).any(axis=1))
+
+    def over_inputs(self) -> Grids:
+        """Return grids that divide no combination, without the projection."""
+        n_inputs = self.n_features
+        parts = (self.widths, self.shifts, self.multipliers)
+        return Grids(*(part[:, :n_inputs] for part in parts), self.offsets)
 
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
@@ -413,7 +455,8 @@ class KnownBins:
         Keys are among them, or follow from the grids and where each one's bins start.
         """
         offsets, own = state["offsets_"], (state["widths_"], state["shifts_"])
-        grids = Grids(*own, state.pop("multipliers"), state.pop("cell_offsets"))
+        hashes = state.pop("multipliers"), state.pop("cell_offsets")
+        grids = Grids(*own, *hashes, projection=state.pop("projection", None))
         keys = state.pop("keys") if keys_of is None else keys_of(grids, offsets)
         return cls.from_keys(grids, keys, offsets)
 
@@ -434,7 +477,12 @@ class KnownBins:
             array_in(state, "keys", np.int64, (int(offsets[-1]),))
         if "scale_" in state:
             require(number_in(state, "scale_", float, 0.0, _MOST_SCALE) > 0.0, "scale_ is 0")
-        return widths.shape[1]
+        if "projection" not in state:
+            return widths.shape[1]
+        projection = array_in(state, "projection", np.float64, (None, None), finite=True)
+        require(projection.size > 0, "projection is empty")
+        require(sum(projection.shape) == widths.shape[1], "projection does not fit widths_")
+        return len(projection)
 
     @property
     def n_bins(self) -> IntArray:
@@ -467,6 +515,7 @@ class KnownBins:
     ) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows, at most so many at a time."""
         check_width("Grids", X, self.grids.n_features)
+        X = self.grids.columns(X)
         plan = self._plan(X)
         for start, stop in row_blocks(X.shape[0], min(block_rows(plan.width), most)):
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
@@ -527,6 +576,37 @@ class KnownBins:
     def _limits(self) -> FloatArray:
         """The largest input of each column whose cells can be numbered."""
         return cell_limits(1.0 / self.grids.widths)
+
+
+def divided_inputs(widths: FloatArray, projection: FloatArray | None) -> BoolArray:
+    """Return which inputs each grid divides, alone or in combinations (n_grids, n_features)."""
+    divided = np.isfinite(widths)
+    if projection is None:
+        return divided
+    n_inputs = len(projection)
+    parts: BoolArray = divided[:, n_inputs:] @ (projection != 0.0).T
+    return divided[:, :n_inputs] | parts
+
+
+def with_combinations(X: AnyArray, projection: FloatArray) -> FloatArray:
+    """Return rows in float64, and behind their inputs the combinations that a projection has.
+
+    Terms are added one after the other, so that a row has the same bits wherever it is computed.
+
+    Examples
+    --------
+    >>> with_combinations(np.array([[1.0, 2.0]]), np.array([[1.0], [-1.0]]))
+    array([[ 1.,  2., -1.]])
+    """
+    n_inputs = X.shape[1]
+    out = np.zeros((len(X), n_inputs + projection.shape[1]), order="F")
+    out[:, :n_inputs] = X
+    for j in np.flatnonzero((projection != 0.0).any(axis=1)):
+        near = np.clip(out[:, j], -_FARTHEST, _FARTHEST)
+        for k, factor in enumerate(projection[j].tolist(), n_inputs):
+            if factor != 0.0:
+                out[:, k] += near * factor
+    return out
 
 
 def separate_categories(

@@ -76,8 +76,8 @@ def shapley_values(
     -----
     Exact for grids over up to 12 players (8, where bins are very many), for products over up to 12,
     which are the kernel values of Nyström features where the kernel multiplies over the inputs, and
-    Fourier features, and for anything over up to 6. Elsewhere permutations are sampled, each with
-    its reverse.
+    Fourier features, and for anything over up to 6. Elsewhere, as for grids that divide
+    combinations of the inputs, permutations are sampled, each with its reverse.
     """
     values = np.zeros((X.shape[0], players.n_players, weights.shape[1]))
     mean = np.zeros(weights.shape[1])
@@ -91,6 +91,9 @@ def shapley_values(
 
 def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureMap, FloatArray]]:
     """Yield the maps that are joined, with their weights times their scale."""
+    if isinstance(features, BinningMap):
+        yield from _by_projection(features, weights)
+        return
     if not isinstance(features, SideBySide):
         yield features, weights
         return
@@ -99,6 +102,16 @@ def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureM
         stop = start + part._n_features_out
         yield from _parts(part, scale * weights[start:stop])
         start = stop
+
+
+def _by_projection(
+    features: BinningMap, weights: FloatArray
+) -> Iterator[tuple[FeatureMap, FloatArray]]:
+    """Yield the grids over inputs alone, and those that divide combinations of them."""
+    combine = features.grids.divides_combinations
+    for chosen in (~combine, combine):
+        if chosen.any():
+            yield features.of_grids(chosen), weights[np.repeat(chosen, features.n_bins_)]
 
 
 def _add_part(
@@ -113,7 +126,7 @@ def _add_part(
 ) -> None:
     """Add the Shapley values of one map, whose background responses are ``empty``, to ``out``."""
     rows, others = dense_rows(X), dense_rows(background)
-    if isinstance(features, BinningMap):
+    if isinstance(features, BinningMap) and features.grids.projection is None:
         GridGames.of(features, weights, rows, others, players).add_values(n_jobs, out)
         return
 

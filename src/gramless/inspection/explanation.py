@@ -393,5 +393,5 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
 def _used_by_blocks(features: FeatureMap, n_blocks: int) -> BoolArray:
     """Return which columns each grid divides; of other features which they use, for each block."""
     if isinstance(features, BinningMap | SmoothBinning):
-        return np.isfinite(features.widths_)
+        return features.divided_inputs
     return np.tile(features.used_columns, (n_blocks, 1))

@@ -26,8 +26,10 @@ class SearchConfig:
     none. The ``dropped_share`` of the grown grids that adds least is dropped before the fit.
     ``count_power`` says how prior variances of bins' weights fall with the rows that a bin holds,
     see :func:`prior_deviations`; 0 makes all alike, as they are for classes. ``n_seeds`` sets of
-    grids, grown with different seeds, are fitted as one. ``tries_nearby_alphas`` says whether
-    penalties near that of growth are tried, each by one more fit.
+    grids, grown with different seeds, are fitted as one; every second set may also divide
+    ``n_directions`` linear combinations of the inputs, see :func:`gradient_directions`.
+    ``tries_nearby_alphas`` says whether penalties near that of growth are tried, each by one more
+    fit.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
@@ -50,6 +52,7 @@ class SearchConfig:
     dropped_share: float = 0.2
     count_power: float = 0.5
     n_seeds: int = 1
+    n_directions: int = 0
     tries_nearby_alphas: bool = True
     quick_rows: int = 2000
 
@@ -93,7 +96,6 @@ _FAST = SearchConfig(
     quick_rows=0,
 )
 _THOROUGH = SearchConfig(
-    most_grids=960,
     proposals=400,
     kept_a_round=8,
     refitted_a_round=32,
@@ -103,6 +105,7 @@ _THOROUGH = SearchConfig(
     projection_max_error_ratio=0.9,
     dropped_share=0.0,
     n_seeds=2,
+    n_directions=6,
     quick_rows=0,
 )
 EFFORTS: dict[int, SearchConfig] = {
@@ -110,6 +113,6 @@ EFFORTS: dict[int, SearchConfig] = {
     2: SearchConfig(most_grids=256, growth_rows=30_000, dropped_share=0.1, quick_rows=0),
     3: SearchConfig(),
     4: _THOROUGH,
-    5: replace(_THOROUGH, n_seeds=4),
+    5: replace(_THOROUGH, most_grids=960, n_seeds=4),
 }
 """From "as fast as boosted trees" to "several models averaged"; 3 is the default."""

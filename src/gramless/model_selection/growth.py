@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -24,7 +24,7 @@ from gramless.base.random import stream
 from gramless.base.reporting import Reporter
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import FloatArray, IntArray
-from gramless.features.grids import SHORT_HASH, Grids
+from gramless.features.grids import SHORT_HASH, Grids, with_combinations
 from gramless.loops import backfitting
 from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
@@ -80,6 +80,12 @@ class GrownGrids:
     history: list[dict[str, float]] = field(repr=False)
     worth: FloatArray = field(repr=False)
 
+    def projected(self, projection: FloatArray) -> GrownGrids:
+        """Return the same grids with combinations of the columns, which other grids divide."""
+        if self.grids.projection is not None:
+            return self
+        return replace(self, grids=self.grids.projected(projection))
+
     def relevance(self, n_features: int) -> FloatArray:
         """Return the worth of each input and its rank together, with root mean square 1."""
         folded = self.worth.reshape(-1, n_features).sum(axis=0)
@@ -104,6 +110,7 @@ def grow(
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
     alone: NDArray[np.bool_] | None = None,
+    projection: FloatArray | None = None,
 ) -> GrownGrids:
     """Grow grids on dense training rows of a split, two at least; the others say when to stop.
 
@@ -112,7 +119,8 @@ def grow(
     ``fits`` before grids are added whether so many bins still do, and ``is_enough`` after the first
     stage, with its loss, whether growth shall end there. A scorer says, if it is gradual, which
     stage is the best; growth then ends when the loss and this score both gain little. Inputs that
-    are ``alone``, ranks of the scaler, are divided by grids over nothing else.
+    are ``alone``, ranks of the scaler, are divided by grids over nothing else. Grids may also divide
+    the linear combinations of the scaler's rows that a ``projection`` has.
 
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
     grid, and 4 bytes a row and column of the scaled rows.
@@ -122,9 +130,8 @@ def grow(
     training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
     judges = generator.permutation(split[1])[: config.judging_rows]
     rows = data.take(np.concatenate([training, judges]))
-    candidates = CandidateSpace.of(
-        scaler, np.asarray(scaler.rows(rows.rows, n_jobs)), alone, n_jobs
-    )
+    scaled = np.asarray(scaler.rows(rows.rows, n_jobs))
+    candidates = CandidateSpace.of(scaler, scaled, alone, n_jobs, projection)
     models = CrossFittedModels(rows, len(training), loss, most, n_jobs, half)
     judge = None
     if scorer is not None and scorer.is_gradual:
@@ -137,10 +144,10 @@ def grow(
 class CandidateSpace:
     """The inputs that candidates divide, in standard deviations, one a row of ``columns``.
 
-    ``rows`` are as the scaler returns them; ``inputs`` are the columns that can be divided.
+    ``rows`` are as the scaler returns them, with combinations of a ``projection`` behind them if
+    there is one; ``inputs`` are the columns that can be divided.
     """
 
-    scaler: Scaler
     rows: FloatArray
     inputs: NDArray[np.intp]
     centre: FloatArray
@@ -148,6 +155,7 @@ class CandidateSpace:
     categorical: NDArray[np.bool_]
     columns: Floats
     alone: NDArray[np.bool_] | None = None
+    projection: FloatArray | None = None
 
     @classmethod
     def of(
@@ -156,12 +164,19 @@ class CandidateSpace:
         rows: FloatArray,
         alone: NDArray[np.bool_] | None = None,
         n_jobs: int | None = None,
+        projection: FloatArray | None = None,
     ) -> CandidateSpace:
-        """Return the space of a scaler's rows."""
-        usable = np.flatnonzero(np.isfinite(scaler.unit))
+        """Return the space of a scaler's rows, and of combinations of these."""
+        units, categories = scaler.unit, scaler.categorical_mask
+        if projection is not None:
+            rows = with_combinations(rows, projection)
+            spread = rows[:, len(units) :].std(axis=0)
+            units = np.append(units, np.where(spread > 0.0, spread, np.inf))
+            categories = np.append(categories, np.zeros(len(spread), bool))
+        usable = np.flatnonzero(np.isfinite(units))
         inputs = usable if len(usable) > 0 else np.arange(1)
-        unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0)[inputs]
-        categorical = scaler.categorical_mask[inputs]
+        unit = np.where(np.isfinite(units), units, 1.0)[inputs]
+        categorical = categories[inputs]
         centre = np.zeros(len(inputs))
         columns = np.empty((len(inputs), len(rows)), np.float32)
 
@@ -175,12 +190,12 @@ class CandidateSpace:
 
         map_blocks(fill, [(k,) for k in range(len(inputs))], n_jobs)
         own = None if alone is None else alone[inputs]
-        return cls(scaler, rows, inputs, centre, unit, categorical, columns, own)
+        return cls(rows, inputs, centre, unit, categorical, columns, own, projection)
 
     def grids(self, chosen: Candidates, generator: np.random.Generator) -> Grids:
         """Return candidates as grids over the scaler's rows."""
         own_widths, own_shifts = chosen.dense(len(self.inputs))
-        shape = len(chosen), len(self.scaler.unit)
+        shape = len(chosen), self.rows.shape[1]
         widths, shifts = np.full(shape, np.inf), np.zeros(shape)
         widths[:, self.inputs] = own_widths * self.unit
         moved = self.centre + own_shifts * self.unit
@@ -477,7 +492,7 @@ class _Growth:
         self.multipliers = drawn | np.uint32(1)
         self.kept: list[Grids] = []
         self.history: list[dict[str, float]] = []
-        self.worth, self.stage_worth = np.zeros((2, len(space.scaler.unit)))
+        self.worth, self.stage_worth = np.zeros((2, space.rows.shape[1]))
 
     def run(
         self,
@@ -511,8 +526,9 @@ class _Growth:
             last, judged_last, before = score, judged, n_grids
         best = min(self.history, key=lambda entry: entry["score"])
         kept = self.models.strongest(int(best["n_grids"]), self.config.dropped_share)
+        grids = Grids.joined(self.kept).take(kept)
         return GrownGrids(
-            Grids.joined(self.kept).take(kept),
+            replace(grids, projection=self.space.projection),
             best["alpha"],
             best["score"],
             losses[0],

@@ -47,6 +47,7 @@ from gramless.model_selection.budget import GROWTH_SHARE, Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.contributions import covariances
 from gramless.model_selection.data import Data
+from gramless.model_selection.directions import gradient_directions
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import GaussianRidge
 from gramless.model_selection.metric_learning import learned_projection
@@ -510,32 +511,42 @@ def _grown(
     scaler: Scaler,
     is_enough: Callable[[float], bool],
 ) -> list[GrownGrids]:
-    """Return grids grown with each seed; none is dropped where the user gave their number."""
+    """Return grids grown with each seed; none is dropped where the user gave their number.
+
+    Those of every second seed may divide the directions along which the first ones vary.
+    """
     config = budget.within(config)
     if search.space.n_grids is not None:
         config = replace(config, dropped_share=0.0)
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
     most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
-    most = max(1, most // config.n_seeds)
-    return [
-        grow(
+
+    def stop() -> bool:
+        return "growth" in search.report.ended or not budget.has_time(GROWTH_SHARE, "growth")
+
+    def grown(k: int, projection: FloatArray | None = None) -> GrownGrids:
+        return grow(
             search.data,
             split,
             scaler,
             goal.loss,
             config,
-            most=most,
+            most=max(1, most // config.n_seeds),
             seed=search.seed + k,
             n_jobs=search.n_jobs,
             groups=search.groups,
-            stop=lambda: (
-                "growth" in search.report.ended or not budget.has_time(GROWTH_SHARE, "growth")
-            ),
+            stop=stop,
             fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
             is_enough=is_enough,
             report=search.report,
             scorer=goal.scorer,
             alone=None if search.rising is None else np.tile(search.rising != 0, 2),
+            projection=projection,
         )
-        for k in range(config.n_seeds)
-    ]
+
+    sets = [grown(0)]
+    if config.n_seeds == 1 or stop() or is_enough(sets[0].first_loss):
+        return sets
+    projection = gradient_directions(search, split, scaler, sets[0], config.n_directions)
+    sets += [grown(k, projection if k % 2 == 1 else None) for k in range(1, config.n_seeds)]
+    return sets if projection is None else [own.projected(projection) for own in sets]

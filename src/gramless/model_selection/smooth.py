@@ -24,9 +24,11 @@ def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
 
     The root of the mean squared inverse width, in units of the scaler, each grid counted by the
     variance (n_grids,) of what it adds to predictions. Its length is 1, or 0 where nothing matters.
+    Combinations of the columns do not count.
     """
-    finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
-    inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
+    widths = grids.widths[:, : len(scaler.unit)]
+    finite = np.isfinite(widths) & np.isfinite(scaler.unit)
+    inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, widths, 1.0)
     shares = np.maximum(variances, 0.0)
     found = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
     length = np.sqrt(np.einsum("j,j->", found, found))

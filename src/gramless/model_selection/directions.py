@@ -1,0 +1,129 @@
+"""Directions along which a model of grids varies: combinations of inputs for other grids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramless.base.random import stream
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray, IntArray
+from gramless.features.binning import GivenBinning
+from gramless.matrices.base import Vector
+from gramless.model_selection.growth import GrownGrids
+from gramless.model_selection.search import Search
+from gramless.model_selection.splits import Split
+from gramless.preprocessing.scaling import Scaler
+from gramless.solvers.choose import path_solver
+from gramless.solvers.objective import columns
+
+_FEWEST_ROWS, _MOST_INPUTS = 1000, 256
+"""Of tables for which directions are worth their time."""
+_TRAINING_ROWS = 10_000
+_MOST_SHIFTED, _LEAST_SHIFTED, _SHIFTED_NUMBERS = 2000, 200, 60_000
+"""Rows at which slopes are measured: fewer for more inputs."""
+_STEP = 0.5
+"""Half the distance over which a slope is measured, in units of the input."""
+_LEAST_SHARE = 1e-3
+"""Of all squared slopes, below which a direction is left out."""
+_SINGLE_INPUT = 0.97
+"""A direction is left out if a single input has so much of it: grids divide that one anyway."""
+_PENALTY = 10.0**0.5
+"""Of the fit, in multiples of the one that growth found."""
+_TOL, _ITERATIONS = 3e-2, 16
+
+
+def gradient_directions(
+    search: Search, split: Split, scaler: Scaler, grown: GrownGrids, n_directions: int
+) -> FloatArray | None:
+    """Return the directions in which a ridge regression over grown grids varies most.
+
+    They are the leading eigenvectors of the mean outer product of its slopes (the average gradient
+    outer product of Radhakrishnan, Beaglehole, Pandit & Belkin 2024), measured by differences over
+    a unit of each input, among at most 3,000 training rows. Inputs of two values and categories
+    have no part in them.
+
+    Returns
+    -------
+    array (n_columns, n_found) or None
+        Over the scaled rows, at most ``n_directions``. None for few rows or very many inputs, where
+        predictions rise along inputs, and where no direction combines inputs.
+
+    Notes
+    -----
+    Bins at most 20,000 training rows and 100,000 shifted ones by all grids.
+    """
+    used = _combinable(search, scaler, grown)
+    if n_directions == 0 or len(split[0]) < _FEWEST_ROWS or search.rising is not None:
+        return None
+    if not 2 <= len(used) <= _MOST_INPUTS:
+        return None
+    model = _GridModel.fit(search, split, scaler, grown)
+    n_rows = int(np.clip(_SHIFTED_NUMBERS // (2 * len(used)), _LEAST_SHIFTED, _MOST_SHIFTED))
+    chosen = stream(search.seed, "shifted rows").permutation(split[0])[:n_rows]
+    rows = np.asarray(search.data.rows[chosen], np.float64)
+    slopes = np.stack([model.slopes(rows, j).ravel() for j in used])
+    with one_blas_thread():
+        shares, axes = np.linalg.eigh(slopes @ slopes.T)
+    shares, axes = shares[::-1] / max(shares.sum(), np.finfo(float).tiny), axes[:, ::-1]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(used))])
+    kept = (shares >= _LEAST_SHARE) & (np.abs(axes).max(axis=0) < _SINGLE_INPUT)
+    kept[n_directions:] = False
+    if not kept.any():
+        return None
+    found = np.zeros((len(scaler.unit), np.count_nonzero(kept)))
+    found[used] = axes[:, kept] / scaler.unit[used, None]
+    return found
+
+
+def _combinable(search: Search, scaler: Scaler, grown: GrownGrids) -> IntArray:
+    """Return the inputs that grids divide and that take more than two values."""
+    n_inputs = search.data.rows.shape[1]
+    both = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
+    divided = np.isfinite(grown.grids.widths).any(axis=0).reshape(2, n_inputs).any(axis=0)
+    return np.flatnonzero(both & divided & ~scaler.categorical_mask[:n_inputs])
+
+
+@dataclass(frozen=True, eq=False)
+class _GridModel:
+    """Ridge regression over grown grids."""
+
+    scaler: Scaler
+    binning: GivenBinning
+    weights: Vector
+
+    @classmethod
+    def fit(cls, search: Search, split: Split, scaler: Scaler, grown: GrownGrids) -> _GridModel:
+        """Fit to some of the training rows, with the penalty of growth."""
+        data, n_jobs = search.data, search.n_jobs
+        chosen = stream(search.seed, "slopes").permutation(split[0])[:_TRAINING_ROWS]
+        binning = GivenBinning(n_jobs=n_jobs)
+        Z = data.matrix(binning.learn_bins(scaler.rows(data.rows[chosen], n_jobs), grown.grids))
+        problem = data.problem(Z, _PENALTY * grown.alpha / data.mass_of(chosen), chosen)
+        solver = path_solver(
+            Z,
+            problem.row_weights,
+            tol=_TOL,
+            max_iter=_ITERATIONS,
+            n_jobs=n_jobs,
+            n_alphas=1,
+            n_outputs=data.n_outputs,
+        )
+        weights = solver.solve(problem).weights
+        return cls(scaler, binning, weights[: len(weights) - int(data.intercept)])
+
+    def slopes(self, rows: FloatArray, j: int) -> FloatArray:
+        """Return how much predictions of rows grow along an input (n_rows, K)."""
+        n_inputs, ends, known = rows.shape[1], [], self.scaler.knots[j]
+        # Other grids have the same bins at both ends.
+        divided = self.binning.divided_inputs
+        own = divided[:, j] | divided[:, n_inputs + j]
+        binning = self.binning.of_grids(own)
+        weights = self.weights[np.repeat(own, self.binning.n_bins_)]
+        for step in (-_STEP, _STEP):
+            moved = rows.copy()
+            moved[:, j] = np.clip(moved[:, j] + step * self.scaler.unit[j], known[0], known[-1])
+            scaled = self.scaler.rows(moved, self.binning.n_jobs)
+            ends.append(columns(binning.rows_matrix(scaled).matvec(weights)))
+        return ends[1] - ends[0]
