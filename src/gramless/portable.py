@@ -254,8 +254,9 @@ def _with_combinations(X: Array, projection: Array) -> Array:
     Terms are added one after the other: a sum in another order may lie in another cell.
     """
     sums = np.zeros((len(X), projection.shape[1]))
-    for column, factors in zip(X.T, projection, strict=True):
-        sums += np.clip(column, -1e100, 1e100)[:, None] * factors
+    with np.errstate(over="ignore"):
+        for column, factors in zip(X.T, projection, strict=True):
+            sums += np.clip(column[:, None] * factors, -1e100, 1e100)
     return np.hstack([X, sums])
 
 

@@ -83,6 +83,15 @@ def test_huge_inputs_are_far_away() -> None:
     assert fitted().transform(rows).nnz == 0
 
 
+def test_inputs_of_any_size_are_combined() -> None:
+    """Terms are as large as usual; rows far beyond them stay finite."""
+    sizes = np.array([1e300, 1e-300, 1.0, 1.0])
+    found = with_combinations(X * sizes, PROJECTION / sizes[:, None])
+    np.testing.assert_allclose(found[:, 4:], X @ PROJECTION, rtol=1e-12)
+    far = with_combinations(X, PROJECTION / sizes[:, None])
+    assert np.isfinite(far).all()
+
+
 def test_rows_of_another_width_are_refused() -> None:
     with pytest.raises(InputError, match="4"):
         fitted().rows_matrix(with_combinations(NEW, PROJECTION))

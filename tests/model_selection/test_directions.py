@@ -84,7 +84,7 @@ def test_directions_are_found(turned: tuple[Search, GrownGrids]) -> None:
 
 
 def test_tables_without_directions_are_left_alone(turned: tuple[Search, GrownGrids]) -> None:
-    search, grids = turned
+    grids = turned[1]
     assert directions(turned, most=0) is None
     assert directions(turned, split=(SPLIT[0][:500], SPLIT[1])) is None
     rising = search_of(TURNED)

@@ -63,10 +63,9 @@ class GridMap(FeatureMap):
             return fitted
         grids, cells = self._known.grids, self._cells
         keys = {"keys": self._known.keys()} if cells is None else {"cells": cells}
-        told = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
-        if grids.projection is not None:
-            told["projection"] = grids.projection
-        return fitted | told | keys
+        beside = {} if grids.projection is None else {"projection": grids.projection}
+        hashes = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
+        return fitted | hashes | beside | keys
 
     def _take(self, attributes: dict[str, Any]) -> None:
         known, cells = None, attributes.pop("cells", None)

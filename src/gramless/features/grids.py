@@ -39,7 +39,7 @@ SHORT_HASH = 24
 """Lowest bits of the keys of grown grids that are zero: of 5 bytes, two bins share one with
 probability 2^-39, and a bin never seen has that of a known one with some 2^-40 a bin."""
 _FARTHEST = 1e100
-"""To which inputs are moved, lest their combinations overflow."""
+"""The largest term of a combination of inputs, lest sums overflow."""
 _MOST_REMEMBERED = 4
 """Sets of columns whose parameters a group of grids keeps beside its own."""
 
@@ -324,8 +324,13 @@ class Grids:
     @classmethod
     def joined(cls, parts: Sequence[Grids]) -> Grids:
         """Concatenate grids over the same columns."""
-        arrays = zip(*((p.widths, p.shifts, p.multipliers, p.offsets) for p in parts), strict=True)
-        return cls(*map(np.concatenate, arrays), projection=parts[0].projection)
+        return cls(
+            np.concatenate([part.widths for part in parts]),
+            np.concatenate([part.shifts for part in parts]),
+            np.concatenate([part.multipliers for part in parts]),
+            np.concatenate([part.offsets for part in parts]),
+            parts[0].projection,
+        )
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -337,19 +342,24 @@ class Grids:
 
     def take(self, kept: BoolArray) -> Grids:
         """Return some of the grids."""
-        arrays = (self.widths, self.shifts, self.multipliers, self.offsets)
-        return Grids(*(part[kept] for part in arrays), projection=self.projection)
+        return replace(
+            self,
+            widths=self.widths[kept],
+            shifts=self.shifts[kept],
+            multipliers=self.multipliers[kept],
+            offsets=self.offsets[kept],
+        )
 
     def projected(self, projection: FloatArray) -> Grids:
         """Return the same grids over inputs, with combinations of these that none divides."""
         shape = len(self), projection.shape[1]
-        parts = zip(
-            (self.widths, self.shifts, self.multipliers),
-            (np.full(shape, np.inf), np.zeros(shape), np.full(shape, 1 << SHORT_HASH)),
-            strict=True,
+        return replace(
+            self,
+            widths=np.hstack([self.widths, np.full(shape, np.inf)]),
+            shifts=np.hstack([self.shifts, np.zeros(shape)]),
+            multipliers=np.hstack([self.multipliers, np.full(shape, 1 << SHORT_HASH)]),
+            projection=projection,
         )
-        widened = (np.hstack(both) for both in parts)
-        return Grids(*widened, self.offsets, projection)
 
     def columns(self, X: Rows) -> Rows:
         """Return the columns of rows: their inputs, and combinations of these if there are any."""
@@ -374,8 +384,13 @@ class Grids:
     def over_inputs(self) -> Grids:
         """Return grids that divide no combination, without the projection."""
         n_inputs = self.n_features
-        parts = (self.widths, self.shifts, self.multipliers)
-        return Grids(*(part[:, :n_inputs] for part in parts), self.offsets)
+        return replace(
+            self,
+            widths=self.widths[:, :n_inputs],
+            shifts=self.shifts[:, :n_inputs],
+            multipliers=self.multipliers[:, :n_inputs],
+            projection=None,
+        )
 
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
@@ -591,7 +606,8 @@ def divided_inputs(widths: FloatArray, projection: FloatArray | None) -> BoolArr
 def with_combinations(X: AnyArray, projection: FloatArray) -> FloatArray:
     """Return rows in float64, and behind their inputs the combinations that a projection has.
 
-    Terms are added one after the other, so that a row has the same bits wherever it is computed.
+    Terms are added one after the other, so that a row has the same bits wherever it is computed;
+    none counts beyond 1e100.
 
     Examples
     --------
@@ -601,11 +617,11 @@ def with_combinations(X: AnyArray, projection: FloatArray) -> FloatArray:
     n_inputs = X.shape[1]
     out = np.zeros((len(X), n_inputs + projection.shape[1]), order="F")
     out[:, :n_inputs] = X
-    for j in np.flatnonzero((projection != 0.0).any(axis=1)):
-        near = np.clip(out[:, j], -_FARTHEST, _FARTHEST)
-        for k, factor in enumerate(projection[j].tolist(), n_inputs):
-            if factor != 0.0:
-                out[:, k] += near * factor
+    with np.errstate(over="ignore"):
+        for j in np.flatnonzero((projection != 0.0).any(axis=1)):
+            for k, factor in enumerate(projection[j].tolist(), n_inputs):
+                if factor != 0.0:
+                    out[:, k] += np.clip(out[:, j] * factor, -_FARTHEST, _FARTHEST)
     return out
 
 

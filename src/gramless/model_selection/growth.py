@@ -119,8 +119,8 @@ def grow(
     ``fits`` before grids are added whether so many bins still do, and ``is_enough`` after the first
     stage, with its loss, whether growth shall end there. A scorer says, if it is gradual, which
     stage is the best; growth then ends when the loss and this score both gain little. Inputs that
-    are ``alone``, ranks of the scaler, are divided by grids over nothing else. Grids may also divide
-    the linear combinations of the scaler's rows that a ``projection`` has.
+    are ``alone``, ranks of the scaler, are divided by grids over nothing else. Grids may also
+    divide the linear combinations of the scaler's rows that a ``projection`` has.
 
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
     grid, and 4 bytes a row and column of the scaled rows.
