@@ -157,9 +157,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     effort : int, default=3
         How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
         grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, where that
-        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: two sets of 960 grids, out
-        of more candidates, in one fit, and 500 landmarks; smooth kernels may look along learned
-        combinations of the inputs. 5: four such sets.
+        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: two sets of 640 grids, out
+        of more candidates, in one fit, and 500 landmarks; those of the second set, and smooth
+        kernels, may look along learned combinations of the inputs. 5: four sets of 960.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
