@@ -402,6 +402,7 @@ OTHERS = [
     "preconditioner.py",
     "budget.py",
     "small_tables.py",
+    "digits.py",
 ]
 
 
