@@ -1,4 +1,4 @@
-"""scikit-learn's digits over several stratified splits: the default beside a support vector machine.
+"""scikit-learn's digits over several stratified splits: defaults beside a support vector machine.
 
 A fifth of the 1,797 images is held out, the other four are fitted to, by `KernelClassifier` with
 nothing given and by `SVC(C=10)`, whose kernel is the Gaussian. In five splits either is wrong in
