@@ -56,7 +56,7 @@ def directions(found: tuple[Search, GrownGrids], most: int = 3, split: Any = SPL
     return gradient_directions(search, split, search.data.scaler("both"), grids, most)
 
 
-def test_slopes_are_differences_of_all_predictions(turned: tuple[Search, GrownGrids]) -> None:
+def test_finite_differences_are_those_of_all_predictions(turned: tuple[Search, GrownGrids]) -> None:
     search, grids = turned
     scaler = search.data.scaler("both")
     model = _GridModel.fit(search, SPLIT, scaler, grids)
@@ -68,7 +68,7 @@ def test_slopes_are_differences_of_all_predictions(turned: tuple[Search, GrownGr
             moved[:, j] += step * scaler.unit[j]
             moved[:, j] = moved[:, j].clip(scaler.knots[j, 0], scaler.knots[j, -1])
             ends.append(model.binning.rows_matrix(scaler.rows(moved)).matvec(model.weights))
-        found = model.slopes(rows, j)[:, 0]
+        found = model.finite_differences(rows, j)[:, 0]
         np.testing.assert_allclose(found, ends[1] - ends[0], atol=1e-12)
         assert np.abs(found).max() > 0.0
 

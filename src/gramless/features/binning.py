@@ -157,16 +157,19 @@ class BinningMap(GridMap):
         other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
         return other, other.rows_matrix(X)
 
-    def of_grids(self, chosen: BoolArray) -> Self:
+    def of_grids(self, chosen: BoolArray) -> BinningMap:
         """Return a map to the bins of some of the grids; features have the same values."""
         if chosen.all() and self.grids.projection is None:
             return self
         grids = self.grids.take(chosen)
         if not grids.divides_combinations.any():
             grids = grids.over_inputs()
-        other, kept = copy(self), np.repeat(chosen, self.n_bins_)
+        keys = self.keys[np.repeat(chosen, self.n_bins_)]
         offsets = np.append(0, np.cumsum(self.n_bins_[chosen]))
-        other._know(KnownBins.from_keys(grids, self.keys[kept], offsets))
+        other = GivenBinning(n_jobs=self.n_jobs)
+        other.scale_ = self.scale_
+        other._know(KnownBins.from_keys(grids, keys, offsets))
+        other.describe(self.nu_[chosen])
         return other
 
     def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:

@@ -22,11 +22,11 @@ _FEWEST_ROWS, _MOST_INPUTS = 1000, 256
 """Of tables for which directions are worth their time."""
 _TRAINING_ROWS = 10_000
 _MOST_SHIFTED, _LEAST_SHIFTED, _SHIFTED_NUMBERS = 2000, 200, 60_000
-"""Rows at which slopes are measured: fewer for more inputs."""
+"""Rows at which gradients are measured: fewer for more inputs."""
 _STEP = 0.5
-"""Half the distance over which a slope is measured, in units of the input."""
+"""Of finite differences, to either side of a row, in units of the input."""
 _LEAST_SHARE = 1e-3
-"""Of all squared slopes, below which a direction is left out."""
+"""Of all squared gradients, below which a direction is left out."""
 _SINGLE_INPUT = 0.97
 """A direction is left out if a single input has so much of it: grids divide that one anyway."""
 _PENALTY = 10.0**0.5
@@ -39,10 +39,11 @@ def gradient_directions(
 ) -> FloatArray | None:
     """Return the directions in which a ridge regression over grown grids varies most.
 
-    They are the leading eigenvectors of the mean outer product of its slopes (the average gradient
-    outer product of Radhakrishnan, Beaglehole, Pandit & Belkin 2024), measured by differences over
-    a unit of each input, among at most 3,000 training rows. Inputs of two values and categories
-    have no part in them.
+    They are the leading eigenvectors of its average gradient outer product (Radhakrishnan,
+    Beaglehole, Pandit & Belkin 2024, *Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models*). Gradients are finite differences over a unit of
+    each input, at no more than 2,000 training rows. Inputs of two values and categories have no
+    part in them.
 
     Returns
     -------
@@ -52,20 +53,20 @@ def gradient_directions(
 
     Notes
     -----
-    Bins at most 20,000 training rows and 100,000 shifted ones by all grids.
+    Takes 0.1 to 0.5 s on two cores for 6 to 100 inputs, whatever the number of rows.
     """
-    used = _combinable(search, scaler, grown)
     if n_directions == 0 or len(split[0]) < _FEWEST_ROWS or search.rising is not None:
         return None
+    used = _combinable(search, scaler, grown)
     if not 2 <= len(used) <= _MOST_INPUTS:
         return None
     model = _GridModel.fit(search, split, scaler, grown)
     n_rows = int(np.clip(_SHIFTED_NUMBERS // (2 * len(used)), _LEAST_SHIFTED, _MOST_SHIFTED))
     chosen = stream(search.seed, "shifted rows").permutation(split[0])[:n_rows]
     rows = np.asarray(search.data.rows[chosen], np.float64)
-    slopes = np.stack([model.slopes(rows, j).ravel() for j in used])
+    gradients = np.stack([model.finite_differences(rows, j).ravel() for j in used])
     with one_blas_thread():
-        shares, axes = np.linalg.eigh(slopes @ slopes.T)
+        shares, axes = np.linalg.eigh(gradients @ gradients.T)
     shares, axes = shares[::-1] / max(shares.sum(), np.finfo(float).tiny), axes[:, ::-1]
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(used))])
     kept = (shares >= _LEAST_SHARE) & (np.abs(axes).max(axis=0) < _SINGLE_INPUT)
@@ -113,8 +114,8 @@ class _GridModel:
         weights = solver.solve(problem).weights
         return cls(scaler, binning, weights[: len(weights) - int(data.intercept)])
 
-    def slopes(self, rows: FloatArray, j: int) -> FloatArray:
-        """Return how much predictions of rows grow along an input (n_rows, K)."""
+    def finite_differences(self, rows: FloatArray, j: int) -> FloatArray:
+        """Return how much predictions of rows grow over a unit of an input (n_rows, K)."""
         n_inputs, ends, known = rows.shape[1], [], self.scaler.knots[j]
         # Other grids have the same bins at both ends.
         divided = self.binning.divided_inputs
