@@ -12,7 +12,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import ScaledBins
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.bin_priors import (
-    power_of,
+    count_power_of,
     prior_deviations,
     row_counts,
 )
@@ -76,11 +76,11 @@ def test_other_features_and_a_power_of_zero_change_nothing() -> None:
 
 def test_the_power_is_zero_for_classes_and_for_sparse_and_monotone_fits() -> None:
     config = SearchConfig()
-    assert power_of(goal_of(), config) == config.count_power > 0.0
-    assert power_of(goal_of(loss=Poisson()), config) == config.count_power
-    assert power_of(goal_of(loss=Logistic()), config) == 0.0
-    assert power_of(goal_of(l1_ratio=0.5), config) == 0.0
-    assert power_of(goal_of(signs=np.ones(1)), config) == 0.0
+    assert count_power_of(goal_of(), config) == config.count_power > 0.0
+    assert count_power_of(goal_of(loss=Poisson()), config) == config.count_power
+    assert count_power_of(goal_of(loss=Logistic()), config) == 0.0
+    assert count_power_of(goal_of(l1_ratio=0.5), config) == 0.0
+    assert count_power_of(goal_of(signs=np.ones(1)), config) == 0.0
 
 
 def waves(n_rows: int) -> tuple[np.ndarray, np.ndarray]:

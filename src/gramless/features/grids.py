@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -366,15 +367,11 @@ class Grids:
         if self.projection is None:
             return X
         check_width("Grids", X, self.n_features)
+        widened = partial(with_combinations, projection=self.projection)
         if isinstance(X, LazyRows):
             width, dtype = self.widths.shape[1], np.dtype(np.float64)
-            return OrderedRows(X, transform=self._with_combinations, width=width, dtype=dtype)
-        return self._with_combinations(X.toarray() if sp.issparse(X) else X)
-
-    def _with_combinations(self, X: AnyArray) -> FloatArray:
-        """Return rows in float64 with their combinations behind them."""
-        assert self.projection is not None
-        return with_combinations(X, self.projection)
+            return OrderedRows(X, transform=widened, width=width, dtype=dtype)
+        return widened(X.toarray() if sp.issparse(X) else X)
 
     @property
     def divides_combinations(self) -> BoolArray:

@@ -33,7 +33,7 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     return rounded_factors(np.sqrt(shares))
 
 
-def power_of(goal: Goal, config: SearchConfig) -> float:
+def count_power_of(goal: Goal, config: SearchConfig) -> float:
     """Return the power for a goal: 0 for classes, and for sparse and monotone fits."""
     if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
         return 0.0

@@ -17,7 +17,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import scaled_weights
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.bin_priors import power_of
+from gramless.model_selection.bin_priors import count_power_of
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
@@ -108,7 +108,7 @@ def select_again(
         signs = signs_of_grids(feature_map.grids, rising)
         goal = replace(goal, signs=signs)
     budget.note_disk(matrix)
-    power = power_of(goal, config) if settings.grids == "grown" else 0.0
+    power = count_power_of(goal, config) if settings.grids == "grown" else 0.0
     matrix = scaled_by_priors(matrix, data, order, power)
     weights = scaled_weights(matrix, weights)
     result, step = _validated(search, goal, matrix, splits, ridge, weights), 0.0

@@ -42,12 +42,12 @@ from gramless.matrices.scaled_bins import (
 )
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
-from gramless.model_selection.bin_priors import power_of, prior_deviations, row_counts
+from gramless.model_selection.bin_priors import count_power_of, prior_deviations, row_counts
 from gramless.model_selection.budget import GROWTH_SHARE, Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.contributions import covariances
 from gramless.model_selection.data import Data
-from gramless.model_selection.directions import gradient_directions
+from gramless.model_selection.gradient_directions import gradient_directions
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import GaussianRidge
 from gramless.model_selection.metric_learning import learned_projection
@@ -165,7 +165,7 @@ def select_grown(
     if search.rising is not None:
         goal = replace(goal, signs=signs_of_grids(binning.grids, search.rising))
     validation = _Validation(search, goal, budget, split, len(grids))
-    power = power_of(goal, config)
+    power = count_power_of(goal, config)
     features = scaled_by_priors(binned, data, order, power)
     best = _Features(binning, features, validation.of(features, first, None))
     validation, best = _with_adapted_loss(validation, best)

@@ -19,7 +19,7 @@ from gramless.losses import Squared
 from gramless.model_selection.alpha import mean_loss
 from gramless.model_selection.config import EFFORTS, SearchConfig
 from gramless.model_selection.data import Data
-from gramless.model_selection.directions import _GridModel, gradient_directions
+from gramless.model_selection.gradient_directions import _GridModel, gradient_directions
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import SearchSpace

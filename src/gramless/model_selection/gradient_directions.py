@@ -57,7 +57,7 @@ def gradient_directions(
     """
     if n_directions == 0 or len(split[0]) < _FEWEST_ROWS or search.rising is not None:
         return None
-    used = _combinable(search, scaler, grown)
+    used = _inputs_to_combine(search, scaler, grown)
     if not 2 <= len(used) <= _MOST_INPUTS:
         return None
     model = _GridModel.fit(search, split, scaler, grown)
@@ -78,7 +78,7 @@ def gradient_directions(
     return found
 
 
-def _combinable(search: Search, scaler: Scaler, grown: GrownGrids) -> IntArray:
+def _inputs_to_combine(search: Search, scaler: Scaler, grown: GrownGrids) -> IntArray:
     """Return the inputs that grids divide and that take more than two values."""
     n_inputs = search.data.rows.shape[1]
     both = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
