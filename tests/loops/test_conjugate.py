@@ -50,6 +50,31 @@ def test_redirect(shape):
     np.testing.assert_array_equal(direction, expected)
 
 
+@given(SHAPES)
+def test_add_multiple(shape):
+    factors, other, target = whole_numbers(shape[1:], shape, shape)
+    expected = target + factors * other
+    conjugate.add_multiple(factors, other, target)
+    np.testing.assert_array_equal(target, expected)
+
+
+@given(SHAPES)
+def test_inner_products(shape):
+    one, other = whole_numbers(shape, shape)
+    sums = np.full(shape[1], np.nan)
+    conjugate.inner_products(one, other, sums)
+    np.testing.assert_array_equal(sums, (one * other).sum(axis=0))
+
+
+@given(SHAPES)
+def test_curve_softmax(shape):
+    row_weights, p, responses = whole_numbers(shape[:1], shape, shape)
+    blocks = p[:, :, None] * np.eye(shape[1]) - p[:, :, None] * p[:, None, :]
+    expected = row_weights[:, None] * np.einsum("nkl,nl->nk", blocks, responses)
+    conjugate.curve_softmax(row_weights, p, responses)
+    np.testing.assert_array_equal(responses, expected)
+
+
 def test_infinity_and_nan_keep_their_meaning():
     residual = np.array([[1.0, np.inf], [np.nan, 2.0]])
     energy = np.empty(2)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
 from gramless.matrices import chunked as module
+from gramless.matrices import dense as dense_module
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
 
@@ -227,6 +228,20 @@ def test_totals_are_few_whatever_the_rows(monkeypatch):
         return results
 
     monkeypatch.setattr(module, "map_blocks", watched)
-    matrix = DenseMatrix(np.ones((200 * 2048, 1), np.float32))
+    matrix = DenseMatrix(np.ones((200 * 2048, 1)))
     assert matrix.rmatvec(np.ones(200 * 2048)) == 200 * 2048
     assert totals == [62]
+
+
+def test_few_numbers_in_single_precision_are_one_total(monkeypatch):
+    totals = []
+
+    def watched(function, blocks, n_jobs):
+        totals.append(len(blocks))
+        return [function(*block) for block in blocks]
+
+    monkeypatch.setattr(dense_module, "map_blocks", watched)
+    matrix = DenseMatrix(np.ones(((1 << 20) + 1, 2), np.float32))
+    np.testing.assert_array_equal(matrix.rmatvec(np.ones((1 << 20) + 1)), [(1 << 20) + 1] * 2)
+    assert totals == [3]
+    assert [module.most_totals(n) for n in (0, 1 << 17, 1 << 30)] == [64, 32, 8]

@@ -34,7 +34,7 @@ from gramless.solvers.line_search import AnyLine, Losses, derivatives
 from gramless.solvers.newton_cg import Holding, NewtonCG, NewtonState
 from gramless.solvers.objective import columns
 from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
-from gramless.solvers.vectors import add_times, matvec, rmatvec
+from gramless.solvers.vectors import add_times, add_times_by_row, matvec, rmatvec
 
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
 _WORDS = 4
@@ -307,7 +307,7 @@ class ClusterNewtonState(NewtonState):
         largest = max(1.0, rows.largest_norm)
         bound = float(slopes.max()) * largest
         self.gradient = self.problem.summed(gradient, bound, self.there, w=self.w)
-        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        add_times_by_row(self.gradient, self.ridge, self.weights, self.options.n_jobs)
 
     def _approximate(self) -> None:
         self.before = self.draws, self.penalties

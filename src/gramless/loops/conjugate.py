@@ -66,3 +66,47 @@ def redirect(ratio, residual, inverse, direction):
     for i in range(n_rows):
         for k in range(n_columns):
             direction[i, k] = inverse[i] * residual[i, k] + ratio[k] * direction[i, k]
+
+
+@reordering_loop
+def add_multiple(factors, other, target):
+    """``target += factors * other``."""
+    n_rows, n_columns = target.shape
+    if n_columns == 1:
+        factor = factors[0]
+        for i in range(n_rows):
+            target[i, 0] += factor * other[i, 0]
+        return
+    for i in range(n_rows):
+        for k in range(n_columns):
+            target[i, k] += factors[k] * other[i, k]
+
+
+@reordering_loop
+def inner_products(one, other, sums):
+    """``sums[k] = sum_i one[i, k] * other[i, k]``."""
+    n_rows, n_columns = one.shape
+    for k in range(n_columns):
+        sums[k] = 0.0
+    if n_columns == 1:
+        total = 0.0
+        for i in range(n_rows):
+            total += one[i, 0] * other[i, 0]
+        sums[0] = total
+        return
+    for i in range(n_rows):
+        for k in range(n_columns):
+            sums[k] += one[i, k] * other[i, k]
+
+
+@reordering_loop
+def curve_softmax(row_weights, probabilities, responses):
+    """Multiply each row of the responses by ``s (diag(p) - p p')``, in place."""
+    n_rows, n_columns = responses.shape
+    for i in range(n_rows):
+        mean = 0.0
+        for k in range(n_columns):
+            mean += probabilities[i, k] * responses[i, k]
+        weight = row_weights[i]
+        for k in range(n_columns):
+            responses[i, k] = weight * probabilities[i, k] * (responses[i, k] - mean)

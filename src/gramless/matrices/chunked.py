@@ -175,8 +175,7 @@ class ChunkedMatrix(SupportsColumnGram):
         """Add up a product of every piece of rows, (n_columns, *tail)."""
         shape = (self.shape[1], *tail)
         chunks, room = row_blocks(self.shape[0], self.chunk_rows), self._scratch()
-        wanted = _TOTALS_NUMBERS // max(1, int(np.prod(shape)))
-        n_totals = min(max(wanted, _FEWEST_TOTALS), _MOST_TOTALS)
+        n_totals = most_totals(math.prod(shape))
 
         def add_up(first: int, last: int) -> Vector:
             total = np.zeros(shape)
@@ -233,6 +232,11 @@ class _Scratch(threading.local):
 
     def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[np.floating]) -> None:
         self.array = np.empty((n_rows, n_columns), dtype)
+
+
+def most_totals(n_numbers: int) -> int:
+    """Return how many sums of so many numbers are kept side by side."""
+    return min(max(_TOTALS_NUMBERS // max(1, n_numbers), _FEWEST_TOTALS), _MOST_TOTALS)
 
 
 def _largest(weights: FloatArray | None) -> float:

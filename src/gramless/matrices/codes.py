@@ -30,7 +30,10 @@ class TaskSizes:
     """How work on bins is cut into tasks; only ``leaf_grids`` can change the last bits of sums."""
 
     nonzeros: int = 1 << 18
-    """Non-zeros of a task at least, where there are enough."""
+    """Non-zeros that are not worth a second thread."""
+    grids_nonzeros: int = 1 << 20
+    """Non-zeros of a task that takes grids, if all threads get one: they wait for the interpreter
+    between tasks."""
     rows: int = 1 << 17
     """Rows of a task at most: the results of more would not stay in the cache."""
     leaf_grids: int = 128
@@ -103,8 +106,9 @@ class CodedMatrix(FeatureMatrix):
 
         One thread takes all at once.
         """
-        most = self.tasks.nonzeros // max(1, self.shape[0] * n_columns)
-        if thread_count(self.n_jobs) == 1:
+        n_threads, per_grid = thread_count(self.n_jobs), max(1, self.shape[0] * n_columns)
+        most = min(self.tasks.grids_nonzeros // per_grid, -(-n_grids // n_threads))
+        if n_threads == 1 or n_grids * per_grid < self.tasks.nonzeros:
             most = n_grids
         map_blocks(work, row_blocks(n_grids, max(per_pass, most - most % per_pass)), self.n_jobs)
 

@@ -7,15 +7,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
-from gramless.matrices.base import Rows
-from gramless.matrices.chunked import ChunkedMatrix
+from gramless.loops import dense as loops
+from gramless.matrices.base import Rows, Vector
+from gramless.matrices.chunked import ChunkedMatrix, most_totals
 
 _TAKEN_ROWS = 256
 """Rows that are copied at a time."""
+_TASK_NUMBERS, _TASK_ROWS = 1 << 20, 1 << 9
+"""Of a product with one output a thread takes so many numbers at once, and a multiple of so many
+rows: while it waits for the interpreter, others multiply."""
 
 
 class DenseMatrix(ChunkedMatrix):
@@ -42,6 +47,42 @@ class DenseMatrix(ChunkedMatrix):
 
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
         return self.array[start:stop]
+
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        if not self._is_read_as_it_is(w):
+            super()._matvec(w, out)
+            return
+        rows, weights = readonly(self.array), readonly(w.reshape(-1))
+
+        def multiply(start: int, stop: int) -> None:
+            loops.responses(rows[start:stop], weights, out[start:stop].reshape(-1))
+
+        map_blocks(multiply, self._tasks(), self.n_jobs)
+
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        if not self._is_read_as_it_is(v):
+            super()._rmatvec(v, out)
+            return
+        rows, values = readonly(self.array), readonly(v.reshape(-1))
+
+        def add_up(start: int, stop: int) -> Vector:
+            sums = np.zeros(self.shape[1])
+            loops.add_rows(rows[start:stop], values[start:stop], sums)
+            return sums
+
+        out[...] = 0.0
+        for sums in map_blocks(add_up, self._tasks(), self.n_jobs):
+            out += sums.reshape(out.shape)
+
+    def _is_read_as_it_is(self, vector: Vector) -> bool:
+        """Tell whether loops widen single precision in registers: for one output."""
+        is_single = self.dtype == np.float32 and self.array.flags.c_contiguous
+        return is_single and vector.size == len(vector)
+
+    def _tasks(self) -> list[tuple[int, int]]:
+        n_rows, n_columns = self.shape
+        wanted = max(_TASK_NUMBERS // max(1, n_columns), -(-n_rows // most_totals(n_columns)))
+        return row_blocks(n_rows, -(-wanted // _TASK_ROWS) * _TASK_ROWS)
 
     def take_rows(self, rows: Rows) -> DenseMatrix:
         return DenseMatrix(taken_rows(self.array, rows, self.n_jobs), self.n_jobs)

@@ -52,7 +52,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
 
     @cached_property
     def values(self) -> list[Floats]:
-        """Copies of the parts that are arrays, times their scales."""
+        """The parts that are arrays in single precision, times their scales."""
         return [
             _scaled(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
@@ -123,7 +123,9 @@ def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]
 
 
 def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
-    """Return an array times a factor, in single precision."""
+    """Return an array times a factor in single precision, the same array where it is that."""
+    if scale == 1.0 and array.dtype == np.float32:
+        return array
     found = np.empty(array.shape, np.float32)
 
     def scale_rows(first: int, last: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
@@ -80,8 +81,8 @@ _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_BYTES_A_NUMBER = 8
-"""Of smooth features."""
+_BYTES_A_NUMBER, _ROUNDED_ROWS = 4, 2048
+"""Of smooth features, and rows whose features are rounded at a time."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _FIRST, _STRAIGHT_FIRST = 10.0**0.5, 10.0
 """The first penalty of fits to numbers, and of fits with a straight loss, in multiples of the one
@@ -489,7 +490,7 @@ def _beside(
     """Return the grids with other features beside them, if rows held back are predicted better."""
     search, binned, weights = validation.search, grown.bins, grown.weights
     whole = np.asarray(rows)
-    dense = [DenseMatrix(np.asarray(part.transform(whole)), search.n_jobs) for part in smooth]
+    dense = [DenseMatrix(_in_single(part, whole, search.n_jobs), search.n_jobs) for part in smooth]
     scales = [1.0] * (1 + len(dense))
     joint = HStack([binned, *dense], scales)
     start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
@@ -500,6 +501,17 @@ def _beside(
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
+
+
+def _in_single(features: FeatureMap, rows: FloatArray, n_jobs: int | None) -> NDArray[np.float32]:
+    """Return features of rows, rounded to single precision: solvers read them again and again."""
+    found = np.empty((len(rows), len(features.get_feature_names_out())), np.float32)
+
+    def compute(first: int, last: int) -> None:
+        found[first:last] = features.transform(rows[first:last])
+
+    map_blocks(compute, row_blocks(len(rows), _ROUNDED_ROWS), n_jobs)
+    return found
 
 
 def _grown(

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.arrays import inner
+from gramless.base.arrays import inner, readonly
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -29,6 +29,7 @@ from gramless.solvers.preconditioners import (
 from gramless.solvers.vectors import (
     add_rmatvec,
     add_times,
+    inner_products,
     matvec,
     over_blocks,
     pull_back,
@@ -129,10 +130,8 @@ class SoftmaxCurvature:
     coupled: ClassVar[bool] = True
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
-        p = self.probabilities[rows]
-        responses -= np.einsum("nk,nk->n", p, responses)[:, None]
-        responses *= p
-        responses *= self.row_weights[rows, None]
+        weights, probabilities = readonly(self.row_weights), readonly(self.probabilities)
+        loops.curve_softmax(weights[rows], probabilities[rows], responses)
 
 
 class Runs(ABC):
@@ -225,7 +224,7 @@ class Runs(ABC):
         def curve(first: int, last: int) -> FloatArray:
             rows = slice(first, last)
             self.curvature.apply(rows, curved[rows], self.active)
-            return np.asarray(np.einsum("nk,nk->k", responses[rows], curved[rows]))
+            return inner_products(responses[rows], curved[rows])
 
         return curved, np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
 

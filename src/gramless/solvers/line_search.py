@@ -26,8 +26,9 @@ _DECREASE = 1e-4
 _HALVINGS = 30
 _DOUBLINGS = 60
 _REFINEMENTS = 3
-_LOSS_NUMBERS = 1 << 13
-"""Responses in a block: exponentials are slow enough for a few to be worth a thread."""
+_LOSS_ROWS, _LOSS_NUMBERS = 1 << 13, 1 << 16
+"""Rows and responses in a block, at most: exponentials are slow enough for a few to be worth a
+thread, but threads that go from one short array to the next wait for the interpreter."""
 _CLOSE = 0.05
 """Skip refinements that would change a length by less than this fraction."""
 
@@ -83,7 +84,7 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
 
 def _by_blocks(function: Callable[[int, int], T], responses: Vector, n_jobs: int | None) -> list[T]:
     """Call a function of the losses of some rows on blocks of all rows."""
-    rows = max(1, _LOSS_NUMBERS // max(1, responses.shape[1]))
+    rows = min(_LOSS_ROWS, max(1, _LOSS_NUMBERS // max(1, responses.shape[1])))
     return map_blocks(function, row_blocks(len(responses), rows), n_jobs)
 
 

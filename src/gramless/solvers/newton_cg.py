@@ -37,7 +37,7 @@ from gramless.solvers.preconditioners import (
     energy,
 )
 from gramless.solvers.row_space import RowSpace, RowSpaceRuns
-from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
+from gramless.solvers.vectors import add_times, add_times_by_row, matvec, rmatvec, weighted_inner
 
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
@@ -394,7 +394,7 @@ class _LocalNewtonState(NewtonState):
         # The gradient at zero is kept; later ones overwrite each other.
         room = None if self.gradient is self.at_zero else self.gradient
         gradient = rmatvec(self.problem.matrix, slopes, room)
-        add_times(gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        add_times_by_row(gradient, self.ridge, self.weights, self.options.n_jobs)
         return gradient
 
     def _approximate(self) -> None:

@@ -8,12 +8,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.loops import conjugate as loops
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 
-_BLOCK_NUMBERS = 1 << 15
-_FEW_BLOCKS = 4
+_BLOCK_NUMBERS = 1 << 16
+_FEW_BLOCKS = 8
 """Up to so many are done by one thread."""
 
 T = TypeVar("T")
@@ -22,11 +24,23 @@ T = TypeVar("T")
 def add_times(
     target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
 ) -> None:
-    """Add ``factors * other`` to ``target``, both (n, K), with factors (K,) or (n, 1)."""
-    by_row = factors.ndim == 2
+    """Add ``factors * other`` to ``target``, both (n, K), with factors (K,) or one for all."""
+    by = readonly(np.ascontiguousarray(np.broadcast_to(factors, target.shape[1:])))
+    read = readonly(np.ascontiguousarray(other))
 
-    def add(a: int, b: int) -> None:
-        target[a:b] += (factors[a:b] if by_row else factors) * other[a:b]
+    def add(first: int, last: int) -> None:
+        loops.add_multiple(by, read[first:last], target[first:last])
+
+    over_blocks(add, target, n_jobs)
+
+
+def add_times_by_row(
+    target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
+) -> None:
+    """Add each row of ``other`` (n, K), times its factor (n,), to that of ``target``."""
+
+    def add(first: int, last: int) -> None:
+        target[first:last] += factors[first:last, None] * other[first:last]
 
     over_blocks(add, target, n_jobs)
 
@@ -38,9 +52,17 @@ def weighted_inner(
 
     def multiply(first: int, last: int) -> NDArray[np.float64]:
         own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
-        return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
+        return inner_products(own, b[first:last])
 
     return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
+
+
+def inner_products(a: Vector, b: Vector) -> NDArray[np.float64]:
+    """Return ``sum_i a[i, k] b[i, k]``, (K,), in the calling thread."""
+    sums = np.empty(a.shape[1])
+    one, other = (readonly(np.ascontiguousarray(given)) for given in (a, b))
+    loops.inner_products(one, other, sums)
+    return sums
 
 
 def over_blocks(function: Callable[[int, int], T], like: Vector, n_jobs: int | None) -> list[T]:
