@@ -19,7 +19,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
 
 QUICK = {"columns": 2000, "outputs": 3}
-_BLOCK_NUMBERS = 1 << 15
+_BLOCK_NUMBERS = 1 << 16
 _SMALL = 1e-9
 """Steps so short that no number grows, however often they are taken."""
 
@@ -32,6 +32,7 @@ class Vectors:
         shape = (n_columns, n_outputs)
         self.direction, self.product, self.residual = rng.normal(size=(3, *shape))
         self.weights, self.room = np.zeros(shape), np.empty(shape)
+        self.shares = np.full(shape, 1.0 / n_outputs)
         self.ridge = np.full(n_columns, _SMALL)
         self.inverse = rng.random(n_columns)
         self.length, self.ratio = np.full(n_outputs, _SMALL), np.full(n_outputs, 0.5)
@@ -64,6 +65,23 @@ class Vectors:
             self.direction,
         )
 
+    def add_multiple(self) -> None:
+        self.over_rows(
+            lambda other, target, _: loops.add_multiple(self.length, other, target),
+            self.direction,
+            self.weights,
+        )
+
+    def curve_softmax(self) -> None:
+        self.over_rows(
+            lambda row_weights, shares, responses, _: loops.curve_softmax(
+                row_weights, shares, responses
+            ),
+            self.inverse,
+            self.shares,
+            self.product,
+        )
+
     def numpy_add_ridge(self) -> None:
         np.multiply(self.direction, self.ridge[:, None], out=self.room)
         self.product += self.room
@@ -81,15 +99,31 @@ class Vectors:
         np.multiply(self.residual, self.inverse[:, None], out=self.room)
         self.direction += self.room
 
+    def numpy_add_multiple(self) -> None:
+        np.multiply(self.direction, self.length, out=self.room)
+        self.weights += self.room
+
+    def numpy_curve_softmax(self) -> None:
+        self.product -= np.einsum("dk,dk->d", self.shares, self.product)[:, None]
+        self.product *= self.shares
+        self.product *= self.inverse[:, None]
+
 
 def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
-    """Make the three loops and their twins; wide arrays are passed so many times, narrow once."""
+    """Make the loops and their twins; wide arrays are passed so many times, narrow at most once."""
     state = Vectors(n_columns, n_outputs, n_jobs)
     label = "" if n_outputs == 1 else f" K={n_outputs}"
     units = n_columns * n_outputs
     cases = []
-    for name, wide in (("add_ridge", 3), ("advance", 6), ("redirect", 3)):
-        moved = 8 * (wide * units + n_columns)
+    passes = {
+        "add_ridge": (3, 1),
+        "advance": (6, 1),
+        "redirect": (3, 1),
+        "add_multiple": (3, 0),
+        "curve_softmax": (3, 1),
+    }
+    for name, (wide, narrow) in passes.items():
+        moved = 8 * (wide * units + narrow * n_columns)
         peer = f"numpy {name}{label}"
         numpy_run, own_run = getattr(state, f"numpy_{name}"), getattr(state, name)
         cases.append(Case(peer, numpy_run, "column x output", units, moved))

@@ -59,14 +59,6 @@ def test_add_multiple(shape):
 
 
 @given(SHAPES)
-def test_inner_products(shape):
-    one, other = whole_numbers(shape, shape)
-    sums = np.full(shape[1], np.nan)
-    conjugate.inner_products(one, other, sums)
-    np.testing.assert_array_equal(sums, (one * other).sum(axis=0))
-
-
-@given(SHAPES)
 def test_curve_softmax(shape):
     row_weights, p, responses = whole_numbers(shape[:1], shape, shape)
     blocks = p[:, :, None] * np.eye(shape[1]) - p[:, :, None] * p[:, None, :]

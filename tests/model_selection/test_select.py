@@ -205,11 +205,11 @@ def test_a_smooth_function_gets_a_smooth_kernel() -> None:
     assert plain.validation is not None
     assert found.validation is not None
     assert found.validation.score < 0.8 * plain.validation.score
-    # New rows are predicted by the features that the fit knew.
+    # New rows are predicted by the features that the fit knew, to single precision.
     rows, weights = found.scaler.rows(X[found.order]), found.validation.weights[:-1]  # type: ignore[index]
     natural = unscaled_weights(found.matrix, weights)
     again = found.feature_map.rows_matrix(rows).matvec(natural)
-    np.testing.assert_allclose(again, found.matrix.matvec(weights), atol=1e-9)
+    np.testing.assert_allclose(again, found.matrix.matvec(weights), atol=2e-7)
     assert len(found.validation.weights) == found.matrix.shape[1] + 1  # type: ignore[arg-type]
 
 

@@ -28,8 +28,8 @@ _NUMBER_BYTES = 8
 _MOST_ZERO_BYTES = 4
 _SINGLE_DIGITS = 24
 """Binary digits of a number of single precision."""
-_ROUNDED_ROWS = 1 << 12
-"""Rows that are rounded at a time."""
+_ROUNDED_NUMBERS = 1 << 16
+"""Numbers that are rounded at a time."""
 _DOUBLE_DIGITS = 53
 _MOST_PLANES, _MOST_PLANES_OF_FLOATS = 6, 4
 """Bytes of the whole numbers of fixed-point arrays; floats of more digits deflate badly."""
@@ -282,16 +282,22 @@ def rounded_to_single(array: FloatArray) -> FloatArray:
 
 
 def rounded_to_multiples(
-    array: FloatArray, step: float | FloatArray, n_jobs: int | None = 1
+    array: FloatArray,
+    step: float | FloatArray,
+    n_jobs: int | None = 1,
+    out: FloatArray | None = None,
 ) -> FloatArray:
     """Round numbers to multiples of a step above 0, which may be one for each column.
+
+    They are written into ``out`` where it is given, of the shape of the array.
 
     Examples
     --------
     >>> rounded_to_multiples(np.array([0.1, -0.3, 1.0]), 0.25)
     array([ 0.  , -0.25,  1.  ])
     """
-    found = np.empty(array.shape)
+    found = np.empty(array.shape) if out is None else out
+    rows = max(1, _ROUNDED_NUMBERS * len(array) // max(1, array.size))
 
     def fill(first: int, last: int) -> None:
         own = found[first:last]
@@ -300,7 +306,7 @@ def rounded_to_multiples(
         own *= step
         own += 0.0  # No zero is negative.
 
-    map_blocks(fill, row_blocks(len(array), _ROUNDED_ROWS), n_jobs)
+    map_blocks(fill, row_blocks(len(array), rows), n_jobs)
     return found
 
 

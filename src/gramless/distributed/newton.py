@@ -34,7 +34,7 @@ from gramless.solvers.line_search import AnyLine, Losses, derivatives
 from gramless.solvers.newton_cg import Holding, NewtonCG, NewtonState
 from gramless.solvers.objective import columns
 from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
-from gramless.solvers.vectors import add_times, add_times_by_row, matvec, rmatvec
+from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
 
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
 _WORDS = 4

@@ -83,23 +83,6 @@ def add_multiple(factors, other, target):
 
 
 @reordering_loop
-def inner_products(one, other, sums):
-    """``sums[k] = sum_i one[i, k] * other[i, k]``."""
-    n_rows, n_columns = one.shape
-    for k in range(n_columns):
-        sums[k] = 0.0
-    if n_columns == 1:
-        total = 0.0
-        for i in range(n_rows):
-            total += one[i, 0] * other[i, 0]
-        sums[0] = total
-        return
-    for i in range(n_rows):
-        for k in range(n_columns):
-            sums[k] += one[i, k] * other[i, k]
-
-
-@reordering_loop
 def curve_softmax(row_weights, probabilities, responses):
     """Multiply each row of the responses by ``s (diag(p) - p p')``, in place."""
     n_rows, n_columns = responses.shape

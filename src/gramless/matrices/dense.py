@@ -16,8 +16,8 @@ from gramless.loops import dense as loops
 from gramless.matrices.base import Rows, Vector
 from gramless.matrices.chunked import ChunkedMatrix, most_totals
 
-_TAKEN_ROWS = 256
-"""Rows that are copied at a time."""
+_TAKEN_NUMBERS = 1 << 18
+"""Numbers that are copied at a time."""
 _TASK_NUMBERS, _TASK_ROWS = 1 << 20, 1 << 9
 """Of a product with one output a thread takes so many numbers at once, and a multiple of so many
 rows: while it waits for the interpreter, others multiply."""
@@ -92,11 +92,11 @@ def taken_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
     """Return some rows of an array (n_rows, n_columns), in parallel where they are copied."""
     if isinstance(rows, slice):
         return array[rows]
-    numbers = numbers_of(rows)
+    numbers, n_columns = numbers_of(rows), max(1, array.shape[1])
     found = np.empty((len(numbers), array.shape[1]), array.dtype)
 
     def take(first: int, last: int) -> None:
         found[first:last] = array.take(numbers[first:last], axis=0)
 
-    map_blocks(take, row_blocks(len(numbers), _TAKEN_ROWS), n_jobs)
+    map_blocks(take, row_blocks(len(numbers), max(1, _TAKEN_NUMBERS // n_columns)), n_jobs)
     return found

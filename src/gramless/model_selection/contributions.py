@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import FloatArray, IntArray
-from gramless.matrices.base import Vector
+from gramless.base.types import AnyArray, FloatArray, IntArray
 
 _GRIDS_A_TASK = 8
 """Grids whose contributions are computed at a time."""
@@ -15,8 +14,8 @@ _GRIDS_A_TASK = 8
 def covariances(
     counts: FloatArray,
     offsets: IntArray,
-    weights: Vector,
-    others: Vector,
+    weights: AnyArray,
+    others: AnyArray,
     n_jobs: int | None = 1,
 ) -> FloatArray:
     """Return, for each grid, the covariance of what it adds to two predictions.
@@ -29,7 +28,7 @@ def covariances(
         Number of rows in each bin, or the sum of their weights.
     offsets : array (n_grids + 1,)
         The first bin of each grid, and the number of bins at the end.
-    weights, others : arrays (n_bins,) or (n_bins, K)
+    weights, others : arrays (n_bins,) or (n_bins, K) of float32 or float64
         What a bin adds to the first prediction, and to the second.
     n_jobs : int or None, default=1
         Threads. Results do not depend on it.
@@ -52,7 +51,7 @@ def covariances(
         def means(values: FloatArray) -> FloatArray:
             return np.asarray(np.add.reduceat(own_counts * values, starts) / n_rows)
 
-        x, y = a[columns], b[columns]
+        x, y = np.asarray(a[columns], np.float64), np.asarray(b[columns], np.float64)
         found[first:last] = (means(x * y) - means(x) * means(y)).sum(axis=1)
 
     map_blocks(fill, row_blocks(len(found), _GRIDS_A_TASK), n_jobs)

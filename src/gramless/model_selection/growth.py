@@ -56,7 +56,7 @@ _AS_GOOD = 0.999
 _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
 _TASK_GRIDS, _TASKS_A_THREAD, _TABLE_BITS, _ROWS_A_BIN = 8, 2, (9, 15), 8
-_PACKED_ROWS = 2048
+_PACKED_ROWS = 8192
 """Rows whose derivatives are packed at a time."""
 _LEVELS = 512
 _SETTLED = 160
@@ -231,10 +231,10 @@ class _Model:
     _room: Floats | None = None
 
     def add_weights(self, n_bins: int) -> None:
-        """Add weights of 0, with room for as many again as there are."""
+        """Add weights of 0, with room for three times as many as there are."""
         before = len(self.weights)
         if self._room is None or before + n_bins > len(self._room):
-            shape = max(before + n_bins, 2 * before), *self.weights.shape[1:]
+            shape = max(before + n_bins, 4 * before), *self.weights.shape[1:]
             self._room = np.zeros(shape, np.float32)
             self._room[:before] = self.weights
         self.weights = self._room[: before + n_bins]
@@ -425,7 +425,7 @@ class CrossFittedModels:
         rows, offsets = slice(0, self.n_training), self.offsets[: n_grids + 1]
         bins = BinnedMatrix(self.codes[:n_grids, rows], offsets, scale=1.0, n_jobs=self.n_jobs)
         counts = bins.gram_diagonal(self.counts[rows])
-        one, other = (model.weights[: len(counts)].astype(np.float64) for model in self.models)
+        one, other = (model.weights[: len(counts)] for model in self.models)
         worth = covariances(counts, offsets, one, other, self.n_jobs)
         kept = np.arange(self.n_grids) < n_grids
         kept[np.argsort(worth, kind="stable")[: int(dropped_share * n_grids)]] = False

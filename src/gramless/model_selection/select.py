@@ -83,6 +83,8 @@ _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
 _BYTES_A_NUMBER, _ROUNDED_ROWS = 4, 2048
 """Of smooth features, and rows whose features are rounded at a time."""
+_COPIED_WEIGHTS = 1 << 15
+"""Weights of each output that are copied at a time."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _FIRST, _STRAIGHT_FIRST = 10.0**0.5, 10.0
 """The first penalty of fits to numbers, and of fits with a straight loss, in multiples of the one
@@ -494,8 +496,12 @@ def _beside(
     scales = [1.0] * (1 + len(dense))
     joint = HStack([binned, *dense], scales)
     start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
-    start[: binned.shape[1]] = weights[: binned.shape[1]]
     start[joint.shape[1] :] = weights[binned.shape[1] :]
+
+    def copy(first: int, last: int) -> None:
+        start[first:last] = weights[first:last]
+
+    map_blocks(copy, row_blocks(binned.shape[1], _COPIED_WEIGHTS), search.n_jobs)
     tried = validation.of(joint, grown.result.alpha, start, grown.result.score)
     if tried.score >= scaled_score(grown.result.score, _CLEAR_GAIN):
         return grown

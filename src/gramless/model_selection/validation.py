@@ -321,10 +321,11 @@ def coarsest_step(
     if largest == 0.0:
         return 0.0
 
+    rounded = weights.copy()
+
     def is_fine(step: float) -> bool:
-        bound = rounded_to_multiples(weights[:n_bound], step, matrix.n_jobs)
-        rounded = [bound, weights[n_bound:]]
-        return judges.lost(others.matvec(np.concatenate(rounded))) <= _MOST_LOST
+        rounded_to_multiples(weights[:n_bound], step, matrix.n_jobs, out=rounded[:n_bound])
+        return judges.lost(others.matvec(rounded)) <= _MOST_LOST
 
     low, high = np.log2(_FINEST), 0.0
     for _ in range(_HALVINGS):

@@ -29,7 +29,6 @@ from gramless.solvers.preconditioners import (
 from gramless.solvers.vectors import (
     add_rmatvec,
     add_times,
-    inner_products,
     matvec,
     over_blocks,
     pull_back,
@@ -224,7 +223,7 @@ class Runs(ABC):
         def curve(first: int, last: int) -> FloatArray:
             rows = slice(first, last)
             self.curvature.apply(rows, curved[rows], self.active)
-            return inner_products(responses[rows], curved[rows])
+            return np.asarray(np.einsum("nk,nk->k", responses[rows], curved[rows]))
 
         return curved, np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
 

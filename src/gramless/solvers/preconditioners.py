@@ -73,7 +73,11 @@ def energy(
     """Return ``residual' inverse residual`` of each column, (K,)."""
     if coefficients is None:
         coefficients = inverse.coefficients(residual)
-    whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
+    if isinstance(inverse, SampledInverse):
+        # One number for all columns.
+        whole = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
+    else:
+        whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
     return np.maximum(whole - inverse.energy(coefficients), 0.0)
 
 

@@ -64,8 +64,10 @@ class RowSpace:
     def product(self, a: Vector, b: Vector) -> FloatArray:
         """Return the inner product of two vectors, (K,)."""
         n = self.n_rows
-        with_given = b[n] * self.squared + weighted_inner(None, b[:n], self.of_given, None)
-        return np.asarray(a[n] * with_given + weighted_inner(None, a[:n], b[n + 1 :], None))
+        found = weighted_inner(None, a[:n], b[n + 1 :], None)
+        if a[n].any():
+            found += a[n] * (b[n] * self.squared + weighted_inner(None, b[:n], self.of_given, None))
+        return found
 
     def weights(self, vector: Vector) -> Vector:
         """Return a vector as weights (n_columns, K)."""

@@ -52,17 +52,9 @@ def weighted_inner(
 
     def multiply(first: int, last: int) -> NDArray[np.float64]:
         own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
-        return inner_products(own, b[first:last])
+        return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
 
     return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
-
-
-def inner_products(a: Vector, b: Vector) -> NDArray[np.float64]:
-    """Return ``sum_i a[i, k] b[i, k]``, (K,), in the calling thread."""
-    sums = np.empty(a.shape[1])
-    one, other = (readonly(np.ascontiguousarray(given)) for given in (a, b))
-    loops.inner_products(one, other, sums)
-    return sums
 
 
 def over_blocks(function: Callable[[int, int], T], like: Vector, n_jobs: int | None) -> list[T]:
