@@ -19,7 +19,7 @@ from gramless.features.grids import SHORT_HASH, Grids
 _RANK_BITS = 64 - SHORT_HASH
 _MOST_CELLS = 1 << _RANK_BITS
 """Of a box: beyond, the hash itself is a shorter rank."""
-_BINS_AT_ONCE = 1 << 15
+_BINS_AT_ONCE = 1 << 16
 """Whose cells are computed together: their arrays fit into caches."""
 _RUNS = (32.0, 4.0)
 """Rows of a bin: those of as many stand first, then the next, so that look-ups of most rows meet
@@ -140,7 +140,8 @@ def _boxes(
     hashes, ranks = np.repeat(grids.offsets[own], counts), np.zeros(len(seen), np.int64)
     for j in range(shape[1]):
         wide = n_divided > j
-        at, n_bins, bins = (own[wide], inputs[wide, j]), counts[wide], np.repeat(wide, counts)
+        at, n_bins = (own[wide], inputs[wide, j]), counts[wide]
+        bins = slice(None) if wide.all() else np.repeat(wide, counts)
         points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
         shifted = points - np.repeat(grids.shifts[at], n_bins)
         cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
@@ -166,8 +167,9 @@ def _runs_and_gaps(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return the order of the bins in runs, given their rows; sizes of runs; gaps of ranks."""
     n_grids, n_runs = len(counts), len(_RUNS) + 1
-    run = len(_RUNS) - np.searchsorted(_RUNS[::-1], n_rows, side="right")
-    run += n_runs * np.repeat(np.arange(n_grids), counts)
+    run = n_runs * np.repeat(np.arange(n_grids), counts)
+    for least in _RUNS:
+        run += n_rows < least
     order = np.argsort((run << _RANK_BITS) | ranks)
     sizes = np.bincount(run, minlength=n_runs * n_grids)
     ranks = ranks[order]

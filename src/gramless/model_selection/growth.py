@@ -56,8 +56,8 @@ _AS_GOOD = 0.999
 _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
 _TASK_GRIDS, _TASKS_A_THREAD, _TABLE_BITS, _ROWS_A_BIN = 8, 2, (9, 15), 8
-_PACKED_ROWS = 8192
-"""Rows whose derivatives are packed at a time."""
+_PACKED_ROWS, _FEW_NUMBERS = 8192, 1 << 16
+"""Rows whose derivatives are packed at a time, and how many are not worth a second thread."""
 _LEVELS = 512
 _SETTLED = 160
 """Grids after which stages that gain little end growth."""
@@ -376,7 +376,7 @@ class CrossFittedModels:
 
         halves = enumerate(self.halves)
         blocks = [(a, b, k) for k, (a, b) in halves for a, b in _blocks_between(a, b)]
-        few = self.n_training <= _PACKED_ROWS
+        few = self.n_training * self.n_outputs <= _FEW_NUMBERS
         map_blocks(fill, blocks, 1 if few else self.n_jobs)
         return values, n_outputs
 
