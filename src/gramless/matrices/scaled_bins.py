@@ -13,7 +13,7 @@ from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.weighted import WeightedBinnedMatrix
 
-_STEPS, _AT_ONCE = 1 << 12, 1 << 15
+_STEPS, _AT_ONCE = 1 << 12, 1 << 17
 """Multiples to which the fraction of a factor is rounded; weights that a thread multiplies at a
 time."""
 
