@@ -2,7 +2,8 @@
 
 Default models of made-up rows, of 10 inputs as in the claim and of fewer and more, explained with
 the 200 rows that they keep. The sum of values and base is compared with the prediction for all
-rows; brute force predicts every mixed row for a few, where inputs are no more than 10.
+rows; brute force predicts every mixed row for a few, where inputs are no more than 10. With
+``--effort 4`` grids may divide combinations of the inputs: values are then sampled.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, chosen: Any) 
     if classes:
         y = y > np.median(y)
     build = KernelClassifier if classes else KernelRegressor
-    model = build(random_state=0, n_jobs=chosen.jobs).fit(X[:n_train], y[:n_train])
+    model = build(effort=chosen.effort, random_state=0, n_jobs=chosen.jobs)
+    model.fit(X[:n_train], y[:n_train])
     predict = model.decision_function if classes else model.predict
     new = X[n_train:]
     shapley_values(model, new[:10])
@@ -84,7 +86,9 @@ def explained(kind: str, n_inputs: int, n_train: int, n_rows: int, chosen: Any) 
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--effort", type=int, default=3, help="of the models; default 3")
+    chosen = parse(parser)
     report = Report(chosen)
     n_train, n_rows = (2500, 1000) if chosen.quick else (20_000, 10_000)
     cases = [("numbers", d) for d in (8, 10, 12, 30)] + [("2 classes", 10)]

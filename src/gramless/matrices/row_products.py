@@ -49,6 +49,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
         super().__init__(matrix)
         self.gram = gram
         self._last: tuple[NDArray[np.intp], Floats] | None = None
+        self._last_values: tuple[NDArray[np.intp], list[Floats]] | None = None
 
     @cached_property
     def values(self) -> list[Floats]:
@@ -65,9 +66,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     def take_rows(self, rows: Rows) -> SingleRowProducts:
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
         if self.gram is None:
-            made = SingleRowProducts(own)
-            made.values = [taken_rows(part, rows, self.n_jobs) for part in self.values]
-            return made
+            return SingleRowProducts(own)
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
         return SingleRowProducts(own, np.ascontiguousarray(gram))
@@ -97,14 +96,20 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
             self._last = rows, np.ascontiguousarray(self.gram[:, rows])
         return self._last[1]
 
+    def _values_of(self, rows: NDArray[np.intp]) -> list[Floats]:
+        """Return the values of some rows; preconditioners ask for the same ones many times."""
+        if self._last_values is None or self._last_values[0] is not rows:
+            self._last_values = rows, [taken_rows(own, rows, self.n_jobs) for own in self.values]
+        return self._last_values[1]
+
     def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in stacked_parts(self.matrix):
             if not isinstance(part, DenseMatrix):
                 out += scale**2 * row_products_of(part, v, rows, single=True)
         given = np.asarray(v, np.float32)
-        for values in self.values:
-            others = values if rows is None else values[rows]
+        chosen = self.values if rows is None else self._values_of(rows)
+        for values, others in zip(self.values, chosen, strict=True):
             with one_blas_thread():
                 blocks = row_blocks(len(others), _PART_ROWS)
                 parts = map_blocks(partial(_pulled_back, others, given), blocks, self.n_jobs)
