@@ -282,3 +282,16 @@ def test_rows_that_cannot_be_used() -> None:
 def test_one_row_is_too_few() -> None:
     with pytest.raises(ValueError, match="(?i)row|sample"):
         binning().fit(X[:1], NUMBERS[:1])
+
+
+def test_products_in_single_precision_are_close_enough_for_several_classes():
+    """Below a tolerance of 1e-5 the last fit has products in double precision."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2], [-0.7, 0.7])
+    single, double = (
+        KernelClassifier(effort=1, tol=tol, random_state=0).fit(X, y) for tol in (1e-5, 9e-6)
+    )
+    assert single.status_ == double.status_ == "converged"
+    differences = single.decision_function(X) - double.decision_function(X)
+    assert np.abs(differences).max() < 1e-3

@@ -239,8 +239,8 @@ def _scaler(search: Search) -> Scaler:
 
 
 def _fitted_products(data: Data, order: Order, matrix: FeatureMatrix) -> SingleRowProducts | None:
-    """Return the Gram matrix of the rows of the final fit beside their features, if it is there."""
-    if not isinstance(matrix, SingleRowProducts) or matrix.gram is None:
+    """Return the features of the final fit's rows, if trials had products in single precision."""
+    if not isinstance(matrix, SingleRowProducts):
         return None
     own = fitted_part(data, order, matrix)[1]
     assert isinstance(own, SingleRowProducts)

@@ -46,7 +46,7 @@ class SelectedModel:
     count_power : float
         By which the priors of bins' weights depend on their rows, see :func:`prior_deviations`.
     products : SingleRowProducts, optional
-        The same features of the same rows with their Gram matrix, where selection has it.
+        The same features of the same rows with products in single precision, where trials had them.
     """
 
     scaler: Scaler
