@@ -78,7 +78,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
     ("script", "n_cases"),
     [
         ("gather.py", 10),
-        ("conjugate.py", 10),
+        ("conjugate.py", 20),
         ("scoring.py", 8),
         ("backfitting.py", 4),
         ("chunked.py", 24),
