@@ -64,6 +64,7 @@ def race(data: Any, name: str, chosen: argparse.Namespace) -> list[Row]:
         Task(X, targets, Multinomial(), ALPHA, *sizes, judged, 1), STRATEGIES[name], chosen.update
     )
     beside = Beside(X, y, run.task.bandwidth)
+    run.step()  # A model needs features, however soon the other one is fitted.
     while beside.running:
         run.step()
     say(f"{data.name}: SVC took {beside.seconds:.0f} s")

@@ -51,7 +51,7 @@ class Photograph(NamedTuple):
 
 def load_photograph(seed: int) -> Photograph:
     """Take a photograph of scikit-learn's; a tenth of its pixels, drawn at random, is known."""
-    colours = datasets.load_sample_image("flower.jpg") / _BRIGHTEST
+    colours = datasets.load_sample_image("china.jpg") / _BRIGHTEST
     n_pixels = colours.size // 3
     order = np.random.default_rng(seed).permutation(n_pixels)
     return Photograph(colours, order[: int(_KNOWN_SHARE * n_pixels)])
