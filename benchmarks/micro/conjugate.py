@@ -72,9 +72,9 @@ class Vectors:
             self.weights,
         )
 
-    def curve_softmax(self) -> None:
+    def apply_softmax_curvature(self) -> None:
         self.over_rows(
-            lambda row_weights, shares, responses, _: loops.curve_softmax(
+            lambda row_weights, shares, responses, _: loops.apply_softmax_curvature(
                 row_weights, shares, responses
             ),
             self.inverse,
@@ -103,7 +103,7 @@ class Vectors:
         np.multiply(self.direction, self.length, out=self.room)
         self.weights += self.room
 
-    def numpy_curve_softmax(self) -> None:
+    def numpy_apply_softmax_curvature(self) -> None:
         self.product -= np.einsum("dk,dk->d", self.shares, self.product)[:, None]
         self.product *= self.shares
         self.product *= self.inverse[:, None]
@@ -120,7 +120,7 @@ def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
         "advance": (6, 1),
         "redirect": (3, 1),
         "add_multiple": (3, 0),
-        "curve_softmax": (3, 1),
+        "apply_softmax_curvature": (3, 1),
     }
     for name, (wide, narrow) in passes.items():
         moved = 8 * (wide * units + narrow * n_columns)

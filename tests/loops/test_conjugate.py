@@ -59,11 +59,11 @@ def test_add_multiple(shape):
 
 
 @given(SHAPES)
-def test_curve_softmax(shape):
+def test_apply_softmax_curvature(shape):
     row_weights, p, responses = whole_numbers(shape[:1], shape, shape)
     blocks = p[:, :, None] * np.eye(shape[1]) - p[:, :, None] * p[:, None, :]
     expected = row_weights[:, None] * np.einsum("nkl,nl->nk", blocks, responses)
-    conjugate.curve_softmax(row_weights, p, responses)
+    conjugate.apply_softmax_curvature(row_weights, p, responses)
     np.testing.assert_array_equal(responses, expected)
 
 

@@ -205,11 +205,15 @@ def test_a_smooth_function_gets_a_smooth_kernel() -> None:
     assert plain.validation is not None
     assert found.validation is not None
     assert found.validation.score < 0.8 * plain.validation.score
-    # New rows are predicted by the features that the fit knew, to single precision.
+    # New rows are predicted by the features that the fit knew, which rounded the smooth ones.
     rows, weights = found.scaler.rows(X[found.order]), found.validation.weights[:-1]  # type: ignore[index]
     natural = unscaled_weights(found.matrix, weights)
-    again = found.feature_map.rows_matrix(rows).matvec(natural)
-    np.testing.assert_allclose(again, found.matrix.matvec(weights), atol=2e-7)
+    fitted, dense = found.matrix.matvec(weights), np.asarray(rows)
+    bins, *smooth = found.feature_map.maps_
+    parts = [bins.transform(dense).toarray(), *(own.transform(dense) for own in smooth)]
+    rounded = [parts[0], *(own.astype(np.float32) for own in parts[1:])]
+    np.testing.assert_allclose(np.hstack(rounded) @ natural, fitted, atol=1e-9)
+    np.testing.assert_allclose(np.hstack(parts) @ natural, fitted, atol=2e-7)
     assert len(found.validation.weights) == found.matrix.shape[1] + 1  # type: ignore[arg-type]
 
 

@@ -83,7 +83,7 @@ def add_multiple(factors, other, target):
 
 
 @reordering_loop
-def curve_softmax(row_weights, probabilities, responses):
+def apply_softmax_curvature(row_weights, probabilities, responses):
     """Multiply each row of the responses by ``s (diag(p) - p p')``, in place."""
     n_rows, n_columns = responses.shape
     for i in range(n_rows):

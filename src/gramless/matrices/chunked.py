@@ -93,19 +93,19 @@ class ChunkedMatrix(SupportsColumnGram):
 
         def multiply(start: int, stop: int) -> None:
             for rows, piece in self._pieces(start, stop, room, w.shape[1:]):
-                out[rows] = _matvec_of(piece, w)
+                out[rows] = matvec_of(piece, w)
 
         with one_blas_thread():
             map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        out[...] = self._sum(lambda rows, piece: _rmatvec_of(piece, v[rows]), v.shape[1:])
+        out[...] = self._sum(lambda rows, piece: rmatvec_of(piece, v[rows]), v.shape[1:])
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         w = operand(self, w, self.shape[1], "w")
 
         def there_and_back(rows: slice, piece: AnyArray) -> Vector:
-            return _rmatvec_of(piece, function(rows, _matvec_of(piece, w)))
+            return rmatvec_of(piece, function(rows, matvec_of(piece, w)))
 
         return into(self, out, self._sum(there_and_back, w.shape[1:]))
 
@@ -289,7 +289,7 @@ def cached_pieces(chunk: AnyArray, n_outputs: int) -> Iterator[tuple[int, int, A
         yield a, b, chunk[a:b] if as_it_is else np.asarray(chunk[a:b], np.float64)
 
 
-def _matvec_of(piece: AnyArray, w: Vector) -> Vector:
+def matvec_of(piece: AnyArray, w: Vector) -> Vector:
     """Return ``piece @ w``; a piece of float32 is widened in registers."""
     if piece.dtype == np.float64:
         return np.asarray(piece @ w)
@@ -298,7 +298,7 @@ def _matvec_of(piece: AnyArray, w: Vector) -> Vector:
     return found
 
 
-def _rmatvec_of(piece: AnyArray, v: Vector) -> Vector:
+def rmatvec_of(piece: AnyArray, v: Vector) -> Vector:
     """Return ``piece.T @ v``; a piece of float32 is widened in registers."""
     if piece.dtype == np.float64:
         return np.asarray(piece.T @ v)

@@ -7,14 +7,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.arrays import readonly
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
-from gramless.loops import dense as loops
 from gramless.matrices.base import Rows, Vector
-from gramless.matrices.chunked import ChunkedMatrix, most_totals
+from gramless.matrices.chunked import ChunkedMatrix, matvec_of, most_totals, rmatvec_of
 
 _TAKEN_NUMBERS = 1 << 18
 """Numbers that are copied at a time."""
@@ -52,10 +50,9 @@ class DenseMatrix(ChunkedMatrix):
         if not self._is_read_as_it_is(w):
             super()._matvec(w, out)
             return
-        rows, weights = readonly(self.array), readonly(w.reshape(-1))
 
         def multiply(start: int, stop: int) -> None:
-            loops.responses(rows[start:stop], weights, out[start:stop].reshape(-1))
+            out[start:stop] = matvec_of(self.array[start:stop], w)
 
         map_blocks(multiply, self._tasks(), self.n_jobs)
 
@@ -63,16 +60,13 @@ class DenseMatrix(ChunkedMatrix):
         if not self._is_read_as_it_is(v):
             super()._rmatvec(v, out)
             return
-        rows, values = readonly(self.array), readonly(v.reshape(-1))
 
         def add_up(start: int, stop: int) -> Vector:
-            sums = np.zeros(self.shape[1])
-            loops.add_rows(rows[start:stop], values[start:stop], sums)
-            return sums
+            return rmatvec_of(self.array[start:stop], v[start:stop])
 
         out[...] = 0.0
         for sums in map_blocks(add_up, self._tasks(), self.n_jobs):
-            out += sums.reshape(out.shape)
+            out += sums
 
     def _is_read_as_it_is(self, vector: Vector) -> bool:
         """Tell whether loops widen single precision in registers: for one output."""

@@ -48,8 +48,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     def __init__(self, matrix: SupportsRowProducts, gram: Floats | None = None) -> None:
         super().__init__(matrix)
         self.gram = gram
-        self._last: tuple[NDArray[np.intp], Floats] | None = None
-        self._last_values: tuple[NDArray[np.intp], list[Floats]] | None = None
+        self._last: tuple[NDArray[np.intp], list[Floats]] | None = None
 
     @cached_property
     def values(self) -> list[Floats]:
@@ -79,7 +78,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
     ) -> Vector:
         if self.gram is None:
             return self._by_parts(v, rows)
-        gram = self.gram if rows is None else self._columns(rows)
+        gram = self.gram if rows is None else self._taken(rows)[0]
         product, out = product_of_rows(gram, v), np.empty((self.shape[0], v.shape[1]))
 
         def multiply(first: int, last: int) -> None:
@@ -89,18 +88,18 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
             map_blocks(multiply, row_blocks(len(out), _BLOCK_ROWS), self.n_jobs)
         return out
 
-    def _columns(self, rows: NDArray[np.intp]) -> Floats:
-        """Return columns of the Gram matrix; preconditioners ask for the same ones many times."""
-        assert self.gram is not None
-        if self._last is None or self._last[0] is not rows:
-            self._last = rows, np.ascontiguousarray(self.gram[:, rows])
-        return self._last[1]
+    def _taken(self, rows: NDArray[np.intp]) -> list[Floats]:
+        """Return columns of the Gram matrix, or without one the values, of some rows.
 
-    def _values_of(self, rows: NDArray[np.intp]) -> list[Floats]:
-        """Return the values of some rows; preconditioners ask for the same ones many times."""
-        if self._last_values is None or self._last_values[0] is not rows:
-            self._last_values = rows, [taken_rows(own, rows, self.n_jobs) for own in self.values]
-        return self._last_values[1]
+        Preconditioners ask for those of the same rows many times.
+        """
+        if self._last is None or self._last[0] is not rows:
+            if self.gram is None:
+                found = [taken_rows(own, rows, self.n_jobs) for own in self.values]
+            else:
+                found = [np.ascontiguousarray(self.gram[:, rows])]
+            self._last = rows, found
+        return self._last[1]
 
     def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
@@ -108,7 +107,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
             if not isinstance(part, DenseMatrix):
                 out += scale**2 * row_products_of(part, v, rows, single=True)
         given = np.asarray(v, np.float32)
-        chosen = self.values if rows is None else self._values_of(rows)
+        chosen = self.values if rows is None else self._taken(rows)
         for values, others in zip(self.values, chosen, strict=True):
             with one_blas_thread():
                 blocks = row_blocks(len(others), _PART_ROWS)

@@ -130,7 +130,7 @@ class SoftmaxCurvature:
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
         weights, probabilities = readonly(self.row_weights), readonly(self.probabilities)
-        loops.curve_softmax(weights[rows], probabilities[rows], responses)
+        loops.apply_softmax_curvature(weights[rows], probabilities[rows], responses)
 
 
 class Runs(ABC):
@@ -552,9 +552,7 @@ class RowRuns(Runs):
     def _energy_at_zero(self) -> FloatArray:
         """Return each run's ``right' inverse right``."""
         columns = rmatvec(self.system.matrix, self.system.right[: self.n_rows], self.room)
-        whole = weighted_inner(None, columns, columns, self.n_jobs) / self.inverse.mu
-        low_rank = self.inverse.energy(self.inverse.coefficients(columns))
-        return np.maximum(self._by_run(whole - low_rank), 0.0)
+        return self._by_run(energy(self.inverse, columns, None, self.n_jobs))
 
     def _inner(self, a: Vector, b: Vector, responses: Vector) -> FloatArray:
         """Return each run's ``a' b``, given the responses to ``b``, clipped at 0."""
