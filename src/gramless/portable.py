@@ -35,7 +35,7 @@ _MOST_NUMBERS = 1 << 22
 class PortableModel:
     """A saved ``KernelRegressor`` or ``KernelClassifier``: arrays of numbers in, predictions out.
 
-    Covers bins of grids, Gaussian kernels beside them and kernel ridge regression, which is what
+    Covers bins of grids, Gaussian kernels and trends beside them and kernel ridge regression, as
     default fits to arrays choose; categories, gaps and several outputs. Predictions differ from the
     model's own by rounding, some 1e-15 of the largest response.
 
@@ -323,10 +323,32 @@ class _Projected:
         return self.inner(X @ self.projection)
 
 
-_PARTS: dict[str, type[_Bins | _Gaussians | _Projected]] = {
+class _Trend:
+    """Products of two standardised inputs, or of one and 1."""
+
+    def __init__(self, part: Part, weights: Array) -> None:
+        self.centre, self.spread, self.means = part["centre_"], part["spread_"], part["means_"]
+        self.first, self.second = part["factors_"].T
+        self.weights = (part["scales_"] * weights.T).T
+        self.numbers_a_row = len(self.first)
+
+    @staticmethod
+    def n_columns(part: Part) -> int:
+        return len(part["factors_"])
+
+    def __call__(self, X: Array) -> Array:
+        """Return weighted sums of products, less their means."""
+        scores = np.clip((X - self.centre) / self.spread, -6.0, 6.0)
+        # The last one is what -1 stands for.
+        scores = np.hstack([scores, np.ones((len(X), 1))])
+        return (scores[:, self.first] * scores[:, self.second] - self.means) @ self.weights
+
+
+_PARTS: dict[str, type[_Bins | _Gaussians | _Projected | _Trend]] = {
     **dict.fromkeys(("GivenBinning", "RandomBinning"), _Bins),
     **dict.fromkeys(("Nystrom", "KernelExpansion"), _Gaussians),
     "ProjectedMap": _Projected,
+    "PolynomialTrend": _Trend,
 }
 
 

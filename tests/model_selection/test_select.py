@@ -34,7 +34,13 @@ from gramless.model_selection.splits import held_back_splits
 Array = NDArray[np.float64]
 
 GROWN = SearchConfig(
-    most_grids=24, proposals=64, stages=(16,), n_landmarks=0, dropped_share=0.0, quick_rows=0
+    most_grids=24,
+    proposals=64,
+    stages=(16,),
+    n_landmarks=0,
+    tries_trend=False,
+    dropped_share=0.0,
+    quick_rows=0,
 )
 SMOOTH = replace(GROWN, n_landmarks=120, most_grids=64, stages=(32,))
 

@@ -467,7 +467,7 @@ class KernelMachine(StatefulEstimator, ABC):
         # Solvers that a user names, and those of L1 penalties, may take bins alone.
         if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
             return config
-        return replace(config, ridge_rows=0, n_landmarks=0, count_power=0.0)
+        return replace(config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0)
 
     def _grows_grids(self, search: Search) -> bool:
         """Tell whether grids are grown; other features are random, of one kernel."""

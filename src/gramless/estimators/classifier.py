@@ -170,10 +170,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         on. Rows of no fold are fitted at the end.
     effort : int, default=3
         How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
-        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, where that
-        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: two sets of 640 grids, out
-        of more candidates, in one fit, and 500 landmarks; those of the second set, and smooth
-        kernels, may look along learned combinations of the inputs. 5: four sets of 960.
+        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, and a
+        polynomial trend, where these predict held-back rows better. 3: 640 grids, on 60,000 rows.
+        4: two sets of 640 grids, out of more candidates, in one fit, and 500 landmarks; those of
+        the second set, and smooth kernels, may look along learned combinations of the inputs. 5:
+        four sets of 960.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
@@ -217,9 +218,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     multilabel_ : bool
         Whether targets had a column of 0 and 1 for each of several labels.
     features_ : feature map
-        Fitted, over the rows that the scaler returns. Grown grids and the smooth kernels beside
-        them are the ``maps_`` of one joint map; kernel ridge regression has a
-        :class:`~gramless.features.expansion.KernelExpansion`.
+        Fitted, over the rows that the scaler returns. Grown grids and what stands beside them,
+        smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
+        regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
+        :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
     coef_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
         One output for two classes. There is no constant beside the bins: a row
         of no known bin is undecided.

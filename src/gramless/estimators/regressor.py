@@ -156,10 +156,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fitted at the end.
     effort : int, default=3
         How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
-        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, where that
-        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: two sets of 640 grids, out
-        of more candidates, in one fit, and 500 landmarks; those of the second set, and smooth
-        kernels, may look along learned combinations of the inputs. 5: four sets of 960.
+        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, and a
+        polynomial trend, where these predict held-back rows better. 3: 640 grids, on 60,000 rows.
+        4: two sets of 640 grids, out of more candidates, in one fit, and 500 landmarks; those of
+        the second set, and smooth kernels, may look along learned combinations of the inputs. 5:
+        four sets of 960.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
@@ -199,9 +200,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     Attributes
     ----------
     features_ : feature map
-        Fitted, over the rows that the scaler returns. Grown grids and the smooth kernels beside
-        them are the ``maps_`` of one joint map; kernel ridge regression has a
-        :class:`~gramless.features.expansion.KernelExpansion`.
+        Fitted, over the rows that the scaler returns. Grown grids and what stands beside them,
+        smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
+        regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
+        :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
     coef_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
     bandwidth_, alpha_, settings_ : what was chosen
         ``bandwidth_`` is None where grids are grown: each has its own widths.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
-from gramless.matrices.stacked import HStack, row_products_of
+from gramless.matrices.stacked import row_products_of, stacked_parts
 
 Floats = NDArray[np.float32]
 BlockProduct = Callable[[int, int], AnyArray]
@@ -116,14 +116,6 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
                 add = partial(_add_product, product, out)
                 map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
         return out
-
-
-def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]]:
-    """Yield the matrices that a matrix is made of, with their scales."""
-    if isinstance(matrix, HStack):
-        yield from zip(matrix.scales, matrix.parts, strict=True)
-    else:
-        yield 1.0, matrix
 
 
 def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:

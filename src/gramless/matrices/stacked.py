@@ -322,6 +322,14 @@ class _DenseHStack(HStack, SupportsColumnGram):
         return np.repeat(self.scales, np.diff(self._bounds))
 
 
+def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]]:
+    """Yield the matrices that a matrix is made of, with their scales."""
+    if isinstance(matrix, HStack):
+        yield from zip(matrix.scales, matrix.parts, strict=True)
+    else:
+        yield 1.0, matrix
+
+
 class _JoinedChunks(ChunkedMatrix):
     """Chunks of several matrices side by side, copied into one array."""
 

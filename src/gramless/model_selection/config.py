@@ -22,14 +22,14 @@ class SearchConfig:
     for every output, ``n_landmarks`` at most; 0 tries none. ``smooth_lengths`` are their inverse
     bandwidths, in units of how finely the grids divide the inputs. A kernel of projected rows is
     tried where it lowers the squared error of a sample below ``projection_max_error_ratio``; 0
-    tries none. What such a kernel does can be explained by samples alone: default models have
-    none. The ``dropped_share`` of the grown grids that adds least is dropped before the fit.
-    ``count_power`` says how prior variances of bins' weights fall with the rows that a bin holds,
-    see :func:`prior_deviations`; 0 makes all alike, as they are for classes. ``n_seeds`` sets of
-    grids, grown with different seeds, are fitted as one; every second set may also divide
-    ``n_directions`` linear combinations of the inputs, see :func:`gradient_directions`.
-    ``tries_nearby_alphas`` says whether penalties near that of growth are tried, each by one more
-    fit.
+    tries none. What such a kernel does can be explained by samples alone: default models have none.
+    ``tries_trend`` says whether a polynomial trend is tried, alone and beside all that. The
+    ``dropped_share`` of the grown grids that adds least is dropped before the fit. ``count_power``
+    says how prior variances of bins' weights fall with the rows that a bin holds, see
+    :func:`prior_deviations`; 0 makes all alike, as they are for classes. ``n_seeds`` sets of grids,
+    grown with different seeds, are fitted as one; every second set may also divide ``n_directions``
+    linear combinations of the inputs, see :func:`gradient_directions`. ``tries_nearby_alphas`` says
+    whether penalties near that of growth are tried, each by one more fit.
 
     For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids
     and landmarks: what a round takes beside its loops over rows would be most of it. No penalties
@@ -49,6 +49,7 @@ class SearchConfig:
     landmarks_an_output: int = 100
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     projection_max_error_ratio: float = 0.0
+    tries_trend: bool = True
     dropped_share: float = 0.2
     count_power: float = 0.5
     n_seeds: int = 1
@@ -92,6 +93,7 @@ _FAST = SearchConfig(
     growth_rows=30_000,
     ridge_rows=0,
     n_landmarks=0,
+    tries_trend=False,
     dropped_share=0.0,
     quick_rows=0,
 )

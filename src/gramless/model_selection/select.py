@@ -1,8 +1,8 @@
 """The model that rows held back choose.
 
-    data -> split -> kernel ridge regression? ------------------------------> SelectedModel
-                  |-> grow -> validate -> smooth kernels beside the grids? ---^
-                  `-> search -> random features -> validate ------------------^
+    data -> split -> kernel ridge regression? ---------------------------------> SelectedModel
+                  |-> grow -> validate -> smooth kernels? -> polynomial trend? --^
+                  `-> search -> random features -> validate ---------------------^
 
 Each step is a function of what it is given; nothing that was given is changed but the record of
 trials that a search keeps.
@@ -22,8 +22,9 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.hybrid import JoinedMaps
+from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
+from gramless.features.polynomial_trend import PolynomialTrend
 from gramless.features.projected import ProjectedMap
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -32,7 +33,6 @@ from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.row_products import (
     SingleRowProducts,
     single_row_gram,
-    stacked_parts,
     weighted_sum,
 )
 from gramless.matrices.scaled_bins import (
@@ -41,7 +41,7 @@ from gramless.matrices.scaled_bins import (
     scale_bins,
     unscaled_weights,
 )
-from gramless.matrices.stacked import HStack
+from gramless.matrices.stacked import HStack, stacked_parts
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.bin_priors import count_power_of, prior_deviations, row_counts
 from gramless.model_selection.budget import GROWTH_SHARE, Budget, worth_growing
@@ -96,6 +96,10 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
+_MAY_STILL_WIN = 1.05
+"""A trend that has this multiple of a score after a fit to some rows may win with all of them."""
+_TREND_INPUTS, _TREND_ROWS = 100, 4000
+"""Of a polynomial trend, at most, and rows by which it is standardised and tried alone."""
 _PROJECTED_LANDMARKS = 400
 """Of a kernel along learned directions, at least, where rows are not too many."""
 
@@ -177,12 +181,13 @@ def select_grown(
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     known = () if ridge is None else ridge.of_scalings
     best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
-    result = best.result
-    better = None if ridge is None else validation.better_ridge(ridge, result)
+    better = None if ridge is None else validation.better_ridge(ridge, best.result)
     if better is not None:
         return better.selected(budget, grown[0].history)
     if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
-        result = validation.nearby(best.matrix, result)
+        best = replace(best, result=validation.nearby(best.matrix, best.result))
+    best = _with_trend(best, validation, config, scaler, rows, grown[0])
+    result = best.result
     step = coarsest_step(goal, data, best.matrix, split, result.weights)
     fitted, matrix = fitted_part(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given
@@ -276,6 +281,12 @@ class _Features:
         return first_part(self.matrix)
 
     @property
+    def parts(self) -> list[tuple[FeatureMap, FeatureMatrix]]:
+        """The maps that stand side by side, and their features."""
+        matrices = (matrix for _, matrix in stacked_parts(self.matrix))
+        return list(zip(parts_of(self.feature_map), matrices, strict=True))
+
+    @property
     def weights(self) -> Vector:
         """Of the fit to the training rows, that of the intercept last if there is one."""
         assert self.result.weights is not None
@@ -318,6 +329,7 @@ class _Validation:
     budget: Budget
     split: Split
     size: int
+    what: str | None = None
     row_grams: _RowGrams = field(default_factory=lambda: _RowGrams(), repr=False)
 
     @property
@@ -359,7 +371,8 @@ class _Validation:
         return SingleRowProducts(matrix, self.row_grams.of(matrix) if few else None)
 
     def _recorded(self, found: ValidationResult) -> ValidationResult:
-        record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)
+        told = _GROWN, found, len(self.split[0]), self.size, self.what
+        record(self.search, self.goal, "validation", *told)
         return found
 
     def better_ridge(self, ridge: RidgeTrial, found: ValidationResult) -> RidgeFit | None:
@@ -452,9 +465,11 @@ def _with_smooth_kernels(
     return _beside(grown, smooth, validation, rows)
 
 
-def _is_affordable(validation: _Validation, n_numbers: int) -> bool:
-    """Tell whether there are memory and time for so many numbers of smooth features."""
-    budget, trial = validation.budget, "the trial of smooth kernels"
+def _is_affordable(
+    validation: _Validation, n_numbers: int, trial: str = "the trial of smooth kernels"
+) -> bool:
+    """Tell whether there are memory and time for a trial of so many numbers of dense features."""
+    budget = validation.budget
     seconds = _SECONDS_A_SMOOTH_NUMBER * n_numbers * validation.search.data.n_outputs
     return budget.has_memory(_BYTES_A_NUMBER * n_numbers, trial) and budget.has_time(
         _SMOOTH_SHARE, trial, seconds
@@ -486,27 +501,102 @@ def _gaussians(
     return smooth
 
 
-def _beside(
-    grown: _Features, smooth: Sequence[FeatureMap], validation: _Validation, rows: Rows
+def _with_trend(
+    found: _Features,
+    validation: _Validation,
+    config: SearchConfig,
+    scaler: Scaler,
+    rows: Rows,
+    grown: GrownGrids,
 ) -> _Features:
-    """Return the grids with other features beside them, if rows held back are predicted better."""
-    search, binned, weights = validation.search, grown.bins, grown.weights
+    """Return features with a polynomial trend beside them, or the trend alone, if that helps.
+
+    That is tried if the trend alone predicts better than the features do. It is fitted to some of
+    the rows first, which tells nearly always.
+    """
+    search, n_training = validation.search, len(validation.split[0])
+    if not config.tries_trend or validation.is_ended:
+        return found
+    relevance = grown.relevance(search.data.rows.shape[1])
+    numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
+    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_TREND_INPUTS]
+    sample = np.asarray(rows[: min(n_training, _TREND_ROWS)])
+    trend = PolynomialTrend(strongest, n_jobs=search.n_jobs).fit(sample)
+    n_numbers = rows.shape[0] * trend._n_features_out
+    if n_numbers > _MOST_SMOOTH_NUMBERS:
+        return found
+    if not _is_affordable(validation, n_numbers, "the trial of a polynomial trend"):
+        return found
+    seen = np.concatenate([sample, np.asarray(rows[n_training:])])
+    limit = scaled_score(found.result.score, _MAY_STILL_WIN)
+    if _alone(trend, found.result, validation, seen).score > limit:
+        return found
     whole = np.asarray(rows)
-    dense = [DenseMatrix(_in_single(part, whole, search.n_jobs), search.n_jobs) for part in smooth]
-    scales = [1.0] * (1 + len(dense))
-    joint = HStack([binned, *dense], scales)
-    start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
-    start[joint.shape[1] :] = weights[binned.shape[1] :]
+    linear = PolynomialTrend(strongest, n_multiplied=0, n_jobs=search.n_jobs).fit(sample)
+    alone = _alone(trend, found.result, validation, whole)
+    simpler = _alone(linear, found.result, validation, whole)
+    if simpler.score <= alone.score:
+        trend, alone = linear, simpler
+    if alone.score >= found.result.score:
+        return found
+    both = _beside(found, [trend], validation, rows, alone.weights)
+    if both.result.score < scaled_score(alone.score, _CLEAR_GAIN):
+        return both
+    features = _in_single(trend, whole, search.n_jobs)
+    return _Features(trend, DenseMatrix(features, search.n_jobs), alone)
 
-    def copy(first: int, last: int) -> None:
-        start[first:last] = weights[first:last]
 
-    map_blocks(copy, row_blocks(binned.shape[1], _COPIED_WEIGHTS), search.n_jobs)
-    tried = validation.of(joint, grown.result.alpha, start, grown.result.score)
-    if tried.score >= scaled_score(grown.result.score, _CLEAR_GAIN):
-        return grown
-    maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
-    return _Features(maps, joint, tried)
+def _alone(
+    trend: PolynomialTrend, found: ValidationResult, validation: _Validation, rows: FloatArray
+) -> ValidationResult:
+    """Return the result of a trend, fitted to the first of the training rows.
+
+    The ``rows`` are these, and those held back. The fit ends early if it cannot reach what was
+    found.
+    """
+    training, judging = validation.split
+    n_jobs = validation.search.n_jobs
+    matrix = DenseMatrix(_in_single(trend, rows, n_jobs), n_jobs)
+    size, split = matrix.shape[1], (training[: len(rows) - len(judging)], judging)
+    what = f"a polynomial trend of {size} features"
+    own = replace(validation, split=split, size=size, what=what)
+    return own.of(matrix, found.alpha, None, found.score)
+
+
+def _beside(
+    found: _Features,
+    maps: Sequence[FeatureMap],
+    validation: _Validation,
+    rows: Rows,
+    start: Vector | None = None,
+) -> _Features:
+    """Return features with others beside them, if rows held back are predicted better.
+
+    The fit starts from what was found, or from weights of the others alone, that of the intercept
+    last if there is one.
+    """
+    search, weights, n_columns = validation.search, found.weights, found.matrix.shape[1]
+    whole = np.asarray(rows)
+    dense = [DenseMatrix(_in_single(part, whole, search.n_jobs), search.n_jobs) for part in maps]
+    parts = [*found.parts, *zip(maps, dense, strict=True)]
+    scales = [1.0] * len(parts)
+    joint = HStack([matrix for _, matrix in parts], scales)
+    first = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
+    if start is None:
+        first[joint.shape[1] :] = weights[n_columns:]
+        copied = row_blocks(n_columns, _COPIED_WEIGHTS)
+        map_blocks(lambda a, b: _copy(weights, first, a, b), copied, search.n_jobs)
+    else:
+        first[n_columns:] = start
+    tried = validation.of(joint, found.result.alpha, first, found.result.score)
+    if tried.score >= scaled_score(found.result.score, _CLEAR_GAIN):
+        return found
+    joined = JoinedMaps.of([part for part, _ in parts], scales, search.n_jobs)
+    return _Features(joined, joint, tried)
+
+
+def _copy(values: Vector, out: Vector, first: int, last: int) -> None:
+    out[first:last] = values[first:last]
 
 
 def _in_single(features: FeatureMap, rows: FloatArray, n_jobs: int | None) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.abilities import SupportsRowLists, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.row_products import stacked_parts
+from gramless.matrices.stacked import stacked_parts
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient

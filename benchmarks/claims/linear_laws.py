@@ -1,0 +1,110 @@
+"""Linear and quadratic laws, made up: defaults beside the linear model that knows the degree.
+
+Numbers are judged by the root mean squared difference from the law, over its standard deviation;
+two classes by how much their log loss exceeds that of the true probabilities. The peers are
+scikit-learn's ridge regression, its penalty by cross-validation, and logistic regression, of
+polynomials of the law's degree; and LightGBM, which stops early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import _repository  # noqa: F401
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from benchmarks.common import Report, Row, options, parse, stopped_lightgbm
+from gramless import KernelClassifier, KernelRegressor
+
+Array = NDArray[Any]
+N_TEST = 5000
+SHAPES = ((8, 0.1), (8, 1.0), (8, None), (30, 0.5), (30, None))
+"""Inputs, and the standard deviation of the noise; None for two classes."""
+
+
+def law(n_rows: int, n_inputs: int, degree: int, seed: int) -> tuple[Array, Array]:
+    """Return rows, and a law of some degree at each."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_inputs))
+    found = X @ rng.normal(size=n_inputs) / np.sqrt(n_inputs)
+    if degree == 2:
+        found += 0.5 * X[:, 0] * X[:, 1] - 0.5 * X[:, 2] ** 2
+    return X, found
+
+
+def methods(
+    degree: int, classes: bool, seed: int, n_jobs: int | None
+) -> dict[str, Callable[[Array, Array], Callable[[Array], Array]]]:
+    """Return what fits rows to targets, by name, and returns what predicts.
+
+    That is a number, or the probability of the second of two classes.
+    """
+
+    def fitted(model: Any, X: Array, y: Array) -> Callable[[Array], Array]:
+        model.fit(X, y)
+        return (lambda rows: model.predict_proba(rows)[:, 1]) if classes else model.predict
+
+    kind = KernelClassifier if classes else KernelRegressor
+    linear = LogisticRegression() if classes else RidgeCV(np.logspace(-3, 3, 13))
+    steps = StandardScaler(), PolynomialFeatures(degree), linear
+    loss = "binary" if classes else "regression"
+    return {
+        "gramless": lambda X, y: fitted(kind(random_state=seed, n_jobs=n_jobs), X, y),
+        "linear": lambda X, y: fitted(make_pipeline(*steps), X, y),
+        "lightgbm": lambda X, y: stopped_lightgbm(X, y, n_jobs, loss).predict,
+    }
+
+
+def error(predicted: Array, truth: Array, labels: Array | None) -> float:
+    """Return how far predictions are off."""
+    if labels is None:
+        return float(np.sqrt(np.mean((predicted - truth) ** 2)) / truth.std())
+    return float(log_loss(labels, predicted) - log_loss(labels, expit(3.0 * truth)))
+
+
+def compare(n: int, n_inputs: int, noise: float | None, degree: int, chosen: Any) -> Row:
+    """Return the errors of all methods; two classes where the noise is None."""
+    found: dict[str, list[float]] = {}
+    for seed in range(chosen.repeats):
+        X, truth = law(n + N_TEST, n_inputs, degree, seed)
+        rng = np.random.default_rng(seed + 1000)
+        if noise is None:
+            y = (rng.uniform(size=len(truth)) < expit(3.0 * truth)).astype(int)
+        else:
+            y = truth + noise * rng.normal(size=len(truth))
+        for name, fit in methods(degree, noise is None, seed, chosen.jobs).items():
+            begun = perf_counter()
+            try:
+                predict = fit(X[:n], y[:n])
+            except ImportError:
+                continue
+            found.setdefault(f"{name} s", []).append(perf_counter() - begun)
+            labels = y[n:] if noise is None else None
+            found.setdefault(name, []).append(error(predict(X[n:]), truth[n:], labels))
+    told = {name: float(np.mean(values)) for name, values in sorted(found.items())}
+    targets = "two classes" if noise is None else f"noise {noise}"
+    return {"rows": n, "inputs": n_inputs, "targets": targets, **told}
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=3))
+    report = Report(chosen)
+    sizes = (1000,) if chosen.quick else (1000, 5000, 20_000)
+    for degree, title in ((1, "Linear laws"), (2, "Quadratic laws")):
+        cases = product(sizes, SHAPES)
+        rows = [compare(n, *shape, degree, chosen) for n, shape in cases]
+        report.add(title, rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

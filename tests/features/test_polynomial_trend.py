@@ -1,0 +1,129 @@
+"""Polynomials of degree 2 as features."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from gramless import load, save
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.persistence import pack, write
+from gramless.features.polynomial_trend import PolynomialTrend
+from gramless.features.shapley import shapley_values
+from gramless.features.shapley_grids import Players
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.normal(size=(300, 4)) * [1.0, 5.0, 0.1, 0.0] + 3.0, RNG.normal(size=(1500, 4)) + 3.0
+
+
+def trend(n_jobs: int | None = 2) -> PolynomialTrend:
+    return PolynomialTrend([2, 0, 1, 3], n_multiplied=2, variance=6.0, n_jobs=n_jobs).fit(X)
+
+
+def test_features_are_a_constant_inputs_and_products_of_the_first_ones() -> None:
+    z = np.clip((NEW - X.mean(axis=0)) / np.append(X[:, :3].std(axis=0), 1.0), -6.0, 6.0)
+    own = np.clip((X - X.mean(axis=0)) / np.append(X[:, :3].std(axis=0), 1.0), -6.0, 6.0)
+    pairs = [(2, None), (0, None), (1, None), (2, 2), (2, 0), (0, 0)]
+    expected = [np.ones(len(NEW))]
+    for a, b in pairs:
+        known = own[:, a] if b is None else own[:, a] * own[:, b]
+        new = z[:, a] if b is None else z[:, a] * z[:, b]
+        expected.append((new - known.mean()) / known.std())
+    weight = np.sqrt(6.0 / len(expected))
+    np.testing.assert_allclose(trend().transform(NEW), weight * np.stack(expected, 1), atol=1e-12)
+    assert trend().used_columns.tolist() == [True, True, True, False]
+    assert (trend().transform(X) ** 2).mean(axis=0).sum() == pytest.approx(6.0)
+
+
+def test_quadratic_functions_are_linear_in_the_features() -> None:
+    rows = RNG.uniform(-1.0, 1.0, size=(200, 3))
+    target = 2.0 + rows[:, 0] - rows[:, 1] * rows[:, 2] + 3.0 * rows[:, 2] ** 2
+    found = PolynomialTrend().fit_transform(rows)
+    assert np.linalg.lstsq(found, target)[1] < 1e-20
+
+
+def test_rows_of_constants_leave_the_constant() -> None:
+    found = PolynomialTrend().fit(np.ones((9, 2)))
+    np.testing.assert_allclose(found.transform(np.zeros((2, 2))), 10.0)
+    assert not found.used_columns.any()
+
+
+def test_the_matrix_holds_the_features_whatever_the_threads() -> None:
+    weights = RNG.normal(size=(7, 2))
+    found = [trend(n).feature_matrix(NEW).matvec(weights) for n in (1, 3)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], trend().transform(NEW) @ weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", [sp.csr_array, np.asfortranarray, np.float32])
+def test_rows_may_be_laid_out_in_any_way(layout: type) -> None:
+    np.testing.assert_allclose(trend().transform(layout(NEW)), trend().transform(NEW), atol=1e-4)
+
+
+def test_huge_inputs_are_as_far_as_the_farthest() -> None:
+    huge = trend().transform(np.full((1, 4), 1e300))
+    np.testing.assert_array_equal(huge, trend().transform(np.full((1, 4), 1e4)))
+    found = PolynomialTrend().fit([[1e300], [-1e300], [0.0]]).transform([[1e300]])
+    assert np.isfinite(found).all()
+
+
+def test_shapley_values_share_a_product_between_two_inputs() -> None:
+    rows = RNG.normal(size=(200, 14))
+    features = PolynomialTrend(n_multiplied=2).fit(rows)
+    weights = np.zeros((len(features.factors_), 1))
+    product = features.factors_.tolist().index([0, 1])
+    weights[[5, product]] = [[2.0], [3.0]]
+    players = Players(np.arange(14), 14)
+    found, mean = shapley_values(features, weights, rows[:9], rows[50:90], players)
+    z = np.clip((rows - features.centre_) / features.spread_, -6.0, 6.0)
+    new, others = z[:9], z[50:90]
+    expected = np.zeros((9, 14))
+    factor = features.factors_.tolist().index([4, -1])
+    assert factor == 5
+    expected[:, 4] = 2.0 * features.scales_[5] * (new[:, 4] - others[:, 4].mean())
+    for j, k in ((0, 1), (1, 0)):
+        first = new[:, j] * others[:, k].mean() - (others[:, 0] * others[:, 1]).mean()
+        last = new[:, 0] * new[:, 1] - others[:, j].mean() * new[:, k]
+        expected[:, j] = 1.5 * features.scales_[product] * (first + last)
+    np.testing.assert_allclose(found[:, :, 0], expected, atol=1e-9)
+    responses = features.transform(rows[:9]) @ weights
+    np.testing.assert_allclose(mean + found.sum(axis=1), responses, atol=1e-9)
+
+
+def test_files_and_pickles_hold_the_same_map(tmp_path: Path) -> None:
+    save(trend(), tmp_path / "map")
+    for again in (load(tmp_path / "map"), pickle.loads(pickle.dumps(trend()))):
+        np.testing.assert_array_equal(again.transform(NEW), trend().transform(NEW))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("centre_", np.full(4, np.nan)),
+        ("spread_", np.zeros(4)),
+        ("spread_", np.ones(3)),
+        ("factors_", np.full((7, 2), 4)),
+        ("factors_", np.full((7, 2), -2)),
+        ("means_", np.zeros(6)),
+        ("scales_", np.full(7, np.inf)),
+        ("n_features_in_", 3),
+    ],
+)
+def test_unsound_files_are_refused(name: str, value: object, tmp_path: Path) -> None:
+    broken = trend()
+    setattr(broken, name, value)
+    write(tmp_path / "map", *pack(broken))
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "map")
+
+
+def test_wrong_use_is_refused() -> None:
+    with pytest.raises(NotFittedError, match="fit it first"):
+        PolynomialTrend().transform(X)
+    with pytest.raises(InputError, match="PolynomialTrend"):
+        trend().rows_matrix(NEW[:, :3])
