@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
@@ -96,8 +96,9 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
-_MAY_STILL_WIN = 1.05
-"""A trend that has this multiple of a score after a fit to some rows may win with all of them."""
+_MAY_STILL_WIN = 1.1
+"""A trend that has this multiple of a score after a step may win after its fit to all rows."""
+_STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 _TREND_INPUTS, _TREND_ROWS = 100, 4000
 """Of a polynomial trend, at most, and rows by which it is standardised and tried alone."""
 _PROJECTED_LANDMARKS = 400
@@ -511,8 +512,8 @@ def _with_trend(
 ) -> _Features:
     """Return features with a polynomial trend beside them, or the trend alone, if that helps.
 
-    That is tried if the trend alone predicts better than the features do. It is fitted to some of
-    the rows first, which tells nearly always.
+    That is tried if the trend alone predicts better than the features do. A step towards its fit to
+    some of the rows tells nearly always.
     """
     search, n_training = validation.search, len(validation.split[0])
     if not config.tries_trend or validation.is_ended:
@@ -527,9 +528,9 @@ def _with_trend(
         return found
     if not _is_affordable(validation, n_numbers, "the trial of a polynomial trend"):
         return found
-    seen = np.concatenate([sample, np.asarray(rows[n_training:])])
+    judging = np.asarray(rows[n_training:])
     limit = scaled_score(found.result.score, _MAY_STILL_WIN)
-    if _alone(trend, found.result, validation, seen).score > limit:
+    if _score_after_a_step(trend, found.result, validation, sample, judging) > limit:
         return found
     whole = np.asarray(rows)
     linear = PolynomialTrend(strongest, n_multiplied=0, n_jobs=search.n_jobs).fit(sample)
@@ -546,20 +547,45 @@ def _with_trend(
     return _Features(trend, DenseMatrix(features, search.n_jobs), alone)
 
 
+def _score_after_a_step(
+    trend: PolynomialTrend,
+    found: ValidationResult,
+    validation: _Validation,
+    training: FloatArray,
+    judging: FloatArray,
+) -> float:
+    """Return the score of a trend after one Newton step from a constant, of the best length.
+
+    ``training`` are the first of the training rows, ``judging`` those held back. Of squared losses
+    this is the solution.
+    """
+    data, loss, (rows, held_back) = validation.search.data, validation.goal.loss, validation.split
+    seen = rows[: len(training)]
+    targets, counts = data.targets[seen], data.counts_of(seen)
+    weights = np.ones(len(seen)) if counts is None else counts
+    with np.errstate(divide="ignore"):
+        constant = loss.initial_constant(targets, weights)
+    # A class that is missing has infinite log odds.
+    constant = np.where(np.isfinite(constant), constant, 0.0)
+    slopes = -loss.gradient(np.broadcast_to(constant, targets.shape), targets)
+    unit = loss.typical_curvature(targets, weights)
+    with one_blas_thread():
+        features = trend.transform(training)
+        weighted = weights[:, None] * features
+        gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
+        step = trend.transform(judging) @ np.linalg.solve(gram, weighted.T @ slopes)
+    raws = (constant + length * step for length in _STEP_LENGTHS)
+    return min(validation.goal.scored(data, raw, held_back)[0] for raw in raws)
+
+
 def _alone(
     trend: PolynomialTrend, found: ValidationResult, validation: _Validation, rows: FloatArray
 ) -> ValidationResult:
-    """Return the result of a trend, fitted to the first of the training rows.
-
-    The ``rows`` are these, and those held back. The fit ends early if it cannot reach what was
-    found.
-    """
-    training, judging = validation.split
+    """Return the result of a trend alone; its fit ends early if it cannot reach what was found."""
     n_jobs = validation.search.n_jobs
     matrix = DenseMatrix(_in_single(trend, rows, n_jobs), n_jobs)
-    size, split = matrix.shape[1], (training[: len(rows) - len(judging)], judging)
-    what = f"a polynomial trend of {size} features"
-    own = replace(validation, split=split, size=size, what=what)
+    size = matrix.shape[1]
+    own = replace(validation, size=size, what=f"a polynomial trend of {size} features")
     return own.of(matrix, found.alpha, None, found.score)
 
 
