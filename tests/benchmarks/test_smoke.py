@@ -288,6 +288,13 @@ def test_latency(folder: Path) -> None:
     assert batch[0]["rows a second"] > 0
 
 
+def test_linear_laws(folder: Path) -> None:
+    found = tables("claims/linear_laws.py", folder, "--repeats", "1")
+    for rows in (found["Linear laws"], found["Quadratic laws"]):
+        assert [row["inputs"] for row in rows] == [8, 8, 8, 30, 30]
+        assert all(0.0 < row["gramless"] < 0.5 for row in rows)
+
+
 def test_pareto(folder: Path, tmp_path: Path) -> None:
     picture = ("--picture", str(tmp_path / "pareto.png"))
     methods = ("--methods", "extra_trees", "effort_1")
