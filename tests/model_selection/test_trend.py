@@ -41,14 +41,14 @@ def error(model: Any, truth: Array) -> float:
     return float(np.sqrt(np.mean((model.predict(X[N:]) - truth[N:]) ** 2)) / truth.std())
 
 
-def test_quadratic_laws_are_predicted_as_well_as_by_a_quadratic_model() -> None:
+def test_quadratic_functions_are_learned_as_well_as_by_a_quadratic_model() -> None:
     found = KernelRegressor(random_state=0).fit(X[:N], NOISY[:N])
     peer = make_pipeline(QUADRATIC_MODEL, Ridge()).fit(X[:N], NOISY[:N])
     assert isinstance(found.features_, PolynomialTrend)
     assert error(found, QUADRATIC) < 1.1 * error(peer, QUADRATIC)
 
 
-def test_linear_laws_take_linear_features() -> None:
+def test_linear_functions_take_linear_features() -> None:
     found = KernelRegressor(random_state=0).fit(X[:N], LINEAR[:N])
     assert found.features_.factors_[:, 1].max() == -1
     assert error(found, LINEAR) < 1e-3
@@ -74,7 +74,7 @@ def test_it_is_left_out(target: Array, given: dict[str, Any]) -> None:
 
 
 def test_beside_grids(tmp_path: Path) -> None:
-    """The sum of a steep linear law and of steps: everything that a model can do."""
+    """A steep linear function and small steps: the methods of such a model agree."""
     model = KernelRegressor(random_state=0).fit(X[:N], BOTH[:N])
     assert isinstance(model.features_, JoinedMaps)
     assert has_trend(model)
@@ -92,6 +92,16 @@ def test_beside_grids(tmp_path: Path) -> None:
     model.set_params(warm_start=True).fit(X[50:N], BOTH[50:N])
     assert has_trend(model)
     assert error(model, BOTH) < 0.05
+
+
+def test_equal_inputs_without_a_penalty() -> None:
+    rows = np.tile(X[:N, :2], 2)
+    found = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(rows, NOISY[:N])
+    assert np.isfinite(found.predict(rows)).all()
+    ones_and_zeros = np.tile(rows > 0.0, 2).astype(float)
+    target = ones_and_zeros @ [1.0, 2.0, *np.zeros(6)]
+    found = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(ones_and_zeros, target)
+    assert found.score(ones_and_zeros, target) > 0.99
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

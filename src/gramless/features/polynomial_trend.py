@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.state import State, array_in, check_columns, require
@@ -107,7 +106,7 @@ class PolynomialTrend(SeparableMap):
         self.scales_ = np.sqrt(self.variance / len(inverse)) * inverse
         return self
 
-    def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
+    def transform(self, X: TableLike) -> AnyArray:
         self._check_fitted()
         return self._features(dense_rows(check_rows(self, X, reset=False)))
 

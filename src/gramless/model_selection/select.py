@@ -99,6 +99,7 @@ _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 _MAY_STILL_WIN = 1.1
 """A trend that has this multiple of a score after a step may win after its fit to all rows."""
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""Of which the one with the best score counts: the curvature at a constant is only typical."""
 _TREND_INPUTS, _TREND_ROWS = 100, 4000
 """Of a polynomial trend, at most, and rows by which it is standardised and tried alone."""
 _PROJECTED_LANDMARKS = 400
@@ -153,8 +154,8 @@ def select_grown(
     Few rows are fitted by kernel ridge regression for the goal ``squares`` first, unless it is
     None; this fit is taken if it is better. Rows must be dense. The search gets the trials.
     """
-    data, n_jobs = search.data, search.n_jobs
-    splits, scaler = search.splits(), _scaler(search)
+    data, n_jobs, scaler = search.data, search.n_jobs, _scaler(search)
+    splits = search.splits()
     split = splits[0]
     config = config.of_targets(goal.loss, data.n_fitted)
     ridge = tried_ridge(search, goal, budget, config, squares, splits)
@@ -188,10 +189,9 @@ def select_grown(
     if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     best = _with_trend(best, validation, config, scaler, rows, grown[0])
-    result = best.result
-    step = coarsest_step(goal, data, best.matrix, split, result.weights)
+    step = coarsest_step(goal, data, best.matrix, split, best.result.weights)
     fitted, matrix = fitted_part(data, order, best.matrix)
-    alpha = result.alpha / data.n_fitted if given is None else given
+    alpha = best.result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
         scaler,
         best.feature_map,
@@ -200,7 +200,7 @@ def select_grown(
         replace(_GROWN, alpha=alpha),
         None,
         grown[0].relevance(data.rows.shape[1]),
-        result,
+        best.result,
         grown[0].history,
         [trial.as_dict() for trial in search.trials],
         budget.limits,
@@ -458,12 +458,13 @@ def _with_smooth_kernels(
         projected = np.asarray(training) @ projection
         kernels = _gaussians(search, projected, [EQUAL_LENGTH], None, size)
         maps = [ProjectedMap.of(projection, own, search.n_jobs) for own in kernels]
-        found = _beside(grown, maps, validation, rows)
+        others = _computed(maps, np.asarray(rows), search.n_jobs)
+        found = _beside(grown, others, validation)
         if found is not grown:
             return found
     own = smooth_bandwidths(search, split, scaler, fine, config.smooth_lengths, known)
     smooth = _gaussians(search, training, own, scaler.categorical, n_landmarks)
-    return _beside(grown, smooth, validation, rows)
+    return _beside(grown, _computed(smooth, np.asarray(rows), search.n_jobs), validation)
 
 
 def _is_affordable(
@@ -512,8 +513,8 @@ def _with_trend(
 ) -> _Features:
     """Return features with a polynomial trend beside them, or the trend alone, if that helps.
 
-    That is tried if the trend alone predicts better than the features do. A step towards its fit to
-    some of the rows tells nearly always.
+    Both are tried if the trend alone predicts better than the features do. Nearly always one Newton
+    step, computed from some of the rows, is enough to tell.
     """
     search, n_training = validation.search, len(validation.split[0])
     if not config.tries_trend or validation.is_ended:
@@ -530,31 +531,27 @@ def _with_trend(
         return found
     judging = np.asarray(rows[n_training:])
     limit = scaled_score(found.result.score, _MAY_STILL_WIN)
-    if _score_after_a_step(trend, found.result, validation, sample, judging) > limit:
+    if _score_after_newton_step(trend, found.result, validation, sample, judging) > limit:
         return found
-    whole = np.asarray(rows)
     linear = PolynomialTrend(strongest, n_multiplied=0, n_jobs=search.n_jobs).fit(sample)
-    alone = _alone(trend, found.result, validation, whole)
-    simpler = _alone(linear, found.result, validation, whole)
-    if simpler.score <= alone.score:
-        trend, alone = linear, simpler
-    if alone.score >= found.result.score:
+    whole = np.asarray(rows)
+    both_degrees = [_alone(own, found.result, validation, whole) for own in (linear, trend)]
+    alone = min(both_degrees, key=lambda own: own.result.score)
+    if alone.result.score >= found.result.score:
         return found
-    both = _beside(found, [trend], validation, rows, alone.weights)
-    if both.result.score < scaled_score(alone.score, _CLEAR_GAIN):
-        return both
-    features = _in_single(trend, whole, search.n_jobs)
-    return _Features(trend, DenseMatrix(features, search.n_jobs), alone)
+    both = _beside(found, alone.parts, validation, alone.weights)
+    is_better = both.result.score < scaled_score(alone.result.score, _CLEAR_GAIN)
+    return both if is_better else alone
 
 
-def _score_after_a_step(
+def _score_after_newton_step(
     trend: PolynomialTrend,
     found: ValidationResult,
     validation: _Validation,
     training: FloatArray,
     judging: FloatArray,
 ) -> float:
-    """Return the score of a trend after one Newton step from a constant, of the best length.
+    """Return the score of a trend after one Newton step from a constant, its length chosen.
 
     ``training`` are the first of the training rows, ``judging`` those held back. Of squared losses
     this is the solution.
@@ -573,27 +570,26 @@ def _score_after_a_step(
         features = trend.transform(training)
         weighted = weights[:, None] * features
         gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
-        step = trend.transform(judging) @ np.linalg.solve(gram, weighted.T @ slopes)
+        # Without a penalty equal inputs leave no single solution.
+        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes)[0]
     raws = (constant + length * step for length in _STEP_LENGTHS)
     return min(validation.goal.scored(data, raw, held_back)[0] for raw in raws)
 
 
 def _alone(
     trend: PolynomialTrend, found: ValidationResult, validation: _Validation, rows: FloatArray
-) -> ValidationResult:
-    """Return the result of a trend alone; its fit ends early if it cannot reach what was found."""
-    n_jobs = validation.search.n_jobs
-    matrix = DenseMatrix(_in_single(trend, rows, n_jobs), n_jobs)
+) -> _Features:
+    """Return a trend alone; its fit ends early if it cannot reach what was found."""
+    [(_, matrix)] = _computed([trend], rows, validation.search.n_jobs)
     size = matrix.shape[1]
     own = replace(validation, size=size, what=f"a polynomial trend of {size} features")
-    return own.of(matrix, found.alpha, None, found.score)
+    return _Features(trend, matrix, own.of(matrix, found.alpha, None, found.score))
 
 
 def _beside(
     found: _Features,
-    maps: Sequence[FeatureMap],
+    others: Sequence[tuple[FeatureMap, FeatureMatrix]],
     validation: _Validation,
-    rows: Rows,
     start: Vector | None = None,
 ) -> _Features:
     """Return features with others beside them, if rows held back are predicted better.
@@ -602,16 +598,17 @@ def _beside(
     last if there is one.
     """
     search, weights, n_columns = validation.search, found.weights, found.matrix.shape[1]
-    whole = np.asarray(rows)
-    dense = [DenseMatrix(_in_single(part, whole, search.n_jobs), search.n_jobs) for part in maps]
-    parts = [*found.parts, *zip(maps, dense, strict=True)]
+    parts = [*found.parts, *others]
     scales = [1.0] * len(parts)
     joint = HStack([matrix for _, matrix in parts], scales)
     first = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
+
+    def copy(a: int, b: int) -> None:
+        first[a:b] = weights[a:b]
+
     if start is None:
         first[joint.shape[1] :] = weights[n_columns:]
-        copied = row_blocks(n_columns, _COPIED_WEIGHTS)
-        map_blocks(lambda a, b: _copy(weights, first, a, b), copied, search.n_jobs)
+        map_blocks(copy, row_blocks(n_columns, _COPIED_WEIGHTS), search.n_jobs)
     else:
         first[n_columns:] = start
     tried = validation.of(joint, found.result.alpha, first, found.result.score)
@@ -621,8 +618,11 @@ def _beside(
     return _Features(joined, joint, tried)
 
 
-def _copy(values: Vector, out: Vector, first: int, last: int) -> None:
-    out[first:last] = values[first:last]
+def _computed(
+    maps: Sequence[FeatureMap], rows: FloatArray, n_jobs: int | None
+) -> list[tuple[FeatureMap, FeatureMatrix]]:
+    """Return maps with their features of rows, computed once and kept in single precision."""
+    return [(part, DenseMatrix(_in_single(part, rows, n_jobs), n_jobs)) for part in maps]
 
 
 def _in_single(features: FeatureMap, rows: FloatArray, n_jobs: int | None) -> NDArray[np.float32]:
