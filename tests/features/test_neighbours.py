@@ -16,9 +16,12 @@ def slow_neighbours(X, units, categorical, k, zero):
     low, high = (X.mean(axis=0) + sign * 2 * X.std(axis=0) for sign in (-1, 1))
     bounded = np.clip(X, np.fmin(low, zero), np.fmax(high, zero))
     gaps = (bounded[:, None] - bounded) / units
-    two = [len(np.unique(column)) == 2 for column in X.T]
-    gaps = np.where(np.array(two) & np.isfinite(units), X[:, None] != X, gaps)
-    gaps = np.where(categorical, X[:, None] != X, gaps)
+    two = np.array([len(np.unique(column)) == 2 for column in X.T]) & np.isfinite(units)
+    numbers = np.unique((bounded / units)[:, ~two & ~categorical], axis=0)
+    lengths = np.linalg.norm(numbers[:, None] - numbers, axis=2)
+    apart = np.median(np.sort(lengths, axis=1)[:, k])
+    gaps = np.where(two, np.sqrt(0.5) * apart * (X[:, None] != X), gaps)
+    gaps = np.where(categorical, apart * (X[:, None] != X), gaps)
     order = np.argsort((gaps**2).sum(axis=2), axis=1, kind="stable")
     found = np.zeros(order.shape, bool)
     np.put_along_axis(found, order[:, :k], True, axis=1)
@@ -40,6 +43,28 @@ def test_neighbours_are_the_nearest_landmarks(form, zero):
     np.testing.assert_allclose(found, wanted / np.sqrt(5), atol=1e-15)
     one = NearestLandmarks(5, units=units, categorical=[3], random_state=0, n_jobs=1).fit(form(X))
     assert (one.transform(form(X)) != neighbours.transform(form(X))).nnz == 0
+
+
+def test_a_category_does_not_outweigh_numbers():
+    rng = np.random.default_rng(0)
+    y, kind = rng.integers(0, 3, 600), rng.integers(0, 10, 600)
+    numbers = 6.0 * np.eye(3)[y] + rng.normal(size=(600, 3))
+    one_hot = np.column_stack([numbers, np.eye(10)[kind]])
+    for rows, categorical in ((one_hot, None), (np.column_stack([numbers, kind]), [3])):
+        neighbours = NearestLandmarks(8, categorical=categorical, random_state=0).fit(rows)
+        shared = neighbours.transform(rows) @ neighbours.transform(rows).T
+        joined = shared.toarray() > 0
+        assert (kind[:, None] != kind)[joined].mean() > 0.3
+        assert (y[:, None] != y)[joined].mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    "rows", [np.eye(3), np.ones((5, 2)), np.array([[1.0, 0.0], [1.0, 1.0]] * 20)]
+)
+def test_rows_without_numbers_have_categories_alone(rows):
+    neighbours = NearestLandmarks(2, random_state=0).fit(rows)
+    assert neighbours.category_distance_ == 1.0
+    assert neighbours.transform(rows).shape == (len(rows), len(np.unique(rows, axis=0)))
 
 
 def test_rows_far_from_zero_keep_their_digits():

@@ -15,12 +15,15 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import ExactKernel, RandomFourier, SpectralClustering, load, save
-from gramless.base.errors import InputError
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.persistence import pack, write
+from gramless.matrices.dense import DenseMatrix
+from gramless.unsupervised.clustering import normalised_cut
 from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
 @parametrize_with_checks(
-    [SpectralClustering(3, n_init=1)],
+    [SpectralClustering(3, n_init=1, n_base_clusterings=4)],
     expected_failed_checks=lambda estimator: {
         f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
         for kind in ("dense", "sparse")
@@ -79,7 +82,9 @@ def test_training_rows_are_predicted_as_they_are_labelled():
 
 def test_it_is_the_spectrum_of_the_normalised_graph():
     X, _ = moons(200)
-    clusters = SpectralClustering(4, n_neighbors=12, tol=1e-7, random_state=0).fit(X)
+    clusters = SpectralClustering(
+        4, n_neighbors=12, n_base_clusterings=0, tol=1e-7, random_state=0
+    ).fit(X)
     gram = clusters.features_.feature_matrix(X).row_gram()
     root = np.sqrt(gram.sum(axis=1))
     values, vectors = np.linalg.eigh(gram / np.outer(root, root))
@@ -91,6 +96,69 @@ def test_it_is_the_spectrum_of_the_normalised_graph():
     assert adjusted_rand_score(labels, clusters.labels_) > 0.98
 
 
+def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
+    X, _ = moons()
+    clusters = SpectralClustering(3, n_base_clusterings=8, tol=1e-7, random_state=0).fit(X)
+    base = clusters.base_clusterings_
+    assert len(base.sizes) == 8
+    assert 6 <= base.sizes.min() < base.sizes.max() <= 18
+    weights = clusters.components_.T / clusters.singular_values_
+    coordinates = clusters.features_.feature_matrix(X).matvec(weights)
+    shared, ends = np.zeros((600, 600)), np.cumsum(base.sizes)
+    for size, end in zip(base.sizes, ends, strict=True):
+        own = coordinates[:, :size] / np.linalg.norm(coordinates[:, :size], axis=1, keepdims=True)
+        gaps = ((own[:, None] - base.centers[end - size : end, :size]) ** 2).sum(axis=2)
+        label = gaps.argmin(axis=1)
+        shared += label[:, None] == label
+    root = np.sqrt(shared.sum(axis=1))
+    twin = np.linalg.eigh(shared / np.outer(root, root))[1][:, ::-1][:, :3]
+    twin /= np.linalg.norm(twin, axis=1, keepdims=True)
+    labels = KMeans(3, n_init=10, random_state=0).fit(twin).labels_
+    assert adjusted_rand_score(labels, clusters.labels_) > 0.98
+
+
+def test_a_consensus_cuts_along_the_gap():
+    # Of few rows the second eigenvector is noise along the moons as often as the cut.
+    found = []
+    for seed in range(4):
+        X, y = make_moons(1500, noise=0.11, random_state=seed)
+        several, one = (
+            SpectralClustering(2, n_base_clusterings=n, random_state=0).fit(X) for n in (20, 0)
+        )
+        found.append([adjusted_rand_score(y, each.labels_) for each in (several, one)])
+    consensus, plain = np.mean(found, axis=0)
+    assert consensus > plain + 0.05
+
+
+def test_a_consensus_that_cuts_more_is_left():
+    rng = np.random.default_rng(3)
+    centres, y = 1.6 * rng.normal(size=(10, 8)), rng.integers(0, 10, 1500)
+    X = centres[y] + rng.normal(size=(1500, 8))
+    clusters, plain = (
+        SpectralClustering(10, n_base_clusterings=n, random_state=0).fit(X) for n in (20, 0)
+    )
+    assert clusters.base_clusterings_ is None
+    np.testing.assert_array_equal(clusters.labels_, plain.labels_)
+    assert clusters.components_.shape == plain.components_.shape
+    np.testing.assert_array_equal(clusters.predict(X), plain.labels_)
+
+
+def test_the_normalised_cut_is_that_of_the_dense_graph():
+    rng = np.random.default_rng(0)
+    Z, labels, weights = rng.random((30, 5)), rng.integers(0, 3, 30), rng.random(30)
+    edges = (Z @ Z.T) * np.outer(weights, weights)
+    wanted = sum(
+        edges[np.ix_(labels == k, labels != k)].sum() / edges[labels == k].sum() for k in range(3)
+    )
+    found = normalised_cut(DenseMatrix(Z), labels, weights, 4)
+    np.testing.assert_allclose(found, wanted + 1, rtol=1e-12)
+
+
+def test_wrong_numbers_of_base_clusterings_are_refused():
+    with pytest.raises(InputError, match="n_base_clusterings"):
+        SpectralClustering(2, n_base_clusterings=-1).fit(np.eye(4))
+
+
 @pytest.mark.parametrize("n_blobs", [3, 6])
 def test_the_eigengap_counts_clusters(n_blobs):
     places = np.random.default_rng(n_blobs).permutation(16)[:n_blobs]
@@ -99,7 +167,7 @@ def test_the_eigengap_counts_clusters(n_blobs):
     clusters = SpectralClustering("eigengap", random_state=0).fit(X)
     assert clusters.n_clusters_ == n_blobs
     assert adjusted_rand_score(y, clusters.labels_) > 0.99
-    assert clusters.components_.shape[0] == n_blobs < len(clusters.eigenvalues_)
+    assert clusters.cluster_centers_.shape[0] == n_blobs < len(clusters.eigenvalues_)
 
 
 def test_frames_with_categories_and_gaps():
@@ -119,9 +187,11 @@ def test_sparse_rows():
     assert adjusted_rand_score(np.repeat([0, 1], 80), clusters.labels_) > 0.9
 
 
-def test_a_saved_model_predicts_the_same(tmp_path):
+@pytest.mark.parametrize("n_base_clusterings", [0, 5])
+def test_a_saved_model_predicts_the_same(tmp_path, n_base_clusterings):
     X, _ = moons(200)
-    clusters = SpectralClustering("eigengap", random_state=0).fit(X)
+    machine = SpectralClustering("eigengap", n_base_clusterings=n_base_clusterings, random_state=0)
+    clusters = machine.fit(X)
     save(clusters, tmp_path / "clusters")
     again = load(tmp_path / "clusters")
     np.testing.assert_array_equal(again.predict(X), clusters.predict(X))
@@ -141,10 +211,21 @@ def test_weights_are_repeated_rows():
     assert adjusted_rand_score(weighted.predict(X), repeated.predict(X)) == 1.0
 
 
+def test_clusterings_of_a_file_that_do_not_fit_are_refused(tmp_path):
+    X, _ = moons(200)
+    content, tensors = pack(SpectralClustering(2, random_state=0).fit(X))
+    for name in ("base_clusterings_.sizes", "consensus_weights_"):
+        foreign = tensors | {name: np.ascontiguousarray(tensors[name][1:])}
+        write(tmp_path / "foreign", content, foreign)
+        with pytest.raises(ModelFileError):
+            load(tmp_path / "foreign")
+
+
 def test_threads_change_nothing():
     X, _ = moons(300)
     one, two = (SpectralClustering(3, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert one.cluster_centers_.tobytes() == two.cluster_centers_.tobytes()
+    assert one.base_clusterings_.centers.tobytes() == two.base_clusterings_.centers.tobytes()
 
 
 def test_rows_without_a_positive_degree_are_refused():

@@ -12,7 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
 from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.base.state import State, array_in, check_columns, require
+from gramless.base.state import State, array_in, check_columns, number_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, TableLike
 from gramless.features.base import FeatureMap
@@ -24,6 +24,8 @@ _MOST_DEVIATIONS = 2.0
 """Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
+_SAMPLE_ROWS = 1000
+"""Landmarks whose neighbours say how far categories are apart."""
 
 
 class NearestLandmarks(FeatureMap):
@@ -42,9 +44,11 @@ class NearestLandmarks(FeatureMap):
         The most landmarks. Equal rows count as one.
     units : array-like (n_features,), default=None
         What each input is divided by, infinity for those that are ignored; 1 by default. Inputs
-        that have two values among the landmarks are categories: these values are 1 apart.
+        that have two values among the landmarks are categories instead.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+        Positions or a mask of inputs whose numbers are categories. Two that differ are as far apart
+        as landmarks are from their ``n_neighbors``-th neighbour by numbers alone; so are two
+        categories that have columns of their own, with two values each.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
     n_jobs : int or None, default=None
@@ -63,6 +67,8 @@ class NearestLandmarks(FeatureMap):
     centre_, inverse_ : array (n_features,)
         What is subtracted from inputs, and what they are then multiplied by.
     categorical_ : array (n_features,) of bool
+    category_distance_ : float
+        Between two categories that differ.
     n_features_in_, feature_names_in_
 
     Notes
@@ -153,6 +159,7 @@ class NearestLandmarks(FeatureMap):
             sp.csr_array((values, indices, indptr), (n_landmarks, n_inputs)).check_format()
         else:
             array_in(state, "landmarks_", np.float64, (n_landmarks, n_inputs), finite=True)
+        number_in(state, "category_distance_", float, 0.0)
         check_columns(state, n_inputs)
 
     def _check_parameters(self) -> None:
@@ -175,8 +182,6 @@ class NearestLandmarks(FeatureMap):
         means, deviations = _moments(some)
         low, high, are_two = _ranges(some)
         are_two &= np.isfinite(units) & ~mask
-        # A rare value is many deviations away from the other one.
-        self.inverse_[are_two] = 1.0 / (high - low)[are_two]
         self.low_: FloatArray = np.where(are_two, low, means - _MOST_DEVIATIONS * deviations)
         self.high_: FloatArray = np.where(are_two, high, means + _MOST_DEVIATIONS * deviations)
         # Products of rows that are far from 0 would lose digits.
@@ -184,6 +189,11 @@ class NearestLandmarks(FeatureMap):
         if sp.issparse(some):
             self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
             self.centre_ = np.zeros(n_inputs)
+        self.inverse_[are_two] = 0.0
+        self.category_distance_: float = _neighbour_distance(self._scaled(some), self.n_neighbors)
+        # A rare value is many deviations away from the other one. Two categories in columns of
+        # their own differ in both.
+        self.inverse_[are_two] = np.sqrt(0.5) * self.category_distance_ / (high - low)[are_two]
         scaled, levels = self._scaled(some), self._levels(some)
         kept = _first_of_equal(scaled, levels)
         self.levels_: FloatArray = levels[:, kept]
@@ -217,10 +227,10 @@ class NearestLandmarks(FeatureMap):
     def _factors(self) -> tuple[Rows, FloatArray]:
         """Return what multiplies scaled rows, (n_features, m), and halves of squared lengths."""
         if "indptr_" not in vars(self):
-            return -self.landmarks_.T, 0.5 * np.einsum("ij,ij->i", self.landmarks_, self.landmarks_)
+            return -self.landmarks_.T, 0.5 * _squared_lengths(self.landmarks_)
         shape = len(self.indptr_) - 1, self.n_inputs
         landmarks = sp.csr_array((self.landmarks_, self.indices_, self.indptr_), shape)
-        return sp.csr_array(-landmarks.T), 0.5 * landmarks.power(2).sum(axis=1)
+        return sp.csr_array(-landmarks.T), 0.5 * _squared_lengths(landmarks)
 
     def _nearest(self, X: Rows, towards: Rows, halves: FloatArray) -> NDArray[np.intp]:
         """Return the numbers of the nearest landmarks of a few rows, from 1, the nearest first."""
@@ -230,7 +240,7 @@ class NearestLandmarks(FeatureMap):
         distances = products.toarray() if sp.issparse(products) else products
         distances += halves
         for own, known in zip(self._levels(X), self.levels_, strict=True):
-            distances += 0.5 * (own[:, None] != known)
+            distances += 0.5 * self.category_distance_**2 * (own[:, None] != known)
         found = np.empty((self.numbers_per_row, len(distances)), np.intp)
         rows = np.arange(len(distances))
         for nearest in found:
@@ -263,6 +273,36 @@ def _ranges(rows: Rows) -> tuple[FloatArray, FloatArray, BoolArray]:
     has_zeros = np.bincount(at, minlength=n_inputs) < rows.shape[0]
     n_between += has_zeros & (low < 0.0) & (high > 0.0)
     return low, high, (low < high) & (n_between == 0)
+
+
+def _squared_lengths(rows: Rows) -> FloatArray:
+    if sp.issparse(rows):
+        return np.asarray(rows.power(2).sum(axis=1))
+    found: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    return found
+
+
+def _neighbour_distance(rows: Rows, rank: int) -> float:
+    """Return the median distance of a row to its neighbour of some rank, or 1 if all are equal.
+
+    Equal rows count as one: of numbers with few values most neighbours would be 0 apart.
+    """
+    distinct = rows[_first_of_equal(rows, np.zeros((0, rows.shape[0])))]
+    n_rows = distinct.shape[0]
+    rank = min(rank, n_rows - 1)
+    if rank == 0:
+        return 1.0
+    some, lengths = stream(0, "neighbours").permutation(n_rows), _squared_lengths(distinct)
+    squares = []
+    with one_blas_thread():
+        for a, b in row_blocks(min(n_rows, _SAMPLE_ROWS), max(1, _NUMBERS_AT_ONCE // n_rows)):
+            own = some[a:b]
+            products = distinct[own] @ distinct.T
+            dense = products.toarray() if sp.issparse(products) else products
+            distances = lengths[own, None] + lengths - 2.0 * dense
+            squares.append(np.partition(distances, rank, axis=1)[:, rank])
+    median = float(np.median(np.concatenate(squares)))
+    return np.sqrt(median) if median > 0.0 else 1.0
 
 
 def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -135,10 +136,13 @@ class UnsupervisedMachine(TableEstimator, ABC):
 
     def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
         """Return the features of new rows times weights (n_columns, K), block by block."""
-        rows = self.inputs_.transform(self, X)
-        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
         none = np.zeros((0, weights.shape[1]))
-        return np.concatenate([none, *(part.matvec(weights) for part in blocks)])
+        return np.concatenate([none, *(part.matvec(weights) for part in self._feature_blocks(X))])
+
+    def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
+        """Return the features of new rows, a block at a time."""
+        rows = self.inputs_.transform(self, X)
+        return feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "features_")
@@ -155,33 +159,22 @@ class ProjectingMachine(UnsupervisedMachine):
     tol: float = 1e-4
     max_iter: int = 200
 
-    def _degree_normalised(
-        self, matrix: FeatureMatrix, weights: FloatArray, added: float = 0.0
-    ) -> FeatureMatrix:
-        """Return the features over the roots of degrees, times the roots of weights.
-
-        The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, and
-        ``added`` times the mean of all; it must be positive where the weight is.
-        """
-        self.column_sums_: FloatArray = matrix.rmatvec(weights)
-        degrees, known = matrix.matvec(self.column_sums_), weights > 0
-        degrees += added * np.average(degrees, weights=weights)
-        n_isolated = np.count_nonzero(known & ~(degrees > 0))
-        if n_isolated:
-            raise InputError(
-                f"{type(self).__name__}: the similarities of {n_isolated:,} rows do not add up to "
-                f"a positive degree; use a larger bandwidth, more components, or features of bins."
-            )
-        factors = np.sqrt(weights / np.where(known, degrees, 1.0))
-        return RowScaledMatrix(matrix, factors)
-
     def _decompose(
         self, matrix: FeatureMatrix, n_components: int, seed: int, least: float = 0.0
     ) -> SingularTriplets:
-        """Return leading singular vectors; warn where they are not as exact as asked for.
+        """Keep leading singular vectors, but for those of singular values up to ``least``.
 
-        Those of singular values up to ``least``, which are rounding errors, are not kept.
+        Such values are rounding errors.
         """
+        found = self._triplets(matrix, n_components, seed)
+        n_kept = np.count_nonzero(found.singular_values > least)
+        self.singular_values_: FloatArray = found.singular_values[:n_kept]
+        self.components_: FloatArray = np.ascontiguousarray(found.right.T[:n_kept])
+        self.n_iter_: int = found.n_iter
+        return found
+
+    def _triplets(self, matrix: FeatureMatrix, n_components: int, seed: int) -> SingularTriplets:
+        """Return leading singular vectors; warn where they are not as exact as asked for."""
         found = SingularTriplets.of(
             matrix,
             min(n_components, *matrix.shape),
@@ -195,12 +188,8 @@ class ProjectingMachine(UnsupervisedMachine):
                 f"{found.residuals.max():.1e} after {found.n_iter} iterations, more than "
                 f"tol={self.tol:g}; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        n_kept = np.count_nonzero(found.singular_values > least)
-        self.singular_values_: FloatArray = found.singular_values[:n_kept]
-        self.components_: FloatArray = np.ascontiguousarray(found.right.T[:n_kept])
-        self.n_iter_: int = found.n_iter
         return found
 
     def check_state(self, state: State) -> None:
@@ -211,6 +200,25 @@ class ProjectingMachine(UnsupervisedMachine):
         array_in(state, "components_", np.float64, (n_components, width), finite=True)
         values = array_in(state, "singular_values_", np.float64, (None,), finite=True)
         require(len(values) >= n_components, "components have no singular values")
+
+
+def degree_normalised(
+    matrix: FeatureMatrix, weights: FloatArray, owner: str, added: float = 0.0
+) -> FeatureMatrix:
+    """Return features over the roots of the degrees of rows, times the roots of their weights.
+
+    The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, and
+    ``added`` times the mean of all; it must be positive where the weight is.
+    """
+    degrees, known = matrix.matvec(matrix.rmatvec(weights)), weights > 0
+    degrees += added * np.average(degrees, weights=weights)
+    n_isolated = np.count_nonzero(known & ~(degrees > 0))
+    if n_isolated:
+        raise InputError(
+            f"{owner}: the similarities of {n_isolated:,} rows do not add up to a positive degree; "
+            f"use a larger bandwidth, more components, or features of bins."
+        )
+    return RowScaledMatrix(matrix, np.sqrt(weights / np.where(known, degrees, 1.0)))
 
 
 def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:

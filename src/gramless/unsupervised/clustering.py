@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.state import State, array_in, part_in
-from gramless.base.threads import one_blas_thread
-from gramless.base.types import FloatArray, TableLike
+from gramless.base.state import State, array_in, number_in, part_in, require
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import FloatArray, IntArray, TableLike
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
 from gramless.features.neighbours import NearestLandmarks
@@ -25,13 +27,24 @@ from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.base import (
     ProjectingMachine,
     are_neighbors,
+    degree_normalised,
     refuse_kernel_parameters,
 )
+from gramless.unsupervised.base_clusterings import BaseClusterings, random_sizes, unit_rows
 
 Labels = NDArray[np.int32]
+T = TypeVar("T")
 
 _ROWS_OF_STARTS = 10_000
 """Rows among which k-means starts; with more, the best start goes on with all."""
+_ROWS_OF_VECTORS = 100_000
+"""Rows of which singular vectors are computed where a consensus follows; others are projected."""
+_ROWS_AT_ONCE = 1 << 14
+"""Of which coordinates are held."""
+_BASE_CLUSTERINGS = 20
+_LARGER_CUT, _SMALL_CUT = 1.1, 1e-3
+"""A consensus is left if its normalised cut is so many times as large as without it; of cuts that
+are all but 0 no ratio is taken."""
 _REGULARIZATION = 0.1
 """Of features of a kernel, in means of the degrees."""
 _NO_GAP = 0.5
@@ -49,8 +62,13 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     the same projection (Nyström's extension) and the cluster of the nearest centre.
 
     The weight of two rows is the share of their nearest neighbours, among landmarks, that they have
-    in common. With ``features="binning"`` it is the share of random grids in which they have one
-    bin, as in SC_RB.
+    in common. These coordinates are clustered several times, into more clusters than are wanted.
+    The same steps follow once more, for the graph of which a weight is the share of these base
+    clusterings that have two rows in one cluster: a consensus (Huang et al. 2020,
+    "Ultra-scalable spectral clustering and ensemble clustering"; Strehl & Ghosh 2002).
+
+    With ``features="binning"`` the weight is the share of random grids in which two rows have one
+    bin, and there are no base clusterings: this is SC_RB.
 
     Parameters
     ----------
@@ -63,6 +81,13 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         The most clusters that "eigengap" finds.
     n_init : int, default=10
         Number of starts of k-means, among at most 10,000 rows; the best goes on with all.
+    n_base_clusterings : int or "auto", default="auto"
+        How many k-means clusterings the clusters are a consensus of. Each is into a random number
+        of clusters, from 2 to 6 times as many as are wanted, but no more than 60 or twice as many.
+        With 0 the coordinates of the graph itself are clustered; so they are where the normalised
+        cut of the consensus, the sum over clusters of the share of their edges that leave them, is
+        larger by more than a tenth.
+        "auto" is 20 for neighbours and 0 for features of a kernel.
     regularization : float or "auto", default="auto"
         What is added to the degrees, as a multiple of their mean, so that a few rows without
         similar ones are no clusters of their own (Qin & Rohe 2013, "Regularized spectral clustering
@@ -75,7 +100,8 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         of few neighbours falls apart, and where ``bandwidth`` or ``n_grids`` is given.
     n_neighbors : int, default=8
         How many a row has, with "neighbors". Distances are Euclidean in scaled inputs, which count
-        up to two standard deviations from their mean; two categories that differ are 1 apart.
+        up to two standard deviations from their mean; two categories that differ are as far apart
+        as a row is from its neighbours by numbers alone.
     n_landmarks : int, default=10_000
         Among how many rows, drawn at random, neighbours are looked for; equal ones count as one.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
@@ -104,10 +130,15 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         The cluster of each training row.
     n_clusters_ : int
     cluster_centers_ : array (n_clusters, n_clusters)
-        In the coordinates of the singular vectors.
-    components_, singular_values_ : array (n_clusters, n_features_out), (n_clusters,)
+        In the coordinates that are clustered last.
+    components_, singular_values_ : array (n_components, n_features_out), (n_components,)
         Right singular vectors of ``D^-1/2 Z``, and singular values; their squares are
-        eigenvalues of the normalised graph.
+        eigenvalues of the normalised graph. As many as there are clusters, or as the finest base
+        clustering has.
+    base_clusterings_ : BaseClusterings or None
+        None where the coordinates of the graph are clustered.
+    consensus_weights_ : array (n_base_clusters, n_clusters) or None
+        What leads from the clusters of a row in the base clusterings to its last coordinates.
     eigenvalues_ : array (max_clusters + 1,) or shorter
         Of the Laplacian without regularisation, by which "eigengap" chose; there with it alone.
     features_, scaler_ : feature map, units of the inputs
@@ -119,7 +150,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     -----
     Neighbours take ``n_samples * n_landmarks * (n_features + n_neighbors)`` operations, a second
     for 100,000 rows of 20 inputs on two cores. More landmarks find clusters of images better, fewer
-    long and thin ones.
+    long and thin ones. Base clusterings take some three seconds where there are 10,000 rows or
+    more. The singular vectors that they need are those of at most 100,000 random rows; all others
+    are projected, as new ones are.
 
     Features of a kernel must have positive products: bins always have. Of Fourier features, which
     approximate small similarities by numbers around 0, rows may have no positive degree; they are
@@ -142,6 +175,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     _: KW_ONLY
     max_clusters: int = 20
     n_init: int = 10
+    n_base_clusterings: int | str = "auto"
     regularization: float | str = "auto"
     features: str | SizedMap = "auto"
     n_neighbors: int = 8
@@ -170,7 +204,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         for name in ("n_init", "n_neighbors", "n_landmarks"):
             check_count(self, name)
         matrix, seed = self._fit_features(X)
-        added = self._regularization()
         n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
         if n_rows < least:
             raise InputError(
@@ -181,14 +214,23 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.__dict__.pop("eigenvalues_", None)
         if n_clusters is None:
             most = min(n_rows, int(self.max_clusters) + 1)
-            self._decompose(self._degree_normalised(matrix, row_weights), most, seed)
+            self._decompose(self._normalised(matrix, row_weights), most, seed)
             self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
             n_clusters = _by_eigengap(self.eigenvalues_, _NO_GAP / min(matrix.shape))
-        self._decompose(self._degree_normalised(matrix, row_weights, added), n_clusters, seed)
         self.n_clusters_: int = n_clusters
-        coordinates = _unit_rows(matrix.matvec(self._weights_of_coordinates()))
-        self.cluster_centers_: FloatArray = self._centres(coordinates, row_weights, seed)
-        self.labels_: Labels = self._nearest(coordinates)
+        sizes = random_sizes(self._n_base_clusterings(), n_clusters, n_rows, seed)
+        n_components = max(n_clusters, sizes.max(initial=0))
+        some = _some_rows(n_rows, _ROWS_OF_VECTORS if len(sizes) else n_rows, seed)
+        normalised = self._normalised(
+            matrix.take_rows(some), row_weights[some], self._regularization()
+        )
+        self._decompose(normalised, int(n_components), seed)
+        self._learn_clusters(matrix, row_weights, seed)
+        if len(sizes):
+            self._learn_consensus(matrix, row_weights, sizes, seed)
+        if self.base_clusterings_ is None:
+            self.singular_values_ = self.singular_values_[:n_clusters]
+            self.components_ = self.components_[:n_clusters]
         return self
 
     def predict(self, X: TableLike) -> Labels:
@@ -206,7 +248,8 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             the cluster whose centre is nearest to 0.
         """
         self._check_fitted()
-        return self._nearest(_unit_rows(self._products(X, self._weights_of_coordinates())))
+        parts = [self._by_blocks(part, self._labels) for part in self._feature_blocks(X)]
+        return np.concatenate([np.zeros(0, np.int32), *itertools.chain(*parts)])
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
         if not self._takes_neighbours():
@@ -250,12 +293,77 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             return None
         return check_count(self, "n_clusters")
 
-    def _weights_of_coordinates(self) -> FloatArray:
-        """Return weights (n_features_out, n_clusters_) of features in coordinates.
+    def _n_base_clusterings(self) -> int:
+        """Return how many clusterings there is a consensus of, 0 for none."""
+        if is_auto(self.n_base_clusterings):
+            return _BASE_CLUSTERINGS if isinstance(self.features_, NearestLandmarks) else 0
+        return check_count(self, "n_base_clusterings", low=0)
+
+    def _normalised(
+        self, matrix: FeatureMatrix, weights: FloatArray, added: float = 0.0
+    ) -> FeatureMatrix:
+        return degree_normalised(matrix, weights, type(self).__name__, added)
+
+    def _learn_clusters(self, matrix: FeatureMatrix, weights: FloatArray, seed: int) -> None:
+        """Cluster rows by their coordinates in the graph."""
+        self.base_clusterings_: BaseClusterings | None = None
+        self.consensus_weights_: FloatArray | None = None
+        coordinates = np.concatenate(self._by_blocks(matrix, self._coordinates))
+        self.cluster_centers_: FloatArray = self._centres(coordinates, weights, seed)
+        self.labels_: Labels = _nearest(coordinates, self.cluster_centers_)
+
+    def _learn_consensus(
+        self, matrix: FeatureMatrix, weights: FloatArray, sizes: IntArray, seed: int
+    ) -> None:
+        """Replace the clusters by a consensus of clusterings, unless it cuts much more edges.
+
+        Clusterings are into as many clusters as ``sizes`` say.
+        """
+        some = _some_rows(len(weights), _ROWS_OF_STARTS, seed)
+        coordinates = matrix.take_rows(some).matvec(self._graph_weights())
+        clusterings = BaseClusterings.fit(coordinates, weights[some], sizes, seed, self.n_jobs)
+        codes = self._by_blocks(matrix, clusterings.codes)
+        consensus = clusterings.matrix(np.concatenate(codes, axis=1), self.n_jobs)
+        found = self._triplets(self._normalised(consensus, weights), self.n_clusters_, seed)
+        consensus_weights = np.ascontiguousarray(found.right / found.singular_values)
+        coordinates = unit_rows(consensus.matvec(consensus_weights))
+        centres = self._centres(coordinates, weights, seed)
+        labels = _nearest(coordinates, centres)
+        cut, known = (
+            normalised_cut(matrix, each, weights, self.n_clusters_)
+            for each in (labels, self.labels_)
+        )
+        if cut + _SMALL_CUT <= _LARGER_CUT * (known + _SMALL_CUT):
+            self.base_clusterings_, self.consensus_weights_ = clusterings, consensus_weights
+            self.cluster_centers_, self.labels_ = centres, labels
+
+    def _graph_weights(self) -> FloatArray:
+        """Return weights (n_features_out, n_components) of features in coordinates of the graph.
 
         Degrees and weights of rows are missing: coordinates are scaled to length 1.
         """
         return np.ascontiguousarray(self.components_.T / self.singular_values_)
+
+    def _by_blocks(self, matrix: FeatureMatrix, function: Callable[[FloatArray], T]) -> list[T]:
+        """Call a function of the coordinates in the graph (n, n_components) of blocks of rows."""
+        weights = self._graph_weights()
+
+        def of_rows(a: int, b: int) -> T:
+            return function(matrix.take_rows(slice(a, b)).matvec(weights))
+
+        with one_blas_thread():
+            return map_blocks(of_rows, row_blocks(matrix.shape[0], _ROWS_AT_ONCE), self.n_jobs)
+
+    def _coordinates(self, own: FloatArray) -> FloatArray:
+        """Return the coordinates (n, n_clusters_) that are clustered, given those of the graph."""
+        if self.base_clusterings_ is None or self.consensus_weights_ is None:
+            return unit_rows(own[:, : self.n_clusters_])
+        matrix = self.base_clusterings_.matrix(self.base_clusterings_.codes(own), self.n_jobs)
+        return unit_rows(matrix.matvec(self.consensus_weights_))
+
+    def _labels(self, own: FloatArray) -> Labels:
+        """Return the clusters of rows, given their coordinates in the graph."""
+        return _nearest(self._coordinates(own), self.cluster_centers_)
 
     def _centres(self, coordinates: FloatArray, weights: FloatArray, seed: int) -> FloatArray:
         """Return the centres of k-means: of several starts among some rows the best goes on."""
@@ -263,7 +371,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         kmeans = KMeans(self.n_clusters_, n_init=self.n_init, random_state=seed)
         # Its threads add up sums in the order in which they end.
         with one_blas_thread(), threadpool_limits(1, "openmp"):
-            some = np.sort(stream(seed, "starts").permutation(n_rows)[:_ROWS_OF_STARTS])
+            some = _some_rows(n_rows, _ROWS_OF_STARTS, seed)
             kmeans.fit(coordinates[some], sample_weight=weights[some])
             if n_rows > _ROWS_OF_STARTS:
                 kmeans.set_params(init=kmeans.cluster_centers_, n_init=1)
@@ -271,25 +379,49 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         centres: FloatArray = kmeans.cluster_centers_
         return centres
 
-    def _nearest(self, coordinates: FloatArray) -> Labels:
-        with one_blas_thread(), threadpool_limits(1, "openmp"):
-            nearest = pairwise_distances_argmin(coordinates, self.cluster_centers_)
-        return nearest.astype(np.int32)
-
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
-        n_components = len(part_in(state, "components_", np.ndarray))
-        array_in(state, "cluster_centers_", np.float64, (None, n_components), finite=True)
+        n_coordinates = len(part_in(state, "components_", np.ndarray))
+        if state["base_clusterings_"] is not None:
+            clusterings = part_in(state, "base_clusterings_", BaseClusterings)
+            n_base, width = len(clusterings.centers), clusterings.centers.shape[1]
+            require(width == n_coordinates, "base clusterings are none of these coordinates")
+            weights = array_in(state, "consensus_weights_", np.float64, (n_base, None), finite=True)
+            n_coordinates = weights.shape[1]
+        n_clusters = number_in(state, "n_clusters_", int, 1)
+        n_coordinates = min(n_clusters, n_coordinates)
+        array_in(state, "cluster_centers_", np.float64, (n_clusters, n_coordinates), finite=True)
         array_in(state, "labels_", np.int32, (None,))
         if "eigenvalues_" in state:
             array_in(state, "eigenvalues_", np.float64, (None,), finite=True)
 
 
-def _unit_rows(coordinates: FloatArray) -> FloatArray:
-    """Return rows divided by their lengths; rows of zeros stay."""
-    lengths = np.sqrt((coordinates**2).sum(axis=1, keepdims=True))
-    return coordinates / np.where(lengths > 0, lengths, 1.0)
+def normalised_cut(
+    matrix: FeatureMatrix, labels: Labels, weights: FloatArray, n_clusters: int
+) -> float:
+    """Return the sum over clusters of the share of their edges that leave them (Shi & Malik 2000).
+
+    The weight of an edge is the product of two rows' features and weights; an empty cluster
+    counts 1.
+    """
+    members = np.zeros((len(labels), n_clusters))
+    members[np.arange(len(labels)), labels] = weights
+    sums = matrix.rmatvec(members)
+    inside, edges = (sums**2).sum(axis=0), sums.sum(axis=1) @ sums
+    shares = np.divide(inside, edges, where=edges > 0, out=np.zeros(n_clusters))
+    return float(n_clusters - shares.sum())
+
+
+def _nearest(coordinates: FloatArray, centres: FloatArray) -> Labels:
+    with one_blas_thread(), threadpool_limits(1, "openmp"):
+        found: Labels = pairwise_distances_argmin(coordinates, centres).astype(np.int32)
+    return found
+
+
+def _some_rows(n_rows: int, most: int, seed: int) -> IntArray:
+    """Return at most so many random rows, in order."""
+    return np.sort(stream(seed, "starts").permutation(n_rows)[:most])
 
 
 def _by_eigengap(eigenvalues: FloatArray, negligible: float) -> int:

@@ -15,7 +15,7 @@ from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
-from gramless.unsupervised.base import ProjectingMachine
+from gramless.unsupervised.base import ProjectingMachine, degree_normalised
 
 _ROUNDING = 1e-12
 """Singular values below this fraction of the norm of the features count as zero."""
@@ -250,7 +250,7 @@ class FeatureDecomposition(_Components):
         if kind == "centered":
             chosen = self._centred(matrix, weights)
         elif kind == "degree":
-            chosen = self._degree_normalised(matrix, weights)
+            chosen = degree_normalised(matrix, weights, type(self).__name__)
         else:
             chosen = _weighted_rows(matrix, weights)
         found = self._decompose(chosen, n_components, seed)
