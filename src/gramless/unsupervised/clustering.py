@@ -42,6 +42,8 @@ _ROWS_OF_VECTORS = 100_000
 _ROWS_AT_ONCE = 1 << 14
 """Of which coordinates are held."""
 _BASE_CLUSTERINGS = 20
+_MOST_WITH_CONSENSUS = 20
+"""Clusters for which base clusterings pay, by default."""
 _LARGER_CUT, _SMALL_CUT = 1.1, 1e-3
 """A consensus is left if its normalised cut is so many times as large as without it; of cuts that
 are all but 0 no ratio is taken."""
@@ -87,7 +89,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         With 0 the coordinates of the graph itself are clustered; so they are where the normalised
         cut of the consensus, the sum over clusters of the share of their edges that leave them, is
         larger by more than a tenth.
-        "auto" is 20 for neighbours and 0 for features of a kernel.
+        "auto" is 20 for up to 20 clusters by neighbours, else 0.
     regularization : float or "auto", default="auto"
         What is added to the degrees, as a multiple of their mean, so that a few rows without
         similar ones are no clusters of their own (Qin & Rohe 2013, "Regularized spectral clustering
@@ -218,7 +220,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
             n_clusters = _by_eigengap(self.eigenvalues_, _NO_GAP / min(matrix.shape))
         self.n_clusters_: int = n_clusters
-        sizes = random_sizes(self._n_base_clusterings(), n_clusters, n_rows, seed)
+        sizes = random_sizes(self._n_base_clusterings(n_clusters), n_clusters, n_rows, seed)
         n_components = max(n_clusters, sizes.max(initial=0))
         some = _some_rows(n_rows, _ROWS_OF_VECTORS if len(sizes) else n_rows, seed)
         normalised = self._normalised(
@@ -293,10 +295,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             return None
         return check_count(self, "n_clusters")
 
-    def _n_base_clusterings(self) -> int:
+    def _n_base_clusterings(self, n_clusters: int) -> int:
         """Return how many clusterings there is a consensus of, 0 for none."""
         if is_auto(self.n_base_clusterings):
-            return _BASE_CLUSTERINGS if isinstance(self.features_, NearestLandmarks) else 0
+            is_graph = isinstance(self.features_, NearestLandmarks)
+            return _BASE_CLUSTERINGS if is_graph and n_clusters <= _MOST_WITH_CONSENSUS else 0
         return check_count(self, "n_base_clusterings", low=0)
 
     def _normalised(
