@@ -100,12 +100,12 @@ def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
     X, _ = moons()
     clusters = SpectralClustering(3, n_base_clusterings=8, tol=1e-7, random_state=0).fit(X)
     base = clusters.base_clusterings_
-    assert len(base.sizes) == 8
-    assert 6 <= base.sizes.min() < base.sizes.max() <= 18
+    assert len(base.n_clusters) == 8
+    assert 6 <= base.n_clusters.min() < base.n_clusters.max() <= 18
     weights = clusters.components_.T / clusters.singular_values_
     coordinates = clusters.features_.feature_matrix(X).matvec(weights)
-    shared, ends = np.zeros((600, 600)), np.cumsum(base.sizes)
-    for size, end in zip(base.sizes, ends, strict=True):
+    shared, ends = np.zeros((600, 600)), np.cumsum(base.n_clusters)
+    for size, end in zip(base.n_clusters, ends, strict=True):
         own = coordinates[:, :size] / np.linalg.norm(coordinates[:, :size], axis=1, keepdims=True)
         gaps = ((own[:, None] - base.centers[end - size : end, :size]) ** 2).sum(axis=2)
         label = gaps.argmin(axis=1)
@@ -130,7 +130,7 @@ def test_a_consensus_cuts_along_the_gap():
     assert consensus > plain + 0.05
 
 
-def test_a_consensus_that_cuts_more_is_left():
+def test_a_consensus_that_cuts_more_is_dropped():
     rng = np.random.default_rng(3)
     centres, y = 1.6 * rng.normal(size=(10, 8)), rng.integers(0, 10, 1500)
     X = centres[y] + rng.normal(size=(1500, 8))
@@ -214,7 +214,7 @@ def test_weights_are_repeated_rows():
 def test_clusterings_of_a_file_that_do_not_fit_are_refused(tmp_path):
     X, _ = moons(200)
     content, tensors = pack(SpectralClustering(2, random_state=0).fit(X))
-    for name in ("base_clusterings_.sizes", "consensus_weights_"):
+    for name in ("base_clusterings_.n_clusters", "consensus_weights_"):
         foreign = tensors | {name: np.ascontiguousarray(tensors[name][1:])}
         write(tmp_path / "foreign", content, foreign)
         with pytest.raises(ModelFileError):

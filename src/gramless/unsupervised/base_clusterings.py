@@ -34,11 +34,11 @@ _ROWS_A_CLUSTER = 5
 class BaseClusterings(Stateful):
     """Clusterings of rows by k-means, each into another number of clusters.
 
-    Clustering i takes a row's first ``sizes[i]`` coordinates, scaled to length 1, to the nearest of
-    its ``sizes[i]`` centres. ``centers`` (sum of sizes, n_coordinates) are 0 beyond these.
+    Clustering i takes a row's first ``n_clusters[i]`` coordinates, scaled to length 1, to the
+    nearest of as many centres. ``centers`` (sum of n_clusters, n_coordinates) are 0 beyond these.
     """
 
-    sizes: IntArray
+    n_clusters: IntArray
     centers: FloatArray
 
     @classmethod
@@ -46,13 +46,13 @@ class BaseClusterings(Stateful):
         cls,
         coordinates: FloatArray,
         weights: FloatArray,
-        sizes: IntArray,
+        n_clusters: IntArray,
         seed: int,
         n_jobs: int | None = None,
     ) -> Self:
         """Cluster rows, given their coordinates (n, n_coordinates) and weights (n,)."""
-        seeds = stream(seed, "base clusterings").integers(2**31, size=len(sizes))
-        centers = np.zeros((int(sizes.sum()), coordinates.shape[1]))
+        seeds = stream(seed, "base clusterings").integers(2**31, size=len(n_clusters))
+        centers = np.zeros((int(n_clusters.sum()), coordinates.shape[1]))
 
         def cluster(size: int, end: int, start: int) -> None:
             own = unit_rows(coordinates[:, :size])
@@ -65,12 +65,12 @@ class BaseClusterings(Stateful):
         with one_blas_thread(), warnings.catch_warnings():
             # Equal rows may have fewer clusters.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            map_blocks(cluster, zip(sizes, np.cumsum(sizes), seeds, strict=True), n_jobs)
-        return cls(sizes, centers)
+            map_blocks(cluster, zip(n_clusters, np.cumsum(n_clusters), seeds, strict=True), n_jobs)
+        return cls(n_clusters, centers)
 
     def codes(self, coordinates: FloatArray) -> NDArray[np.uint32]:
         """Return the cluster of each row in each clustering, from 1: (n_clusterings, n_rows)."""
-        found = np.empty((len(self.sizes), len(coordinates)), np.uint32)
+        found = np.empty((len(self.n_clusters), len(coordinates)), np.uint32)
         with threadpool_limits(1, "openmp"):
             for row, centers in zip(found, self._own_centers(), strict=True):
                 own = unit_rows(coordinates[:, : centers.shape[1]])
@@ -79,24 +79,26 @@ class BaseClusterings(Stateful):
 
     def matrix(self, codes: NDArray[np.uint32], n_jobs: int | None) -> BinnedMatrix:
         """Return features of rows: a column for each cluster of each clustering."""
-        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
+        offsets = np.concatenate([[0], np.cumsum(self.n_clusters)])
         return BinnedMatrix(codes, offsets, has_unseen=False, n_jobs=n_jobs)
 
     def check(self) -> None:
         """Check that the parts of clusterings from a file fit each other."""
-        sizes = array_in(vars(self), "sizes", np.int64, (None,))
-        require(len(sizes) > 0 and bool((sizes > 0).all()), "clusterings have no clusters")
-        array_in(vars(self), "centers", np.float64, (int(sizes.sum()), None), finite=True)
+        n_clusters = array_in(vars(self), "n_clusters", np.int64, (None,))
+        require(
+            len(n_clusters) > 0 and bool((n_clusters > 0).all()), "clusterings have no clusters"
+        )
+        array_in(vars(self), "centers", np.float64, (int(n_clusters.sum()), None), finite=True)
 
     def _own_centers(self) -> Iterator[FloatArray]:
-        for size, end in zip(self.sizes, np.cumsum(self.sizes), strict=True):
+        for size, end in zip(self.n_clusters, np.cumsum(self.n_clusters), strict=True):
             yield self.centers[end - size : end, :size]
 
 
-def random_sizes(n_clusterings: int, n_clusters: int, n_rows: int, seed: int) -> IntArray:
+def draw_n_clusters(n_clusterings: int, n_wanted: int, n_rows: int, seed: int) -> IntArray:
     """Return how many clusters each base clustering has: 2 to 6 times as many as are wanted."""
-    low, high = (times * n_clusters for times in _MORE_CLUSTERS)
-    most = max(n_clusters, n_rows // _ROWS_A_CLUSTER)
+    low, high = (times * n_wanted for times in _MORE_CLUSTERS)
+    most = max(n_wanted, n_rows // _ROWS_A_CLUSTER)
     low, high = min(low, most), min(high, max(low, _MOST_CLUSTERS), most)
     return stream(seed, "sizes of clusterings").integers(low, high + 1, size=n_clusterings)
 

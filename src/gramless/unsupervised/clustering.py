@@ -30,7 +30,7 @@ from gramless.unsupervised.base import (
     degree_normalised,
     refuse_kernel_parameters,
 )
-from gramless.unsupervised.base_clusterings import BaseClusterings, random_sizes, unit_rows
+from gramless.unsupervised.base_clusterings import BaseClusterings, draw_n_clusters, unit_rows
 
 Labels = NDArray[np.int32]
 T = TypeVar("T")
@@ -45,8 +45,8 @@ _BASE_CLUSTERINGS = 20
 _MOST_WITH_CONSENSUS = 20
 """Clusters for which base clusterings pay, by default."""
 _LARGER_CUT, _SMALL_CUT = 1.1, 1e-3
-"""A consensus is left if its normalised cut is so many times as large as without it; of cuts that
-are all but 0 no ratio is taken."""
+"""A consensus is dropped if its normalised cut is more than so many times as large as that without
+it; of cuts that are all but 0 no ratio is taken."""
 _REGULARIZATION = 0.1
 """Of features of a kernel, in means of the degrees."""
 _NO_GAP = 0.5
@@ -220,16 +220,18 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
             n_clusters = _by_eigengap(self.eigenvalues_, _NO_GAP / min(matrix.shape))
         self.n_clusters_: int = n_clusters
-        sizes = random_sizes(self._n_base_clusterings(n_clusters), n_clusters, n_rows, seed)
-        n_components = max(n_clusters, sizes.max(initial=0))
-        some = _some_rows(n_rows, _ROWS_OF_VECTORS if len(sizes) else n_rows, seed)
+        n_base_clusters = draw_n_clusters(
+            self._n_base_clusterings(n_clusters), n_clusters, n_rows, seed
+        )
+        n_components = max(n_clusters, n_base_clusters.max(initial=0))
+        some = _some_rows(n_rows, _ROWS_OF_VECTORS if len(n_base_clusters) else n_rows, seed)
         normalised = self._normalised(
             matrix.take_rows(some), row_weights[some], self._regularization()
         )
         self._decompose(normalised, int(n_components), seed)
         self._learn_clusters(matrix, row_weights, seed)
-        if len(sizes):
-            self._learn_consensus(matrix, row_weights, sizes, seed)
+        if len(n_base_clusters):
+            self._learn_consensus(matrix, row_weights, n_base_clusters, seed)
         if self.base_clusterings_ is None:
             self.singular_values_ = self.singular_values_[:n_clusters]
             self.components_ = self.components_[:n_clusters]
@@ -316,15 +318,17 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.labels_: Labels = _nearest(coordinates, self.cluster_centers_)
 
     def _learn_consensus(
-        self, matrix: FeatureMatrix, weights: FloatArray, sizes: IntArray, seed: int
+        self, matrix: FeatureMatrix, weights: FloatArray, n_base_clusters: IntArray, seed: int
     ) -> None:
-        """Replace the clusters by a consensus of clusterings, unless it cuts much more edges.
+        """Replace the clusters by a consensus of clusterings, unless it cuts many more edges.
 
-        Clusterings are into as many clusters as ``sizes`` say.
+        Clusterings are into as many clusters as ``n_base_clusters`` (n_clusterings,) say.
         """
         some = _some_rows(len(weights), _ROWS_OF_STARTS, seed)
         coordinates = matrix.take_rows(some).matvec(self._graph_weights())
-        clusterings = BaseClusterings.fit(coordinates, weights[some], sizes, seed, self.n_jobs)
+        clusterings = BaseClusterings.fit(
+            coordinates, weights[some], n_base_clusters, seed, self.n_jobs
+        )
         codes = self._by_blocks(matrix, clusterings.codes)
         consensus = clusterings.matrix(np.concatenate(codes, axis=1), self.n_jobs)
         found = self._triplets(self._normalised(consensus, weights), self.n_clusters_, seed)
