@@ -9,7 +9,8 @@ fast, and is judged on these.
 
 usps and mnist are tables by which the number of neighbours was chosen; letter, ijcnn1, cod-rna and
 covtype are not. Then the number of clusters that the eigengap finds in made-up rows, beside the
-largest mean silhouette of k-means, and the seconds of fits to blobs of up to a million rows.
+largest mean silhouette of k-means, clusters of such rows beside six inputs of noise, and the
+seconds of fits to blobs of up to a million rows.
 """
 
 from __future__ import annotations
@@ -125,12 +126,12 @@ def shares_of_best(rows: list[Row]) -> list[Row]:
     return found
 
 
-def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, int]]:
-    """Return rows in clusters, and how many these are."""
+def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, Array]]:
+    """Return rows in clusters, and the cluster of each."""
     rng = np.random.default_rng(seed)
-    found: dict[str, tuple[Array, int]] = {
-        "moons": (make_moons(n_rows, noise=0.06, random_state=seed)[0], 2),
-        "circles": (make_circles(n_rows, noise=0.04, factor=0.5, random_state=seed)[0], 2),
+    found: dict[str, tuple[Array, Array]] = {
+        "moons": make_moons(n_rows, noise=0.06, random_state=seed),
+        "circles": make_circles(n_rows, noise=0.04, factor=0.5, random_state=seed),
     }
     for k in (3, 6, 12):
         for d in (2, 10):
@@ -138,9 +139,8 @@ def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, int]]:
             places = rng.permutation(64)[:k]
             centres = np.zeros((k, d))
             centres[:, :2] = 5.0 * np.column_stack([places // 8, places % 8])
-            found[f"{k} blobs in {d} inputs"] = (
-                make_blobs(n_rows, d, centers=centres, random_state=seed)[0],
-                k,
+            found[f"{k} blobs in {d} inputs"] = make_blobs(
+                n_rows, d, centers=centres, random_state=seed
             )
     return found
 
@@ -150,8 +150,9 @@ def counted(chosen: Any) -> list[Row]:
     n_rows = 300 if chosen.quick else 2000
     rows: dict[str, Row] = {}
     for seed in range(chosen.repeats):
-        for name, (X, k) in made_up_clusters(seed, n_rows).items():
-            row = rows.setdefault(name, {"rows": name, "true": k, "eigengap": "", "silhouette": ""})
+        for name, (X, y) in made_up_clusters(seed, n_rows).items():
+            known: Row = {"rows": name, "true": len(np.unique(y)), "eigengap": "", "silhouette": ""}
+            row = rows.setdefault(name, known)
             machine = SpectralClustering("eigengap", random_state=seed, n_jobs=chosen.jobs).fit(X)
             row["eigengap"] += f" {machine.n_clusters_}"
             scaled = StandardScaler().fit_transform(X)[:1000]
@@ -163,6 +164,35 @@ def counted(chosen: Any) -> list[Row]:
             }
             row["silhouette"] += f" {max(scores, key=lambda m: scores[m])}"
     return list(rows.values())
+
+
+def among_noise(chosen: Any) -> list[Row]:
+    """Return how well clusters in two inputs are found beside six normal ones; means over seeds."""
+    rows: list[Row] = []
+    kinds = [name for name, (X, _) in made_up_clusters(0, 100).items() if X.shape[1] == 2]
+    for n_rows in (300,) if chosen.quick else (500, 5000):
+        for name in kinds:
+            scores: dict[str, list[float]] = {}
+            for seed in range(chosen.repeats):
+                X, y = made_up_clusters(seed, n_rows)[name]
+                noise = stream(seed, "noise").standard_normal((n_rows, 6))
+                rows_of_all = StandardScaler().fit_transform(np.hstack([X, noise]))
+                k = len(np.unique(y))
+                ours = {"random_state": seed, "n_jobs": chosen.jobs}
+                machines: dict[str, Any] = {
+                    "spectral": SpectralClustering(k, **ours),
+                    "spectral, min_correlation=0": SpectralClustering(k, min_correlation=0, **ours),
+                    "k-means": methods(k, seed, chosen.jobs)["k-means"],
+                    "scikit-learn spectral": methods(k, seed, chosen.jobs)["scikit-learn spectral"],
+                }
+                for method, machine in machines.items():
+                    labels = machine.fit(rows_of_all).labels_
+                    own = float(normalized_mutual_info_score(y, labels))
+                    scores.setdefault(method, []).append(own)
+            means = {method: float(np.mean(own)) for method, own in scores.items()}
+            rows.append({"clusters": name, "rows": n_rows, **means})
+            say(str(rows[-1]))
+    return rows
 
 
 def timed(chosen: Any) -> list[Row]:
@@ -193,12 +223,15 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help=f"{LARGE_SET} as well")
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="tables")
     parser.add_argument("--no-count", action="store_true", help="leave out numbers of clusters")
+    parser.add_argument("--no-noise", action="store_true", help="leave out inputs of noise")
     parser.add_argument("--no-time", action="store_true", help="leave out the blobs")
     chosen = parse(parser)
     report = Report(chosen)
     rows = []
     if not chosen.no_count:
         report.add("numbers of clusters", counted(chosen))
+    if not chosen.no_noise:
+        report.add("NMI beside six inputs of noise", among_noise(chosen))
     for name in [*chosen.sets, *([LARGE_SET] if chosen.large else [])]:
         rows += judged(name, chosen)
     if rows:

@@ -47,6 +47,17 @@ def test_a_page_tells_what_sets_clusters_apart(shell, blobs, tmp_path):
     assert "standard deviations" in text
 
 
+def test_columns_of_noise_are_told(shell, write, tmp_path):
+    page, noise = tmp_path / "page.html", np.random.default_rng(2).normal(size=120)
+    columns = {"size": BLOBS["size"], "weight": BLOBS["weight"], "noise": noise}
+    data = write("n.csv", chosen=[], **columns)
+    assert shell.json("cluster", data, "-k", 3, "--page", page)["ignored"] == ["noise"]
+    text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
+    assert "Found without noise" in text
+    found = shell("cluster", data, "-k", 3, "-o", tmp_path / "c.csv")
+    assert "noise (noise)" in found.stdout + found.stderr
+
+
 def test_labels_apart_and_sparse_rows(shell, write):
     found = shell.json("cluster", write("b.svm", chosen=list(BLOBS)[:2]), "-k", 2)
     assert found["rows"] == 120

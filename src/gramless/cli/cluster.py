@@ -96,18 +96,30 @@ def cluster(
         with report.stage("cluster", "clustering"):
             machine = _machine(method, n_clusters, shared).fit(X)
             labels, sizes = _by_size(machine.labels_)
-        document: dict[str, object] = {"rows": len(labels), "sizes": sizes}
+            ignored = _ignored(machine, used)
+        document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": ignored}
         told = {"rows": len(labels), "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
+        if ignored:
+            lines["ignored"] = f"{', '.join(ignored)} (noise)"
         if page is not None:
             from gramless.cli.cluster_page import cluster_page
 
-            fitted = machine, labels, sizes, X, used
+            fitted = machine, labels, sizes, X, used, ignored
             report.write_page(page, "--page", cluster_page, *fitted, {"data": data})
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
         columns = {name: table.column(name) for name in kept} | {"cluster": labels + 1}
         report.rows(columns, output, document | {"seconds": report.seconds}, lines)
+
+
+def _ignored(machine: Clustering, names: list[str]) -> list[str]:
+    """Return the columns that are noise beside the others."""
+    from gramless import SpectralClustering
+
+    if not isinstance(machine, SpectralClustering):
+        return []
+    return [names[j] for j in machine.ignored_columns_]
 
 
 def _machine(method: str, n_clusters: str, shared: dict[str, Any]) -> Clustering:

@@ -50,9 +50,13 @@ def cluster_page(
     sizes: Sequence[int],
     X: Matrix | Table,
     names: Sequence[str],
+    ignored: Sequence[str],
     places: Mapping[str, object],
 ) -> str:
-    """Return a page about fitted clusters of rows, numbered from 0 by their sizes."""
+    """Return a page about fitted clusters of rows, numbered from 0 by their sizes.
+
+    ``ignored`` are the columns that clusters were found without.
+    """
     traits = _traits(X, names, labels, len(sizes))
     numbered = enumerate(zip(sizes, traits, strict=True), start=1)
     return render(
@@ -66,6 +70,7 @@ def cluster_page(
         cards=[(k, size, _trait_table(own)) for k, (size, own) in numbered],
         spectrum=_spectrum(machine.eigenvalues_) if machine.n_clusters == "eigengap" else None,
         rule=_rule(machine),
+        ignored=ignored,
     )
 
 

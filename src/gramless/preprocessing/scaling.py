@@ -170,6 +170,10 @@ class Scaler(Stateful):
             unit = self.unit / relevance
         return replace(self, unit=_as_finite(unit, self.unit))
 
+    def ignoring(self, chosen: BoolArray) -> Scaler:
+        """Return the scaler with infinite units of some inputs (n_features,): they are ignored."""
+        return replace(self, unit=np.where(chosen, np.inf, self.unit))
+
     def ranked(self, chosen: BoolArray) -> Scaler:
         """Return the scaler, of kind "both", that has only ranks of some inputs.
 
