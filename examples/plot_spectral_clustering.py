@@ -4,7 +4,8 @@ Clusters of any shape
 
 k-means cuts space by straight lines. Spectral clustering asks which rows are connected: rows are
 vertices of a graph, and two are joined by the neighbours that they have in common, in time linear
-in the number of rows.
+in the number of rows. Columns of noise, which have to do with no other column, are ignored: the
+last line has six of them, beside the two that are drawn.
 """
 
 import matplotlib.pyplot as plt
@@ -17,9 +18,10 @@ from gramless import SpectralClustering
 
 moons, moon = make_moons(2000, noise=0.06, random_state=0)
 circles, circle = make_circles(2000, factor=0.3, noise=0.05, random_state=0)
+noisy = np.column_stack([moons, np.random.default_rng(0).normal(size=(2000, 6))])
 
-figure, axes = plt.subplots(2, 2, figsize=(7, 6), layout="constrained")
-for line, rows, truth in zip(axes, (moons, circles), (moon, circle)):
+figure, axes = plt.subplots(3, 2, figsize=(7, 9), layout="constrained")
+for line, rows, truth in zip(axes, (moons, circles, noisy), (moon, circle, moon)):
     methods = {
         "k-means": KMeans(2, n_init=5, random_state=0),
         "spectral clustering": SpectralClustering(2, random_state=0),
@@ -27,7 +29,7 @@ for line, rows, truth in zip(axes, (moons, circles), (moon, circle)):
     for ax, (name, method) in zip(line, methods.items()):
         labels = method.fit_predict(rows)
         score = adjusted_rand_score(truth, labels)
-        ax.scatter(*rows.T, c=labels, cmap="coolwarm", s=3)
+        ax.scatter(*rows[:, :2].T, c=labels, cmap="coolwarm", s=3)
         ax.set(title=f"{name}\nadjusted Rand index {score:.2f}", xticks=[], yticks=[])
         print(f"{name:>20}: {score:.2f}, {np.bincount(labels)} rows")
 plt.show()

@@ -110,6 +110,8 @@ def test_far_rows_have_small_densities() -> None:
         ({}, np.ones((9, 60))),
         ({}, sp.csr_array(clusters(9, 2))),
         ({}, np.full((9, 1), np.nan)),
+        ({}, 1e200 * clusters(9, 2)),
+        ({}, 1e-200 * clusters(9, 2)),
     ],
 )
 def test_bad_input_is_refused(given, X) -> None:

@@ -85,7 +85,8 @@ def test_chance_relates_hardly_any_inputs():
         rows = rng.normal(size=(n_rows, 20))
         rows[:, 1] += 3 * rows[:, 0]
         found = informative_inputs(rows, least_correlation(n_rows))
-        assert found[:2].all() and found[2:].sum() <= 1
+        assert found[:2].all()
+        assert found[2:].sum() <= 1
 
 
 @settings(max_examples=30, deadline=None)
@@ -98,10 +99,15 @@ def test_units_and_order_of_inputs_do_not_matter(seed, unit):
     assert wanted[:2].all()
 
 
-def test_where_all_is_noise_nothing_is_ignored():
+def test_two_numbers_at_least_are_left():
+    # On a line a graph of few neighbours falls apart.
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=(800, 3)), rng.integers(0, 3, 800)])
     assert informative_inputs(rows, 0.2).all()
+    rows[:, 0] += 6 * rng.integers(0, 3, 800)
+    assert informative_inputs(rows, 0.2).all()
+    rows[:, 1] += 6 * rng.integers(0, 3, 800)
+    np.testing.assert_array_equal(informative_inputs(rows, 0.2), [True, True, False, False])
 
 
 def test_moons_are_found_among_noise(tmp_path):
@@ -128,17 +134,8 @@ def test_sparse_rows_are_treated_alike():
     np.testing.assert_array_equal(dense.ignored_columns_, sparse.ignored_columns_)
 
 
-def test_a_single_input_in_groups_is_clustered_by_bins():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 1000)
-    X = np.column_stack([rng.normal(size=(1000, 4)), y + 0.1 * rng.normal(size=1000)])
-    clusters = SpectralClustering(4, random_state=0).fit(X)
-    assert clusters.ignored_columns_.tolist() == [0, 1, 2, 3]
-    assert adjusted_rand_score(y, clusters.labels_) > 0.95
-
-
 def test_columns_of_frames_are_counted_and_categories_stay():
-    X, y = moons_and_noise(600, n_noise=2)
+    X, _ = moons_and_noise(600, n_noise=2)
     kind = np.random.default_rng(0).choice(["a", "b"], 600)
     table = pd.DataFrame({"kind": kind, "first": X[:, 2], "x": X[:, 0], "y": X[:, 1]})
     table.insert(1, "late", X[:, 3])
@@ -148,7 +145,7 @@ def test_columns_of_frames_are_counted_and_categories_stay():
 
 
 def test_features_of_a_kernel_ignore_inputs_where_told_to():
-    X, y = make_blobs(500, 2, centers=[[0, 0], [6, 6]], random_state=0)
+    X, _ = make_blobs(500, 2, centers=[[0, 0], [6, 6]], random_state=0)
     X = np.column_stack([X, np.random.default_rng(0).normal(size=(500, 3))])
     plain, told = (
         SpectralClustering(2, features="binning", min_correlation=least, random_state=0).fit(X)

@@ -109,6 +109,21 @@ def test_few_distinct_rows_of_bins_have_a_low_rank():
     np.testing.assert_allclose(found.singular_values, exact[:3], rtol=1e-7)
 
 
+@pytest.mark.parametrize("seed", [0, 20, 26, 36, 45, 62])
+def test_few_rows_of_many_columns(seed):
+    # Rounding errors in single precision are no further directions of a space of a few dimensions.
+    rng = np.random.default_rng(seed)
+    rows = np.round(rng.normal(size=(rng.integers(2, 12), 3)) * 10.0 ** rng.integers(0, 3))
+    widths = float(rng.choice([0.3, 3.0]))
+    binning = RandomBinning(n_grids=1024, bandwidth=widths, random_state=0)
+    matrix = binning.fit_matrix(rows)
+    exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
+    for k in range(1, len(rows) + 1):
+        found = SingularTriplets.of(matrix, k, seed=seed).singular_values
+        np.testing.assert_allclose(found, exact[: len(found)], atol=1e-5 * exact[0])
+        assert (exact[len(found) : k] < 1e-6 * exact[0]).all()
+
+
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_a_lower_rank_has_fewer_components(rank):
     found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)

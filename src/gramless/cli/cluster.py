@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -96,16 +97,16 @@ def cluster(
         with report.stage("cluster", "clustering"):
             machine = _machine(method, n_clusters, shared).fit(X)
             labels, sizes = _by_size(machine.labels_)
-            ignored = _ignored(machine, used)
-        document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": ignored}
+            noise = _noise(machine, used)
+        document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": noise}
         told = {"rows": len(labels), "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
-        if ignored:
-            lines["ignored"] = f"{', '.join(ignored)} (noise)"
+        if noise:
+            lines["ignored"] = f"{', '.join(noise)} (noise)"
         if page is not None:
             from gramless.cli.cluster_page import cluster_page
 
-            fitted = machine, labels, sizes, X, used, ignored
+            fitted = machine, labels, sizes, X, used, noise
             report.write_page(page, "--page", cluster_page, *fitted, {"data": data})
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
@@ -113,7 +114,7 @@ def cluster(
         report.rows(columns, output, document | {"seconds": report.seconds}, lines)
 
 
-def _ignored(machine: Clustering, names: list[str]) -> list[str]:
+def _noise(machine: Clustering, names: Sequence[str]) -> list[str]:
     """Return the columns that are noise beside the others."""
     from gramless import SpectralClustering
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
+from gramless.base.decompositions import svd
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
@@ -99,7 +100,7 @@ class _RowEquations(System):
         self.problem, self.roots = problem, np.sqrt(problem.row_weights)[:, None]
         free = self.roots * last_columns(problem.matrix, problem.penalty.n_free)
         with one_blas_thread():
-            left, sizes, right = np.linalg.svd(free, full_matrices=False)
+            left, sizes, right = svd(free)
         kept = sizes > sizes.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
         self.basis, self.back = left[:, kept], right[kept].T / sizes[kept]
         targets = self._without_free(self.roots * columns(problem.targets))

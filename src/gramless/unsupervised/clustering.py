@@ -116,9 +116,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         squares, within two standard deviations, have at least this correlation with those of any
         other input, in at most 5,000 random rows. Inputs whose own values are in up to six groups
         stay, unless they have ten values or fewer; so do categories, inputs of two values, and all
-        inputs of tables with more than 1,000. 0 ignores none. "auto" is 0.1, or four standard
-        errors of a correlation up to 0.3 where there are fewer than 1,600 rows; for other
-        ``features`` than neighbors it is 0.
+        inputs where fewer than two numbers would be left, or of tables with more than 1,000. 0
+        ignores none. "auto" is 0.1, or four standard errors of a correlation up to 0.3 where there
+        are fewer than 1,600 rows; for other ``features`` than neighbors it is 0.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
         Of features of a kernel, in units of the scaled inputs. "neighbors" is the median distance
         of a row to its tenth neighbour, among at most 1,000 rows, and "median" that between two

@@ -36,6 +36,7 @@ _MOST_ALONE = 0.5
 """Finer cells are not tried once so many of the rows share none with others."""
 _SPREADS = (1.0, 3.0)
 """Standard deviations of the two normal distributions, relative to that of the rows."""
+_LEAST_UNIT = 1e-150
 _LEAST_RIDGE = 1e-9
 _MOST_INPUTS = 50
 _LEAST_WEIGHT = 1e-3
@@ -303,11 +304,18 @@ class Density(DensityMixin, StatefulEstimator):
         return np.asarray(rows, np.float64)
 
     def _learn_moments(self, rows: FloatArray) -> None:
-        self.mean_: FloatArray = rows.mean(axis=0)
-        centred = rows - self.mean_
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            self.mean_: FloatArray = rows.mean(axis=0)
+            centred = rows - self.mean_
             self.covariance_: FloatArray = centred.T @ centred / len(centred)
-        unit = np.sqrt(self.covariance_.diagonal())
+            unit = np.sqrt(self.covariance_.diagonal())
+        varies = rows.min(axis=0) < rows.max(axis=0)
+        lost = np.flatnonzero(varies & ~((unit > _LEAST_UNIT) & (unit < 1.0 / _LEAST_UNIT)))
+        if len(lost):
+            raise InputError(
+                f"Density: column {lost[0]} of X has values whose squares are beyond double "
+                f"precision, or differences whose squares are; divide it by its largest value."
+            )
         self.unit_: FloatArray = np.where(unit > 0.0, unit, 1.0)
 
     def _factor(self) -> FloatArray:

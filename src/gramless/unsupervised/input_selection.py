@@ -31,15 +31,15 @@ def informative_inputs(rows: FloatArray, least: float) -> BoolArray:
 
     Clusters relate the inputs along which they differ. So an input is noise if neither its values
     nor their squares have a correlation of ``least`` with those of another one, unless its own
-    values are in groups, or no more than two. Where all inputs of more than ten values are noise,
-    nothing is: of such rows nothing can be said. Takes ``4 * n_rows * n_inputs**2`` operations.
+    values are in groups, or no more than two. If fewer than two inputs of more than ten values were
+    left, all are: of such rows nothing can be said. Takes ``4 * n_rows * n_inputs**2`` operations.
     """
     standard = _standardised(rows)
     n_values = np.array([len(np.unique(values)) for values in standard.T])
     found = (_largest_correlations(standard) >= least) | (n_values <= 2)
     for j in np.flatnonzero(~found & (n_values > _FEW_VALUES)):
         found[j] = variance_left_by_groups(standard[:, j]) < _GROUPED
-    nothing_is_known = not found[n_values > _FEW_VALUES].any()
+    nothing_is_known = np.count_nonzero(found[n_values > _FEW_VALUES]) < 2
     return found | nothing_is_known
 
 

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from gramless.base.decompositions import svd
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import stream
@@ -249,6 +250,9 @@ class _Basis:
         along = tall.inner(vectors, block, n_jobs)
         tall.subtract_times(block, vectors, along, n_jobs)
         q, link = precision.directions(block, precision.negligible * size, n_jobs)
+        # Rounding errors are no directions of a space that Q fills.
+        n_left = max(0, self._side.size - vectors.shape[1])
+        q, link = q[:, :n_left], link[:n_left]
         # Once leaves errors as large as what cancels.
         again = tall.inner(vectors, q, n_jobs)
         tall.subtract_times(q, vectors, again, n_jobs)
@@ -267,7 +271,7 @@ def _triplets(
     ``here`` are orthonormal vectors of this side, near to those sought.
     """
     there, factor = tall.qr(side.forth(here), side.n_jobs)
-    u, values, vt = np.linalg.svd(factor)
+    u, values, vt = svd(factor)
     kept = values > _LEAST_VALUE * values[:1].sum()
     u, values, v = u[:, kept], values[kept], vt.T[:, kept]
     here, there = tall.times(here, v, side.n_jobs), tall.times(there, u, side.n_jobs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gramless.base.decompositions import svd
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 
@@ -76,7 +77,7 @@ def directions(a: FloatArray, least: float, n_jobs: int | None) -> tuple[FloatAr
     Rows of the link are orthogonal; those up to ``least`` long are left out.
     """
     q, r = qr(a, n_jobs)
-    u, values, vt = np.linalg.svd(r, full_matrices=False)
+    u, values, vt = svd(r)
     kept = values > least
     return times(q, u[:, kept], n_jobs), values[kept, None] * vt[kept]
 
