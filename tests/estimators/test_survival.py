@@ -116,6 +116,7 @@ def test_wrong_targets():
         (none, "no event"),
         (endless, "NaN or infinite"),
         (columns, "two fields or columns"),
+        (np.ones((30, 2)), "shape .*structured array of two columns"),
     ]:
         with pytest.raises(InputError, match=message):
             KernelSurvival(**GIVEN).fit(X, own)

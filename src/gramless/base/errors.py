@@ -11,6 +11,10 @@ class InputError(GramlessError, ValueError):
     """Data or a parameter that cannot be used, with the remedy in the message."""
 
 
+class InputTypeError(InputError, TypeError):
+    """Data of a type that cannot be used, as scikit-learn tells it."""
+
+
 class KernelError(GramlessError, ValueError):
     """A kernel that the asked feature map cannot represent."""
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
@@ -73,7 +73,7 @@ from gramless.model_selection.selected import SelectedModel
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows, validated_targets
+from gramless.preprocessing.rows import Rows, checked_weights, validated_targets
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
@@ -358,11 +358,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
         """Return sample weights relative to the largest, with negligible ones as zeros."""
-        weight = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.any():
-            raise InputError(f"{type(self).__name__}: every sample weight is zero.")
+        weight = checked_weights(sample_weight, rows.shape[0], type(self).__name__)
         return relative_weights(weight, weight.max())
 
     def _deadline(self) -> Deadline:

@@ -42,6 +42,12 @@ def event_times(y: object, owner: str) -> AnyArray:
     if columns is None:
         if y is None:
             raise InputError(f"{owner} requires y to be passed, but the target y is None.")
+        shape = np.shape(np.asarray(y))
+        if len(shape) > 1 and shape[1:] != (1,):
+            raise InputError(
+                f"{owner}: y has the shape {shape}; give times alone, or a data frame or "
+                f"structured array of two columns: whether the event was seen (bool) and the time."
+            )
         times = np.asarray(_check_y(y, y_numeric=True, estimator=owner), np.float64)
         columns = [np.ones(len(times), bool), times]
     flags = [k for k, column in enumerate(columns) if column.dtype.kind == "b"]

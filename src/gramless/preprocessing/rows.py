@@ -7,11 +7,12 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
-from gramless.base.errors import GramlessError, InputError
-from gramless.base.types import AnyArray, BoolArray, TableLike
+from gramless.base.errors import GramlessError, InputError, InputTypeError
+from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 
 Rows: TypeAlias = Any
 """A dense array, or SciPy CSR: two types whose operations no common annotation describes."""
@@ -53,8 +54,10 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
         return validate_data(estimator, X, *y, **options)
     except GramlessError:
         raise
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    except (TypeError, ValueError) as error:
+        owner, told = type(estimator).__name__, str(error)
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(told if owner in told else f"{owner}: {told}") from error
 
 
 def validated_targets(estimator: BaseEstimator, y: object, **options: object) -> Any:
@@ -63,6 +66,22 @@ def validated_targets(estimator: BaseEstimator, y: object, **options: object) ->
         return _check_y(y, estimator=estimator, **options)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
+    """Return the weights of rows, which are not all zero; ``owner`` names the caller."""
+    if given is None:
+        return np.ones(n_rows)
+    if not np.asarray(given).any():
+        raise InputError(f"{owner}: every sample weight is zero.")
+    try:
+        # Only the number of rows counts.
+        weights: FloatArray = _check_sample_weight(
+            given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        raise InputError(f"{owner}: {error}") from error
+    return weights
 
 
 @runtime_checkable

@@ -26,8 +26,8 @@ from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.features.grids import Grids, cell_limits
-from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.base import TableEstimator, checked_weights
+from gramless.preprocessing.rows import Rows, checked_weights
+from gramless.unsupervised.base import TableEstimator
 from gramless.unsupervised.bin_counts import BinCounts, hashed_grids
 from gramless.unsupervised.marginals import MarginalCells
 from gramless.unsupervised.principal_axes import PrincipalAxes, spreads

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
@@ -28,7 +28,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.normalised import RowScaledMatrix
 from gramless.preprocessing.median import median_distance, neighbour_distance, scaled_sample
-from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets
 
@@ -219,22 +219,6 @@ def degree_normalised(
             f"use a larger bandwidth, more components, or features of bins."
         )
     return RowScaledMatrix(matrix, np.sqrt(weights / np.where(known, degrees, 1.0)))
-
-
-def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
-    """Return the weights of rows, which are not all zero; ``owner`` names the caller."""
-    if given is None:
-        return np.ones(n_rows)
-    if not np.asarray(given).any():
-        raise InputError(f"{owner}: every sample weight is zero.")
-    try:
-        # Only the number of rows counts.
-        weights: FloatArray = _check_sample_weight(
-            given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
-        )
-    except ValueError as error:
-        raise InputError(f"{owner}: {error}") from error
-    return weights
 
 
 def are_neighbors(features: object) -> bool:

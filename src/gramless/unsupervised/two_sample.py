@@ -26,9 +26,8 @@ from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
 from gramless.matrices.base import FeatureMatrix
-from gramless.preprocessing.rows import Rows, dense_columns
+from gramless.preprocessing.rows import Rows, checked_weights, dense_columns
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.base import checked_weights
 from gramless.unsupervised.encoded_tables import EncodedTable, maps_of, pooled, scaler_of
 from gramless.unsupervised.permutations import (
     FEW_ROWS,
