@@ -27,6 +27,8 @@ _SHARPNESS = 0.1
 """Of the mean error: half-width within which a pinball loss is rounded off."""
 _NARROWER, _SHIFTED = 0.8, 0.02
 """Widths and thresholds that would change by less stay as they are."""
+_MEAN_OF_ZEROS = math.exp(-4.0)
+"""In the place of a mean of 0, which has no logarithm."""
 _LEAST_LOG_GAP = -7.0
 """Between thresholds of neighbouring classes."""
 
@@ -619,6 +621,15 @@ class TweedieFamily(Loss):
     """
 
     power: float
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return the logarithm of each output's weighted mean.
+
+        Some of the rows may have no target above 0, though all together have: their constant is
+        -4, from which descent goes on.
+        """
+        mean = np.average(y, axis=0, weights=weights)
+        return self.link(np.where(mean > 0.0, mean, _MEAN_OF_ZEROS))
 
     def value(self, z: Values, y: Values) -> Values:
         some = y > 0.0

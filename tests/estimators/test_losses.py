@@ -284,6 +284,16 @@ def test_a_half_without_events_does_not_stop_growth():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_a_fold_without_events_is_fitted(loss):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.zeros(30)
+    y[7] = 2.0
+    model = KernelRegressor(loss=loss, cv=3, effort=1, random_state=0).fit(X, y)
+    found = model.predict(X)
+    assert found.argmax() == 7
+    assert np.isfinite(found).all()
+
+
 # The loss of classifiers by default.
 
 
