@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 import gramless
-from gramless import KernelClassifier, KernelRegressor, Nystrom, RandomBinning, SmoothBinning, save
+from gramless import (
+    KernelClassifier,
+    KernelRegressor,
+    KernelSurvival,
+    Nystrom,
+    RandomBinning,
+    SmoothBinning,
+    save,
+)
 from gramless import portable as module
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import with_combinations
@@ -49,7 +57,7 @@ def rows(seed: int) -> np.ndarray:
     return X
 
 
-def fitted() -> dict[str, KernelRegressor | KernelClassifier]:
+def fitted() -> dict[str, KernelRegressor | KernelClassifier | KernelSurvival]:
     X = rows(0)
     z = np.sin(2 * X[:, 0]) + np.nan_to_num(X[:, 1]) * (X[:, 3] == 1)
     labels = np.array(["low", "mid", "high"])[np.digitize(z, [-0.5, 0.5])]
@@ -60,6 +68,7 @@ def fitted() -> dict[str, KernelRegressor | KernelClassifier]:
         "classes": KernelClassifier(categorical_features=[3], **own).fit(X, labels),
         "random": KernelClassifier(scaling="both", **given).fit(X, z > 0),
         "counts": KernelRegressor(loss="poisson", **given).fit(X, np.rint(np.exp(z))),
+        "survival": KernelSurvival(**given).fit(X, np.exp(z)),
         "ridge": KernelRegressor(random_state=0).fit(X[:, [0, 2]], np.sin(X[:, 0])),
         "joined": joined(X[:, [0, 2]]),
         "combined": combined(X, z),

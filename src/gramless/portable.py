@@ -33,7 +33,7 @@ _MOST_NUMBERS = 1 << 22
 
 
 class PortableModel:
-    """A saved ``KernelRegressor`` or ``KernelClassifier``: arrays of numbers in, predictions out.
+    """A saved ``KernelRegressor``, ``KernelClassifier`` or ``KernelSurvival``, by NumPy alone.
 
     Covers bins of grids, Gaussian kernels and trends beside them and kernel ridge regression, as
     default fits to arrays choose; categories, gaps and several outputs. Predictions differ from the
@@ -121,7 +121,7 @@ class PortableModel:
         return np.concatenate(sums) + self.fitted["intercept_"]
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return numbers, or the most likely class of each row.
+        """Return numbers, the most likely class of each row, or the logarithm of its risk.
 
         Parameters
         ----------
@@ -135,7 +135,9 @@ class PortableModel:
         raw = self.decision_function(X)
         if "classes_" in self.fitted:
             return self.fitted["classes_"][raw.argmax(1) if raw.ndim > 1 else (raw > 0).astype(int)]
-        return np.exp(raw) if self.fitted["loss_"]["class"] in _EXPONENTIAL else raw
+        is_survival = "baseline_" in self.fitted
+        has_means = self.fitted["loss_"]["class"] in _EXPONENTIAL and not is_survival
+        return np.exp(raw) if has_means else raw
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the calibrated probability of each class, of classifiers that have them.

@@ -166,6 +166,23 @@ def test_sampled_permutations_sum_up_and_are_near(features: Any) -> None:
     assert set(np.argsort(found.importances())[-2:]) == {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("bins", "shapley_grids._MOST_PAYOFFS"), ("smooth bins", "shapley._MOST_NUMBERS")],
+)
+def test_values_that_would_take_minutes_are_near(
+    name: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = KernelRegressor(MAPS[name], **GIVEN).fit(X, Y)
+    exact = shapley_values(model, X[:50])
+    monkeypatch.setattr(f"gramless.features.{limit}", 1)
+    found = shapley_values(model, X[:50])
+    sums = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(sums, model.predict(X[:50]), atol=1e-10)
+    apart = np.abs(found.values - exact.values)
+    assert 0.0 < apart.mean() < 0.1 * np.abs(exact.values).mean()
+
+
 def test_orders_are_sampled_for_some_background_rows() -> None:
     """Of a linear function: sums hold, and all rows are off by the background alone."""
     rows, weights = np.random.default_rng(4).normal(size=(3000, 8)), np.arange(8.0)[:, None]

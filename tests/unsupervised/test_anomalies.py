@@ -225,6 +225,7 @@ def test_data_frames_with_gaps_and_categories() -> None:
     assert shares.shape == (1000, 6)
     assert scores[rare].max() < np.quantile(scores[~rare], 0.3)
     assert shares[rare].mean(axis=0).argmax() == 0
+    assert detector.predict(table[:0]).shape == detector.p_values(table[:0]).shape == (0,)
 
 
 def test_sparse_rows_score_as_dense_ones() -> None:

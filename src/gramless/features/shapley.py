@@ -34,8 +34,9 @@ interact: fewer for more players."""
 _TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
 """Factors of a block of rows, and payoffs of terms, that are held at once."""
 _EVALUATED_ROWS = 8192
-_MOST_BACKGROUND = 50
-"""Background rows that are used where orders are sampled."""
+_MOST_BACKGROUND, _MOST_NUMBERS = 50, 1 << 30
+"""Background rows that are used where orders are sampled, and where all subsets take more numbers
+of features than the second: some seconds."""
 
 Ends = tuple[FloatArray, FloatArray]
 """The responses to the rows and to the background."""
@@ -140,8 +141,13 @@ def _add_part(
         game = _ProductGame(features, features.terms(weights), columns, n_jobs)
         out[:, own] += game.values(rows, others, ends)
     else:
-        values = _evaluated if len(columns) <= _MOST_EVALUATED else _sampled
-        out[:, own] += values(respond, columns, rows, others, ends)
+        if len(columns) > _MOST_EVALUATED:
+            out[:, own] += _sampled(respond, columns, rows, others, ends)
+            return
+        work = float(len(rows) << len(columns)) * len(others) * features.numbers_per_row
+        if work > _MOST_NUMBERS:
+            others = others[_spaced(empty[:, 0], _MOST_BACKGROUND)]
+        out[:, own] += _evaluated(respond, columns, rows, others, ends)
 
 
 @dataclass(frozen=True)

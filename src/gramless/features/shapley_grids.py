@@ -21,7 +21,11 @@ MOST_EXACT = 12
 """Players of a game of which all subsets are looked at; of more, permutations are sampled."""
 _FEW, _MOST_WORK = 8, 1 << 20
 """All subsets of more players than a few are looked at where these times bins are no more."""
+_MOST_PAYOFFS = 1 << 31
+"""Of all grids, for as many rows as the background has: some seconds."""
 _ROWS_AT_ONCE, _ROOM_NUMBERS = 2048, 1 << 21
+_PARTS = 8
+"""Of the games, for threads: rows of one block share payoffs."""
 
 
 @dataclass(frozen=True)
@@ -142,22 +146,29 @@ class GridGames:
             cells: Cells = (columns, places, *parts)
             keys = np.empty((len(joined), m), np.int64)
             player_keys(others, *cells, keys)
-            exact = _is_exact(len(joined), int(counts[r]))
+            # A subset's columns and all others lie in no more cells together than the grid has.
+            cells_of_all = np.prod(last[r, columns] - first[r, columns] + 1.0)
+            pairs = min(cells_of_all, float(len(np.unique(keys.sum(axis=0)))) ** 2)
+            exact = _is_exact(len(joined), int(counts[r]), pairs * len(counts))
             orders = None if exact else _orders(r, m, len(joined))
             games.append(_Game(joined, cells, keys, offset, bins[r], padded, orders))
         return cls(rows, games)
 
     def add_values(self, n_jobs: int | None, out: FloatArray) -> None:
         """Add the Shapley values of all games to ``out`` (n_rows, n_players, K)."""
-        at_once = int(np.clip(_ROOM_NUMBERS // (out.shape[1] * out.shape[2]), 1, _ROWS_AT_ONCE))
-        map_blocks(
-            lambda a, b: self._add_block(self.columns[:, a:b].copy(), out[a:b]),
-            row_blocks(len(out) if self.games else 0, at_once),
-            n_jobs,
-        )
+        numbers = _PARTS * out.shape[1] * out.shape[2]
+        at_once = int(np.clip(_ROOM_NUMBERS // numbers, 1, _ROWS_AT_ONCE))
+        for a, b in row_blocks(len(out) if self.games else 0, at_once):
+            sums = np.zeros((_PARTS, b - a, *out.shape[1:]))
+            parts = [(a, b, self.games[k::_PARTS], sums[k]) for k in range(_PARTS)]
+            map_blocks(self._add_games, parts, n_jobs)
+            for own in sums:
+                out[a:b] += own
 
-    def _add_block(self, columns: FloatArray, out: FloatArray) -> None:
-        n, m = columns.shape[1], self.games[0].background.shape[1]
+    def _add_games(self, a: int, b: int, games: list[_Game], out: FloatArray) -> None:
+        """Add the Shapley values of some games and rows to ``out``."""
+        n, m = b - a, self.games[0].background.shape[1]
+        columns = self.columns[:, a:b].copy()
         most_players = max(len(game.players) for game in self.games)
         keys, most = np.empty((most_players, n), np.int64), max(n, m, most_players)
         room = (
@@ -165,12 +176,18 @@ class GridGames:
             np.empty(n * (most_players + 1) * out.shape[2] + 2 * m),
             np.empty(1 << slot_bits(most, FIRST_BITS), np.int32),
         )
-        for game in self.games:
+        for game in games:
             game.add_values(game.keys(columns, keys), room, out)
 
 
-def _is_exact(n_players: int, n_bins: int) -> bool:
-    """Tell whether all subsets of the players of a grid are looked at."""
+def _is_exact(n_players: int, n_bins: int, n_pairs: float) -> bool:
+    """Tell whether all subsets of the players of a grid are looked at.
+
+    ``n_pairs`` bounds what a subset leads to, cells of rows and of the background beside it, of as
+    many grids as there are.
+    """
+    if n_pairs * 2.0**n_players > _MOST_PAYOFFS:
+        return n_players <= 2
     if n_players <= _FEW:
         return True
     return n_players <= MOST_EXACT and (1 << n_players) * n_bins <= _MOST_WORK

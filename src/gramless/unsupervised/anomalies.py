@@ -367,7 +367,8 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """Return the mean value of the bins of rows."""
         binned, rows = self.bin_counts_, self.inputs_.transform(self, X)
         parts = map(binned.bins.rows_matrix, self._blocks(rows))
-        return np.concatenate([binned.mean_over_grids(part, values) for part in parts])
+        found = [binned.mean_over_grids(part, values) for part in parts]
+        return np.concatenate([np.zeros(0), *found])
 
     def _excess_of_codes(self) -> list[FloatArray]:
         """Return what each code of each grid adds to the rarity of a row, above the usual."""
