@@ -47,6 +47,16 @@ def test_no_change_is_no_fault(shell, files) -> None:
     assert document["only_before"] == ["price"]
 
 
+def test_dates_in_text_are_drawn_as_shares(shell, write, tmp_path) -> None:
+    days = np.array([f"2021-0{1 + k % 9}-1{k % 7}" for k in range(N_ROWS)])
+    before, after = (
+        write(f"{k}.csv", ("size",), day=np.roll(days, k * N_ROWS // 2)) for k in (0, 1)
+    )
+    out = tmp_path / "page.html"
+    assert shell(VERB, before, after, "-o", out, *FEW)
+    assert "2021-01-10" in out.read_text(encoding="utf-8")
+
+
 def test_columns_are_left_out_and_declared(shell, files, write) -> None:
     before, _, after = files
     document = shell.json(VERB, before, after, "--ignore", "size", *FEW)

@@ -43,6 +43,12 @@ def test_a_linear_truth_takes_a_linear_model(few_rows, rng) -> None:
     assert found.estimator.fit(X, y).score(X, y) > 0.9
 
 
+def test_huge_numbers_are_judged(few_rows, rng) -> None:
+    X = 1e200 * rng.normal(size=(200, 2))
+    found = recommend(X, X[:, 0] / 1e200 + rng.normal(size=200), methods=("linear model",))
+    assert 0.0 < found.trials[0].error < 0.9
+
+
 def test_a_smooth_truth_of_500_rows_takes_a_smooth_method(few_rows, rng) -> None:
     X = rng.uniform(-1, 1, size=(500, 4))
     y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3]

@@ -53,7 +53,9 @@ def _picture(found: Changes, one: InputDifference) -> Chart | ShadedTable:
     title = f"{one.name}: {one.distance:.1%} apart"
     files = [path.name for path in found.places]
     parts = [_values(table, one) for table in found.tables]
-    if one.is_category or len(np.unique(np.concatenate(parts))) <= _MOST_VALUES:
+    # Dates in text are numbers to the test.
+    are_labels = one.is_category or any(part.dtype == object for part in parts)
+    if are_labels or len(np.unique(np.concatenate(parts))) <= _MOST_VALUES:
         return _shares(title, files, [[*labels(part.tolist())] for part in parts])
     return _histograms(title, one.name, files, parts)
 
