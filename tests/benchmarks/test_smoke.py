@@ -323,7 +323,7 @@ def test_survival(folder: Path) -> None:
 
 
 def test_clustering(folder: Path) -> None:
-    only = ("--sets", "letter", "--no-count", "--repeats", 1)
+    only = ("--sets", "letter", "--no-count", "--repeats", "1")
     noisy, rows, shares, seconds = tables("claims/clustering.py", folder, *only).values()
     assert all(row["spectral"] > row["spectral, min_correlation=0"] for row in noisy)
     assert {row["table"] for row in rows} == {"letter"}
