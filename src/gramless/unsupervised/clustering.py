@@ -435,6 +435,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         n_coordinates = min(n_clusters, n_coordinates)
         array_in(state, "cluster_centers_", np.float64, (n_clusters, n_coordinates), finite=True)
         array_in(state, "labels_", np.int32, (None,))
+        array_in(state, "ignored_columns_", np.int64, (None,))
         if "eigenvalues_" in state:
             array_in(state, "eigenvalues_", np.float64, (None,), finite=True)
 
