@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.cluster import SpectralClustering as GraphClustering
 from sklearn.datasets import make_blobs, make_circles, make_moons
@@ -176,17 +177,18 @@ def among_noise(chosen: Any) -> list[Row]:
             for seed in range(chosen.repeats):
                 X, y = made_up_clusters(seed, n_rows)[name]
                 noise = stream(seed, "noise").standard_normal((n_rows, 6))
-                rows_of_all = StandardScaler().fit_transform(np.hstack([X, noise]))
-                k = len(np.unique(y))
-                ours = {"random_state": seed, "n_jobs": chosen.jobs}
-                machines: dict[str, Any] = {
-                    "spectral": SpectralClustering(k, **ours),
-                    "spectral, min_correlation=0": SpectralClustering(k, min_correlation=0, **ours),
-                    "k-means": methods(k, seed, chosen.jobs)["k-means"],
-                    "scikit-learn spectral": methods(k, seed, chosen.jobs)["scikit-learn spectral"],
+                table = StandardScaler().fit_transform(np.hstack([X, noise]))
+                known = methods(len(np.unique(y)), seed, chosen.jobs)
+                machines = {
+                    "spectral": known["spectral"],
+                    "spectral, min_correlation=0": clone(known["spectral"]).set_params(
+                        min_correlation=0
+                    ),
+                    "k-means": known["k-means"],
+                    "scikit-learn spectral": known["scikit-learn spectral"],
                 }
                 for method, machine in machines.items():
-                    labels = machine.fit(rows_of_all).labels_
+                    labels = machine.fit(table).labels_
                     own = float(normalized_mutual_info_score(y, labels))
                     scores.setdefault(method, []).append(own)
             means = {method: float(np.mean(own)) for method, own in scores.items()}

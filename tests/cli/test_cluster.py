@@ -53,7 +53,7 @@ def test_columns_of_noise_are_told(shell, write, tmp_path):
     data = write("n.csv", chosen=[], **columns)
     assert shell.json("cluster", data, "-k", 3, "--page", page)["ignored"] == ["noise"]
     text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
-    assert "Found without noise" in text
+    assert "has to do with no other column: noise." in text
     found = shell("cluster", data, "-k", 3, "-o", tmp_path / "c.csv")
     assert "noise (noise)" in found.stdout + found.stderr
 

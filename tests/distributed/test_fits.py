@@ -64,6 +64,7 @@ class SampledClassifier(DaskKernelClassifier):
             None,
             {"features": "nystrom", "solver": "pcg", **GIVEN, "n_grids": "auto"},
         ),
+        (KernelRegressor, Z, np.where(np.arange(len(Z)) < len(Z) // 2, 0.0, 1.0), GIVEN),
         (KernelClassifier, LABELS, WEIGHT, {"effort": 1, "n_grids": 24, "random_state": 0}),
         (
             KernelClassifier,
@@ -72,7 +73,17 @@ class SampledClassifier(DaskKernelClassifier):
             GIVEN | {"loss": "squared_hinge", "class_weight": "balanced"},
         ),
     ],
-    ids=["squares", "outputs", "poisson", "grown", "combined", "nystrom", "multinomial", "hinge"],
+    ids=[
+        "squares",
+        "outputs",
+        "poisson",
+        "grown",
+        "combined",
+        "nystrom",
+        "no weight",
+        "multinomial",
+        "hinge",
+    ],
 )
 def test_predictions_are_those_of_one_machine(client, kind, y, weight, options):
     local = kind(**options).fit(X, y, weight)

@@ -16,8 +16,8 @@ from sklearn.metrics import adjusted_rand_score
 from gramless import SpectralClustering, load, save
 from gramless.base.errors import InputError
 from gramless.unsupervised.input_selection import (
+    default_min_correlation,
     informative_inputs,
-    least_correlation,
     variance_left_by_groups,
 )
 
@@ -84,7 +84,7 @@ def test_chance_relates_hardly_any_inputs():
     for n_rows in (200, 1000, 5000):
         rows = rng.normal(size=(n_rows, 20))
         rows[:, 1] += 3 * rows[:, 0]
-        found = informative_inputs(rows, least_correlation(n_rows))
+        found = informative_inputs(rows, default_min_correlation(n_rows))
         assert found[:2].all()
         assert found[2:].sum() <= 1
 

@@ -12,7 +12,7 @@ class InputError(GramlessError, ValueError):
 
 
 class InputTypeError(InputError, TypeError):
-    """Data of a type that cannot be used, as scikit-learn tells it."""
+    """Data of a type that cannot be used; a ``TypeError`` too, as scikit-learn raises for these."""
 
 
 class KernelError(GramlessError, ValueError):

@@ -97,16 +97,16 @@ def cluster(
         with report.stage("cluster", "clustering"):
             machine = _machine(method, n_clusters, shared).fit(X)
             labels, sizes = _by_size(machine.labels_)
-            noise = _noise(machine, used)
-        document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": noise}
+            unused = _ignored_columns(machine, used)
+        document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": unused}
         told = {"rows": len(labels), "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
-        if noise:
-            lines["ignored"] = f"{', '.join(noise)} (noise)"
+        if unused:
+            lines["ignored"] = f"{', '.join(unused)} (noise)"
         if page is not None:
             from gramless.cli.cluster_page import cluster_page
 
-            fitted = machine, labels, sizes, X, used, noise
+            fitted = machine, labels, sizes, X, used, unused
             report.write_page(page, "--page", cluster_page, *fitted, {"data": data})
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
@@ -114,8 +114,8 @@ def cluster(
         report.rows(columns, output, document | {"seconds": report.seconds}, lines)
 
 
-def _noise(machine: Clustering, names: Sequence[str]) -> list[str]:
-    """Return the columns that are noise beside the others."""
+def _ignored_columns(machine: Clustering, names: Sequence[str]) -> list[str]:
+    """Return the names of the columns that spectral clustering ignores as noise."""
     from gramless import SpectralClustering
 
     if not isinstance(machine, SpectralClustering):

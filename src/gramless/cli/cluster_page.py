@@ -55,7 +55,7 @@ def cluster_page(
 ) -> str:
     """Return a page about fitted clusters of rows, numbered from 0 by their sizes.
 
-    ``ignored`` are the columns that clusters were found without.
+    ``ignored`` are the names of the columns that were ignored as noise.
     """
     traits = _traits(X, names, labels, len(sizes))
     numbered = enumerate(zip(sizes, traits, strict=True), start=1)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, _check_y
+from sklearn.utils.validation import _check_y
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
@@ -25,7 +25,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import taken as taken_codes
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
-from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
 
 Table: TypeAlias = Any
@@ -129,9 +129,9 @@ class RowPlan:
         if self.class_factors is not None:
             weights = self.class_factors[self.encoder.class_numbers(checked)]
         if weight is not None:
-            given = _check_sample_weight(
-                as_array(weight), rows, dtype=np.float64, ensure_non_negative=True
-            )
+            given, n_rows, owner = as_array(weight), len(checked), type(self.model).__name__
+            # A block may be without weight, a table not.
+            given = checked_weights(given, n_rows, owner) if given.any() else np.zeros(n_rows)
             weights = relative_weights(given, self.largest_weight) * weights
             kept = weights > 0
             rows, targets, weights = rows[kept], targets[kept], weights[kept]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import d2_pinball_score, r2_score
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
@@ -30,6 +30,7 @@ from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
 from gramless.model_selection.counts import CountDistribution
 from gramless.model_selection.posterior import Posterior, unseen_squares
+from gramless.preprocessing.rows import checked_weights
 
 _LEVELS = 0.05, 0.25, 0.5, 0.75, 0.95
 """Quantiles of the model that intervals follow."""
@@ -360,7 +361,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             raise InputError("KernelRegressor: the exponential of an offset is infinite.")
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, numbers, dtype=np.float64)
+            weight = checked_weights(sample_weight, len(numbers), type(self).__name__)
         self._exposures = np.exp(added), weight  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 

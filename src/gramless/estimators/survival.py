@@ -42,7 +42,7 @@ def event_times(y: object, owner: str) -> AnyArray:
     if columns is None:
         if y is None:
             raise InputError(f"{owner} requires y to be passed, but the target y is None.")
-        shape = np.shape(np.asarray(y))
+        shape = np.asarray(y).shape
         if len(shape) > 1 and shape[1:] != (1,):
             raise InputError(
                 f"{owner}: y has the shape {shape}; give times alone, or a data frame or "

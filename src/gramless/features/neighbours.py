@@ -20,7 +20,7 @@ from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
-_MOST_DEVIATIONS = 2.0
+MOST_DEVIATIONS = 2.0
 """Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
@@ -182,8 +182,8 @@ class NearestLandmarks(FeatureMap):
         means, deviations = _moments(some)
         low, high, are_two = _ranges(some)
         are_two &= np.isfinite(units) & ~mask
-        self.low_: FloatArray = np.where(are_two, low, means - _MOST_DEVIATIONS * deviations)
-        self.high_: FloatArray = np.where(are_two, high, means + _MOST_DEVIATIONS * deviations)
+        self.low_: FloatArray = np.where(are_two, low, means - MOST_DEVIATIONS * deviations)
+        self.high_: FloatArray = np.where(are_two, high, means + MOST_DEVIATIONS * deviations)
         # Products of rows that are far from 0 would lose digits.
         self.centre_: FloatArray = np.where(are_two, low, means)
         if sp.issparse(some):

@@ -35,8 +35,8 @@ _TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
 """Factors of a block of rows, and payoffs of terms, that are held at once."""
 _EVALUATED_ROWS = 8192
 _MOST_BACKGROUND, _MOST_NUMBERS = 50, 1 << 30
-"""Background rows that are used where orders are sampled, and where all subsets take more numbers
-of features than the second: some seconds."""
+"""Background rows that are used where orders are sampled, or where looking at all subsets would
+take more numbers of features than this."""
 
 Ends = tuple[FloatArray, FloatArray]
 """The responses to the rows and to the background."""
@@ -140,10 +140,9 @@ def _add_part(
     if isinstance(features, SeparableMap) and features.is_separable:
         game = _ProductGame(features, features.terms(weights), columns, n_jobs)
         out[:, own] += game.values(rows, others, ends)
+    elif len(columns) > _MOST_EVALUATED:
+        out[:, own] += _sampled(respond, columns, rows, others, ends)
     else:
-        if len(columns) > _MOST_EVALUATED:
-            out[:, own] += _sampled(respond, columns, rows, others, ends)
-            return
         work = float(len(rows) << len(columns)) * len(others) * features.numbers_per_row
         if work > _MOST_NUMBERS:
             others = others[_spaced(empty[:, 0], _MOST_BACKGROUND)]

@@ -22,10 +22,10 @@ MOST_EXACT = 12
 _FEW, _MOST_WORK = 8, 1 << 20
 """All subsets of more players than a few are looked at where these times bins are no more."""
 _MOST_PAYOFFS = 1 << 31
-"""Of all grids, for as many rows as the background has: some seconds."""
+"""Terms of payoffs that all grids together may take, for as many rows as the background has."""
 _ROWS_AT_ONCE, _ROOM_NUMBERS = 2048, 1 << 21
 _PARTS = 8
-"""Of the games, for threads: rows of one block share payoffs."""
+"""Games are dealt out to so many tasks: rows of one game share payoffs, so these are not split."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,11 @@ class GridGames:
             cells: Cells = (columns, places, *parts)
             keys = np.empty((len(joined), m), np.int64)
             player_keys(others, *cells, keys)
-            # A subset's columns and all others lie in no more cells together than the grid has.
-            cells_of_all = np.prod(last[r, columns] - first[r, columns] + 1.0)
-            pairs = min(cells_of_all, float(len(np.unique(keys.sum(axis=0)))) ** 2)
-            exact = _is_exact(len(joined), int(counts[r]), pairs * len(counts))
+            # A subset's payoffs are sums over pairs of cells, of its columns and of all others.
+            n_cells = np.prod(last[r, columns] - first[r, columns] + 1.0)
+            n_pairs = min(n_cells, float(len(np.unique(keys.sum(axis=0)))) ** 2)
+            n_terms = len(counts) * n_pairs * 2.0 ** len(joined)
+            exact = _is_exact(len(joined), int(counts[r]), n_terms)
             orders = None if exact else _orders(r, m, len(joined))
             games.append(_Game(joined, cells, keys, offset, bins[r], padded, orders))
         return cls(rows, games)
@@ -180,13 +181,12 @@ class GridGames:
             game.add_values(game.keys(columns, keys), room, out)
 
 
-def _is_exact(n_players: int, n_bins: int, n_pairs: float) -> bool:
+def _is_exact(n_players: int, n_bins: int, n_terms: float) -> bool:
     """Tell whether all subsets of the players of a grid are looked at.
 
-    ``n_pairs`` bounds what a subset leads to, cells of rows and of the background beside it, of as
-    many grids as there are.
+    ``n_terms`` is how many terms their payoffs would have if all grids were like this one.
     """
-    if n_pairs * 2.0**n_players > _MOST_PAYOFFS:
+    if n_terms > _MOST_PAYOFFS:
         return n_players <= 2
     if n_players <= _FEW:
         return True

@@ -43,6 +43,7 @@ _FEW_ROWS, _SPLITS, _TEST_SHARE = 1500, 3, 0.25
 """Below so many rows several splits judge, each by a quarter of the rows."""
 _LEAST_ROWS = 40
 _HUGE = 1e100
+"""Columns with larger values are divided by the largest of them."""
 _FEW_VALUES = 20
 """Whole numbers of at most so many values are classes, if nothing else is said."""
 _MOST_COLUMNS = 2000
@@ -405,10 +406,10 @@ def _numbers(X: Rows, y: AnyArray, task: str) -> tuple[NumberRows, BoolArray]:
     inputs, rows, _ = RowInputs.fit(owner, X, y, "auto", {})
     mask = np.zeros(rows.shape[1], bool) if inputs.categorical is None else inputs.categorical
     if not sp.issparse(rows):
-        # Squares of huge values overflow in machines of others; units do not matter to any.
+        # Squares of huge values overflow in some methods; units matter to none.
         sizes = np.abs(rows).max(axis=0, initial=0.0)
-        if (is_huge := sizes > _HUGE).any():
-            rows = rows / np.where(is_huge, sizes, 1.0)
+        if sizes.max(initial=0.0) > _HUGE:
+            rows = rows / np.where(sizes > _HUGE, sizes, 1.0)
     return rows, mask
 
 

@@ -33,7 +33,7 @@ from gramless.unsupervised.base import (
     refuse_kernel_parameters,
 )
 from gramless.unsupervised.base_clusterings import BaseClusterings, draw_n_clusters, unit_rows
-from gramless.unsupervised.input_selection import informative_inputs, least_correlation
+from gramless.unsupervised.input_selection import default_min_correlation, informative_inputs
 
 Labels = NDArray[np.int32]
 T = TypeVar("T")
@@ -112,13 +112,13 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     n_landmarks : int, default=10_000
         Among how many rows, drawn at random, neighbours are looked for; equal ones count as one.
     min_correlation : float or "auto", default="auto"
-        Inputs that are noise of their own are ignored: numbers of which neither values nor
-        squares, within two standard deviations, have at least this correlation with those of any
-        other input, in at most 5,000 random rows. Inputs whose own values are in up to six groups
-        stay, unless they have ten values or fewer; so do categories, inputs of two values, and all
-        inputs where fewer than two numbers would be left, or of tables with more than 1,000. 0
-        ignores none. "auto" is 0.1, or four standard errors of a correlation up to 0.3 where there
-        are fewer than 1,600 rows; for other ``features`` than neighbors it is 0.
+        Inputs that are independent noise are ignored: numbers of which neither values nor squares,
+        within two standard deviations, have at least this correlation with those of any other
+        input, in at most 5,000 random rows. An input whose values are in up to six groups is kept,
+        unless it has ten values or fewer. So are categories, inputs of two values, and all inputs
+        where fewer than two numbers would be left, or where there are more than 1,000. 0 ignores
+        none. "auto" is 0.1; of fewer than 1,600 rows four standard errors of a correlation, at most
+        0.3; for other ``features`` than neighbors 0.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
         Of features of a kernel, in units of the scaled inputs. "neighbors" is the median distance
         of a row to its tenth neighbour, among at most 1,000 rows, and "median" that between two
@@ -157,7 +157,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     eigenvalues_ : array (max_clusters + 1,) or shorter
         Of the Laplacian without regularisation, by which "eigengap" chose; there with it alone.
     ignored_columns_ : array (n_ignored,) of int
-        Positions of the columns that are noise, by ``min_correlation``.
+        Positions of the columns that are ignored as noise.
     features_, scaler_ : feature map, units of the inputs
     bandwidth_ : float or array (n_inputs,)
         Of features of a kernel alone.
@@ -301,19 +301,22 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return not is_kernel and int(np.count_nonzero(numbers)) > 1
 
     def _ignored_inputs(self, rows: Rows, seed: int) -> BoolArray:
-        """Return which inputs of scaled rows are noise."""
-        ignored, given = np.zeros(rows.shape[1], bool), self.min_correlation
+        """Return which inputs of scaled rows are independent noise."""
+        ignored = np.zeros(rows.shape[1], bool)
         numbers = np.flatnonzero(np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask)
         some = _some_rows(rows.shape[0], _ROWS_OF_CORRELATIONS, seed)
-        if not is_auto(given):
-            least = check_number(self, "min_correlation", high=1.0)
-        else:
-            least = least_correlation(len(some)) if self._takes_neighbours() else 0.0
-        if least > 0.0 and 0 < len(numbers) <= _MOST_CORRELATED:
+        min_correlation = self._min_correlation(len(some))
+        if min_correlation > 0.0 and 0 < len(numbers) <= _MOST_CORRELATED:
             sample = taken(rows, some)[:, numbers]
             dense = sample.toarray() if sp.issparse(sample) else sample
-            ignored[numbers] = ~informative_inputs(np.asarray(dense, np.float64), least)
+            ignored[numbers] = ~informative_inputs(np.asarray(dense, np.float64), min_correlation)
         return ignored
+
+    def _min_correlation(self, n_rows: int) -> float:
+        """Return the least correlation that counts of so many rows, 0 where all inputs stay."""
+        if not is_auto(self.min_correlation):
+            return check_number(self, "min_correlation", high=1.0)
+        return default_min_correlation(n_rows) if self._takes_neighbours() else 0.0
 
     @property
     def _kernel_features(self) -> str | SizedMap:

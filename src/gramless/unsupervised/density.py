@@ -37,6 +37,7 @@ _MOST_ALONE = 0.5
 _SPREADS = (1.0, 3.0)
 """Standard deviations of the two normal distributions, relative to that of the rows."""
 _LEAST_UNIT = 1e-150
+"""Deviations below this, or above its inverse, have no squares in double precision."""
 _LEAST_RIDGE = 1e-9
 _MOST_INPUTS = 50
 _LEAST_WEIGHT = 1e-3
@@ -313,8 +314,8 @@ class Density(DensityMixin, StatefulEstimator):
         lost = np.flatnonzero(varies & ~((unit > _LEAST_UNIT) & (unit < 1.0 / _LEAST_UNIT)))
         if len(lost):
             raise InputError(
-                f"Density: column {lost[0]} of X has values whose squares are beyond double "
-                f"precision, or differences whose squares are; divide it by its largest value."
+                f"Density: column {lost[0]} of X has a standard deviation whose square is beyond "
+                f"double precision; divide the column by its largest value."
             )
         self.unit_: FloatArray = np.where(unit > 0.0, unit, 1.0)
 

@@ -1,4 +1,4 @@
-"""Which inputs can tell clusters apart, without labels: those that are not noise of their own."""
+"""Which inputs may tell clusters apart, without labels: all that are not independent noise."""
 
 from __future__ import annotations
 
@@ -6,49 +6,47 @@ import numpy as np
 
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import BoolArray, FloatArray
+from gramless.features.neighbours import MOST_DEVIATIONS
 
-_MOST_DEVIATIONS = 2.0
-"""Values count up to so many standard deviations from their mean, as in distances."""
-_LEAST, _ERRORS, _MOST = 0.1, 4.0, 0.3
-"""Correlations count from the first, or so many of their standard errors, but at most the last."""
+_LEAST, _STANDARD_ERRORS, _MOST = 0.1, 4.0, 0.3
+"""Correlations count from so many standard errors on, within these bounds."""
 _FEW_VALUES = 10
-"""Inputs of so few values are always in groups, which say nothing; of two they are categories."""
+"""So few values always are in groups, which says nothing; two are categories."""
 _TRIMMED = 0.01
-"""The share of rows at either end of an input that its groups ignore."""
-_QUANTILES = 300
-_MOST_GROUPS = 6
-_GROUPED = 0.9
-"""Of the variance that as many groups leave of uniform values."""
+"""The share of the values at either end that groups leave out."""
+_QUANTILES, _MOST_GROUPS = 300, 6
+_LEFT_BY_GROUPS = 0.9
+"""Of the variance that as many groups leave of uniform values: values in groups leave less."""
 
 
-def least_correlation(n_rows: int) -> float:
-    """Return a correlation that inputs without relation hardly reach by chance, 0.1 to 0.3."""
-    return float(np.clip(_ERRORS / np.sqrt(n_rows), _LEAST, _MOST))
+def default_min_correlation(n_rows: int) -> float:
+    """Return a correlation, 0.1 to 0.3, that independent inputs hardly reach by chance."""
+    return float(np.clip(_STANDARD_ERRORS / np.sqrt(n_rows), _LEAST, _MOST))
 
 
-def informative_inputs(rows: FloatArray, least: float) -> BoolArray:
+def informative_inputs(rows: FloatArray, min_correlation: float) -> BoolArray:
     """Return which inputs of some rows (n_rows, n_inputs) may tell clusters apart.
 
-    Clusters relate the inputs along which they differ. So an input is noise if neither its values
-    nor their squares have a correlation of ``least`` with those of another one, unless its own
-    values are in groups, or no more than two. If fewer than two inputs of more than ten values were
-    left, all are: of such rows nothing can be said. Takes ``4 * n_rows * n_inputs**2`` operations.
+    Inputs along which clusters differ depend on each other. So an input is noise if neither its
+    values nor their squares have a correlation of at least ``min_correlation`` with those of
+    another input. Inputs whose own values are in groups are not noise, nor are those of one or two
+    values. If fewer than two inputs of more than ten values would be left, none is taken for noise.
+    Takes ``4 * n_rows * n_inputs**2`` operations.
     """
     standard = _standardised(rows)
     n_values = np.array([len(np.unique(values)) for values in standard.T])
-    found = (_largest_correlations(standard) >= least) | (n_values <= 2)
+    found = (_largest_correlations(standard) >= min_correlation) | (n_values <= 2)
     for j in np.flatnonzero(~found & (n_values > _FEW_VALUES)):
-        found[j] = variance_left_by_groups(standard[:, j]) < _GROUPED
-    nothing_is_known = np.count_nonzero(found[n_values > _FEW_VALUES]) < 2
-    return found | nothing_is_known
+        found[j] = variance_left_by_groups(standard[:, j]) < _LEFT_BY_GROUPS
+    too_few_are_left = np.count_nonzero(found[n_values > _FEW_VALUES]) < 2
+    return found | too_few_are_left
 
 
 def variance_left_by_groups(values: FloatArray) -> float:
     """Return the variance within the best groups of values, over that of uniform values.
 
-    Of k = 2 to 6 groups by exact k-means on a line, which leave ``1 / k**2`` of the variance of
-    uniform values, the number counts that leaves the least in comparison. One value in a hundred is
-    left out at either end.
+    Groups are those of exact k-means on a line, which leave ``1 / k**2`` of the variance of uniform
+    values; of k = 2 to 6 the best. One value in a hundred is left out at either end.
     """
     x = np.quantile(values, np.linspace(_TRIMMED, 1.0 - _TRIMMED, _QUANTILES))
     x = x - x.mean()
@@ -84,7 +82,7 @@ def _standardised(rows: FloatArray) -> FloatArray:
 def _largest_correlations(standard: FloatArray) -> FloatArray:
     """Return each input's largest correlation with another one, of values and squares."""
     n_inputs = standard.shape[1]
-    values = np.clip(standard, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
+    values = np.clip(standard, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     both = _standardised(np.hstack([values, values**2]))
     with one_blas_thread():
         size = np.abs(both.T @ both) / len(both)
