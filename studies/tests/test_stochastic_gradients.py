@@ -80,6 +80,7 @@ def test_snapshots_come_along_the_clock_and_improve(three_classes, run):
     assert {DSG: blocks == 64, UDSG: blocks == 32}.get(run, blocks <= 64)
 
 
+@pytest.mark.slow
 def test_runs_take_steps_by_turns(three_classes):
     runs = SEPARATOR.join([DSG, SVRG_LABEL, OURS])
     clock, (race,) = Counter(), TRAINERS.values()

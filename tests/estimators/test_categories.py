@@ -52,6 +52,7 @@ def coded(table: Any) -> NDArray[np.float64]:
 # What is learned.
 
 
+@pytest.mark.slow
 def test_categories_beat_columns_of_zeros_and_ones(table: Any) -> None:
     frame, y = table
     new, truth = shops(seed=1)

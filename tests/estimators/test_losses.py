@@ -407,6 +407,7 @@ def test_several_quantiles_never_cross_and_cover(tmp_path):
     np.testing.assert_array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
 
 
+@pytest.mark.slow
 def test_outer_quantiles_of_few_rows_hold_for_new_ones():
     X, y = friedman1(9000, seed=0)
     levels, shares = [0.1, 0.5, 0.9], []

@@ -18,7 +18,7 @@ ROWS = rng.normal(size=(2500, 5))
 NUMBERS = np.sin(2 * ROWS[:, 0]) + ROWS[:, 1] * ROWS[:, 2] + 0.1 * rng.normal(size=2500)
 CLASSES = np.digitize(NUMBERS, [-0.5, 0.7])
 
-SEARCHED = {"bandwidth": 2.0, "n_grids": 64, "scaling": "standard", "random_state": 0}
+SEARCHED = {"bandwidth": 2.0, "n_grids": 16, "scaling": "standard", "random_state": 0}
 FITS = [
     (KernelRegressor(effort=1, random_state=0), NUMBERS),
     (KernelRegressor(loss="huber", **SEARCHED), NUMBERS),

@@ -309,6 +309,21 @@ def test_reading_defines_all_classes_that_files_may_name():
     subprocess.run([sys.executable, "-c", EVERYTHING], check=True)
 
 
+LITTLE = """
+import sys
+from gramless import load
+
+load(sys.argv[1])
+assert "gramless.estimators.regressor" in sys.modules
+assert "gramless.unsupervised.clustering" not in sys.modules
+"""
+
+
+def test_reading_imports_what_a_file_needs(there):
+    save(KernelRegressor(**FAST).fit(X, NUMBERS), there)
+    subprocess.run([sys.executable, "-c", LITTLE, there], check=True)
+
+
 OLD = Path(__file__).with_name("data") / "models_0_1.zip"
 
 

@@ -345,7 +345,9 @@ def iterations_to(problem: Problem, preconditioner: Preconditioner, enough: floa
     return solution.n_iter
 
 
-@pytest.mark.parametrize(("alpha", "times_fewer"), [(1e-5, 1.5), (1e-6, 2.5)])
+@pytest.mark.parametrize(
+    ("alpha", "times_fewer"), [pytest.param(1e-5, 1.5, marks=pytest.mark.slow), (1e-6, 2.5)]
+)
 def test_far_fewer_iterations_than_diagonals(alpha: float, times_fewer: float) -> None:
     problem, enough = nearly_solved(alpha)
     sampled = iterations_to(problem, SampledRows(), enough)

@@ -302,6 +302,7 @@ print(tracemalloc.get_traced_memory()[1])
 """
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
     # In a process of its own: threads that other tests leave would be traced too.
     done = subprocess.run(

@@ -309,6 +309,7 @@ def test_sparse_batches() -> None:
     assert model.score(sp.csr_array(X), y) > 0.8
 
 
+@pytest.mark.slow
 def test_memory_does_not_depend_on_the_rows_seen() -> None:
     width, n = 200, 500
 

@@ -117,6 +117,7 @@ def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
     assert adjusted_rand_score(labels, clusters.labels_) > 0.98
 
 
+@pytest.mark.slow
 def test_a_consensus_cuts_along_the_gap():
     # Of few rows the second eigenvector is noise along the moons as often as the cut.
     found = []

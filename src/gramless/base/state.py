@@ -46,6 +46,10 @@ def _name_of(kind: type) -> str:
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
 
 
+class UnknownClassError(ValueError):
+    """A file names a class that is not defined, or not yet."""
+
+
 class Stateful:
     """An object that model files can hold.
 
@@ -299,7 +303,8 @@ class Decoder:
             return self._model(content)
         if mark == "record":
             return _registered(content, "record").from_state(self._mapping(value["fields"]))
-        require(mark in _FAMILIES, f"values of kind {mark!r} are unknown")
+        if mark not in _FAMILIES:
+            raise UnknownClassError(f"values of kind {mark!r} are unknown")
         found = self.value(content)
         assert isinstance(found, dict)
         return _FAMILIES[mark].from_state(found)
@@ -416,7 +421,7 @@ def _is_registered(value: Stateful) -> bool:
 def _registered(name: str, mark: str) -> type[Stateful]:
     kind = _CLASSES.get((mark, name))
     if kind is None or inspect.isabstract(kind):
-        raise ValueError(
+        raise UnknownClassError(
             f"it holds an object of the class {str(name)[:60]!r}, which gramless does not have; if "
             "it is your own, import its module first"
         )

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import replacing
 from gramless.base.public import HOMES, VERSION
-from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator
+from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator, UnknownClassError
 from gramless.base.types import AnyArray
 
 Tensors = dict[str, AnyArray]
@@ -97,8 +97,14 @@ def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
 
 def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
     """Build the model of some content, which may be foreign, or fail in any way."""
-    define_classes()
-    return Decoder(tensors).fitted_model(content)
+    # Most models need few modules, and to import all takes longer than to read a model.
+    if home := HOMES.get(content["class"]):
+        import_module(home)
+    try:
+        return Decoder(tensors).fitted_model(content)
+    except UnknownClassError:
+        define_classes()
+        return Decoder(tensors).fitted_model(content)
 
 
 def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tensors) -> None:
@@ -280,7 +286,8 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
     except _FAULTS as fault:
         what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-        known = type(fault) is ValueError or isinstance(fault, GramlessError)
+        plain = type(fault) in (ValueError, UnknownClassError)
+        known = plain or isinstance(fault, GramlessError)
         reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 
