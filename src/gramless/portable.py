@@ -326,11 +326,13 @@ class _Projected:
 
 
 class _Trend:
-    """Products of two standardised inputs, or of one and 1."""
+    """Products of two standardised inputs, or of one and 1, and indicators of categories."""
 
     def __init__(self, part: Part, weights: Array) -> None:
         self.centre, self.spread, self.means = part["centre_"], part["spread_"], part["means_"]
         self.first, self.second = part["factors_"].T
+        columns, self.values = part.get("categories_", np.empty((0, 2))).T
+        self.columns = columns.astype(np.intp)
         self.weights = (part["scales_"] * weights.T).T
         self.numbers_a_row = len(self.first)
 
@@ -342,7 +344,7 @@ class _Trend:
         """Return weighted sums of products, less their means."""
         scores = np.clip((X - self.centre) / self.spread, -6.0, 6.0)
         # The last one is what -1 stands for.
-        scores = np.hstack([scores, np.ones((len(X), 1))])
+        scores = np.hstack([scores, X[:, self.columns] == self.values, np.ones((len(X), 1))])
         return (scores[:, self.first] * scores[:, self.second] - self.means) @ self.weights
 
 

@@ -186,7 +186,8 @@ def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
     used, model = np.unique(rows.indices), fitted_to_wide_rows()
     np.testing.assert_array_equal(model.inputs_.kept, used)
     assert model.features_.widths_.shape == (16, len(used))
-    dense_part = KernelRegressor(n_grids=16, random_state=0).fit(rows[:, used].toarray(), targets)
+    drawn = KernelRegressor(n_grids=16, grids="random", random_state=0)
+    dense_part = drawn.fit(rows[:, used].toarray(), targets)
     assert dense_part.features_.widths_.shape == model.features_.widths_.shape
     others = rows.copy()
     others.indices = np.setdiff1d(np.arange(rows.shape[1]), used)[: rows.nnz].astype(np.int32)

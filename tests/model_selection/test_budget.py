@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,6 +15,7 @@ from gramless.base.reporting import Progress, Reporter
 from gramless.matrices.codes import bytes_of_grid
 from gramless.model_selection.budget import (
     LEAST_ROWS,
+    LEAST_ROWS_OF_CLASSES,
     MOST_COLUMNS,
     Budget,
     affordable_grids,
@@ -167,21 +170,26 @@ def test_affordable_grids_fit(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_inputs", "n_outputs", "grows"),
+    ("n_rows", "n_inputs", "n_outputs", "of_classes", "grows"),
     [
-        (LEAST_ROWS, 1, 1, True),
-        (LEAST_ROWS - 1, 1, 1, False),
-        (LEAST_ROWS, MOST_COLUMNS, 5, True),
-        (LEAST_ROWS, MOST_COLUMNS + 1, 1, False),
-        (LEAST_ROWS, 1, 11, False),
-        (330, 1, 11, True),
+        (LEAST_ROWS, 1, 1, False, True),
+        (LEAST_ROWS - 1, 1, 1, False, False),
+        (LEAST_ROWS, MOST_COLUMNS, 2, False, True),
+        (LEAST_ROWS, MOST_COLUMNS + 1, 1, False, False),
+        (LEAST_ROWS, 1, 3, False, False),
+        (LEAST_ROWS_OF_CLASSES, 1, 1, True, True),
+        (LEAST_ROWS_OF_CLASSES - 1, 1, 1, True, False),
+        (LEAST_ROWS_OF_CLASSES, 1, 13, True, False),
+        (65, 1, 13, True, True),
     ],
 )
-def test_where_grids_are_grown(n_rows: int, n_inputs: int, n_outputs: int, grows: bool) -> None:
+def test_where_grids_are_grown(
+    n_rows: int, n_inputs: int, n_outputs: int, of_classes: bool, grows: bool
+) -> None:
     rows, targets = np.zeros((n_rows, n_inputs)), np.zeros((n_rows, n_outputs))
-    assert can_grow(Data(rows, targets, None, lambda z, y, weight: 0.0, True)) == grows
-    sparse = Data(sp.csr_array(rows), targets, None, lambda z, y, weight: 0.0, True)
-    assert not can_grow(sparse)
+    data = Data(rows, targets, None, lambda z, y, weight: 0.0, True)
+    assert can_grow(data, of_classes) == grows
+    assert not can_grow(replace(data, rows=sp.csr_array(rows)), of_classes)
 
 
 def test_many_rows_and_outputs_are_worth_fewer_grids() -> None:

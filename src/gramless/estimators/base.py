@@ -484,7 +484,7 @@ class KernelMachine(StatefulEstimator, ABC):
             return True
         if grids != "grown":
             may_grow = free and grids == "auto" and search.space.alpha is None
-            return may_grow and can_grow(search.data)
+            return may_grow and can_grow(search.data, search.classes is not None)
         if not isinstance(search.feature_map, RandomBinning):
             raise InputError(
                 f"{owner}: grids='grown' chooses bins; use features='binning', or grids='auto' "

@@ -1,4 +1,4 @@
-"""A polynomial trend: inputs, their squares and products of two of them, as features."""
+"""A polynomial trend: inputs, their squares and products of two, and categories, as features."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _ONE = -1
 
 
 class PolynomialTrend(SeparableMap):
-    """A constant, standardised inputs and products of two of them as features of equal size.
+    """A constant, standardised inputs, products of two of them, and categories, as features.
 
     The kernel is a polynomial of degree 2. Linear functions of such features are constant beyond 6
     standard deviations of an input, and between that linear or quadratic, where bins have steps.
+    Each category has a feature that is 1 in its rows, less the share of these; the size of features
+    is equal for all numbers and products, and on average for the categories of an input.
 
     Parameters
     ----------
@@ -34,6 +36,10 @@ class PolynomialTrend(SeparableMap):
         are left out.
     n_multiplied : int, default=10
         Of the first of these inputs all products of two are features, squares among them.
+    categorical : array-like of int, optional
+        Inputs whose values are categories; none by default.
+    most_categories : int, default=200
+        Of all inputs together; the most frequent ones have features.
     variance : float, default=100.0
         The sum of the mean squares of the features over the rows of the fit.
     n_jobs : int or None, default=None
@@ -43,8 +49,11 @@ class PolynomialTrend(SeparableMap):
     ----------
     centre_, spread_ : array (n_features,)
         Mean and standard deviation of each input; the latter is infinite for inputs without use.
+    categories_ : array (n_categories, 2)
+        The input and the value of each category that has a feature.
     factors_ : array (n_features_out, 2)
-        The inputs that are multiplied; -1 stands for none.
+        The inputs that are multiplied; -1 stands for none, and the category k for the input
+        ``n_features_in_ + k``.
     means_, scales_ : array (n_features_out,)
         A feature is ``scale * (product - mean)``; the mean of the constant counts as 0.
     n_features_in_ : int
@@ -69,6 +78,7 @@ class PolynomialTrend(SeparableMap):
 
     centre_: FloatArray
     spread_: FloatArray
+    categories_: FloatArray
     factors_: IntArray
     means_: FloatArray
     scales_: FloatArray
@@ -78,10 +88,13 @@ class PolynomialTrend(SeparableMap):
         self,
         columns: ArrayLike | None = None,
         n_multiplied: int = 10,
+        categorical: ArrayLike | None = None,
+        most_categories: int = 200,
         variance: float = 100.0,
         n_jobs: int | None = None,
     ) -> None:
         self.columns, self.n_multiplied = columns, n_multiplied
+        self.categorical, self.most_categories = categorical, most_categories
         self.variance, self.n_jobs = variance, n_jobs
 
     def fit(self, X: TableLike, y: object = None) -> Self:
@@ -91,17 +104,26 @@ class PolynomialTrend(SeparableMap):
         with np.errstate(over="ignore", invalid="ignore"):
             centre, spread = rows.mean(axis=0), rows.std(axis=0)
         varies = np.isfinite(spread) & (spread > 0.0)
-        used = wanted[varies[wanted]]
+        categorical = np.asarray([] if self.categorical is None else self.categorical, np.int64)
+        used = wanted[varies[wanted] & ~np.isin(wanted, categorical)]
         self.centre_ = np.where(varies, centre, 0.0)
         self.spread_ = np.full(n_inputs, np.inf)
         self.spread_[used] = spread[used]
         first, second = np.triu_indices(min(len(used), self.n_multiplied))
         alone = np.stack([used, np.full(len(used), _ONE)], axis=1)
         both = np.stack([used[first], used[second]], axis=1)
-        self.factors_ = np.concatenate([[[_ONE, _ONE]], alone, both]).astype(np.int64)
+        self.categories_ = _frequent_categories(rows, categorical, self.most_categories)
+        last = n_inputs + np.arange(len(self.categories_))
+        last = np.stack([last, np.full(len(last), _ONE)], axis=1)
+        self.factors_ = np.concatenate([[[_ONE, _ONE]], alone, both, last]).astype(np.int64)
         products = self._products(rows)
         self.means_, deviations = products.mean(axis=0), products.std(axis=0)
         self.means_[0], deviations[0] = 0.0, 1.0
+        of_categories = deviations[len(deviations) - len(last) :]
+        for column in categorical:
+            own = self.categories_[:, 0] == column
+            # Rare ones alike: what few rows say of them shall not weigh more.
+            of_categories[own] = np.sqrt(np.mean(of_categories[own] ** 2)) if own.any() else 0.0
         inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0.0)
         self.scales_ = np.sqrt(self.variance / len(inverse)) * inverse
         return self
@@ -123,7 +145,8 @@ class PolynomialTrend(SeparableMap):
         others = np.ones(X.shape[1], bool)
         others[columns] = False
         scores = self._scores(X)
-        scores[:, np.append(others, False)] = 1.0
+        of_categories = others[self.categories_[:, 0].astype(np.intp)]
+        scores[:, np.concatenate([others, of_categories, [False]])] = 1.0
         found = scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
         return np.concatenate([found, np.ones((len(X), 1))], axis=1)
 
@@ -138,27 +161,42 @@ class PolynomialTrend(SeparableMap):
         return scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
 
     def _scores(self, X: FloatArray) -> FloatArray:
-        """Return standardised inputs, with a column of ones behind them."""
-        scores = np.ones((len(X), X.shape[1] + 1))
+        """Return standardised inputs, indicators of categories, and ones behind them."""
+        n_inputs = X.shape[1]
+        scores = np.ones((len(X), n_inputs + len(self.categories_) + 1))
         with np.errstate(over="ignore"):
             apart = (X - self.centre_) / self.spread_
-        np.clip(apart, -_FARTHEST, _FARTHEST, out=scores[:, :-1])
+        np.clip(apart, -_FARTHEST, _FARTHEST, out=scores[:, :n_inputs])
+        columns, values = self.categories_.T
+        scores[:, n_inputs:-1] = X[:, columns.astype(np.intp)] == values
         return scores
 
     @property
     def used_columns(self) -> BoolArray:
-        return np.isfinite(self.spread_)
+        used = np.isfinite(self.spread_)
+        used[self.categories_[:, 0].astype(np.intp)] = True
+        return used
 
     def check_state(self, state: State) -> None:
         centre = array_in(state, "centre_", np.float64, (None,), finite=True)
         spread = array_in(state, "spread_", np.float64, (len(centre),))
         require(len(centre) > 0 and (spread > 0.0).all(), "spread_ is not positive")
         factors = array_in(state, "factors_", np.int64, (None, 2))
-        in_range = (factors >= _ONE).all() and (factors < len(centre)).all()
+        categories = state.get("categories_", np.empty((0, 2)))
+        categories = array_in({"categories_": categories}, "categories_", np.float64, (None, 2))
+        columns = categories[:, 0]
+        of_inputs = np.isin(columns, np.arange(len(centre))).all()
+        require(bool(of_inputs), "categories_ are of no inputs")
+        n_scores = len(centre) + len(categories)
+        in_range = (factors >= _ONE).all() and (factors < n_scores).all()
         require(in_range, "factors_ are no inputs")
         for name in ("means_", "scales_"):
             array_in(state, name, np.float64, (len(factors),), finite=True)
         check_columns(state, len(centre))
+
+    def _take(self, attributes: dict[str, object]) -> None:
+        # Earlier files know of no categories.
+        super()._take({"categories_": np.empty((0, 2)), **attributes})
 
     @property
     def n_inputs(self) -> int:
@@ -167,3 +205,16 @@ class PolynomialTrend(SeparableMap):
     @property
     def _n_features_out(self) -> int:
         return len(self.factors_)
+
+
+def _frequent_categories(rows: FloatArray, columns: IntArray, most: int) -> FloatArray:
+    """Return the input and value of the most frequent categories, by input and value."""
+    found, counts = [np.empty((0, 2))], [np.empty(0, np.intp)]
+    for column in columns:
+        values, own = np.unique(rows[:, column], return_counts=True)
+        # One of two says all.
+        values, own = (values[1:], own[1:]) if len(values) <= 2 else (values, own)
+        found.append(np.stack([np.full(len(values), float(column)), values], axis=1))
+        counts.append(own)
+    kept = np.argsort(-np.concatenate(counts), kind="stable")[:most]
+    return np.concatenate(found)[np.sort(kept)]

@@ -22,13 +22,13 @@ GROWTH_SHARE = 0.4
 """Of a time budget, after which growth ends."""
 LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
-LEAST_ROWS = 300
+LEAST_ROWS, LEAST_ROWS_OF_CLASSES = 10, 60
 """With fewer rows grids are drawn, not grown, unless asked for."""
 MOST_COLUMNS = 4096
 """With more inputs too: each grid keeps a width for every one."""
 _NARROW = 256
 """Few inputs: more numbers are taken a second."""
-_ROWS_PER_OUTPUT = 30
+_ROWS_PER_OUTPUT = 5
 """With fewer rows a class or output too."""
 _MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
 """Rows times outputs times grids; so many grids are grown whatever the rows; more for few rows
@@ -184,10 +184,11 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
     return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
 
 
-def can_grow(data: Data) -> bool:
+def can_grow(data: Data, of_classes: bool) -> bool:
     """Tell whether grids can be grown on these rows, and whether that may pay."""
     n_rows, n_inputs = data.rows.shape
-    enough = n_rows >= max(LEAST_ROWS, _ROWS_PER_OUTPUT * data.n_outputs)
+    least = LEAST_ROWS_OF_CLASSES if of_classes else LEAST_ROWS
+    enough = n_rows >= max(least, _ROWS_PER_OUTPUT * data.n_outputs)
     return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
 
 

@@ -24,7 +24,7 @@ from gramless.model_selection.kernel_ridge import (
 from gramless.model_selection.search import Search
 from gramless.model_selection.selected import SelectedModel
 from gramless.model_selection.splits import Split
-from gramless.model_selection.validation import ValidationResult
+from gramless.model_selection.validation import ValidationResult, joined
 
 _FAR_BETTER, _BETTER = 0.5, 0.95
 """Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
@@ -50,6 +50,12 @@ class RidgeFit:
         """Validate it by all rows."""
         result = validate_ridge(self.chosen, self.search, self.squares, split)
         return replace(self, result=result)
+
+    def validated_by(self, splits: Sequence[Split]) -> RidgeFit:
+        """Validate it by all rows that are held back in turns."""
+        chosen, search, squares = self.chosen, self.search, self.squares
+        results = [validate_ridge(chosen, search, squares, split) for split in splits]
+        return replace(self, result=joined(results))
 
     def validated_below(self, most: float, split: Split, loss: Loss) -> RidgeFit | None:
         """Validate it by the rows of a split; return None unless its loss is below ``most``."""

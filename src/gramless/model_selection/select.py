@@ -17,15 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.reporting import Reporter
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
+from gramless.features.expansion import KernelExpansion
 from gramless.features.grids import Grids
 from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.features.polynomial_trend import PolynomialTrend
 from gramless.features.projected import ProjectedMap
+from gramless.losses import CumulativeLogistic
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
@@ -65,10 +68,18 @@ from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.selected import Order, SelectedModel, fitted_part
 from gramless.model_selection.smooth import EQUAL_LENGTH, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
+from gramless.model_selection.trend_trial import (
+    MOST_NUMBERS,
+    TREND_ROWS,
+    may_win,
+    trends_over,
+    with_best_penalty,
+)
 from gramless.model_selection.validation import (
     ValidationResult,
     coarsest_step,
     improve_alpha,
+    joined,
     record,
     validate,
 )
@@ -94,14 +105,14 @@ _MOST_ADAPTATIONS = 4
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 """Between these numbers of rows the Gram matrix is computed once. Fewer rows take no time, and
 sums over them would lose digits: the rows that precondition are nearly all."""
-_MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
-"""Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
-_MAY_STILL_WIN = 1.1
-"""A trend that has this multiple of a score after a step may win after its fit to all rows."""
-_STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
-"""Of which the one with the best score counts: the curvature at a constant is only typical."""
-_TREND_INPUTS, _TREND_ROWS = 100, 4000
-"""Of a polynomial trend, at most, and rows by which it is standardised and tried alone."""
+_LEAST_LANDMARKS = 100
+"""Fewer are not worth their time."""
+_SIMPLER = 0.95
+"""Grids of few rows must lower the score of kernel ridge regression at least to this share."""
+_WORTH_GROWING = 60
+"""With fewer rows kernel ridge regression and a trend are tried alone, where they can be."""
+_MOST_IN_TURNS = 300
+"""With fewer rows all are held back in turns."""
 _PROJECTED_LANDMARKS = 400
 """Of a kernel along learned directions, at least, where rows are not too many."""
 
@@ -153,12 +164,111 @@ def select_grown(
 
     Few rows are fitted by kernel ridge regression for the goal ``squares`` first, unless it is
     None; this fit is taken if it is better. Rows must be dense. The search gets the trials.
+
+    Of fewer than 300 rows all are held back in turns, each from a model that is selected without
+    them: a fifth of them would say too little of how far predictions are off.
     """
-    data, n_jobs, scaler = search.data, search.n_jobs, _scaler(search)
     splits = search.splits()
-    split = splits[0]
-    config = config.of_targets(goal.loss, data.n_fitted)
+    config = config.of_targets(goal.loss, search.data.n_fitted)
     ridge = tried_ridge(search, goal, budget, config, squares, splits)
+    if ridge is not None and search.data.rows.shape[0] < _WORTH_GROWING:
+        found = ridge.best.validated_by(splits).selected(budget, [])
+        return _or_trend(found, search, goal, config, splits)
+    found = _grown_on(splits[0], search, goal, budget, config, ridge)
+    if _takes_turns(search, found):
+        found = _judged_in_turns(found, splits, search, goal, budget, config, ridge)
+    elif isinstance(found.feature_map, KernelExpansion):
+        splits = splits[:1]
+    else:
+        return found
+    return _or_trend(found, search, goal, config, splits)
+
+
+def _takes_turns(search: Search, found: SelectedModel) -> bool:
+    """Tell whether all rows are to be held back in turns."""
+    few = search.data.rows.shape[0] < _MOST_IN_TURNS
+    # Thresholds of ordered classes are those of one fit alone.
+    is_alike = not isinstance(found.loss, CumulativeLogistic)
+    return few and search.folds is None and is_alike and not search.is_over("validation")
+
+
+def _judged_in_turns(
+    found: SelectedModel,
+    splits: list[Split],
+    search: Search,
+    goal: Goal,
+    budget: Budget,
+    config: SearchConfig,
+    ridge: RidgeTrial | None,
+) -> SelectedModel:
+    """Return what the first split selected, judged by all rows, each from a model without it.
+
+    Kernel ridge regression takes the place of grids that are not clearly better by all rows.
+    """
+    quiet = replace(search, trials=[], report=Reporter())
+    of_ridge = None if ridge is None else replace(ridge.best, search=quiet).validated_by(splits)
+    if of_ridge is not None and isinstance(found.feature_map, KernelExpansion):
+        return replace(found, validation=of_ridge.result)
+    others = [_grown_on(own, quiet, goal, budget, config, None) for own in splits[1:]]
+    results = [own.validation for own in (found, *others) if own.validation is not None]
+    result = joined(results)
+    if of_ridge is not None and of_ridge.squares.loss == goal.loss:
+        assert of_ridge.result is not None
+        if scaled_score(of_ridge.result.score, _SIMPLER) < result.score:
+            return replace(of_ridge, search=search).selected(budget, found.growth)
+    return replace(found, validation=result)
+
+
+def _or_trend(
+    found: SelectedModel, search: Search, goal: Goal, config: SearchConfig, splits: list[Split]
+) -> SelectedModel:
+    """Return a polynomial trend alone in the place of a model, if all splits say it is better."""
+    data, judged, given = search.data, found.validation, search.space
+    is_open = given.alpha is None and given.n_grids is None and found.loss == goal.loss
+    if not (config.tries_trend and is_open) or judged is None or search.is_over("validation"):
+        return found
+    scaler = _scaler(search)
+    rows = np.asarray(scaler.rows(data.rows, search.n_jobs))
+    trends = trends_over(np.ones(data.rows.shape[1]), scaler, rows, len(rows), search.n_jobs)
+    tried = [
+        (with_best_penalty(matrix, search, goal, splits), trend, matrix)
+        for trend, matrix in _computed(trends, rows, search.n_jobs)
+    ]
+    result, trend, matrix = min(tried, key=lambda own: own[0].score)
+    if result.score >= scaled_score(judged.score, _CLEAR_GAIN):
+        return found
+    size = matrix.shape[1]
+    alpha = result.alpha / data.n_fitted
+    settings = replace(_GROWN, alpha=alpha)
+    what = f"a polynomial trend of {size} features"
+    record(search, goal, "validation", settings, result, len(splits[0][0]), size, what)
+    order, fitted = fitted_part(data, np.arange(len(rows)), matrix)
+    return replace(
+        found,
+        scaler=scaler,
+        feature_map=trend,
+        matrix=fitted,
+        order=order,
+        settings=settings,
+        bandwidth=None,
+        validation=result,
+        trials=[trial.as_dict() for trial in search.trials],
+        weights=None,
+        rounding_step=0.0,
+        products=None,
+    )
+
+
+def _grown_on(
+    split: Split,
+    search: Search,
+    goal: Goal,
+    budget: Budget,
+    config: SearchConfig,
+    ridge: RidgeTrial | None,
+) -> SelectedModel:
+    """Return grids grown on a part of the rows, and what else the others want; see above."""
+    data, n_jobs, scaler = search.data, search.n_jobs, _scaler(search)
     is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
     grown = _grown(search, goal, budget, config, split, scaler, is_enough)
     if ridge is not None and ridge.is_far_better(grown[0].first_loss):
@@ -442,7 +552,7 @@ def _with_smooth_kernels(
     """
     search, binned = validation.search, grown.binned
     wanted = min(config.n_landmarks, config.landmarks_an_output * search.data.n_outputs)
-    n_landmarks = min(wanted, _MOST_SMOOTH_NUMBERS // binned.shape[0])
+    n_landmarks = min(wanted, MOST_NUMBERS // binned.shape[0])
     if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
         return grown
     n_kernels, n_rows = len(config.smooth_lengths), binned.shape[0]
@@ -453,7 +563,7 @@ def _with_smooth_kernels(
         return grown
     split, training = validation.split, rows[: len(validation.split[0])]
     projection = learned_projection(search, split, scaler, fine, config.projection_max_error_ratio)
-    size = max(n_landmarks, min(_PROJECTED_LANDMARKS, _MOST_SMOOTH_NUMBERS // n_rows))
+    size = max(n_landmarks, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // n_rows))
     if projection is not None and _is_affordable(validation, size * n_rows):
         projected = np.asarray(training) @ projection
         kernels = _gaussians(search, projected, [EQUAL_LENGTH], None, size)
@@ -519,21 +629,18 @@ def _with_trend(
     search, n_training = validation.search, len(validation.split[0])
     if not config.tries_trend or validation.is_ended:
         return found
-    relevance = grown.relevance(search.data.rows.shape[1])
-    numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
-    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_TREND_INPUTS]
-    sample = np.asarray(rows[: min(n_training, _TREND_ROWS)])
-    trend = PolynomialTrend(strongest, n_jobs=search.n_jobs).fit(sample)
-    n_numbers = rows.shape[0] * trend._n_features_out
-    if n_numbers > _MOST_SMOOTH_NUMBERS:
+    relevance, n_rows = grown.relevance(search.data.rows.shape[1]), rows.shape[0]
+    sample = np.asarray(rows[: min(n_training, TREND_ROWS)])
+    linear, trend = trends_over(relevance, scaler, sample, n_rows, search.n_jobs)
+    n_numbers = n_rows * trend._n_features_out
+    if n_numbers > MOST_NUMBERS:
         return found
     if not _is_affordable(validation, n_numbers, "the trial of a polynomial trend"):
         return found
     judging = np.asarray(rows[n_training:])
-    limit = scaled_score(found.result.score, _MAY_STILL_WIN)
-    if _score_after_newton_step(trend, found.result, validation, sample, judging) > limit:
+    goal, split = validation.goal, validation.split
+    if not may_win(trend, found.result, search, goal, split, sample, judging):
         return found
-    linear = PolynomialTrend(strongest, n_multiplied=0, n_jobs=search.n_jobs).fit(sample)
     whole = np.asarray(rows)
     both_degrees = [_alone(own, found.result, validation, whole) for own in (linear, trend)]
     alone = min(both_degrees, key=lambda own: own.result.score)
@@ -542,38 +649,6 @@ def _with_trend(
     both = _beside(found, alone.parts, validation, alone.weights)
     is_better = both.result.score < scaled_score(alone.result.score, _CLEAR_GAIN)
     return both if is_better else alone
-
-
-def _score_after_newton_step(
-    trend: PolynomialTrend,
-    found: ValidationResult,
-    validation: _Validation,
-    training: FloatArray,
-    judging: FloatArray,
-) -> float:
-    """Return the score of a trend after one Newton step from a constant, its length chosen.
-
-    ``training`` are the first of the training rows, ``judging`` those held back. Of squared losses
-    this is the solution.
-    """
-    data, loss, (rows, held_back) = validation.search.data, validation.goal.loss, validation.split
-    seen = rows[: len(training)]
-    targets, counts = data.targets[seen], data.counts_of(seen)
-    weights = np.ones(len(seen)) if counts is None else counts
-    with np.errstate(divide="ignore"):
-        constant = loss.initial_constant(targets, weights)
-    # A class that is missing has infinite log odds.
-    constant = np.where(np.isfinite(constant), constant, 0.0)
-    slopes = -loss.gradient(np.broadcast_to(constant, targets.shape), targets)
-    unit = loss.typical_curvature(targets, weights)
-    with one_blas_thread():
-        features = trend.transform(training)
-        weighted = weights[:, None] * features
-        gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
-        # Without a penalty equal inputs leave no single solution.
-        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes)[0]
-    raws = (constant + length * step for length in _STEP_LENGTHS)
-    return min(validation.goal.scored(data, raw, held_back)[0] for raw in raws)
 
 
 def _alone(

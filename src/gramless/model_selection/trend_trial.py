@@ -1,0 +1,107 @@
+"""A polynomial trend alone: whether one is worth a fit, and its penalty where rows are few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
+from gramless.features.polynomial_trend import PolynomialTrend
+from gramless.matrices.base import FeatureMatrix
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.scoring import scaled_score
+from gramless.model_selection.search import Search
+from gramless.model_selection.splits import Split
+from gramless.model_selection.validation import ValidationResult, joined, validate
+from gramless.preprocessing.scaling import Scaler
+
+TREND_ROWS = 4000
+"""By which it is standardised and tried alone, at most."""
+MOST_NUMBERS = 50_000_000
+"""Of dense features of all rows."""
+_INPUTS, _MULTIPLIED, _CATEGORIES = 100, 10, 200
+"""Of a trend, at most; of so many inputs a quadratic one has products."""
+_MAY_STILL_WIN = 1.1
+"""A trend that has this multiple of a score after a step may win after its fit to all rows."""
+_STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""Of which the one with the best score counts: the curvature at a constant is only typical."""
+_MOST_POWER = 8
+"""Of ten, in a penalty."""
+
+
+def trends_over(
+    relevance: FloatArray, scaler: Scaler, sample: FloatArray, n_rows: int, n_jobs: int | None
+) -> list[PolynomialTrend]:
+    """Return the linear and the quadratic trend over scaled rows, of which some are given."""
+    numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
+    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_INPUTS]
+    most = max(0, min(_CATEGORIES, MOST_NUMBERS // n_rows - _INPUTS))
+    return [
+        PolynomialTrend(
+            strongest,
+            n_multiplied=n_multiplied,
+            categorical=np.flatnonzero(scaler.categorical_mask),
+            most_categories=most,
+            n_jobs=n_jobs,
+        ).fit(sample)
+        for n_multiplied in (0, _MULTIPLIED)
+    ]
+
+
+def may_win(
+    trend: PolynomialTrend,
+    found: ValidationResult,
+    search: Search,
+    goal: Goal,
+    split: Split,
+    training: FloatArray,
+    judging: FloatArray,
+) -> bool:
+    """Tell whether a trend alone may predict better than a model, after one Newton step.
+
+    The step is from a constant, its length chosen; of squared losses it is the solution.
+    ``training`` are the first of the training rows, ``judging`` those held back.
+    """
+    data, loss, (rows, held_back) = search.data, goal.loss, split
+    seen = rows[: len(training)]
+    targets, counts = data.targets[seen], data.counts_of(seen)
+    weights = np.ones(len(seen)) if counts is None else counts
+    with np.errstate(divide="ignore"):
+        constant = loss.initial_constant(targets, weights)
+    # A class that is missing has infinite log odds.
+    constant = np.where(np.isfinite(constant), constant, 0.0)
+    slopes = -loss.gradient(np.broadcast_to(constant, targets.shape), targets)
+    unit = loss.typical_curvature(targets, weights)
+    with one_blas_thread():
+        features = trend.transform(training)
+        weighted = weights[:, None] * features
+        gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
+        # Without a penalty equal inputs leave no single solution.
+        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes)[0]
+    raws = (constant + length * step for length in _STEP_LENGTHS)
+    score = min(goal.scored(data, raw, held_back)[0] for raw in raws)
+    return score <= scaled_score(found.score, _MAY_STILL_WIN)
+
+
+def with_best_penalty(
+    matrix: FeatureMatrix, search: Search, goal: Goal, splits: Sequence[Split]
+) -> ValidationResult:
+    """Return what all splits say of features with the best penalty, a power of ten."""
+    matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
+
+    def of(power: int) -> ValidationResult:
+        results = [
+            validate(search, goal, own, split, 10.0**power)
+            for own, split in zip(matrices, splits, strict=True)
+        ]
+        return joined(results)
+
+    best, at = of(0), 0
+    for step in (1, -1):
+        while abs(at + step) <= _MOST_POWER and (other := of(at + step)).score < best.score:
+            best, at = other, at + step
+        if at != 0:
+            break
+    return best
