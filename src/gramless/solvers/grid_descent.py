@@ -33,6 +33,9 @@ _INNER_SHARE = 0.2
 _LAST_SHARE = 0.5
 _COLUMNS_AT_ONCE = 1 << 17
 _LEAST_CURVATURE = 1e-3
+_LEAST_FALL, _MOST_SLOW_ROUNDS = 2.5e-10, 3
+"""Of the objective, a sweep, in rounds of as many sweeps as may be; so many in a row are the last.
+"""
 _MOST_SWEEPS = 10_000
 """A limit, since all orders are drawn before the first sweep."""
 
@@ -83,7 +86,8 @@ class GridDescent(IterativeSolver):
 
     The history also holds ``sweeps`` so far and ``non_zeros``, the number of weights that are not
     zero. Without a start, stronger penalties are roughly solved first; of their rounds only the
-    sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any more.
+    sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any more, or
+    that three rounds of ``max_sweeps`` lowered it by less than 2.5e-10 of it a sweep.
 
     Examples
     --------
@@ -132,7 +136,7 @@ class _State:
         n_columns, n_outputs = problem.matrix.shape[1], targets.shape[1]
         self.n_penalised = problem.matrix.shape[1] - problem.penalty.n_free
         self.far = np.zeros((n_outputs, n_columns))
-        self.rounds = self.sweeps = 0
+        self.rounds = self.sweeps = self.slow_rounds = 0
         self.at_zero = np.full(n_outputs, np.inf)
         self._begin_at(initial_weights(problem))
         if start is None or self.penalty.l1 == 0.0 or self.penalty.n_free > 0:
@@ -166,7 +170,7 @@ class _State:
                 if (self.relative <= _PATH_TOL).all() or not self.step():
                     break
             stronger /= _PATH_FACTOR
-        self.penalty = self.problem.penalty
+        self.penalty, self.slow_rounds = self.problem.penalty, 0
         self._compare()
 
     def _begin_at(self, weights: Vector) -> None:
@@ -183,7 +187,7 @@ class _State:
 
     def record(self) -> dict[str, float]:
         return {
-            "objective": float(self.mean_losses.sum()) + self.problem.penalty.value(self.weights),
+            "objective": self._objective(),
             "residual": float(self.relative.max(initial=0.0)),
             "sweeps": float(self.sweeps),
             "non_zeros": float(np.count_nonzero(self.weights)),
@@ -191,6 +195,7 @@ class _State:
 
     def step(self) -> bool:
         """Minimise the models over the working sets; False when no step lowers the objective."""
+        before = self._objective()
         active = [(int(k),) for k in np.flatnonzero(self.relative > self.options.tol)]
         tasks = map_blocks(self._task, active, self.options.n_jobs)
         moves, shifts = self.descent.minimise(tasks), np.zeros_like(self.responses)
@@ -205,7 +210,15 @@ class _State:
         self.responses += lengths[:, None] * shifts
         self._differentiate()
         self._compare()
-        return bool(lengths.any())
+        after = self._objective()
+        is_long = all(move.sweeps >= self.options.max_sweeps for move in moves)
+        least = _LEAST_FALL * self.options.max_sweeps * abs(after)
+        is_slow = is_long and before - after < least
+        self.slow_rounds = self.slow_rounds + 1 if is_slow else 0
+        return bool(lengths.any()) and self.slow_rounds < _MOST_SLOW_ROUNDS
+
+    def _objective(self) -> float:
+        return float(self.mean_losses.sum()) + self.penalty.value(self.weights)
 
     def _task(self, k: int) -> Task:
         """Return the working set of an output with its model and tolerances."""
