@@ -109,12 +109,11 @@ def test_categories_are_features() -> None:
     assert found.factors_[-4:].tolist() == [[2, -1], [3, -1], [4, -1], [5, -1]]
     assert found.used_columns.tolist() == [True, True]
     shares = np.array([150, 99, 50, 1]) / 300
-    spread = np.sqrt(np.mean(shares * (1.0 - shares)))
-    expected = ((MIXED[:, [1]] == [0.0, 1.0, 2.0, 7.0]) - shares) / spread
+    expected = (MIXED[:, [1]] == [0.0, 1.0, 2.0, 7.0]) - shares
     size = np.sqrt(100.0 / len(found.factors_))
     np.testing.assert_allclose(found.transform(MIXED)[:, -4:], size * expected, atol=1e-12)
     unknown = found.transform([[0.0, 5.0], [0.0, 6.0]])[:, -4:]
-    np.testing.assert_allclose(unknown, np.tile(-size * shares / spread, (2, 1)))
+    np.testing.assert_allclose(unknown, np.tile(-size * shares, (2, 1)))
     assert of_categories(2).categories_.tolist() == [[1, 0], [1, 1]]
     two = PolynomialTrend(categorical=[1]).fit(np.column_stack([X[:, 0], MIXED[:, 1] > 0]))
     assert two.categories_.tolist() == [[1, 1]]

@@ -26,8 +26,8 @@ class PolynomialTrend(SeparableMap):
 
     The kernel is a polynomial of degree 2. Linear functions of such features are constant beyond 6
     standard deviations of an input, and between that linear or quadratic, where bins have steps.
-    Each category has a feature that is 1 in its rows, less the share of these; the size of features
-    is equal for all numbers and products, and on average for the categories of an input.
+    Each category has a feature that is 1 in its rows, less the share of these: an effect as large
+    as that of a standard deviation of a number costs as much.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ class PolynomialTrend(SeparableMap):
     most_categories : int, default=200
         Of all inputs together; the most frequent ones have features.
     variance : float, default=100.0
-        The sum of the mean squares of the features over the rows of the fit.
+        The sum of the mean squares of the features over the rows of the fit, if none are of
+        categories, whose features are smaller.
     n_jobs : int or None, default=None
         Threads; None means every processor.
 
@@ -119,11 +120,9 @@ class PolynomialTrend(SeparableMap):
         products = self._products(rows)
         self.means_, deviations = products.mean(axis=0), products.std(axis=0)
         self.means_[0], deviations[0] = 0.0, 1.0
-        of_categories = deviations[len(deviations) - len(last) :]
-        for column in categorical:
-            own = self.categories_[:, 0] == column
-            # Rare ones alike: what few rows say of them shall not weigh more.
-            of_categories[own] = np.sqrt(np.mean(of_categories[own] ** 2)) if own.any() else 0.0
+        # The effect of a category is as large as that of a number's standard deviation, however
+        # rare it is.
+        deviations[len(deviations) - len(last) :] = 1.0
         inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0.0)
         self.scales_ = np.sqrt(self.variance / len(inverse)) * inverse
         return self

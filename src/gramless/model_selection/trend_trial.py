@@ -27,8 +27,8 @@ _MAY_STILL_WIN = 1.1
 """A trend that has this multiple of a score after a step may win after its fit to all rows."""
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Of which the one with the best score counts: the curvature at a constant is only typical."""
-_MOST_POWER = 8
-"""Of ten, in a penalty."""
+_POWERS = (-5, -2, 1, 4)
+"""Of ten, in the first penalties; the score may have several minima between. Neighbours follow."""
 
 
 def trends_over(
@@ -98,10 +98,8 @@ def with_best_penalty(
         ]
         return joined(results)
 
-    best, at = of(0), 0
-    for step in (1, -1):
-        while abs(at + step) <= _MOST_POWER and (other := of(at + step)).score < best.score:
-            best, at = other, at + step
-        if at != 0:
-            break
-    return best
+    tried = {power: of(power) for power in _POWERS}
+    best = min(tried, key=lambda power: tried[power].score)
+    for power in (best - 1, best + 1):
+        tried[power] = of(power)
+    return min(tried.values(), key=lambda found: found.score)
