@@ -1,8 +1,10 @@
 """The model that rows held back choose.
 
-    data -> split -> kernel ridge regression? ---------------------------------> SelectedModel
+    data -> split -> kernel ridge regression? -> polynomial trend? ------------> SelectedModel
                   |-> grow -> validate -> smooth kernels? -> polynomial trend? --^
                   `-> search -> random features -> validate ---------------------^
+
+Of few rows each is held back in turns.
 
 Each step is a function of what it is given; nothing that was given is changed but the record of
 trials that a search keeps.
