@@ -14,11 +14,17 @@ settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_sessionstart() -> None:
+    """Let no garbage be collected while tests are: hardly any of half a million objects is."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep what was collected out of the garbage collector, which would look at it again and again.
 
-    That is half a million objects; several tests collect garbage, and so do packages.
+    Several tests collect garbage, and so do packages.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -49,6 +49,7 @@ def test_huge_numbers_are_judged(few_rows, rng) -> None:
     assert 0.0 < found.trials[0].error < 0.9
 
 
+@pytest.mark.slow
 def test_a_smooth_truth_of_500_rows_takes_a_smooth_method(few_rows, rng) -> None:
     X = rng.uniform(-1, 1, size=(500, 4))
     y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3]

@@ -48,7 +48,7 @@ def noisy(n_rows: int) -> Table:
 @pytest.mark.parametrize(
     ("table", "slack"),
     [
-        (waves, 1.1),
+        pytest.param(waves, 1.1, marks=pytest.mark.slow),
         pytest.param(friedman, 1.1, marks=pytest.mark.slow),
         pytest.param(noisy, 1.03, marks=pytest.mark.slow),
     ],
