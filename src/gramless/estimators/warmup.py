@@ -16,7 +16,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.row_products import product_of_rows
 
 _N_ROWS, _N_FEW = 1200, 200
-"""Rows for which grids are grown, and rows for which they are drawn."""
+"""Rows that are held back once, and rows that are so in turns or get random grids."""
 _N_GRIDS = 24
 _FEW_BINS, _MANY_BINS = 2, 1 << 12
 """Of a grid: products with many bins have loops of their own."""
@@ -66,13 +66,18 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
     yield KernelRegressor(**grown), X, np.column_stack([z, X[:, 3]])
     yield KernelClassifier(**grown), X, z > 0
     yield KernelClassifier(**grown), X, labels
+    # Several threads take parts of many classes, one takes them all.
+    for n_threads in (1, 2):
+        many = KernelClassifier(effort=1, random_state=0, n_jobs=n_threads)
+        yield many, X, np.arange(_N_ROWS) % 40
     categories = generator.integers(0, 2, (_N_ROWS, 8)).astype(np.float64)
     yield KernelClassifier(categorical_features=range(4), **grown), categories, z > 0
     often_zero = np.where(generator.random((_N_ROWS, 24)) < 0.1, 1.0 + X[:, :1], 0.0)
     yield KernelRegressor(**grown), often_zero, z
     few = slice(_N_FEW)
     yield KernelRegressor(**common), X[few], z[few]
-    yield KernelClassifier(**common), X[few], labels[few]
+    yield KernelRegressor(grids="random", **common), X[few], z[few]
+    yield KernelClassifier(grids="random", **common), X[few], labels[few]
 
 
 def _multiply(kind: type[np.unsignedinteger], n_bins: int, n_jobs: int | None) -> None:

@@ -98,12 +98,19 @@ class PolynomialTrend(SeparableMap):
         self.categorical, self.most_categories = categorical, most_categories
         self.variance, self.n_jobs = variance, n_jobs
 
-    def fit(self, X: TableLike, y: object = None) -> Self:
+    def fit(self, X: TableLike, y: object = None, sample_weight: FloatArray | None = None) -> Self:
+        """Learn means and deviations, in which a row of weight 2 counts like two equal rows."""
         rows = dense_rows(check_rows(self, X, reset=True))
+        if sample_weight is not None:
+            rows, weights = rows[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
         n_inputs = rows.shape[1]
         wanted = np.arange(n_inputs) if self.columns is None else np.asarray(self.columns, np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre, spread = rows.mean(axis=0), rows.std(axis=0)
+            if sample_weight is None:
+                centre, spread = rows.mean(axis=0), rows.std(axis=0)
+            else:
+                centre = np.average(rows, axis=0, weights=weights)
+                spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
         varies = np.isfinite(spread) & (spread > 0.0)
         categorical = np.asarray([] if self.categorical is None else self.categorical, np.int64)
         used = wanted[varies[wanted] & ~np.isin(wanted, categorical)]
@@ -118,7 +125,12 @@ class PolynomialTrend(SeparableMap):
         last = np.stack([last, np.full(len(last), _ONE)], axis=1)
         self.factors_ = np.concatenate([[[_ONE, _ONE]], alone, both, last]).astype(np.int64)
         products = self._products(rows)
-        self.means_, deviations = products.mean(axis=0), products.std(axis=0)
+        if sample_weight is None:
+            self.means_, deviations = products.mean(axis=0), products.std(axis=0)
+        else:
+            self.means_ = np.average(products, axis=0, weights=weights)
+            squares = (products - self.means_) ** 2
+            deviations = np.sqrt(np.average(squares, axis=0, weights=weights))
         self.means_[0], deviations[0] = 0.0, 1.0
         # The effect of a category is as large as that of a number's standard deviation, however
         # rare it is.

@@ -231,16 +231,16 @@ def _or_trend(
         return found
     scaler = _scaler(search)
     rows = np.asarray(scaler.rows(data.rows, search.n_jobs))
-    trends = trends_over(np.ones(data.rows.shape[1]), scaler, rows, len(rows), search.n_jobs)
+    equal, weights = np.ones(data.rows.shape[1]), data.counts_of(np.arange(len(rows)))
+    trends = trends_over(equal, scaler, rows, weights, len(rows), search.n_jobs)
     tried = [
-        (with_best_penalty(matrix, search, goal, splits), trend, matrix)
+        (*with_best_penalty(matrix, search, goal, splits), trend, matrix)
         for trend, matrix in _computed(trends, rows, search.n_jobs)
     ]
-    result, trend, matrix = min(tried, key=lambda own: own[0].score)
+    result, alpha, trend, matrix = min(tried, key=lambda own: own[0].score)
     if result.score >= scaled_score(judged.score, _CLEAR_GAIN):
         return found
     size = matrix.shape[1]
-    alpha = result.alpha / data.n_fitted
     settings = replace(_GROWN, alpha=alpha)
     what = f"a polynomial trend of {size} features"
     record(search, goal, "validation", settings, result, len(splits[0][0]), size, what)
@@ -633,7 +633,8 @@ def _with_trend(
         return found
     relevance, n_rows = grown.relevance(search.data.rows.shape[1]), rows.shape[0]
     sample = np.asarray(rows[: min(n_training, TREND_ROWS)])
-    linear, trend = trends_over(relevance, scaler, sample, n_rows, search.n_jobs)
+    weights = search.data.counts_of(validation.split[0][: len(sample)])
+    linear, trend = trends_over(relevance, scaler, sample, weights, n_rows, search.n_jobs)
     n_numbers = n_rows * trend._n_features_out
     if n_numbers > MOST_NUMBERS:
         return found

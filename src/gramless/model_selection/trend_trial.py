@@ -27,12 +27,17 @@ _MAY_STILL_WIN = 1.1
 """A trend that has this multiple of a score after a step may win after its fit to all rows."""
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Of which the one with the best score counts: the curvature at a constant is only typical."""
-_POWERS = (-5, -2, 1, 4)
+_POWERS = (-7, -4, -1, 2)
 """Of ten, in the first penalties; the score may have several minima between. Neighbours follow."""
 
 
 def trends_over(
-    relevance: FloatArray, scaler: Scaler, sample: FloatArray, n_rows: int, n_jobs: int | None
+    relevance: FloatArray,
+    scaler: Scaler,
+    sample: FloatArray,
+    weights: FloatArray | None,
+    n_rows: int,
+    n_jobs: int | None,
 ) -> list[PolynomialTrend]:
     """Return the linear and the quadratic trend over scaled rows, of which some are given."""
     numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
@@ -45,7 +50,7 @@ def trends_over(
             categorical=np.flatnonzero(scaler.categorical_mask),
             most_categories=most,
             n_jobs=n_jobs,
-        ).fit(sample)
+        ).fit(sample, sample_weight=weights)
         for n_multiplied in (0, _MULTIPLIED)
     ]
 
@@ -87,13 +92,14 @@ def may_win(
 
 def with_best_penalty(
     matrix: FeatureMatrix, search: Search, goal: Goal, splits: Sequence[Split]
-) -> ValidationResult:
-    """Return what all splits say of features with the best penalty, a power of ten."""
+) -> tuple[ValidationResult, float]:
+    """Return what all splits say of features with the best penalty of the mean loss, and that."""
+    data = search.data
     matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
 
     def of(power: int) -> ValidationResult:
         results = [
-            validate(search, goal, own, split, 10.0**power)
+            validate(search, goal, own, split, 10.0**power * data.mass_of(split[0]))
             for own, split in zip(matrices, splits, strict=True)
         ]
         return joined(results)
@@ -102,4 +108,5 @@ def with_best_penalty(
     best = min(tried, key=lambda power: tried[power].score)
     for power in (best - 1, best + 1):
         tried[power] = of(power)
-    return min(tried.values(), key=lambda found: found.score)
+    best = min(tried, key=lambda power: tried[power].score)
+    return tried[best], 10.0**best
