@@ -35,6 +35,8 @@ def test_targets_of_1e300_are_predicted() -> None:
     model, unit = KernelRegressor(n_grids=64, random_state=0), 2.0**996
     predicted = model.fit(ROWS, unit * TARGETS).predict(ROWS)
     np.testing.assert_allclose(predicted / unit, model.fit(ROWS, TARGETS).predict(ROWS), rtol=1e-6)
+    near = model.fit(ROWS, 1e300 * TARGETS).predict(ROWS) / 1e300
+    np.testing.assert_allclose(near, predicted / unit, atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [1e-300, 2.0**-600, 1e200])

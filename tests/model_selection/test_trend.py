@@ -105,9 +105,10 @@ def test_equal_inputs_without_a_penalty() -> None:
 
 
 def test_threads_change_nothing() -> None:
-    one, three = (
-        KernelRegressor(random_state=0, n_jobs=n_jobs).fit(X[:N], BOTH[:N]) for n_jobs in (1, 3)
+    one, two, three = (
+        KernelRegressor(random_state=0, n_jobs=n_jobs).fit(X[:N], BOTH[:N]) for n_jobs in (1, 2, 3)
     )
+    np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.coef_, three.coef_)
 
 

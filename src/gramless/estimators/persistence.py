@@ -286,8 +286,8 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
     except _FAULTS as fault:
         what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-        plain = type(fault) in (ValueError, UnknownClassError)
-        known = plain or isinstance(fault, GramlessError)
+        plain = ValueError, UnknownClassError
+        known = type(fault) in plain or isinstance(fault, GramlessError)
         reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 

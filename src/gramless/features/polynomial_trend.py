@@ -102,15 +102,11 @@ class PolynomialTrend(SeparableMap):
         """Learn means and deviations, in which a row of weight 2 counts like two equal rows."""
         rows = dense_rows(check_rows(self, X, reset=True))
         if sample_weight is not None:
-            rows, weights = rows[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
+            rows, sample_weight = rows[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
         n_inputs = rows.shape[1]
         wanted = np.arange(n_inputs) if self.columns is None else np.asarray(self.columns, np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
-            if sample_weight is None:
-                centre, spread = rows.mean(axis=0), rows.std(axis=0)
-            else:
-                centre = np.average(rows, axis=0, weights=weights)
-                spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
+            centre, spread = _moments(rows, sample_weight)
         varies = np.isfinite(spread) & (spread > 0.0)
         categorical = np.asarray([] if self.categorical is None else self.categorical, np.int64)
         used = wanted[varies[wanted] & ~np.isin(wanted, categorical)]
@@ -125,12 +121,7 @@ class PolynomialTrend(SeparableMap):
         last = np.stack([last, np.full(len(last), _ONE)], axis=1)
         self.factors_ = np.concatenate([[[_ONE, _ONE]], alone, both, last]).astype(np.int64)
         products = self._products(rows)
-        if sample_weight is None:
-            self.means_, deviations = products.mean(axis=0), products.std(axis=0)
-        else:
-            self.means_ = np.average(products, axis=0, weights=weights)
-            squares = (products - self.means_) ** 2
-            deviations = np.sqrt(np.average(squares, axis=0, weights=weights))
+        self.means_, deviations = _moments(products, sample_weight)
         self.means_[0], deviations[0] = 0.0, 1.0
         # The effect of a category is as large as that of a number's standard deviation, however
         # rare it is.
@@ -216,6 +207,12 @@ class PolynomialTrend(SeparableMap):
     @property
     def _n_features_out(self) -> int:
         return len(self.factors_)
+
+
+def _moments(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the standard deviation of each column."""
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
 
 
 def _frequent_categories(rows: FloatArray, columns: IntArray, most: int) -> FloatArray:

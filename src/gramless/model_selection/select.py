@@ -73,8 +73,8 @@ from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.trend_trial import (
     MOST_NUMBERS,
     TREND_ROWS,
-    may_win,
-    trends_over,
+    may_be_better,
+    polynomial_trends,
     with_best_penalty,
 )
 from gramless.model_selection.validation import (
@@ -109,7 +109,7 @@ _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 sums over them would lose digits: the rows that precondition are nearly all."""
 _LEAST_LANDMARKS = 100
 """Fewer are not worth their time."""
-_SIMPLER = 0.95
+_GAIN_OVER_RIDGE = 0.95
 """Grids of few rows must lower the score of kernel ridge regression at least to this share."""
 _WORTH_GROWING = 60
 """With fewer rows kernel ridge regression and a trend are tried alone, where they can be."""
@@ -173,155 +173,150 @@ def select_grown(
     splits = search.splits()
     config = config.of_targets(goal.loss, search.data.n_fitted)
     ridge = tried_ridge(search, goal, budget, config, squares, splits)
-    if ridge is not None and search.data.rows.shape[0] < _WORTH_GROWING:
-        found = ridge.best.validated_by(splits).selected(budget, [])
-        return _or_trend(found, search, goal, config, splits)
-    found = _grown_on(splits[0], search, goal, budget, config, ridge)
-    if _takes_turns(search, found):
-        found = _judged_in_turns(found, splits, search, goal, budget, config, ridge)
-    elif isinstance(found.feature_map, KernelExpansion):
-        splits = splits[:1]
-    else:
+    return _Selection(search, goal, budget, config, ridge).by(splits)
+
+
+@dataclass(frozen=True, eq=False)
+class _Selection:
+    """Selects grown grids for a goal, or what predicts better; ``ridge`` is None if not tried."""
+
+    search: Search
+    goal: Goal
+    budget: Budget
+    config: SearchConfig
+    ridge: RidgeTrial | None
+
+    def by(self, splits: list[Split]) -> SelectedModel:
+        """Return what the rows held back select: by the first split, or in turns by all."""
+        if self.ridge is not None and self.search.data.rows.shape[0] < _WORTH_GROWING:
+            found = self.ridge.best.validated_by(splits).selected(self.budget, [])
+            return self._or_trend(found, splits)
+        found = self._by_one(splits[0])
+        if self._takes_turns(found):
+            return self._or_trend(self._judged_in_turns(found, splits), splits)
+        if isinstance(found.feature_map, KernelExpansion):
+            return self._or_trend(found, splits[:1])
         return found
-    return _or_trend(found, search, goal, config, splits)
 
+    def _takes_turns(self, found: SelectedModel) -> bool:
+        """Tell whether all rows are to be held back in turns."""
+        search = self.search
+        few = search.data.rows.shape[0] < _MOST_IN_TURNS
+        # Thresholds of ordered classes are those of one fit alone.
+        is_alike = not isinstance(found.loss, CumulativeLogistic)
+        return few and search.folds is None and is_alike and not search.is_over("validation")
 
-def _takes_turns(search: Search, found: SelectedModel) -> bool:
-    """Tell whether all rows are to be held back in turns."""
-    few = search.data.rows.shape[0] < _MOST_IN_TURNS
-    # Thresholds of ordered classes are those of one fit alone.
-    is_alike = not isinstance(found.loss, CumulativeLogistic)
-    return few and search.folds is None and is_alike and not search.is_over("validation")
+    def _judged_in_turns(self, found: SelectedModel, splits: list[Split]) -> SelectedModel:
+        """Return what the first split selected, judged by all rows, each from a model without it.
 
+        Kernel ridge regression takes the place of grids that are not clearly better by all rows.
+        """
+        quiet, ridge = replace(self.search, trials=[], report=Reporter()), None
+        if self.ridge is not None:
+            ridge = replace(self.ridge.best, search=quiet).validated_by(splits)
+            if isinstance(found.feature_map, KernelExpansion):
+                return replace(found, validation=ridge.result)
+        turn = replace(self, search=quiet, ridge=None)
+        results = [own.validation for own in (found, *map(turn._by_one, splits[1:]))]
+        result = joined([own for own in results if own is not None])
+        if ridge is None or ridge.result is None or ridge.squares.loss != self.goal.loss:
+            return replace(found, validation=result)
+        if result.score <= scaled_score(ridge.result.score, _GAIN_OVER_RIDGE):
+            return replace(found, validation=result)
+        return replace(ridge, search=self.search).selected(self.budget, found.growth)
 
-def _judged_in_turns(
-    found: SelectedModel,
-    splits: list[Split],
-    search: Search,
-    goal: Goal,
-    budget: Budget,
-    config: SearchConfig,
-    ridge: RidgeTrial | None,
-) -> SelectedModel:
-    """Return what the first split selected, judged by all rows, each from a model without it.
+    def _or_trend(self, found: SelectedModel, splits: list[Split]) -> SelectedModel:
+        """Return a polynomial trend alone in the place of a model, if the splits say so."""
+        search, goal = self.search, self.goal
+        data, judged, given = search.data, found.validation, search.space
+        is_open = given.alpha is None and given.n_grids is None and found.loss == goal.loss
+        if not (self.config.tries_trend and is_open) or search.is_over("validation"):
+            return found
+        scaler = _scaler(search)
+        rows = np.asarray(scaler.rows(data.rows, search.n_jobs))
+        equal, weights = np.ones(data.rows.shape[1]), data.counts_of(np.arange(len(rows)))
+        trends = polynomial_trends(equal, scaler, rows, weights, len(rows), search.n_jobs)
+        tried = [
+            (*with_best_penalty(matrix, search, goal, splits), trend, matrix)
+            for trend, matrix in _computed(trends, rows, search.n_jobs)
+        ]
+        result, alpha, trend, matrix = min(tried, key=lambda own: own[0].score)
+        if judged is None or result.score >= scaled_score(judged.score, _CLEAR_GAIN):
+            return found
+        settings, size = replace(_GROWN, alpha=alpha), matrix.shape[1]
+        what = f"a polynomial trend of {size} features"
+        record(search, goal, "validation", settings, result, len(splits[0][0]), size, what)
+        order, fitted = fitted_part(data, np.arange(len(rows)), matrix)
+        return SelectedModel(
+            scaler,
+            trend,
+            fitted,
+            order,
+            settings,
+            None,
+            found.relevance,
+            result,
+            found.growth,
+            [trial.as_dict() for trial in search.trials],
+            found.limits,
+            goal.loss,
+        )
 
-    Kernel ridge regression takes the place of grids that are not clearly better by all rows.
-    """
-    quiet = replace(search, trials=[], report=Reporter())
-    of_ridge = None if ridge is None else replace(ridge.best, search=quiet).validated_by(splits)
-    if of_ridge is not None and isinstance(found.feature_map, KernelExpansion):
-        return replace(found, validation=of_ridge.result)
-    others = [_grown_on(own, quiet, goal, budget, config, None) for own in splits[1:]]
-    results = [own.validation for own in (found, *others) if own.validation is not None]
-    result = joined(results)
-    if of_ridge is not None and of_ridge.squares.loss == goal.loss:
-        assert of_ridge.result is not None
-        if scaled_score(of_ridge.result.score, _SIMPLER) < result.score:
-            return replace(of_ridge, search=search).selected(budget, found.growth)
-    return replace(found, validation=result)
-
-
-def _or_trend(
-    found: SelectedModel, search: Search, goal: Goal, config: SearchConfig, splits: list[Split]
-) -> SelectedModel:
-    """Return a polynomial trend alone in the place of a model, if all splits say it is better."""
-    data, judged, given = search.data, found.validation, search.space
-    is_open = given.alpha is None and given.n_grids is None and found.loss == goal.loss
-    if not (config.tries_trend and is_open) or judged is None or search.is_over("validation"):
-        return found
-    scaler = _scaler(search)
-    rows = np.asarray(scaler.rows(data.rows, search.n_jobs))
-    equal, weights = np.ones(data.rows.shape[1]), data.counts_of(np.arange(len(rows)))
-    trends = trends_over(equal, scaler, rows, weights, len(rows), search.n_jobs)
-    tried = [
-        (*with_best_penalty(matrix, search, goal, splits), trend, matrix)
-        for trend, matrix in _computed(trends, rows, search.n_jobs)
-    ]
-    result, alpha, trend, matrix = min(tried, key=lambda own: own[0].score)
-    if result.score >= scaled_score(judged.score, _CLEAR_GAIN):
-        return found
-    size = matrix.shape[1]
-    settings = replace(_GROWN, alpha=alpha)
-    what = f"a polynomial trend of {size} features"
-    record(search, goal, "validation", settings, result, len(splits[0][0]), size, what)
-    order, fitted = fitted_part(data, np.arange(len(rows)), matrix)
-    return replace(
-        found,
-        scaler=scaler,
-        feature_map=trend,
-        matrix=fitted,
-        order=order,
-        settings=settings,
-        bandwidth=None,
-        validation=result,
-        trials=[trial.as_dict() for trial in search.trials],
-        weights=None,
-        rounding_step=0.0,
-        products=None,
-    )
-
-
-def _grown_on(
-    split: Split,
-    search: Search,
-    goal: Goal,
-    budget: Budget,
-    config: SearchConfig,
-    ridge: RidgeTrial | None,
-) -> SelectedModel:
-    """Return grids grown on a part of the rows, and what else the others want; see above."""
-    data, n_jobs, scaler = search.data, search.n_jobs, _scaler(search)
-    is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
-    grown = _grown(search, goal, budget, config, split, scaler, is_enough)
-    if ridge is not None and ridge.is_far_better(grown[0].first_loss):
-        return ridge.best.validated(split).selected(budget, grown[0].history)
-    order = all_rows(split, data.rows.shape[0])
-    rows = scaler.ordered(data.rows, order, n_jobs)
-    grids = Grids.joined([own.grids for own in grown])
-    binning = GivenBinning(n_jobs=n_jobs)
-    search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
-    binned = _binned(binning, rows, grids, search, budget)
-    given = search.space.alpha
-    straight, first = goal.loss.straight, _first_alpha(goal, data, grown, split, given)
-    if search.rising is not None:
-        goal = replace(goal, signs=signs_of_grids(binning.grids, search.rising))
-    validation = _Validation(search, goal, budget, split, len(grids))
-    power = count_power_of(goal, config)
-    features = scaled_by_priors(binned, data, order, power)
-    best = _Features(binning, features, validation.of(features, first, None))
-    validation, best = _with_adapted_loss(validation, best)
-    goal = validation.goal
-    if given is None and straight and not validation.is_ended:
-        best = replace(best, result=validation.nearby(best.matrix, best.result))
-    known = () if ridge is None else ridge.of_scalings
-    best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
-    better = None if ridge is None else validation.better_ridge(ridge, best.result)
-    if better is not None:
-        return better.selected(budget, grown[0].history)
-    if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
-        best = replace(best, result=validation.nearby(best.matrix, best.result))
-    best = _with_trend(best, validation, config, scaler, rows, grown[0])
-    step = coarsest_step(goal, data, best.matrix, split, best.result.weights)
-    fitted, matrix = fitted_part(data, order, best.matrix)
-    alpha = best.result.alpha / data.n_fitted if given is None else given
-    return SelectedModel(
-        scaler,
-        best.feature_map,
-        matrix,
-        fitted,
-        replace(_GROWN, alpha=alpha),
-        None,
-        grown[0].relevance(data.rows.shape[1]),
-        best.result,
-        grown[0].history,
-        [trial.as_dict() for trial in search.trials],
-        budget.limits,
-        goal.loss,
-        signs=goal.signs,
-        rounding_step=step,
-        count_power=power,
-        products=_fitted_products(data, order, validation.prepared(best.matrix)),
-    )
+    def _by_one(self, split: Split) -> SelectedModel:
+        """Return what one split selects: grids, with what helps beside them, or kernel ridge."""
+        search, goal, budget, config = self.search, self.goal, self.budget, self.config
+        data, n_jobs, scaler, ridge = search.data, search.n_jobs, _scaler(search), self.ridge
+        is_enough = (lambda first_loss: False) if ridge is None else ridge.is_far_better
+        grown = _grown(search, goal, budget, config, split, scaler, is_enough)
+        if ridge is not None and ridge.is_far_better(grown[0].first_loss):
+            return ridge.best.validated(split).selected(budget, grown[0].history)
+        order = all_rows(split, data.rows.shape[0])
+        rows = scaler.ordered(data.rows, order, n_jobs)
+        grids = Grids.joined([own.grids for own in grown])
+        binning = GivenBinning(n_jobs=n_jobs)
+        search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
+        binned = _binned(binning, rows, grids, search, budget)
+        given = search.space.alpha
+        straight, first = goal.loss.straight, _first_alpha(goal, data, grown, split, given)
+        if search.rising is not None:
+            goal = replace(goal, signs=signs_of_grids(binning.grids, search.rising))
+        validation = _Validation(search, goal, budget, split, len(grids))
+        power = count_power_of(goal, config)
+        features = scaled_by_priors(binned, data, order, power)
+        best = _Features(binning, features, validation.of(features, first, None))
+        validation, best = _with_adapted_loss(validation, best)
+        goal = validation.goal
+        if given is None and straight and not validation.is_ended:
+            best = replace(best, result=validation.nearby(best.matrix, best.result))
+        known = () if ridge is None else ridge.of_scalings
+        best = _with_smooth_kernels(best, validation, config, scaler, rows, known)
+        better = None if ridge is None else validation.better_ridge(ridge, best.result)
+        if better is not None:
+            return better.selected(budget, grown[0].history)
+        if given is None and config.tries_nearby_alphas and not (straight or validation.is_ended):
+            best = replace(best, result=validation.nearby(best.matrix, best.result))
+        best = _with_trend(best, validation, config, scaler, rows, grown[0])
+        step = coarsest_step(goal, data, best.matrix, split, best.result.weights)
+        fitted, matrix = fitted_part(data, order, best.matrix)
+        alpha = best.result.alpha / data.n_fitted if given is None else given
+        return SelectedModel(
+            scaler,
+            best.feature_map,
+            matrix,
+            fitted,
+            replace(_GROWN, alpha=alpha),
+            None,
+            grown[0].relevance(data.rows.shape[1]),
+            best.result,
+            grown[0].history,
+            [trial.as_dict() for trial in search.trials],
+            budget.limits,
+            goal.loss,
+            signs=goal.signs,
+            rounding_step=step,
+            count_power=power,
+            products=_fitted_products(data, order, validation.prepared(best.matrix)),
+        )
 
 
 def scaled_by_priors(
@@ -634,7 +629,7 @@ def _with_trend(
     relevance, n_rows = grown.relevance(search.data.rows.shape[1]), rows.shape[0]
     sample = np.asarray(rows[: min(n_training, TREND_ROWS)])
     weights = search.data.counts_of(validation.split[0][: len(sample)])
-    linear, trend = trends_over(relevance, scaler, sample, weights, n_rows, search.n_jobs)
+    linear, trend = polynomial_trends(relevance, scaler, sample, weights, n_rows, search.n_jobs)
     n_numbers = n_rows * trend._n_features_out
     if n_numbers > MOST_NUMBERS:
         return found
@@ -642,7 +637,7 @@ def _with_trend(
         return found
     judging = np.asarray(rows[n_training:])
     goal, split = validation.goal, validation.split
-    if not may_win(trend, found.result, search, goal, split, sample, judging):
+    if not may_be_better(trend, found.result, search, goal, split, sample, judging):
         return found
     whole = np.asarray(rows)
     both_degrees = [_alone(own, found.result, validation, whole) for own in (linear, trend)]

@@ -23,15 +23,15 @@ MOST_NUMBERS = 50_000_000
 """Of dense features of all rows."""
 _INPUTS, _MULTIPLIED, _CATEGORIES = 100, 10, 200
 """Of a trend, at most; of so many inputs a quadratic one has products."""
-_MAY_STILL_WIN = 1.1
-"""A trend that has this multiple of a score after a step may win after its fit to all rows."""
+_MAY_BE_BETTER = 1.1
+"""A trend that has this multiple of a score after a step may be better once it is fitted."""
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Of which the one with the best score counts: the curvature at a constant is only typical."""
 _POWERS = (-7, -4, -1, 2)
 """Of ten, in the first penalties; the score may have several minima between. Neighbours follow."""
 
 
-def trends_over(
+def polynomial_trends(
     relevance: FloatArray,
     scaler: Scaler,
     sample: FloatArray,
@@ -55,7 +55,7 @@ def trends_over(
     ]
 
 
-def may_win(
+def may_be_better(
     trend: PolynomialTrend,
     found: ValidationResult,
     search: Search,
@@ -87,13 +87,13 @@ def may_win(
         step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes)[0]
     raws = (constant + length * step for length in _STEP_LENGTHS)
     score = min(goal.scored(data, raw, held_back)[0] for raw in raws)
-    return score <= scaled_score(found.score, _MAY_STILL_WIN)
+    return score <= scaled_score(found.score, _MAY_BE_BETTER)
 
 
 def with_best_penalty(
     matrix: FeatureMatrix, search: Search, goal: Goal, splits: Sequence[Split]
 ) -> tuple[ValidationResult, float]:
-    """Return what all splits say of features with the best penalty of the mean loss, and that."""
+    """Validate features by all splits with the best penalty of the mean loss; return that too."""
     data = search.data
     matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
 
