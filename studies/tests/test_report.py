@@ -54,6 +54,7 @@ def test_pages_need_nothing_else(folder):
             )
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes(folder, tmp_path):
     write_report(STUDIES, RECORDS, tmp_path)
     for path in filter(lambda path: path.is_file(), folder.rglob("*")):

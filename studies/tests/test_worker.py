@@ -150,6 +150,7 @@ def test_faults_of_trainers(method, said):
 # Processes.
 
 
+@pytest.mark.slow
 def test_worker_process(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     (found,) = run_job(job("constant"), modules=("fake_trainers",))

@@ -37,6 +37,7 @@ def test_a_photograph_has_known_and_unknown_pixels():
     assert (photograph.completed(7.0).reshape(-1, 3)[photograph.unknown] == 1.0).all()
 
 
+@pytest.mark.slow
 def test_demo(shell, tmp_path, monkeypatch, small_photograph):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(demo_methods, "load_photograph", lambda seed: small_photograph)

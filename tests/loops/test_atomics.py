@@ -186,6 +186,7 @@ print(total(np.zeros(1, np.int64), np.zeros(2)), sum(total.stats.cache_hits.valu
 """
 
 
+@pytest.mark.slow
 def test_loops_are_cached(tmp_path: Path):
     script = tmp_path / "cached.py"
     script.write_text(SCRIPT, encoding="utf-8")

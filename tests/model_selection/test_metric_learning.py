@@ -134,6 +134,7 @@ def turned() -> KernelRegressor:
     return KernelRegressor(effort=4, random_state=0).fit(X[:2600], TURNED[:2600])
 
 
+@pytest.mark.slow
 def test_thorough_fits_measure_distances_along_directions(turned: KernelRegressor) -> None:
     assert isinstance(turned.features_, JoinedMaps)
     assert [type(part) for part in turned.features_.maps_[1:]] == [ProjectedMap]
@@ -142,6 +143,7 @@ def test_thorough_fits_measure_distances_along_directions(turned: KernelRegresso
     assert errors[0] < 0.85 * errors[1]
 
 
+@pytest.mark.slow
 def test_contributions_along_directions_add_up(turned: KernelRegressor) -> None:
     found = shapley_values(turned, X[2600:2620], X[:20])
     total = found.values.sum(axis=1) + found.base_values

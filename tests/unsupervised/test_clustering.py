@@ -249,6 +249,7 @@ def test_what_neighbours_do_not_have_is_refused(given):
     assert SpectralClustering(2, **given).fit(np.eye(4)).features_.n_grids > 0
 
 
+@pytest.mark.slow
 def test_groups_on_a_line():
     X, y = make_blobs(1000, centers=[[0.0], [8.0], [16.0]], random_state=0)
     clusters = SpectralClustering(3, random_state=0).fit(X)
