@@ -50,6 +50,8 @@ def sparse(rows: Array) -> Any:
 INPUTS: dict[str, Callable[[], Any]] = {
     "1e300": lambda: columns(1e300, 1e300, 1e300, 1e300),
     "largest": lambda: ROWS / np.abs(ROWS).max() * np.finfo(np.float64).max,
+    "largest, to one side": lambda: (ROWS + 2) / np.abs(ROWS + 2).max() * np.finfo(np.float64).max,
+    "one of the largest": lambda: entry(-np.finfo(np.float64).max),
     "1e-300": lambda: columns(1e-300, 1e-300, 1e-300, 1e-300),
     "denormal": lambda: columns(1e-310, 1e-310, 1e-310, 1e-310),
     "least": lambda: np.where(ROWS > 0, 5e-324, 0.0),

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramless import DoublyStochasticRegressor, KernelRegressor, RandomBinning, RandomFourier
+from gramless import (
+    DoublyStochasticRegressor,
+    KernelClassifier,
+    KernelRegressor,
+    RandomBinning,
+    RandomFourier,
+)
 from gramless.base.errors import InputError
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler
@@ -45,6 +51,13 @@ def test_distances_whose_squares_are_no_numbers(size: float) -> None:
     for rows in (ROWS, sp.csr_array(ROWS)):
         found = median_distance(rows * size, 0, metric="euclidean")
         assert found == pytest.approx(usual * size, rel=1e-9)
+
+
+def test_a_median_distance_does_without_a_few_infinite_ones() -> None:
+    rows = np.column_stack([ROWS, np.zeros(80)])
+    usual = median_distance(rows, 0, metric="euclidean")
+    rows[3, 3], rows[4, 3] = np.finfo(np.float64).max, -np.finfo(np.float64).max
+    assert median_distance(rows, 0, metric="euclidean") == pytest.approx(usual, rel=0.1)
 
 
 def test_inputs_that_cannot_be_divided_by_their_deviation_are_refused() -> None:
@@ -116,3 +129,30 @@ def test_inputs_as_large_as_numbers_are() -> None:
     assert model.score(rows, TARGETS) > 0.5
     with pytest.raises(InputError, match="cells away from 0"):
         RandomBinning(n_grids=4).fit(rows)
+
+
+@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier()])
+@pytest.mark.parametrize("rows", [ROWS, ROWS * [1, 1, -1] + 2])
+def test_default_models_of_inputs_as_large_as_numbers_are(
+    model: KernelRegressor | KernelClassifier, rows: np.ndarray
+) -> None:
+    rows = rows / np.abs(rows).max() * np.finfo(np.float64).max
+    signs = np.where(TARGETS > 0.0, 1.0, -1.0)
+    assert model.set_params(random_state=0).fit(rows, signs).score(rows, signs) > 0.7
+
+
+def test_default_models_of_one_huge_value() -> None:
+    rows = ROWS.copy()
+    rows[7, 1] = 1e308
+    model = KernelClassifier(random_state=0).fit(rows, TARGETS > 0.0)
+    assert model.score(rows, TARGETS > 0.0) > 0.8
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="no longer type of numbers"
+)
+def test_targets_beyond_double_precision_are_refused() -> None:
+    targets = TARGETS.astype(np.longdouble) * np.longdouble("1e400")
+    for model in (KernelRegressor(), DoublyStochasticRegressor()):
+        with pytest.raises(InputError, match="targets reach"):
+            model.fit(ROWS, targets)

@@ -195,6 +195,29 @@ def test_values_of_enormous_rows_are_zero() -> None:
     np.testing.assert_array_equal(values(rows), 0.0)
 
 
+def test_values_do_not_depend_on_the_size_of_numbers() -> None:
+    landmarks, rows, bandwidth = some_rows(40), some_rows(60, seed=1), np.full(4, 0.7)
+    usual = RadialValues(Gaussian(), landmarks, bandwidth)(rows)
+    size = 0.99 * np.finfo(np.float64).max / max(np.abs(landmarks).max(), np.abs(rows).max())
+    largest = RadialValues(Gaussian(), landmarks * size, bandwidth * size)(rows * size)
+    np.testing.assert_allclose(largest, usual, atol=1e-9)
+    least = RadialValues(Gaussian(), landmarks * 1e-300, bandwidth * 1e-300)(rows * 1e-300)
+    np.testing.assert_allclose(least, usual, atol=1e-9)
+    denormal = RadialValues(Gaussian(), landmarks * 1e-310, bandwidth * 1e-310)(rows * 1e-310)
+    assert np.isfinite(denormal).all()
+
+
+def test_values_of_rows_beyond_the_largest_number_of_bandwidths() -> None:
+    rows = np.array([[1e308, 0.0], [-1e308, 0.0], [0.0, 0.0], [0.0, 0.1]])
+    expected = np.eye(4)
+    expected[2, 3] = expected[3, 2] = np.exp(-0.5)
+    for values in (
+        RadialValues(Gaussian(), rows, np.full(2, 0.1))(rows),
+        Gaussian().gram(rows, bandwidth=0.1),
+    ):
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
 def test_values_are_the_same_however_rows_are_cut() -> None:
     landmarks, rows = some_rows(300, 7), some_rows(1000, 7, seed=1)
     values = source_of(Matern(), 7).towards(landmarks)

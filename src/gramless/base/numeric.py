@@ -1,4 +1,4 @@
-"""Checks of numbers that users give."""
+"""Checks of numbers that users give, and their range."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.types import FloatArray
 
 _MOST = 2**63 - 1
+_LARGEST = np.finfo(np.float64).max
 
 
 def is_whole(value: object, least: int) -> bool:
@@ -34,6 +35,18 @@ def as_float(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def in_range(numbers: FloatArray) -> FloatArray:
+    """Return infinities as the largest and the least number, NaN as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> in_range(np.array([2.0, -np.inf]))
+    array([ 2.00000000e+000, -1.79769313e+308])
+    """
+    return np.clip(numbers, -_LARGEST, _LARGEST)
 
 
 def check_numbers(name: str, values: ArrayLike) -> FloatArray:

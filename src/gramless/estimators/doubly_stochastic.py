@@ -182,7 +182,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         return plain_numbers(y, type(self).__name__)
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
-        return np.asarray(y, dtype=np.float64)
+        return NumberEncoder.check(y, type(self).__name__)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
         if classes is not None:

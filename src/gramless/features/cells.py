@@ -143,8 +143,10 @@ def _boxes(
         at, n_bins = (own[wide], inputs[wide, j]), counts[wide]
         bins = slice(None) if wide.all() else np.repeat(wide, counts)
         points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
-        shifted = points - np.repeat(grids.shifts[at], n_bins)
-        cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
+        # Differences of values near 1e308 overflow: their bins turn out unlike, below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifted = points - np.repeat(grids.shifts[at], n_bins)
+            cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
         firsts = np.append(0, np.cumsum(n_bins)[:-1])
         low = np.minimum.reduceat(cells, firsts)
         length = np.maximum.reduceat(cells, firsts) - low + 1

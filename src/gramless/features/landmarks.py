@@ -13,6 +13,7 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.spatial.distance import cdist
 
 from gramless.base.errors import InputError, KernelError
+from gramless.base.numeric import in_range
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.kernels import Gaussian, Kernel, RadialKernel
@@ -24,6 +25,7 @@ Values = Callable[[Rows], FloatArray]
 
 ROWS_AT_ONCE = 1024
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
+_LARGEST_CENTRE = 1e290
 _NEAR = 2.0**-16
 _FEW_PAIRS = 4
 """Near landmarks a row, on average, up to which only these distances are computed again."""
@@ -125,13 +127,16 @@ class RadialValues:
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
         self.kernel = kernel
         with np.errstate(over="ignore", invalid="ignore"):
-            self.inverse = 1.0 / bandwidth
-            self.centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
-            self.landmarks = (landmarks - self.centre) * self.inverse
+            # Division by the least numbers would give infinity, and that times 0 no number.
+            self.inverse = in_range(1.0 / bandwidth)
+            centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
+            # Differences from a larger one may overflow.
+            self.centre = np.where(np.abs(centre) <= _LARGEST_CENTRE, centre, 0.0)
+            self.landmarks = in_range((landmarks - self.centre) * self.inverse)
             squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
-        # Products of sparse rows copy anything that is not C-contiguous, each time.
-        self.factors = np.empty((len(bandwidth) + 2, len(squares)))
-        np.multiply(self.landmarks.T, -2.0, out=self.factors[:-2])
+            # Products of sparse rows copy anything that is not C-contiguous, each time.
+            self.factors = np.empty((len(bandwidth) + 2, len(squares)))
+            np.multiply(self.landmarks.T, -2.0, out=self.factors[:-2])
         self.factors[-2], self.factors[-1] = 1.0, squares
 
     def __call__(self, X: Rows) -> FloatArray:
@@ -155,7 +160,7 @@ class RadialValues:
         """Compute squared distances that lost their digits from differences, in place."""
         doubtful = np.flatnonzero(~(squares.min(axis=1, initial=np.inf) >= _NEAR * size))
         if len(doubtful):
-            rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
+            rows = in_range((dense_rows(X[doubtful]) - self.centre) * self.inverse)
             row, column = np.nonzero(~(squares[doubtful] >= _NEAR * size[doubtful, None]))
             if len(row) <= _FEW_PAIRS * len(doubtful):
                 apart = rows[row] - self.landmarks[column]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.numeric import as_float, is_whole
+from gramless.base.numeric import as_float, in_range, is_whole
 from gramless.base.state import State, Stateful
 from gramless.base.threads import row_blocks
 
@@ -155,8 +155,12 @@ class Kernel(Stateful, ABC, mark="kernel"):
         used = np.isfinite(widths)
         measured = used & ~categorical
         # Indexing would lay columns out one after the other, and cdist is slow on those.
-        scaled = (np.compress(measured, part, axis=1) / widths[measured] for part in (rows, others))
-        gram = self._gram_at_unit_bandwidth(*scaled)
+        with np.errstate(over="ignore"):
+            scaled = (
+                in_range(np.compress(measured, part, axis=1) / widths[measured])
+                for part in (rows, others)
+            )
+            gram = self._gram_at_unit_bandwidth(*scaled)
         for j in np.flatnonzero(used & categorical):
             unequal = rows[:, j, None] != others[:, j]
             gram *= np.where(unequal, self.profile(np.array(1.0 / widths[j])), 1.0)

@@ -182,8 +182,10 @@ class CandidateSpace:
 
         def fill(k: int) -> None:
             values = rows[:, inputs[k]]
-            centre[k] = 0.0 if categorical[k] else np.median(values)
-            distance = (values - centre[k]) / unit[k]
+            # Halves, lest the mean of the two middle values overflows.
+            centre[k] = 0.0 if categorical[k] else 2.0 * np.median(0.5 * values)
+            with np.errstate(over="ignore"):
+                distance = (values - centre[k]) / unit[k]
             if categorical[k]:
                 distance = np.unique(distance, return_inverse=True)[1]
             columns[k] = np.clip(distance, -_FARTHEST, _FARTHEST)
@@ -195,15 +197,19 @@ class CandidateSpace:
     def grids(self, chosen: Candidates, generator: np.random.Generator) -> Grids:
         """Return candidates as grids over the scaler's rows."""
         own_widths, own_shifts = chosen.dense(len(self.inputs))
+        with np.errstate(over="ignore"):
+            own_widths = own_widths * self.unit
+            moved = self.centre + own_shifts * self.unit
+        # Where values of some 1e308 make either overflow, the input stays undivided.
+        divided = np.isfinite(own_widths) & np.isfinite(moved)
         shape = len(chosen), self.rows.shape[1]
         widths, shifts = np.full(shape, np.inf), np.zeros(shape)
-        widths[:, self.inputs] = own_widths * self.unit
-        moved = self.centre + own_shifts * self.unit
-        shifts[:, self.inputs] = np.where(np.isfinite(own_widths), moved, 0.0)
+        widths[:, self.inputs] = np.where(divided, own_widths, np.inf)
+        shifts[:, self.inputs] = np.where(divided, moved, 0.0)
         if self.alone is not None:
             # Ranks of known values are multiples of 1/512: between them, where cells end, nothing
             # that rounds a rank changes its cell.
-            grid, column = np.nonzero(np.isfinite(own_widths) & self.alone)
+            grid, column = np.nonzero(divided & self.alone)
             at = grid, self.inputs[column]
             widths[at] = np.maximum(np.round(_LEVELS * widths[at]), 1.0) / _LEVELS
             shifts[at] = (np.floor(_LEVELS * shifts[at]) + 0.5) / _LEVELS

@@ -162,7 +162,8 @@ class Search:
             return scaler.spread
         step, shares = max(1, self.data.rows.shape[0] // _DISTANCE_ROWS), 1.0 / scaler.unit
         rows = scaler.rows(self.data.rows[::step])
-        scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
+        with np.errstate(over="ignore"):
+            scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
         return median_distance(scaled, self.seed, scaler.categorical, "euclidean")
 
     def first_settings(self, alpha: float) -> Hyperparameters:

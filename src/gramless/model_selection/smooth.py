@@ -52,9 +52,15 @@ def smooth_bandwidths(
     """
     weighted, equal = compare_metrics(search, split, scaler, fineness / fineness.max(), known)
     if equal.score >= _CLEARLY_BETTER * weighted.score:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fineness
-        return [unit / length for length in lengths]
+        return _divided(unit, lengths)
     unit = EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
     unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
-    return [unit / length for length in lengths]
+    return _divided(unit, lengths)
+
+
+def _divided(unit: FloatArray, lengths: Sequence[float]) -> list[FloatArray]:
+    """Return bandwidths; those beyond the largest number are infinite: such inputs are ignored."""
+    with np.errstate(over="ignore"):
+        return [unit / length for length in lengths]

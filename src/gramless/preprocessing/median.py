@@ -28,8 +28,8 @@ def median_distance(
     """Return the median distance between random pairs of different rows.
 
     Rows that differ in a categorical input are 1 apart in it. If more than half of the pairs
-    coincide, it is the median of the positive distances, or 1.0 if there are none. At most 4,000
-    rows are read, and ``numbers_at_once`` bounds the differences held in memory.
+    coincide, it is the median of the positive distances. It is 1.0 if there are none, or most are
+    infinite. At most 4,000 rows are read, and ``numbers_at_once`` bounds the differences in memory.
     """
     n_rows = X.shape[0]
     if n_rows < 2:
@@ -39,22 +39,23 @@ def median_distance(
     second = (first + generator.integers(1, n_rows, size=_PAIRS)) % n_rows
     width = X.nnz // n_rows if sp.issparse(X) else X.shape[1]
     parts = []
-    for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width))):
-        with np.errstate(over="ignore"):
+    # Distances of values near 1e308 are infinite, or no numbers.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width))):
             differences = abs(X[first[a:b]].astype(float) - X[second[a:b]].astype(float))
-        if categorical is not None and sp.issparse(differences):
-            chosen = categorical[differences.indices]
-            differences.data[chosen] = differences.data[chosen] > 0
-        elif categorical is not None:
-            differences[:, categorical] = differences[:, categorical] > 0
-        euclidean = metric == "euclidean"
-        parts.append(_lengths(differences) if euclidean else np.asarray(differences.sum(axis=1)))
-    distances = np.concatenate(parts)
+            if categorical is not None and sp.issparse(differences):
+                chosen = categorical[differences.indices]
+                differences.data[chosen] = differences.data[chosen] > 0
+            elif categorical is not None:
+                differences[:, categorical] = differences[:, categorical] > 0
+            length = _lengths if metric == "euclidean" else _sums
+            parts.append(length(differences))
+    distances = np.nan_to_num(np.concatenate(parts), nan=np.inf, posinf=np.inf)
     positive = distances[distances > 0]
-    if len(positive) == 0 or not np.isfinite(positive).all():
+    if len(positive) == 0:
         return 1.0
-    median = float(np.median(distances))
-    return median if median > 0 else float(np.median(positive))
+    median = float(np.median(distances)) or float(np.median(positive))
+    return median if np.isfinite(median) else 1.0
 
 
 def scaled_sample(X: Rows, unit: FloatArray, seed: int) -> Rows:
@@ -102,10 +103,21 @@ def neighbour_distance(
     return median if median > 0 else float(np.median(positive))
 
 
+def _sums(differences: Rows) -> FloatArray:
+    return np.asarray(differences.sum(axis=1))
+
+
 def _lengths(differences: Rows) -> FloatArray:
     """Return Euclidean lengths, also where squares of the numbers would over- or underflow."""
-    largest = differences.max()
-    # A power of two divides without rounding.
-    size = 2.0 ** np.floor(np.log2(largest)) if 0 < largest < np.inf else 1.0
-    scaled = differences / size
+    largest = differences.max(axis=1)
+    if sp.issparse(differences):
+        largest = largest.toarray().ravel()
+    usable = (largest > 0) & (largest < np.inf)
+    # Powers of two divide without rounding.
+    size = 2.0 ** np.floor(np.log2(largest, out=np.zeros(len(largest)), where=usable))
+    if sp.issparse(differences):
+        scaled = sp.csr_array(differences)
+        scaled.data = scaled.data / np.repeat(size, np.diff(scaled.indptr))
+    else:
+        scaled = differences / size[:, None]
     return np.sqrt(np.asarray((scaled * scaled).sum(axis=1))) * size
