@@ -376,22 +376,23 @@ def pessimistic_loss(
     """Return the mean loss of rows held back or, if it is more, of training rows left out.
 
     Few rows held back may have been lucky, above all where a class is rare. ``loss`` is what fits
-    over other features minimise; for log odds, predictions are calibrated first. No row is left
-    out, which takes twice the time of a fit, if the rows held back alone say ``too_much``.
+    over other features minimise, see :func:`calibrated_loss`. No row is left out, which takes twice
+    the time of a fit, if the rows held back alone say ``too_much``.
     """
-    data, measure = search.data, mean_loss(loss) if loss.name == "squared" else _log_loss
-
-    def loss_of(rows: IntArray, raw: Vector) -> float:
-        return measure(raw, data.targets[rows], data.counts_of(rows))
-
-    held_back = loss_of(result.rows, result.raw)
+    data, held_back = search.data, calibrated_loss(search.data, result.rows, result.raw, loss)
     if held_back >= too_much:
         return held_back
     own = _scaled(data, training, chosen.scaler, search.n_jobs)
     with one_blas_thread():
         gram = _gram(chosen.source, own.rows, search.n_jobs)
         left_out = leave_one_out(gram, own.targets, chosen.ridge, own.sample_weight, data.intercept)
-    return max(held_back, loss_of(training, left_out))
+    return max(held_back, calibrated_loss(data, training, left_out, loss))
+
+
+def calibrated_loss(data: Data, rows: IntArray, raw: Vector, loss: Loss) -> float:
+    """Return the mean loss of predictions of rows; for log odds, they are calibrated first."""
+    measure = mean_loss(loss) if loss.name == "squared" else _log_loss
+    return measure(raw, data.targets[rows], data.counts_of(rows))
 
 
 def _log_loss(raw: Vector, codes: Vector, counts: FloatArray | None) -> float:

@@ -30,7 +30,7 @@ from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.features.polynomial_trend import PolynomialTrend
 from gramless.features.projected import ProjectedMap
-from gramless.losses import CumulativeLogistic
+from gramless.losses import CumulativeLogistic, Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
@@ -55,7 +55,7 @@ from gramless.model_selection.contributions import covariances
 from gramless.model_selection.data import Data
 from gramless.model_selection.gradient_directions import gradient_directions
 from gramless.model_selection.growth import GrownGrids, grow
-from gramless.model_selection.kernel_ridge import GaussianRidge
+from gramless.model_selection.kernel_ridge import GaussianRidge, calibrated_loss
 from gramless.model_selection.metric_learning import learned_projection
 from gramless.model_selection.monotone_grids import signed_columns, signs_of_grids
 from gramless.model_selection.random_features import (
@@ -219,11 +219,24 @@ class _Selection:
         turn = replace(self, search=quiet, ridge=None)
         results = [own.validation for own in (found, *map(turn._by_one, splits[1:]))]
         result = joined([own for own in results if own is not None])
-        if ridge is None or ridge.result is None or ridge.squares.loss != self.goal.loss:
+        if ridge is None or ridge.result is None:
             return replace(found, validation=result)
-        if result.score <= scaled_score(ridge.result.score, _GAIN_OVER_RIDGE):
+        of_grids, of_ridge = self._scores(result, ridge.result, ridge.squares.loss)
+        if of_grids <= scaled_score(of_ridge, _GAIN_OVER_RIDGE):
             return replace(found, validation=result)
         return replace(ridge, search=self.search).selected(self.budget, found.growth)
+
+    def _scores(
+        self, grids: ValidationResult, ridge: ValidationResult, squares: Loss
+    ) -> tuple[float, float]:
+        """Return comparable scores of two results, of which the second one minimised squares."""
+        if squares == self.goal.loss:
+            return grids.score, ridge.score
+        data, loss = self.search.data, self.goal.loss
+        return (
+            calibrated_loss(data, grids.rows, grids.raw, loss),
+            calibrated_loss(data, ridge.rows, ridge.raw, loss),
+        )
 
     def _or_trend(self, found: SelectedModel, splits: list[Split]) -> SelectedModel:
         """Return a polynomial trend alone in the place of a model, if the splits say so."""
