@@ -7,11 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from gramless import (
+    AnomalyDetector,
     DoublyStochasticRegressor,
     KernelClassifier,
     KernelRegressor,
     RandomBinning,
     RandomFourier,
+    SpectralClustering,
 )
 from gramless.base.errors import InputError
 from gramless.preprocessing.median import median_distance
@@ -139,6 +141,18 @@ def test_default_models_of_inputs_as_large_as_numbers_are(
     rows = rows / np.abs(rows).max() * np.finfo(np.float64).max
     signs = np.where(TARGETS > 0.0, 1.0, -1.0)
     assert model.set_params(random_state=0).fit(rows, signs).score(rows, signs) > 0.7
+
+
+@pytest.mark.filterwarnings("error:.*:RuntimeWarning:gramless")
+def test_estimators_without_targets_of_inputs_as_large_as_numbers_are() -> None:
+    rows = (ROWS + 2.0) / np.abs(ROWS + 2.0).max() * (np.finfo(np.float64).max / 2.0)
+    detector = AnomalyDetector(random_state=0).fit(rows)
+    usual = AnomalyDetector(random_state=0).fit(ROWS + 2.0).score_samples(ROWS + 2.0)
+    assert np.corrcoef(detector.score_samples(rows), usual)[0, 1] > 0.9
+    groups = np.arange(80) % 2
+    apart = rows * np.where(groups, 1.0, -1.0)[:, None]
+    found = SpectralClustering(n_clusters=2, random_state=0).fit(apart).labels_
+    assert abs(np.corrcoef(found, groups)[0, 1]) > 0.8
 
 
 def test_default_models_of_one_huge_value() -> None:

@@ -179,13 +179,18 @@ class NearestLandmarks(FeatureMap):
         self.categorical_: BoolArray = mask
         drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
         some = taken(X, np.sort(drawn[: int(self.n_landmarks)]))
-        means, deviations = _moments(some)
         low, high, are_two = _ranges(some)
-        are_two &= np.isfinite(units) & ~mask
-        self.low_: FloatArray = np.where(are_two, low, means - MOST_DEVIATIONS * deviations)
-        self.high_: FloatArray = np.where(are_two, high, means + MOST_DEVIATIONS * deviations)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, deviations = _moments(some)
+            least, most = means - MOST_DEVIATIONS * deviations, means + MOST_DEVIATIONS * deviations
+            # Numbers of some 1e308 have no moments, and differences without end.
+            has_moments, ranges = np.isfinite(most - least), high - low
+        are_two &= np.isfinite(units) & ~mask & np.isfinite(ranges)
+        self.low_: FloatArray = np.where(are_two | ~has_moments, low, least)
+        self.high_: FloatArray = np.where(are_two | ~has_moments, high, most)
         # Products of rows that are far from 0 would lose digits.
-        self.centre_: FloatArray = np.where(are_two, low, means)
+        middle = np.where(has_moments, means, 0.5 * low + 0.5 * high)
+        self.centre_: FloatArray = np.where(are_two, low, middle)
         if sp.issparse(some):
             self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
             self.centre_ = np.zeros(n_inputs)
@@ -193,7 +198,7 @@ class NearestLandmarks(FeatureMap):
         self.category_distance_: float = _neighbour_distance(self._scaled(some), self.n_neighbors)
         # A rare value is many deviations away from the other one. Two categories in columns of
         # their own differ in both.
-        self.inverse_[are_two] = np.sqrt(0.5) * self.category_distance_ / (high - low)[are_two]
+        self.inverse_[are_two] = np.sqrt(0.5) * self.category_distance_ / ranges[are_two]
         scaled, levels = self._scaled(some), self._levels(some)
         kept = _first_of_equal(scaled, levels)
         self.levels_: FloatArray = levels[:, kept]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import in_range
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -128,8 +129,10 @@ class GridGames:
         )
         low = np.minimum(rows.min(axis=1, initial=np.inf), others.min(axis=1))
         high = np.maximum(rows.max(axis=1, initial=-np.inf), others.max(axis=1))
-        first, last = (np.floor((ends - grids.shifts) * inverse) for ends in (low, high))
         with np.errstate(over="ignore"):
+            first, last = (
+                np.floor(in_range(ends - grids.shifts) * inverse) for ends in (low, high)
+            )
             shared = grids.multipliers * first.astype(np.int64)
         divided, bins = first < last, _bins_of(features)
         starts, games, m = features.offsets_, [], others.shape[1]

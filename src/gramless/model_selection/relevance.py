@@ -57,7 +57,7 @@ def _by_gradients(
     change, points = np.zeros(len(steps)), np.asarray(rows, np.float64)
     used = np.where(np.isfinite(steps), steps, 0.0)
     # Powers of two multiply without rounding: squares of huge steps and tiny slopes are no numbers.
-    size = np.exp2(np.floor(np.log2(np.where(used > 0, used, 1.0))))
+    size = np.exp2(np.minimum(np.floor(np.log2(np.where(used > 0, used, 1.0))), 1023.0))
     for a, b in row_blocks(len(rows), _ROWS_AT_ONCE):
         slopes = feature_map.gradients(points[a:b], weights)
         scaled = slopes.reshape(b - a, len(steps), -1) * size[:, None]

@@ -18,7 +18,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float
+from gramless.base.numeric import as_float, in_range
 from gramless.base.random import RandomState, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
@@ -417,7 +417,9 @@ def draw_grids(
         few = rng.choice(sample.shape[0], min(resolution, sample.shape[0]), replace=False)
         half = _half_ranges(sample[few][:, chosen])
         # An input that hardly varies may not do so in a few rows.
-        own = 2.0 * share * np.where(half > _LEAST_RANGE, half, whole[chosen])
+        half = np.where(half > _LEAST_RANGE, half, whole[chosen])
+        with np.errstate(over="ignore"):
+            own = in_range(2.0 * share * half)
         widths[r, chosen] = np.where(names[chosen], 1.0, own)
         shifts[r, chosen] = np.where(names[chosen], 0.5, rng.random(len(chosen)) * own)
     return hashed_grids(widths, shifts, seed)

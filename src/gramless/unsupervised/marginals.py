@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from gramless.base.numeric import in_range
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
@@ -78,5 +79,7 @@ class MarginalCells(Stateful):
 
 def cells_of(values: FloatArray, grids: Grids, r: int, j: int) -> FloatArray:
     """Return the cells of values along one coordinate in one grid."""
-    found: FloatArray = np.floor((values - grids.shifts[r, j]) / grids.widths[r, j])
+    with np.errstate(over="ignore"):
+        distances = in_range(values - grids.shifts[r, j])
+    found: FloatArray = np.floor(distances / grids.widths[r, j])
     return found
