@@ -170,29 +170,26 @@ def test_affordable_grids_fit(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_inputs", "n_outputs", "of_classes", "tries_ridge", "grows"),
+    ("n_rows", "n_inputs", "n_outputs", "of_classes", "grows"),
     [
-        (LEAST_ROWS, 1, 1, False, True, True),
-        (LEAST_ROWS, 1, 1, False, False, True),
-        (LEAST_ROWS - 1, 1, 1, False, True, False),
-        (LEAST_ROWS, MOST_COLUMNS, 2, False, True, True),
-        (LEAST_ROWS, MOST_COLUMNS + 1, 1, False, True, False),
-        (LEAST_ROWS, 1, 3, False, True, False),
-        (LEAST_ROWS_OF_CLASSES, 1, 1, True, False, True),
-        (LEAST_ROWS_OF_CLASSES - 1, 1, 1, True, False, False),
-        (LEAST_ROWS, 1, 1, True, True, True),
-        (LEAST_ROWS - 1, 1, 1, True, True, False),
-        (LEAST_ROWS_OF_CLASSES, 1, 13, True, False, False),
-        (65, 1, 13, True, False, True),
+        (LEAST_ROWS, 1, 1, False, True),
+        (LEAST_ROWS - 1, 1, 1, False, False),
+        (LEAST_ROWS, MOST_COLUMNS, 2, False, True),
+        (LEAST_ROWS, MOST_COLUMNS + 1, 1, False, False),
+        (LEAST_ROWS, 1, 3, False, False),
+        (LEAST_ROWS_OF_CLASSES, 1, 1, True, True),
+        (LEAST_ROWS_OF_CLASSES - 1, 1, 1, True, False),
+        (LEAST_ROWS_OF_CLASSES, 1, 13, True, False),
+        (65, 1, 13, True, True),
     ],
 )
 def test_where_grids_are_grown(
-    n_rows: int, n_inputs: int, n_outputs: int, of_classes: bool, tries_ridge: bool, grows: bool
+    n_rows: int, n_inputs: int, n_outputs: int, of_classes: bool, grows: bool
 ) -> None:
     rows, targets = np.zeros((n_rows, n_inputs)), np.zeros((n_rows, n_outputs))
     data = Data(rows, targets, None, lambda z, y, weight: 0.0, True)
-    assert can_grow(data, of_classes, tries_ridge) == grows
-    assert not can_grow(replace(data, rows=sp.csr_array(rows)), of_classes, tries_ridge)
+    assert can_grow(data, of_classes) == grows
+    assert not can_grow(replace(data, rows=sp.csr_array(rows)), of_classes)
 
 
 def test_many_rows_and_outputs_are_worth_fewer_grids() -> None:

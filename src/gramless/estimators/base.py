@@ -288,9 +288,7 @@ class KernelMachine(StatefulEstimator, ABC):
     ) -> Chosen:
         """Choose what was left on "auto" for data that are ready."""
         data, config, scorer = search.data, self._search_config(), NamedScorer.of(self)
-        squares = self._squares(encoder)
-        tries_ridge = squares is not None and search.space.n_grids is None
-        grows = self.settings_.grids == "grown" if again else self._grows_grids(search, tries_ridge)
+        grows = self.settings_.grids == "grown" if again else self._grows_grids(search)
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
@@ -304,11 +302,12 @@ class KernelMachine(StatefulEstimator, ABC):
             earlier = earlier_fit(self, encoder, data.n_fitted)
             if isinstance(self.features_, KernelExpansion):
                 # Kernel ridge regression was chosen.
+                squares = self._squares(encoder)
                 assert squares is not None
                 goal = replace(goal, loss=squares.loss, score=squares.score)
             selected = select_again(search, goal, budget, config, earlier, validates)
         elif grows:
-            selected = select_grown(search, goal, budget, config, squares)
+            selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
             selected = select_random(search, goal, budget, validates or data.n_judging > 0)
         self.loss_ = selected.loss
@@ -466,11 +465,8 @@ class KernelMachine(StatefulEstimator, ABC):
             return config
         return replace(config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0)
 
-    def _grows_grids(self, search: Search, tries_ridge: bool) -> bool:
-        """Tell whether grids are grown; other features are random, of one kernel.
-
-        ``tries_ridge`` says that kernel ridge regression is tried in the place of few rows' grids.
-        """
+    def _grows_grids(self, search: Search) -> bool:
+        """Tell whether grids are grown; other features are random, of one kernel."""
         grids = check_choice(self, "grids", ("auto", "random", "grown"))
         owner, rows = type(self).__name__, search.data.rows
         enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
@@ -488,8 +484,7 @@ class KernelMachine(StatefulEstimator, ABC):
             return True
         if grids != "grown":
             may_grow = free and grids == "auto" and search.space.alpha is None
-            of_classes = search.classes is not None
-            return may_grow and can_grow(search.data, of_classes, tries_ridge)
+            return may_grow and can_grow(search.data, search.classes is not None)
         if not isinstance(search.feature_map, RandomBinning):
             raise InputError(
                 f"{owner}: grids='grown' chooses bins; use features='binning', or grids='auto' "

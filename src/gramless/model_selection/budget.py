@@ -184,13 +184,10 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
     return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
 
 
-def can_grow(data: Data, of_classes: bool, tries_ridge: bool) -> bool:
-    """Tell whether grids can be grown on these rows, and whether that may pay.
-
-    It pays for fewer rows of classes if kernel ridge regression takes the place of grids there.
-    """
+def can_grow(data: Data, of_classes: bool) -> bool:
+    """Tell whether grids can be grown on these rows, and whether that may pay."""
     n_rows, n_inputs = data.rows.shape
-    least = LEAST_ROWS_OF_CLASSES if of_classes and not tries_ridge else LEAST_ROWS
+    least = LEAST_ROWS_OF_CLASSES if of_classes else LEAST_ROWS
     enough = n_rows >= max(least, _ROWS_PER_OUTPUT * data.n_outputs)
     return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
 
