@@ -17,6 +17,7 @@ from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, OrderedRows
 from gramless.base.mapped import MappedBlock
+from gramless.base.numeric import in_range
 from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import map_blocks, row_blocks, thread_count
@@ -249,7 +250,7 @@ def cell_limits(inverse_widths: FloatArray) -> FloatArray:
     """Return the largest input of each column whose cell number fits 63 bits in every grid."""
     finest = inverse_widths.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore", over="ignore"):
-        return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
+        return in_range(_MAX_CELL / finest)
 
 
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:

@@ -14,6 +14,7 @@ from scipy import optimize, special
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from gramless.base.errors import InputError, KernelError
+from gramless.base.numeric import in_range
 from gramless.kernels.base import FloatArray, Kernel, positive_number
 from gramless.kernels.gridded import BinningKernel
 
@@ -62,7 +63,7 @@ class GammaHats(BinningKernel):
 
     def profile(self, distance: FloatArray) -> FloatArray:
         shape = self.shape
-        x = np.minimum(np.asarray(distance) * (shape / _MEAN_WIDTH), np.finfo(float).max)
+        x = in_range(np.asarray(distance) * (shape / _MEAN_WIDTH))
         tail = special.gammaincc(shape - 1.0, x)
         mean: FloatArray = special.gammaincc(shape, x) - x * tail / (shape - 1.0)
         return np.maximum(mean, 0.0)

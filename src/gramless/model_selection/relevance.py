@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.numeric import in_range
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray
@@ -12,7 +13,6 @@ from gramless.features.base import DifferentiableMap, FeatureMap
 from gramless.matrices.base import Vector
 
 _ROWS_AT_ONCE = 256
-_LARGEST = np.finfo(np.float64).max
 _LEAST = 0.05
 _POWER = 0.75
 
@@ -82,7 +82,7 @@ def _by_moving(
     for k, j in enumerate(inputs):
         column = moved[:, j].copy()
         with np.errstate(over="ignore"):
-            others = np.clip([column + steps[j], column - steps[j]], -_LARGEST, _LARGEST)
+            others = in_range(np.array([column + steps[j], column - steps[j]]))
         if told_apart[j]:
             others = column[[order, order[::-1]]]
         for other in others:

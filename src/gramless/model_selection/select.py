@@ -221,15 +221,15 @@ class _Selection:
         result = joined([own for own in results if own is not None])
         if ridge is None or ridge.result is None:
             return replace(found, validation=result)
-        of_grids, of_ridge = self._scores(result, ridge.result, ridge.squares.loss)
+        of_grids, of_ridge = self._comparable_scores(result, ridge.result, ridge.squares.loss)
         if of_grids <= scaled_score(of_ridge, _GAIN_OVER_RIDGE):
             return replace(found, validation=result)
         return replace(ridge, search=self.search).selected(self.budget, found.growth)
 
-    def _scores(
+    def _comparable_scores(
         self, grids: ValidationResult, ridge: ValidationResult, squares: Loss
     ) -> tuple[float, float]:
-        """Return comparable scores of two results, of which the second one minimised squares."""
+        """Return the scores of both, or log losses where kernel ridge regression fits classes."""
         if squares == self.goal.loss:
             return grids.score, ridge.score
         data, loss = self.search.data, self.goal.loss

@@ -54,13 +54,13 @@ def smooth_bandwidths(
     if equal.score >= _CLEARLY_BETTER * weighted.score:
         with np.errstate(divide="ignore", over="ignore"):
             unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fineness
-        return _divided(unit, lengths)
+        return _of_lengths(unit, lengths)
     unit = EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
     unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
-    return _divided(unit, lengths)
+    return _of_lengths(unit, lengths)
 
 
-def _divided(unit: FloatArray, lengths: Sequence[float]) -> list[FloatArray]:
-    """Return bandwidths; those beyond the largest number are infinite: such inputs are ignored."""
+def _of_lengths(unit: FloatArray, lengths: Sequence[float]) -> list[FloatArray]:
+    """Return a bandwidth for each length; infinite ones, of inputs near 1e308, ignore the input."""
     with np.errstate(over="ignore"):
         return [unit / length for length in lengths]

@@ -38,18 +38,10 @@ def median_distance(
     first = generator.integers(n_rows, size=_PAIRS)
     second = (first + generator.integers(1, n_rows, size=_PAIRS)) % n_rows
     width = X.nnz // n_rows if sp.issparse(X) else X.shape[1]
-    parts = []
-    # Distances of values near 1e308 are infinite, or no numbers.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width))):
-            differences = abs(X[first[a:b]].astype(float) - X[second[a:b]].astype(float))
-            if categorical is not None and sp.issparse(differences):
-                chosen = categorical[differences.indices]
-                differences.data[chosen] = differences.data[chosen] > 0
-            elif categorical is not None:
-                differences[:, categorical] = differences[:, categorical] > 0
-            length = _lengths if metric == "euclidean" else _sums
-            parts.append(length(differences))
+    parts = [
+        _distances(X[first[a:b]], X[second[a:b]], categorical, metric)
+        for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width)))
+    ]
     distances = np.nan_to_num(np.concatenate(parts), nan=np.inf, posinf=np.inf)
     positive = distances[distances > 0]
     if len(positive) == 0:
@@ -103,8 +95,23 @@ def neighbour_distance(
     return median if median > 0 else float(np.median(positive))
 
 
-def _sums(differences: Rows) -> FloatArray:
-    return np.asarray(differences.sum(axis=1))
+def _distances(
+    rows: Rows,
+    others: Rows,
+    categorical: BoolArray | None,
+    metric: Literal["cityblock", "euclidean"],
+) -> FloatArray:
+    """Return the distance of each row to the other one; near 1e308 infinite, or no number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = abs(rows.astype(float) - others.astype(float))
+        if categorical is not None and sp.issparse(differences):
+            chosen = categorical[differences.indices]
+            differences.data[chosen] = differences.data[chosen] > 0
+        elif categorical is not None:
+            differences[:, categorical] = differences[:, categorical] > 0
+        if metric == "euclidean":
+            return _lengths(differences)
+        return np.asarray(differences.sum(axis=1))
 
 
 def _lengths(differences: Rows) -> FloatArray:

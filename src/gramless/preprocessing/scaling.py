@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import OrderedRows
+from gramless.base.numeric import in_range
 from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import map_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
@@ -234,7 +235,7 @@ class Scaler(Stateful):
 
 def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:
     """Replace overflowed numbers by the largest float wherever ``beside`` is finite."""
-    return np.where(np.isfinite(beside), np.minimum(numbers, np.finfo(np.float64).max), numbers)
+    return np.where(np.isfinite(beside), in_range(numbers), numbers)
 
 
 def _sample_step(X: Rows) -> int:

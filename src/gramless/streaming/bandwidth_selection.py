@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import in_range
 from gramless.base.random import stream
 from gramless.base.state import Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread
@@ -58,7 +59,7 @@ class Preparation(Stateful):
     def inverse(self) -> FloatArray:
         """1 / units, finite."""
         with np.errstate(over="ignore"):
-            return np.minimum(1.0 / self.units, np.finfo(np.float64).max)
+            return in_range(1.0 / self.units)
 
     def project(self, X: Rows) -> Rows:
         """Return rows in principal components, or as they are."""
