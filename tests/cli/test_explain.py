@@ -115,7 +115,10 @@ def check_page(text: str, root) -> None:
 # The page.
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm"])
+@pytest.mark.parametrize(
+    "name",
+    ["a.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a.npz", "a.libsvm"))],
+)
 def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
     text, root, document = explained(name=name)
     check_page(text, root)

@@ -235,11 +235,15 @@ def test_a_whole_run(write, tmp_path):
     done = gramless_run("fit", data, "-m", model, *QUICK, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["classes"] == ["cheap", "dear"]
-    done = gramless_run("predict", model, tmp_path / "absent.csv")
+    assert gramless_run("fit").returncode == 2
+
+
+@pytest.mark.slow
+def test_an_error_of_a_real_process(tmp_path):
+    done = gramless_run("predict", tmp_path / "absent", tmp_path / "absent.csv")
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
-    assert gramless_run("fit").returncode == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")

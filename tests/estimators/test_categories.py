@@ -125,6 +125,7 @@ def test_sparse_rows_may_hold_categories(coded: NDArray, table: Any) -> None:
     np.testing.assert_allclose(sparse, dense, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
 def test_threads_change_no_bit(table: Any, kind: Any) -> None:
     frame, y = table[0].copy(), table[1] if kind is KernelRegressor else table[1] > 0

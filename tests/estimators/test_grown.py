@@ -284,6 +284,7 @@ def test_one_row_is_too_few() -> None:
         binning().fit(X[:1], NUMBERS[:1])
 
 
+@pytest.mark.slow
 def test_products_in_single_precision_are_close_enough_for_several_classes():
     """Below a tolerance of 1e-5 the last fit has products in double precision."""
     rng = np.random.default_rng(0)

@@ -418,6 +418,7 @@ def test_outer_quantiles_of_few_rows_hold_for_new_ones():
     np.testing.assert_allclose(np.mean(shares, axis=0), levels, atol=0.02)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_mean_follow_the_quantiles_of_a_second_model(tmp_path):
     X, y = varying(2500)
     y = y + 2.0 - y[:2000].min()

@@ -18,10 +18,10 @@ ROWS = rng.normal(size=(2500, 5))
 NUMBERS = np.sin(2 * ROWS[:, 0]) + ROWS[:, 1] * ROWS[:, 2] + 0.1 * rng.normal(size=2500)
 CLASSES = np.digitize(NUMBERS, [-0.5, 0.7])
 
-SEARCHED = {"bandwidth": 2.0, "n_grids": 16, "scaling": "standard", "random_state": 0}
+GIVEN = {"bandwidth": 2.0, "n_grids": 16, "scaling": "standard", "random_state": 0}
 FITS = [
     (KernelRegressor(effort=1, random_state=0), NUMBERS),
-    (KernelRegressor(loss="huber", **SEARCHED), NUMBERS),
+    (KernelRegressor(loss="huber", alpha=1e-4, **GIVEN), NUMBERS),
     (KernelRegressor(bandwidth=2.0, alpha=1e-4, n_grids=32, random_state=0), NUMBERS),
     (KernelClassifier(effort=1, random_state=0), CLASSES),
 ]
@@ -70,6 +70,7 @@ def test_a_budget_ends_with_its_fit() -> None:
     assert before is memory.given_memory() is None
 
 
+@pytest.mark.slow
 def test_fewer_grids_where_classes_are_many() -> None:
     classes = np.argmin(((ROWS[:, None] - ROWS[:40]) ** 2).sum(axis=2), axis=1)
     model = KernelClassifier(effort=1, grids="grown", random_state=0)

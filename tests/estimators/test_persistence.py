@@ -310,6 +310,7 @@ assert saved(below(Stateful)) - {Stateful} == before, "two classes share a name"
 """
 
 
+@pytest.mark.slow
 def test_reading_defines_all_classes_that_files_may_name(there):
     save(KernelRegressor(**FAST).fit(X, NUMBERS), there)
     subprocess.run([sys.executable, "-c", EVERYTHING, there], check=True)

@@ -137,7 +137,8 @@ def test_sampled_rows_are_the_same_each_time():
 
 
 @pytest.mark.parametrize(
-    ("ending", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")]
+    ("ending", "start"),
+    [("png", b"\x89PNG"), ("SVG", b"<?xml"), pytest.param("pdf", b"%PDF", marks=pytest.mark.slow)],
 )
 def test_files_of_each_kind_are_the_same_each_time(matrix, ending, start, tmp_path):
     contents = []

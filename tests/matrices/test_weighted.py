@@ -247,9 +247,10 @@ def test_parts_that_do_not_fit_are_refused(codes, values, offsets, message):
 # The solvers.
 
 
-@pytest.fixture(params=[np.float32, HALF])
+@pytest.fixture(params=[(np.uint8, np.float32), (np.uint16, HALF)])
 def problem_matrix(request: pytest.FixtureRequest) -> tuple[FeatureMatrix, NDArray[np.float64]]:
-    sample = weighted(np.uint8, [6, 9, 12, 7, 10], 250, request.param)
+    dtype, kind = request.param
+    sample = weighted(dtype, [6, 9, 12, 7, 10], 250, kind)
     ones = np.ones((250, 1))
     return WithIntercept(sample.make(2)), np.hstack([sample.dense, ones])
 

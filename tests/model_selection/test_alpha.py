@@ -216,7 +216,7 @@ def test_weights_judge_the_rows_held_back() -> None:
 # In the estimators.
 
 MODELS = [
-    (KernelRegressor, "squared", 1.0),
+    pytest.param(KernelRegressor, "squared", 1.0, marks=pytest.mark.slow),
     (KernelRegressor, "huber", 0.5),
     (KernelClassifier, "squared", 0.5),
     (KernelClassifier, "logistic", 1.0),

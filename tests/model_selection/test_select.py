@@ -356,6 +356,7 @@ def test_few_rows_are_held_back_in_turns() -> None:
     np.testing.assert_array_equal(found.matrix.tocsr().toarray(), matrix_twin(found, X))
 
 
+@pytest.mark.slow
 def test_an_l1_penalty_has_its_own_path() -> None:
     X = draw(520)
     found = drawn(X, smooth_targets(X), l1_ratio=0.5, bandwidth=np.asarray(2.0))

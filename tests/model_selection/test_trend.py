@@ -104,6 +104,7 @@ def test_equal_inputs_without_a_penalty() -> None:
     assert found.score(ones_and_zeros, target) > 0.99
 
 
+@pytest.mark.slow
 def test_threads_change_nothing() -> None:
     one, two, three = (
         KernelRegressor(random_state=0, n_jobs=n_jobs).fit(X[:N], BOTH[:N]) for n_jobs in (1, 2, 3)

@@ -170,7 +170,7 @@ def auto(matrix: Any, **options: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "memory_budget", lambda: 10**12)
+    monkeypatch.setattr(costs, "memory_for", lambda _: 10**12)
 
 
 def test_few_columns_are_solved_directly(plenty: None) -> None:
@@ -218,7 +218,7 @@ def test_parts_are_looked_into(plenty: None) -> None:
 
 
 def test_memory_forbids_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "memory_budget", lambda: 10_000_000)
+    monkeypatch.setattr(costs, "memory_for", lambda _: 10_000_000)
     name, reason = auto(Shape(100_000, 1024))
     assert name == "pcg"
     assert "would need 0.017 GB of the 0.01 GB" in reason
@@ -257,7 +257,7 @@ def test_a_name_is_kept_whatever_the_matrix() -> None:
 @pytest.mark.parametrize("bytes_free", [10**9, 100])
 def test_solver_of_a_path(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it chooses solves each problem as a fresh solver does."""
-    monkeypatch.setattr(costs, "memory_budget", lambda: bytes_free)
+    monkeypatch.setattr(costs, "memory_for", lambda _: bytes_free)
     rng = np.random.default_rng(0)
     matrix, y = DenseMatrix(rng.normal(size=(300, 20))), rng.normal(size=300)
     weights = np.full(300, 1.0 / 300)

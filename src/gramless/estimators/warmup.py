@@ -68,7 +68,7 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
     yield KernelClassifier(**grown), X, labels
     # Several threads take parts of many classes, one takes them all.
     for n_threads in (1, 2):
-        many = KernelClassifier(effort=1, random_state=0, n_jobs=n_threads)
+        many = KernelClassifier(effort=1, n_grids=_N_GRIDS, random_state=0, n_jobs=n_threads)
         yield many, X, np.arange(_N_ROWS) % 40
     categories = generator.integers(0, 2, (_N_ROWS, 8)).astype(np.float64)
     yield KernelClassifier(categorical_features=range(4), **grown), categories, z > 0

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
-from gramless.base.memory import check_memory, memory_budget, outgrows_memory
+from gramless.base.memory import check_memory, memory_budget, memory_for, outgrows_memory
 from gramless.base.reporting import Reporter
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
@@ -85,7 +85,7 @@ class Budget:
 
     def has_memory(self, n_bytes: float, what: str) -> bool:
         """Tell whether so many bytes may be taken; remember what is left out."""
-        if n_bytes <= memory_budget():
+        if n_bytes <= memory_for(n_bytes):
             return True
         self._note(f"memory: {what} was left out")
         return False

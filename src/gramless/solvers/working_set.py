@@ -10,7 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
-from gramless.base.memory import memory_budget
+from gramless.base.memory import memory_for
 from gramless.base.threads import map_blocks, one_blas_thread, run_together, thread_count
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops import coordinate_descent, grid_descent
@@ -223,7 +223,8 @@ class GramDescent:
 def _more(columns: IntArray, n_known: int, tasks: list[Task]) -> IntArray:
     """Add the columns most likely to be needed next: those with the largest gradients."""
     slopes = np.max([np.abs(own.gradient) for own in tasks], axis=0)
-    most = min(len(slopes), int(np.sqrt(memory_budget() / BYTES_A_NUMBER)))
+    n_bytes = memory_for(BYTES_A_NUMBER * len(slopes) ** 2)
+    most = min(len(slopes), int(np.sqrt(n_bytes / BYTES_A_NUMBER)))
     wanted = int(_GROWTH * n_known)
     if max(wanted, len(columns)) > _WORTH_ALL * len(slopes) and most == len(slopes):
         return np.arange(len(slopes))
