@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.testing
 from typer.testing import CliRunner
 
 from gramless.cli.main import app
 
+# Each call would make the command from all its functions anew, which takes longer than most verbs.
+typer.testing._get_command = cache(typer.testing._get_command)
 QUICK = ["--n-grids", "8", "--bandwidth", "2", "--alpha", "1e-3", "--scaling", "standard"]
 N_ROWS = 120
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gramless.base.arrays import readonly
 from gramless.features.fourier import Panels
 from gramless.loops import trig
 from gramless.loops.fourier_products import add_responses
@@ -28,7 +29,8 @@ def test_twin(n_outputs: int) -> None:
             )
             out = np.ones((n_rows, n_outputs))
             panels = Panels.of(frequencies, np.float32).panels
-            add_responses(rows, panels, n_frequencies, np.float32(0.5), weights, room, out)
+            given = readonly(weights)
+            add_responses(rows, panels, n_frequencies, np.float32(0.5), given, room, out)
             angles = rows[:n_rows].astype(float) @ frequencies.T
             features = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(n_rows, -1)
             np.testing.assert_allclose(out, 1.0 + features @ weights, rtol=0, atol=1e-5)

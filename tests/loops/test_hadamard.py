@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import hadamard as hadamard_matrix
 
+from gramless.base.arrays import readonly
 from gramless.loops import hadamard
 
 WIDTHS = [16, 32, 64, 256, 1024]
@@ -102,7 +103,7 @@ def test_blocks(dtype: type, width: int, n: int) -> None:
     scales = rng.integers(1, 4, n).astype(dtype)
     starts = rng.integers(-9, 9, n_blocks * width).astype(dtype)
     sums, room = np.full((5, n_blocks * width), 77, dtype), np.empty((2, width), dtype)
-    hadamard.project_blocks(rows, signs, orders, factors, scales, room, starts, sums)
+    hadamard.project_blocks(rows, signs, readonly(orders), factors, scales, room, starts, sums)
     expected = np.full(sums.shape, 77, dtype)
     products = blocks_twin(rows, signs, orders, factors)[:, :n].astype(dtype)
     expected[:4, :n] = starts[:n] + scales * products

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.loops import compile as compiling
 from gramless.loops import trig
 
@@ -193,7 +194,7 @@ def test_scaled_rows(given_as: type, dtype: type, order: str) -> None:
     rows = rows[::2, 1:] if order == "strided" else rows
     center, inverse = rng.normal(size=(2, rows.shape[1]))
     scaled = np.full((len(rows) + 2, rows.shape[1] + 1), 77, dtype)
-    trig.scale_rows(rows, center, inverse, 1.5, scaled)
+    trig.scale_rows(*map(readonly, (rows, center, inverse)), 1.5, scaled)
     expected = np.clip((rows.astype(np.float64) - center) * inverse, -1.5, 1.5).astype(dtype)
     np.testing.assert_array_equal(scaled[:-2, :-1], expected)
     assert (scaled[-2:] == 77).all()
@@ -203,12 +204,14 @@ def test_scaled_rows(given_as: type, dtype: type, order: str) -> None:
 def test_large_offsets_cost_no_digits() -> None:
     rows = 1e9 + np.arange(6.0).reshape(-1, 1) / 8
     scaled = np.zeros((6, 1), np.float32)
-    trig.scale_rows(rows, np.array([1e9]), np.array([8.0]), 1e3, scaled)
+    given = map(readonly, (rows, np.array([1e9]), np.array([8.0])))
+    trig.scale_rows(*given, 1e3, scaled)
     assert scaled[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("inverse", [0.0, 1e-300, 1.0, 1e300])
 def test_the_largest_numbers_stay_finite(inverse: float) -> None:
     rows, scaled = np.array([[-1.7e308], [1.7e308]]), np.zeros((2, 1), np.float32)
-    trig.scale_rows(rows, np.array([1.7e308]), np.array([inverse]), 2.0**36, scaled)
+    given = map(readonly, (rows, np.array([1.7e308]), np.array([inverse])))
+    trig.scale_rows(*given, 2.0**36, scaled)
     assert np.isfinite(scaled).all()

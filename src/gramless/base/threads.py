@@ -159,6 +159,20 @@ def _set_blas_threads(numbers: list[int]) -> None:
     OpenBLASController.clear_controlling_thread(force=True)
 
 
+def one_openmp_thread() -> AbstractContextManager[object]:
+    """Keep OpenMP to one thread, in the calling thread alone: k-means adds up in any order."""
+    return _openmp().limit(limits=1)
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    # Only libraries that are loaded are found, and to look for them takes a millisecond.
+    import sklearn.cluster  # noqa: F401
+
+    found: ThreadpoolController = ThreadpoolController().select(user_api="openmp")
+    return found
+
+
 @cache
 def _blas() -> list[LibController]:
     # Only libraries that are loaded are found, and SciPy has a BLAS of its own.

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from gramless.base.arrays import readonly
 from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import in_range
@@ -241,7 +242,7 @@ class HadamardBlocks(Stateful):
         width = self.orders.shape[1]
         blocks = slice(first // width, (first + self.chunk) // width)
         hadamard.project_blocks(
-            *(rows, self.signs[blocks], self.orders[blocks], self.factors[blocks]),
+            *(rows, self.signs[blocks], readonly(self.orders[blocks]), self.factors[blocks]),
             *(self.scales[first : first + self.chunk], np.empty((2, width), self.signs.dtype)),
             *(starts, sums),
         )
@@ -267,7 +268,8 @@ def _hadamard_blocks(
 def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
     """Write rows in units of the bandwidth into ``room``, at least as large, and return it."""
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
-    trig.scale_rows(numbers, center, inverse, _ROW_LIMITS[room.dtype.char], room)
+    given = readonly(numbers), readonly(center), readonly(inverse)
+    trig.scale_rows(*given, _ROW_LIMITS[room.dtype.char], room)
     return room
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.random import words
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
@@ -263,7 +264,8 @@ class CpuProducts:
             size = len(weights) // 2
             if not isinstance(tile, tuple):
                 arrays = (work.starts, work.sums, work.features)
-                add_responses(tile, panels.panels, size, self._scale, weights, arrays, out)
+                given = readonly(weights)
+                add_responses(tile, panels.panels, size, self._scale, given, arrays, out)
                 continue
             for columns, features in self._features(tile, panels, size, work):
                 out += features @ weights[columns]

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
-from threadpoolctl import threadpool_limits
 
 from gramless.base.random import stream
 from gramless.base.state import Stateful, array_in, require
-from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.matrices.binned import BinnedMatrix
 
@@ -58,7 +57,7 @@ class BaseClusterings(Stateful):
             own = unit_rows(coordinates[:, :size])
             kmeans = KMeans(size, n_init=_STARTS, max_iter=_ITERATIONS, random_state=start)
             # Threads of k-means add up sums in the order in which they end.
-            with threadpool_limits(1, "openmp"):
+            with one_openmp_thread():
                 kmeans.fit(own, sample_weight=weights)
             centers[end - size : end, : own.shape[1]] = kmeans.cluster_centers_
 
@@ -71,7 +70,7 @@ class BaseClusterings(Stateful):
     def codes(self, coordinates: FloatArray) -> NDArray[np.uint32]:
         """Return the cluster of each row in each clustering, from 1: (n_clusterings, n_rows)."""
         found = np.empty((len(self.n_clusters), len(coordinates)), np.uint32)
-        with threadpool_limits(1, "openmp"):
+        with one_openmp_thread():
             for row, centers in zip(found, self._own_centers(), strict=True):
                 own = unit_rows(coordinates[:, : centers.shape[1]])
                 row[...] = pairwise_distances_argmin(own, centers) + 1

@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
-from threadpoolctl import threadpool_limits
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
 from gramless.base.random import stream
 from gramless.base.state import State, array_in, number_in, part_in, require
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
@@ -415,7 +414,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         n_rows = len(coordinates)
         kmeans = KMeans(self.n_clusters_, n_init=self.n_init, random_state=seed)
         # Its threads add up sums in the order in which they end.
-        with one_blas_thread(), threadpool_limits(1, "openmp"):
+        with one_blas_thread(), one_openmp_thread():
             some = _some_rows(n_rows, _ROWS_OF_STARTS, seed)
             kmeans.fit(coordinates[some], sample_weight=weights[some])
             if n_rows > _ROWS_OF_STARTS:
@@ -460,7 +459,7 @@ def normalised_cut(
 
 
 def _nearest(coordinates: FloatArray, centres: FloatArray) -> Labels:
-    with one_blas_thread(), threadpool_limits(1, "openmp"):
+    with one_blas_thread(), one_openmp_thread():
         found: Labels = pairwise_distances_argmin(coordinates, centres).astype(np.int32)
     return found
 
