@@ -40,6 +40,7 @@ def test_smooth_kernels_beside_grids_are_told(shell, wavy, tmp_path):
     assert (tmp_path / "p.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_explanations_count_what_smooth_kernels_use(shell, wavy, tmp_path):
     model, _ = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
     document = shell.json("explain", model, "--data", wavy, "-o", tmp_path / "e.html")

@@ -234,6 +234,7 @@ def test_trials_are_shown(shell, tmp_path, columns):
     assert "best on held-back rows" in words(root)
 
 
+@pytest.mark.slow
 def test_the_last_stage_asks_for_alpha(shell, tmp_path, columns):
     made = KernelClassifier(binning(), loss="logistic", bandwidth=2.0, random_state=0)
     shell(*fitted_model(tmp_path, columns, made))
@@ -247,6 +248,7 @@ def test_the_last_stage_asks_for_alpha(shell, tmp_path, columns):
     assert count == len(load(tmp_path / "m").search_)
 
 
+@pytest.mark.slow
 def test_a_single_trial_is_no_picture(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, KernelRegressor(binning(), random_state=0))
     model = load(tmp_path / "m")
@@ -270,6 +272,7 @@ def given() -> KernelRegressor:
     return KernelRegressor(binning(), **options)
 
 
+@pytest.mark.slow
 def test_the_curve_of_the_best_trial_comes_before_the_objective(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     shell(*command)
@@ -333,7 +336,10 @@ def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
     assert "Of 40 inputs the 30 most promising were shuffled" in words(ET.parse(out).getroot())
 
 
-@pytest.mark.parametrize("case", ["one row", "all alike", "huge", "wide and sparse"])
+@pytest.mark.parametrize(
+    "case",
+    ["one row", "all alike", "huge", pytest.param("wide and sparse", marks=pytest.mark.slow)],
+)
 def test_tables_that_say_little_have_pages(case, shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     X, y = np.column_stack([columns["size"], columns["weight"]]), columns["price"]
@@ -365,6 +371,7 @@ def test_learned_relevance_is_data(shell, tmp_path, columns):
     assert shell.json(*command)["relevance"] == {"x1": 1.5, "x2": 0.25}
 
 
+@pytest.mark.slow
 def test_a_page_of_quantiles(shell, tmp_path, columns):
     model = given().set_params(loss="quantile", quantile=[0.1, 0.5, 0.9], calibrate=True)
     document = shell.json(*fitted_model(tmp_path, columns, model))

@@ -73,11 +73,12 @@ class SampledClassifier(DaskKernelClassifier):
         ),
         (KernelRegressor, Z, np.where(np.arange(len(Z)) < len(Z) // 2, 0.0, 1.0), GIVEN),
         (KernelClassifier, LABELS, WEIGHT, {"effort": 1, "n_grids": 24, "random_state": 0}),
-        (
+        pytest.param(
             KernelClassifier,
             Z > 0,
             None,
             GIVEN | {"loss": "squared_hinge", "class_weight": "balanced"},
+            marks=pytest.mark.slow,
         ),
     ],
     ids=[

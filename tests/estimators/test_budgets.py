@@ -137,6 +137,7 @@ def test_a_kernel_over_many_inputs_is_not_tried_in_half_a_second() -> None:
     assert model.settings_.grids == "grown"
 
 
+@pytest.mark.slow
 def test_groups_and_scorers_follow_the_rows_that_there_is_time_for() -> None:
     n_rows, n_classes = 3000, 150
     rows = np.random.default_rng(0).normal(size=(n_rows, 2))
@@ -208,6 +209,7 @@ def test_sparse_rows_of_a_thousand_columns_keep_them_all() -> None:
     assert model.features_.widths_.shape == (8, 1000)
 
 
+@pytest.mark.slow
 def test_models_of_wide_rows_are_saved_and_explained(tmp_path: Path) -> None:
     rows, model = wide()[0], fitted_to_wide_rows()
     save(model, tmp_path / "model.safetensors")

@@ -62,10 +62,15 @@ def stop_at(step: int) -> Any:
 # Interrupted and gone on with.
 
 
-@pytest.mark.parametrize("strategy", ["checking", "uniform", "grow"])
 @pytest.mark.parametrize(
-    ("average", "patience", "update"),
-    [(True, 10, "newton"), (True, None, "gradient"), (False, 10, "gradient")],
+    ("strategy", "average", "patience", "update"),
+    [
+        ("checking", True, 10, "newton"),
+        ("checking", False, 10, "gradient"),
+        ("uniform", True, None, "gradient"),
+        ("grow", True, 10, "newton"),
+        ("grow", False, 10, "gradient"),
+    ],
 )
 def test_goes_on_to_the_same_bits(
     strategy: Any, average: bool, patience: int | None, update: str, there: Path

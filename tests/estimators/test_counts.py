@@ -127,7 +127,10 @@ def test_amounts_have_no_distribution_of_counts() -> None:
         model.predict_distribution(X[:1])
 
 
-@pytest.mark.parametrize("params", [{}, {"loss": "quantile", "quantile": (0.1, 0.5, 0.9)}])
+@pytest.mark.parametrize(
+    "params",
+    [{}, pytest.param({"loss": "quantile", "quantile": (0.1, 0.5, 0.9)}, marks=pytest.mark.slow)],
+)
 def test_quantiles_of_positive_targets_are_not_negative(params: Any) -> None:
     y = np.maximum(X[:N, 0], 0.0) + 0.01 * np.abs(X[:N, 1])
     found = fast(**params).fit(X[:N], y).predict_quantiles(X[N:], [0.1, 0.5, 0.9])

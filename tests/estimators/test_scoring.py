@@ -142,6 +142,7 @@ def test_a_missing_class_has_a_log_loss() -> None:
 # Choices.
 
 
+@pytest.mark.slow
 def test_the_loss_by_its_name_chooses_as_none_does() -> None:
     plain, named = (
         KernelClassifier(scoring=scoring, **FAST).fit(X, LABELS)

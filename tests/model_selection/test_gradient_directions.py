@@ -130,6 +130,7 @@ def thorough() -> KernelRegressor:
     return KernelRegressor(effort=4, n_grids=64, random_state=0).fit(X[:2000], TURNED[:2000])
 
 
+@pytest.mark.slow
 def test_thorough_fits_divide_combinations(thorough: KernelRegressor) -> None:
     grids = parts_of(thorough.features_)[0].grids
     assert 0 < np.count_nonzero(grids.divides_combinations) <= 64

@@ -68,7 +68,7 @@ def test_what_it_finds_is_near_the_best_of_a_grid(table: Any, slack: float) -> N
         assert 1 / 4 <= found.bandwidth_ / (best[0] * spread) <= 4
 
 
-@pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
+@pytest.mark.parametrize("scale", [2.0**-20, pytest.param(2.0**20, marks=pytest.mark.slow)])
 def test_units_of_the_inputs_do_not_matter(
     small: Table, plain: KernelRegressor, scale: float
 ) -> None:

@@ -54,6 +54,7 @@ def test_linear_functions_take_linear_features() -> None:
     assert error(found, LINEAR) < 1e-3
 
 
+@pytest.mark.slow
 def test_classes() -> None:
     found = KernelClassifier(random_state=0).fit(X[:N], LABELS[:N])
     peer = make_pipeline(QUADRATIC_MODEL, LogisticRegression()).fit(X[:N], LABELS[:N])
