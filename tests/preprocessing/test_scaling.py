@@ -135,6 +135,14 @@ def test_relevance_divides_the_unit(X: NDArray) -> None:
     assert scaler.weighted(None) is scaler
 
 
+def test_inputs_that_mean_nothing_are_ignored(X: NDArray) -> None:
+    """Divided by the largest float they were subnormal: products took a hundred times as long."""
+    weighted = Scaler.fit("standard", X).weighted(np.array([1.0, 0.0, 1e-310]))
+    assert weighted.unit[1] == np.inf
+    assert np.isfinite(weighted.unit[[0, 2]]).all()
+    np.testing.assert_array_equal(weighted.unscaled(2.0)[1], np.inf)
+
+
 def test_many_rows_are_sampled() -> None:
     rows = np.random.default_rng(4).gamma(1.0, size=(120_001, 1))
     assert Scaler.fit("standard", rows).unit[0] == pytest.approx(rows.std(), rel=0.02)

@@ -173,7 +173,9 @@ class Proposer:
         # The smallest of odds-weighted exponential clocks: sampling without replacement.
         clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
         inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
-        inputs[:, : self.most] = np.argsort(clocks, axis=1, kind="stable")[:, : self.most]
+        first = np.argpartition(clocks, self.most - 1, axis=1)[:, : self.most]
+        order = np.argsort(np.take_along_axis(clocks, first, axis=1), axis=1)
+        inputs[:, : self.most] = np.take_along_axis(first, order, axis=1)
         base = np.exp(generator.uniform(*settings.log_widths, n_grids)) * np.sqrt(sizes)
         spread = generator.normal(0.0, settings.width_spread, (n_grids, MOST_INPUTS))
         widths = base[:, None] * np.exp(spread)

@@ -164,12 +164,13 @@ class Scaler(Stateful):
         return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
     def weighted(self, relevance: FloatArray | None) -> Scaler:
-        """Return the scaler whose unit of each input is divided by its relevance."""
+        """Return the scaler whose unit of each input is divided by its relevance: 0 ignores it."""
         if relevance is None:
             return self
         with np.errstate(over="ignore", divide="ignore"):
             unit = self.unit / relevance
-        return replace(self, unit=_as_finite(unit, self.unit))
+        finite = np.where(relevance > 0.0, self.unit, np.inf)
+        return replace(self, unit=_as_finite(unit, finite))
 
     def ignoring(self, chosen: BoolArray) -> Scaler:
         """Return the scaler with infinite units of some inputs (n_features,): they are ignored."""
