@@ -27,6 +27,7 @@ from gramless.base.threads import (
     in_place,
     map_blocks,
     one_blas_thread,
+    one_openmp_thread,
     row_blocks,
     run_together,
     thread_count,
@@ -449,6 +450,18 @@ def test_one_blas_thread_limits_and_restores() -> None:
                 assert set(blas_threads()) == {1}
             assert set(blas_threads()) == {1}
         assert blas_threads() == before
+
+
+def openmp_threads() -> set[int]:
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"}
+
+
+def test_one_openmp_thread_limits_and_restores() -> None:
+    with one_openmp_thread(), threadpool_limits(2, "openmp"):
+        assert openmp_threads() == {2}
+        with one_openmp_thread():
+            assert openmp_threads() == {1}
+        assert openmp_threads() == {2}
 
 
 def test_one_blas_thread_restores_after_an_error() -> None:

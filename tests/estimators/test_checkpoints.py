@@ -70,6 +70,10 @@ def stop_at(step: int) -> Any:
         ("uniform", True, None, "gradient"),
         ("grow", True, 10, "newton"),
         ("grow", False, 10, "gradient"),
+        pytest.param("checking", True, None, "gradient", marks=pytest.mark.slow),
+        pytest.param("uniform", True, 10, "newton", marks=pytest.mark.slow),
+        pytest.param("uniform", False, 10, "gradient", marks=pytest.mark.slow),
+        pytest.param("grow", True, None, "gradient", marks=pytest.mark.slow),
     ],
 )
 def test_goes_on_to_the_same_bits(

@@ -111,7 +111,15 @@ def test_nothing_is_known_without_held_back_rows():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("n_classes", "weighted"), [(2, False), (4, True)])
+@pytest.mark.parametrize(
+    ("n_classes", "weighted"),
+    [
+        (2, False),
+        (4, True),
+        pytest.param(2, True, marks=pytest.mark.slow),
+        pytest.param(4, False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
     """Without calibration nothing is held back, and the fit begins from nothing."""
     X, y = labelled(n_classes)

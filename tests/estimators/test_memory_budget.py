@@ -22,6 +22,7 @@ GIVEN = {"bandwidth": 2.0, "n_grids": 16, "scaling": "standard", "random_state":
 FITS = [
     (KernelRegressor(effort=1, random_state=0), NUMBERS),
     (KernelRegressor(loss="huber", alpha=1e-4, **GIVEN), NUMBERS),
+    pytest.param(KernelRegressor(loss="huber", **GIVEN), NUMBERS, marks=pytest.mark.slow),
     (KernelRegressor(bandwidth=2.0, alpha=1e-4, n_grids=32, random_state=0), NUMBERS),
     (KernelClassifier(effort=1, random_state=0), CLASSES),
 ]
@@ -36,7 +37,9 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "_MOST_COPIED", 1000)
 
 
-@pytest.mark.parametrize(("model", "targets"), FITS, ids=["grown", "newton", "given", "classes"])
+@pytest.mark.parametrize(
+    ("model", "targets"), FITS, ids=["grown", "newton", "searched", "given", "classes"]
+)
 @pytest.mark.usefixtures("_little")
 def test_the_same_model_from_the_disk(model, targets) -> None:
     expected = model.fit(ROWS, targets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import cross_val_score
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.base import threads
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,25 @@ def test_threads_do_not_change_a_bit(name: str, X: NDArray) -> None:
         np.testing.assert_array_equal(other.coef_, one.coef_)
         np.testing.assert_array_equal(responses(other, X + 0.1), responses(one, X + 0.1))
         assert other.history_ == one.history_
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_jobs", "shares"), [(300, None, False), (300, 2, True), (1600, None, True)]
+)
+def test_small_tables_stay_in_one_thread_unless_more_are_asked_for(
+    n_rows: int, n_jobs: int | None, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, share = [], threads._share
+
+    def counting(work: Callable[[int], None], n_helpers: int) -> None:
+        used.append(n_helpers)
+        share(work, n_helpers)
+
+    monkeypatch.setattr(threads, "available_cpus", lambda: 2)
+    monkeypatch.setattr(threads, "_share", counting)
+    rows = np.random.default_rng(0).normal(size=(n_rows, 3))
+    fitted("regression", rows, n_jobs, **GIVEN)
+    assert bool(used) == shares
 
 
 @pytest.mark.parametrize("name", ["regression", "five classes"])

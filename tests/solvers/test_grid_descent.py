@@ -797,13 +797,21 @@ def test_threads_do_not_change_a_bit(
 
     problem, expected = large(loss, n_outputs)
     monkeypatch.setattr(working_set, "run_together", counting)
-    for _ in range(2):
+    for _ in range(3):
         assert_same(problem.solve(n_jobs), expected)
     assert max(used) == n_jobs
 
 
 @pytest.mark.usefixtures("many_cpus")
-@pytest.mark.parametrize(("loss", "n_jobs"), [("squared", 2), ("multinomial", 3)])
+@pytest.mark.parametrize(
+    ("loss", "n_jobs"),
+    [
+        ("squared", 2),
+        ("multinomial", 3),
+        pytest.param("squared", 3, marks=pytest.mark.slow),
+        pytest.param("multinomial", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_threads_do_not_change_a_bit_of_several_outputs(loss: str, n_jobs: int) -> None:
     problem, expected = large(loss, 3)
     assert_same(problem.solve(n_jobs), expected)

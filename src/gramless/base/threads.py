@@ -103,10 +103,10 @@ def in_place() -> Iterator[None]:
         _inside.active = before
 
 
-def threads_of_fit(shape: tuple[int, ...], n_jobs: int | None) -> AbstractContextManager[None]:
+def one_thread_if_small(shape: tuple[int, ...], n_jobs: int | None) -> AbstractContextManager[None]:
     """Fit a small table in the calling thread, unless a number of threads was asked for."""
-    few = shape[0] <= _FEW_ROWS and shape[0] * shape[1] <= _FEW_ENTRIES
-    return in_place() if few and n_jobs is None else nullcontext()
+    small = shape[0] <= _FEW_ROWS and shape[0] * shape[1] <= _FEW_ENTRIES
+    return in_place() if small and n_jobs is None else nullcontext()
 
 
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
@@ -160,7 +160,7 @@ def _set_blas_threads(numbers: list[int]) -> None:
 
 
 def one_openmp_thread() -> AbstractContextManager[object]:
-    """Keep OpenMP to one thread, in the calling thread alone: k-means adds up in any order."""
+    """Keep OpenMP to one thread where the calling thread uses it; k-means sums in any order."""
     return _openmp().limit(limits=1)
 
 

@@ -29,7 +29,7 @@ from gramless.base.state import (
     part_in,
     require,
 )
-from gramless.base.threads import thread_count, threads_of_fit
+from gramless.base.threads import one_thread_if_small, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
@@ -175,7 +175,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """
         with limited_memory(self._memory()):
             chosen = self._choose(X, y, sample_weight, groups, callbacks, eval_set)
-            with threads_of_fit(chosen.data.rows.shape, self.n_jobs):
+            with one_thread_if_small(chosen.data.rows.shape, self.n_jobs):
                 self._final_fit(chosen)
                 self._learn_errors(chosen)
         self._choice = steering_parameters(self)
@@ -266,7 +266,7 @@ class KernelMachine(StatefulEstimator, ABC):
         search = self._search(data, feature_map, seed, report, deadline)
         search = replace(search, classes=classes, folds=given.folds(self, classes, seed))
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
-        with threads_of_fit(data.rows.shape, self.n_jobs):
+        with one_thread_if_small(data.rows.shape, self.n_jobs):
             return self._selected(search, budget, given, encoder, again)
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:

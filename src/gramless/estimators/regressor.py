@@ -193,8 +193,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         and a penalty that was chosen keeps its weight beside the summed losses. Nothing is kept if
         another parameter has changed, or of rows on the disk.
     n_jobs : int or None, default=None
-        Threads; None means every processor, and one where rows are at most 1,500 and entries
-        100,000: there more threads take longer. Results do not depend on it.
+        Threads; None means every processor, but one thread for tables of at most 1,500 rows and
+        100,000 entries, which more would slow down. Results do not depend on it.
     verbose : int, default=0
         1 logs to standard error what was tried and chosen, unless the logger ``gramless`` has a
         handler that takes it.

@@ -30,7 +30,7 @@ def median_distance(
     Rows that differ in a categorical input are 1 apart in it. If more than half of the pairs
     coincide, it is the median of the positive distances. It is 1.0 if there are none, or most are
     infinite. At most 4,000 rows are read, and ``numbers_at_once`` bounds the differences in memory:
-    those that the cache holds take a third of the time of more.
+    blocks that fit into the cache take a third of the time.
     """
     n_rows = X.shape[0]
     if n_rows < 2:

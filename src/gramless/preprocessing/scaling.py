@@ -164,13 +164,12 @@ class Scaler(Stateful):
         return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
     def weighted(self, relevance: FloatArray | None) -> Scaler:
-        """Return the scaler whose unit of each input is divided by its relevance: 0 ignores it."""
+        """Return the scaler whose units are divided by relevance; inputs of none are ignored."""
         if relevance is None:
             return self
         with np.errstate(over="ignore", divide="ignore"):
             unit = self.unit / relevance
-        finite = np.where(relevance > 0.0, self.unit, np.inf)
-        return replace(self, unit=_as_finite(unit, finite))
+        return replace(self, unit=_as_finite(unit, self.unit)).ignoring(relevance == 0.0)
 
     def ignoring(self, chosen: BoolArray) -> Scaler:
         """Return the scaler with infinite units of some inputs (n_features,): they are ignored."""
