@@ -168,6 +168,7 @@ def test_a_note_of_many_rows_stands_once(tmp_path):
     assert told.count("Note 1") == 4
 
 
+@pytest.mark.slow
 def test_pictures_of_nothing_are_removed(tmp_path):
     drawn, blank = STUDIES[0], replace(STUDIES[0], panels=lambda records: [])
     write_report([drawn], RECORDS, tmp_path)

@@ -126,6 +126,7 @@ def test_course_of_training():
     assert found[2]["seconds"]["sleep"] >= 0.06
 
 
+@pytest.mark.slow
 def test_scoring_is_not_training():
     first, second = measured("slowly_judged", scores=("test_error", "train_error"))
     assert first["seconds"]["predict"] >= 0.05

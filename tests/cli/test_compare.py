@@ -44,6 +44,7 @@ def test_what_people_are_told(write, shell):
         assert said in text
 
 
+@pytest.mark.slow
 def test_sparse_files_and_targets_by_name(write, shell):
     assert shell.json("compare", write("a.libsvm"))["rows"] == 120
     data = write("a.csv", ("size", "kind", "weight"))

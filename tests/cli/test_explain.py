@@ -144,10 +144,12 @@ def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
     ]
 
 
+@pytest.mark.slow
 def test_it_is_the_same_page_every_time(explained):
     assert explained()[0] == explained()[0]
 
 
+@pytest.mark.slow
 def test_text_columns_are_shuffled_whole(explained, shell, write, tmp_path):
     text, root, document = explained(chosen=TEXT)
     check_page(text, root)

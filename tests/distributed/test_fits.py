@@ -55,7 +55,13 @@ class SampledClassifier(DaskKernelClassifier):
     [
         (KernelRegressor, Z, None, GIVEN),
         (KernelRegressor, np.column_stack([Z, -2 * Z + X[:, 3]]), WEIGHT, GIVEN),
-        (KernelRegressor, np.round(np.exp(Z / 2)), None, GIVEN | {"loss": "poisson"}),
+        pytest.param(
+            KernelRegressor,
+            np.round(np.exp(Z / 2)),
+            None,
+            GIVEN | {"loss": "poisson"},
+            marks=pytest.mark.slow,
+        ),
         (KernelRegressor, Z, None, {"effort": 2, "n_grids": 24, "random_state": 0}),
         pytest.param(
             KernelRegressor,
@@ -191,6 +197,7 @@ def test_a_sample_chooses_for_more_rows_and_knows_what_is_rare(client):
     assert "rare" in model.encoder_.columns[0].categories
 
 
+@pytest.mark.slow
 def test_sampled_fits_with_everything_given_are_those_of_one_machine(client):
     for kind, twin, y, options in (
         (KernelRegressor, SampledRegressor, Z, {}),
@@ -210,6 +217,7 @@ def test_partitions_may_be_empty_tiny_or_unbalanced(client):
         np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_targets_cut_otherwise_are_cut_like_the_rows(client):
     first = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z))
     second = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z, 700), np.ones(N_ROWS))

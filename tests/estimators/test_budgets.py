@@ -118,7 +118,7 @@ def test_hundreds_of_classes_of_one_row_are_refused() -> None:
         KernelClassifier().fit(rows, names)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_rows_that_there_is_no_time_for_are_left_out(weighted: bool) -> None:
     n_rows, n_classes = 3000, 150
     rows = np.random.default_rng(0).normal(size=(n_rows, 2))
@@ -196,6 +196,7 @@ def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
     np.testing.assert_array_equal(model.predict(others), nothing)
 
 
+@pytest.mark.slow
 def test_the_default_draws_fewer_grids_over_many_inputs() -> None:
     rows, targets = wide(300, 60_000)
     model = KernelRegressor(bandwidth=1.0, alpha=0.1, scaling="none", random_state=0)

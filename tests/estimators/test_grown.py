@@ -70,16 +70,21 @@ def test_what_scikit_learn_asks(estimator: Any, check: Check) -> None:
 
 # What grown grids have a part in; the others are run on these estimators with random ones.
 OF_FITS = [
-    estimator_checks.check_dict_unchanged,
     estimator_checks.check_estimators_dtypes,
-    estimator_checks.check_estimators_pickle,
     estimator_checks.check_fit2d_1feature,
     estimator_checks.check_fit2d_1sample,
     estimator_checks.check_fit_idempotent,
     estimator_checks.check_methods_sample_order_invariance,
     estimator_checks.check_methods_subset_invariance,
-    estimator_checks.check_n_features_in_after_fitting,
-    estimator_checks.check_sample_weights_not_overwritten,
+    *(
+        pytest.param(check, marks=pytest.mark.slow)
+        for check in (
+            estimator_checks.check_dict_unchanged,
+            estimator_checks.check_estimators_pickle,
+            estimator_checks.check_n_features_in_after_fitting,
+            estimator_checks.check_sample_weights_not_overwritten,
+        )
+    ),
 ]
 
 
@@ -141,7 +146,9 @@ def test_one_heavy_row_does_not_stop_growth(heaviest: float) -> None:
     assert set(np.argsort(-model.relevance_)[:2]) == {0, 1}
 
 
-@pytest.mark.parametrize("n_rows", [5, 7, 20, 60])
+@pytest.mark.parametrize(
+    "n_rows", [5, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 60))]
+)
 @pytest.mark.parametrize("kind", TARGETS)
 def test_few_rows(kind: str, n_rows: int) -> None:
     targets = TARGETS[kind][:n_rows]

@@ -24,7 +24,7 @@ FITS = [
     (KernelRegressor(loss="huber", alpha=1e-4, **GIVEN), NUMBERS),
     pytest.param(KernelRegressor(loss="huber", **GIVEN), NUMBERS, marks=pytest.mark.slow),
     (KernelRegressor(bandwidth=2.0, alpha=1e-4, n_grids=32, random_state=0), NUMBERS),
-    (KernelClassifier(effort=1, random_state=0), CLASSES),
+    pytest.param(KernelClassifier(effort=1, random_state=0), CLASSES, marks=pytest.mark.slow),
 ]
 
 

@@ -179,6 +179,7 @@ def test_scores_of_classes_leave_growth_to_the_loss() -> None:
     assert scores[0] == scores[1] != scores[2]
 
 
+@pytest.mark.slow
 def test_negative_scores_of_a_function() -> None:
     def profit(estimator: Any, X: Array, y: Array) -> float:
         return 100.0 - float(np.mean((y - estimator.predict(X)) ** 2))

@@ -73,7 +73,9 @@ def test_small_tables_stay_in_one_thread_unless_more_are_asked_for(
     assert bool(used) == shares
 
 
-@pytest.mark.parametrize("name", ["regression", "five classes"])
+@pytest.mark.parametrize(
+    "name", ["regression", pytest.param("five classes", marks=pytest.mark.slow)]
+)
 def test_threads_do_not_change_what_is_chosen(name: str, X: NDArray) -> None:
     one = fitted(name, X[:150], 1)
     for n_jobs in (2, 3):

@@ -93,6 +93,7 @@ def test_tables_with_text_and_gaps_and_rare_classes(few_rows, rng) -> None:
     assert all(one.method in str(found) for one in found.trials)
 
 
+@pytest.mark.slow
 def test_sparse_rows_leave_out_what_makes_them_dense(few_rows, rng) -> None:
     X = sp.random_array((160, 30), density=0.1, format="csr", rng=rng)
     found = recommend(X, np.asarray(X.sum(axis=1)).ravel() > 1.4)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
+from gramless.base.arrays import writable_flat_rows
 from gramless.loops import binning
 from gramless.loops.simd import CELL_ROWS
 from harness.loops import entry
@@ -122,7 +123,8 @@ ROOM = (
 
 def number(packed, tables, n_more, codes):
     """Number the bins of a block, so many beyond those that are known."""
-    return binning.number_block(0, *packed, *tables, tables[3] + n_more, codes, *ROOM)
+    flat = writable_flat_rows(codes)
+    return binning.number_block(0, *packed, *tables, tables[3] + n_more, *flat, *ROOM)
 
 
 def empty_tables(n_grids: int, n_bins: int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gramless.base.arrays import readonly
 from gramless.loops.gather import add_row_products
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.binned import BinnedMatrix
@@ -82,7 +83,8 @@ def test_sums_in_bins_are_those_of_a_slow_twin() -> None:
                     if codes[g, i] == codes[g, row] != 0:
                         expected[i] += values[j]
         room, n_bins = np.full(4 * 6 * 12, 77, np.float32), np.full(5, 5)
-        add_row_products(codes.reshape(-1), 40, n_bins, first, last, rows, values, room, out)
+        flat = readonly(codes.reshape(-1))
+        add_row_products(flat, 40, n_bins, first, last, rows, readonly(values), room, out)
         np.testing.assert_array_equal(out, expected)
 
 

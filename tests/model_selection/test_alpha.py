@@ -217,7 +217,7 @@ def test_weights_judge_the_rows_held_back() -> None:
 
 MODELS = [
     pytest.param(KernelRegressor, "squared", 1.0, marks=pytest.mark.slow),
-    (KernelRegressor, "huber", 0.5),
+    pytest.param(KernelRegressor, "huber", 0.5, marks=pytest.mark.slow),
     (KernelClassifier, "squared", 0.5),
     (KernelClassifier, "logistic", 1.0),
     pytest.param(KernelClassifier, "squared_hinge", 1.0, marks=pytest.mark.slow),

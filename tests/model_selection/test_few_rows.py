@@ -111,7 +111,7 @@ def test_portable_models_add_them_up_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, model.predict(rows[1000:]), atol=1e-9)
 
 
-@pytest.mark.parametrize("n_rows", [60, 150])
+@pytest.mark.parametrize("n_rows", [60, pytest.param(150, marks=pytest.mark.slow)])
 def test_classes_are_likely(n_rows: int) -> None:
     labels = SMOOTH > 14.0
     model = KernelClassifier(random_state=0).fit(X[:n_rows], labels[:n_rows])

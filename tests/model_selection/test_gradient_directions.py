@@ -153,6 +153,7 @@ def test_files_and_later_fits_keep_combinations(thorough: KernelRegressor, tmp_p
     assert model.partial_fit(X[:100], TURNED[:100]).score(X, TURNED) > 0.9 * before
 
 
+@pytest.mark.slow
 def test_classes_have_directions_too() -> None:
     y = TURNED > 0.0
     model = KernelClassifier(effort=4, n_grids=48, random_state=0).fit(X[:2000], y[:2000])

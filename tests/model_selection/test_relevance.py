@@ -152,6 +152,7 @@ def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise(seed: i
     assert errors["auto"] < 0.9 * errors["equal"]
 
 
+@pytest.mark.slow
 def test_learning_weights_does_not_square_the_work_on_wide_tables() -> None:
     """Count the cells that the search bins, as a clock would depend on the machine."""
     rng = np.random.default_rng(3)

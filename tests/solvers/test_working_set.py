@@ -190,7 +190,7 @@ def test_threads_change_no_bit(penalty: Penalty, alike: bool) -> None:
         assert found.sweeps == expected.sweeps
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("n_jobs", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_pool_that_is_busy_to_the_end(n_jobs: int) -> None:
     """Nobody waits for threads that never start."""
     case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=False)

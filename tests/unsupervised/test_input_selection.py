@@ -91,6 +91,7 @@ def test_chance_relates_hardly_any_inputs():
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-150, 1.0, 1e150, 1e300]))
+@pytest.mark.slow
 def test_units_and_order_of_inputs_do_not_matter(seed, unit):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(300, 6)) + 3.0 * rng.integers(0, 2, (300, 1)) * [1, 1, 0, 0, 0, 0]
@@ -157,6 +158,7 @@ def test_features_of_a_kernel_ignore_inputs_where_told_to():
         SpectralClustering(2, min_correlation=1.5).fit(X)
 
 
+@pytest.mark.slow
 def test_many_rows_are_judged_by_some(monkeypatch):
     monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_CORRELATIONS", 400)
     X, _ = moons_and_noise()

@@ -73,12 +73,17 @@ def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
 
     ``array[i, j]`` is ``flat[i * stride + j]``.
     """
+    flat, stride = writable_flat_rows(array)
+    return readonly(flat), stride
+
+
+def writable_flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
+    """Return what :func:`flat_rows` returns, but writable if the matrix is."""
     if array.size == 0:
-        return readonly(array.reshape(-1)), 0
+        return array.reshape(-1), 0
     n, m = array.shape
     stride = array.strides[0] // array.itemsize if n > 1 else m
-    flat = as_strided(array, ((n - 1) * stride + m,), (array.itemsize,), writeable=False)
-    return flat, stride
+    return as_strided(array, ((n - 1) * stride + m,), (array.itemsize,)), stride
 
 
 def inner(a: FloatArray, b: FloatArray) -> float:

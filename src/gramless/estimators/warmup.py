@@ -42,7 +42,7 @@ def warmup(*, n_jobs: int | None = None) -> None:
     Examples
     --------
     >>> import gramless
-    >>> gramless.warmup()
+    >>> gramless.warmup()  # doctest: +SKIP
     """
     for model, X, y in _default_fits(n_jobs):
         model.fit(X, y).predict(X[:1])

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.arrays import padded_rows
+from gramless.base.arrays import padded_rows, writable_flat_rows
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, OrderedRows
@@ -191,12 +191,12 @@ class BinTables:
         then, and :meth:`find` into a wider type gives them.
         """
         arguments, room = group.prepare(block), room_for_keys(block)
-        tile, most = 0, np.full(len(self.counts), _MOST_BINS)
+        tile, most, flat = 0, np.full(len(self.counts), _MOST_BINS), writable_flat_rows(codes)
         while tile < len(block.tiles):
             if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
                 self._enlarge()
             tables = self.slots, self.bits, self.table, self.counts
-            tile = loops.number_block(tile, *arguments, *tables, most, codes, *room)
+            tile = loops.number_block(tile, *arguments, *tables, most, *flat, *room)
             if tile < 0:
                 raise InputError(_COLLIDING)
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
@@ -210,7 +210,8 @@ class BinTables:
     ) -> None:
         """Look up the bins of ``block`` into ``codes`` (n_grids, n_rows); 0 if never seen."""
         tables = self.slots, self.bits, self.table, self.counts
-        loops.number_block(0, *group.prepare(block), *tables, self.counts, codes, *room)
+        flat = writable_flat_rows(codes)
+        loops.number_block(0, *group.prepare(block), *tables, self.counts, *flat, *room)
 
     def _enlarge(self) -> None:
         """Make room for twice as many bins."""

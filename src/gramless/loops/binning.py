@@ -221,11 +221,12 @@ def tile_keys(
 @loop
 def number_block(
     first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, most, codes, begun, keys,
+    slots, bits, table, counts, most, codes, stride, begun, keys,
 ):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`number_codes`.
 
-    Of grid g there are ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP,
+    ``codes`` is flat: row i has ``codes[g * stride + i]`` in grid g, of which there are
+    ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP,
     width) are room for the keys of a tile. Returns the next tile to do, before which tables must
     be enlarged, or -1 if a new key finds no slot: the tables are then useless.
     """
@@ -248,7 +249,7 @@ def number_block(
                 table[g],
                 counts[g],
                 most[g],
-                codes[g, start:stop],
+                codes[g * stride + start : g * stride + stop],
             )
             if own_bits == 0:
                 return -1

@@ -1,7 +1,8 @@
 """Products with a binned matrix whose non-zeros have values of their own.
 
-``codes`` and ``values`` are (n_grids, n_rows), grid-major: row i has ``values[r, i]`` in column
-``starts[r] + codes[r, i]``. Codes start at 1, and ``starts`` are one less than where the columns of
+``codes`` and ``values`` are flat arrays. Row i has, in grid r, the code ``c[r, i]``, which is
+``codes[r * stride + i]``, and the value ``v[r, i]``, which is ``values[r * step + i]``, in column
+``starts[r] + c[r, i]``. Codes start at 1, and ``starts`` are one less than where the columns of
 each grid start, as uint64: unsigned indices need no wrap-around test. Values are read by
 :func:`number`; all sums are float64. Every loop takes a block of rows or of grids.
 """
@@ -67,73 +68,78 @@ _scatter_4, _scatter_2, _scatter_1 = (vector_intrinsic(lanes)(_scatter) for lane
 
 
 @loop
-def gather_sum(codes, values, starts, weights, out):
-    """``out[i] += sum_r values[r, i] * weights[starts[r] + codes[r, i]]``, four grids per pass."""
-    n_grids, n_rows = codes.shape
+def gather_sum(codes, stride, values, step, starts, weights, out):
+    """``out[i] += sum_r v[r, i] * weights[starts[r] + c[r, i]]``, four grids per pass."""
+    n_grids, n_rows = len(starts), np.uint64(len(out))
     full = n_grids - n_grids % 4
-    v, w = values, weights
+    c, v, w = codes, values, weights
     for r in range(0, full, 4):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
+        v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
+        v2, v3 = np.uint64((r + 2) * step), np.uint64((r + 3) * step)
         for i in range(n_rows):
             out[i] += (
-                number(v[r, i]) * w[s0 + codes[r, i]]
-                + number(v[r + 1, i]) * w[s1 + codes[r + 1, i]]
-            ) + (
-                number(v[r + 2, i]) * w[s2 + codes[r + 2, i]]
-                + number(v[r + 3, i]) * w[s3 + codes[r + 3, i]]
-            )
+                number(v[v0 + i]) * w[s0 + c[c0 + i]] + number(v[v1 + i]) * w[s1 + c[c1 + i]]
+            ) + (number(v[v2 + i]) * w[s2 + c[c2 + i]] + number(v[v3 + i]) * w[s3 + c[c3 + i]])
     for r in range(full, n_grids):
-        start = starts[r]
+        start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(n_rows):
-            out[i] += number(v[r, i]) * w[start + codes[r, i]]
+            out[i] += number(v[v0 + i]) * w[start + c[c0 + i]]
 
 
 @loop
-def scatter_add(codes, values, starts, factors, out):
-    """``out[starts[r] + codes[r, i]] += values[r, i] * factors[i]``, four grids per pass."""
-    n_grids, n_rows = codes.shape
+def scatter_add(codes, stride, values, step, starts, factors, out):
+    """``out[starts[r] + c[r, i]] += v[r, i] * factors[i]``, four grids per pass."""
+    n_grids, n_rows = len(starts), np.uint64(len(factors))
     full = n_grids - n_grids % 4
-    v = values
+    c, v = codes, values
     for r in range(0, full, 4):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
+        v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
+        v2, v3 = np.uint64((r + 2) * step), np.uint64((r + 3) * step)
         for i in range(n_rows):
             factor = factors[i]
-            out[s0 + codes[r, i]] += number(v[r, i]) * factor
-            out[s1 + codes[r + 1, i]] += number(v[r + 1, i]) * factor
-            out[s2 + codes[r + 2, i]] += number(v[r + 2, i]) * factor
-            out[s3 + codes[r + 3, i]] += number(v[r + 3, i]) * factor
+            out[s0 + c[c0 + i]] += number(v[v0 + i]) * factor
+            out[s1 + c[c1 + i]] += number(v[v1 + i]) * factor
+            out[s2 + c[c2 + i]] += number(v[v2 + i]) * factor
+            out[s3 + c[c3 + i]] += number(v[v3 + i]) * factor
     for r in range(full, n_grids):
-        start = starts[r]
+        start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(n_rows):
-            out[start + codes[r, i]] += number(v[r, i]) * factors[i]
+            out[start + c[c0 + i]] += number(v[v0 + i]) * factors[i]
 
 
 @loop
-def scatter_squares(codes, values, starts, factors, out):
-    """``out[starts[r] + codes[r, i]] += values[r, i]**2 * factors[i]``."""
-    n_grids, n_rows = codes.shape
-    for r in range(n_grids):
-        start = starts[r]
-        for i in range(n_rows):
-            value = number(values[r, i])
-            out[start + codes[r, i]] += value * value * factors[i]
+def scatter_squares(codes, stride, values, step, starts, factors, out):
+    """``out[starts[r] + c[r, i]] += v[r, i]**2 * factors[i]``."""
+    for r in range(len(starts)):
+        start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
+        for i in range(np.uint64(len(factors))):
+            value = number(values[v0 + i])
+            out[start + codes[c0 + i]] += value * value * factors[i]
 
 
 @loop
-def gather_rows(codes, values, starts, weights, n_columns, out):
+def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
     """Do as :func:`gather_sum` on K columns, two grids per pass.
 
     ``weights`` and ``out`` are flat, row-major.
     """
-    n_grids, n_rows = codes.shape
-    width = np.int64(n_columns)
+    n_grids, width = len(starts), np.int64(n_columns)
+    n_rows = np.uint64(len(out) // width)
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
         for i in range(n_rows):
-            a = np.int64(s0 + codes[r, i]) * width
-            b = np.int64(s1 + codes[r + 1, i]) * width
-            x, y = number(values[r, i]), number(values[r + 1, i])
-            k, at = 0, i * width
+            x, y = number(values[v0 + i]), number(values[v1 + i])
+            a = np.int64(s0 + codes[c0 + i]) * width
+            b = np.int64(s1 + codes[c1 + i]) * width
+            k, at = 0, np.int64(i) * width
             while k + 8 <= width:
                 _gather_8(out, at + k, weights, a + k, x, b + k, y)
                 k += 8
@@ -146,28 +152,32 @@ def gather_rows(codes, values, starts, weights, n_columns, out):
             if k < width:
                 _gather_1(out, at + k, weights, a + k, x, b + k, y)
     if n_grids % 2 == 1:
-        r = n_grids - 1
+        start, c0 = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
+        v0 = np.uint64((n_grids - 1) * step)
         for i in range(n_rows):
-            a, x = np.int64(starts[r] + codes[r, i]) * width, number(values[r, i])
+            a = np.int64(start + codes[c0 + i]) * width
+            x = number(values[v0 + i])
             for k in range(width):
-                out[i * width + k] += x * weights[a + k]
+                out[np.int64(i) * width + k] += x * weights[a + k]
 
 
 @loop
-def scatter_add_rows(codes, values, starts, factors, n_columns, out):
+def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, out):
     """Do as :func:`scatter_add` on K columns, two grids per pass.
 
     ``factors`` and ``out`` are flat, row-major.
     """
-    n_grids, n_rows = codes.shape
-    width = np.int64(n_columns)
+    n_grids, width = len(starts), np.int64(n_columns)
+    n_rows = np.uint64(len(factors) // width)
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        v0, v1 = np.uint64(r * step), np.uint64((r + 1) * step)
         for i in range(n_rows):
-            a = np.int64(s0 + codes[r, i]) * width
-            b = np.int64(s1 + codes[r + 1, i]) * width
-            x, y = number(values[r, i]), number(values[r + 1, i])
-            k, at = 0, i * width
+            x, y = number(values[v0 + i]), number(values[v1 + i])
+            a = np.int64(s0 + codes[c0 + i]) * width
+            b = np.int64(s1 + codes[c1 + i]) * width
+            k, at = 0, np.int64(i) * width
             while k + 4 <= width:
                 _scatter_4(out, a + k, x, b + k, y, factors, at + k)
                 k += 4
@@ -177,11 +187,13 @@ def scatter_add_rows(codes, values, starts, factors, n_columns, out):
             if k < width:
                 _scatter_1(out, a + k, x, b + k, y, factors, at + k)
     if n_grids % 2 == 1:
-        r = n_grids - 1
+        start, c0 = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
+        v0 = np.uint64((n_grids - 1) * step)
         for i in range(n_rows):
-            a, x = np.int64(starts[r] + codes[r, i]) * width, number(values[r, i])
+            a = np.int64(start + codes[c0 + i]) * width
+            x = number(values[v0 + i])
             for k in range(width):
-                out[a + k] += x * factors[i * width + k]
+                out[a + k] += x * factors[np.int64(i) * width + k]
 
 
 @reordering_loop

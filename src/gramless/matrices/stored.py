@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.arrays import padded_rows
+from gramless.base.arrays import padded_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.mapped import BlockFile, MappedBlock
 from gramless.base.memory import outgrows_memory
@@ -115,7 +115,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
             for (start, stop), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
                 codes[:, start:stop] = block.columns[a:b]
                 block.forget()
-            yield codes.reshape(-1), n_rows, n_bins[a:b], 0, b - a
+            yield readonly(codes.reshape(-1)), n_rows, n_bins[a:b], 0, b - a
 
     def bin_counts(self) -> FloatArray:
         counts = np.zeros(self.shape[1])

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.arrays import contiguous_rows, readonly
+from gramless.base.arrays import contiguous_rows, flat_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
@@ -48,13 +48,14 @@ class WeightedBinnedMatrix(CodedMatrix):
             values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
         self.codes, self.values = contiguous_rows(codes), contiguous_rows(values)
         self.n_jobs, self.tasks = n_jobs, tasks
-        # What the loops read: grids that have columns, half precision as bits.
+        # Loops read grids that have columns, flat, and half precision as bits.
         used = np.flatnonzero(np.diff(self.offsets))
         kept = slice(None) if len(used) == len(codes) else used
         single = values.dtype == np.float32
-        self._codes = readonly(self.codes[kept])
-        self._values = readonly(self.values[kept] if single else self.values[kept].view(np.uint16))
+        self._stored = self.values if single else self.values.view(np.uint16)
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
+        self._codes, self._stride = flat_rows(self.codes[kept])
+        self._values, self._step = flat_rows(self._stored[kept])
         self._starts = self.offsets[used].astype(np.uint64) - np.uint64(1)
 
     @property
@@ -66,11 +67,11 @@ class WeightedBinnedMatrix(CodedMatrix):
         out[...] = 0.0
 
         def gather(a: int, b: int) -> None:
-            codes, values, part = self._codes[:, a:b], self._values[:, a:b], out[a:b].reshape(-1)
+            bins, part = self._bins(0, a), out[a:b].reshape(-1)
             if w.ndim == 1:
-                loops.gather_sum(codes, values, self._starts, weights, part)
+                loops.gather_sum(*bins, self._starts, weights, part)
             else:
-                loops.gather_rows(codes, values, self._starts, weights, n_columns, part)
+                loops.gather_rows(*bins, self._starts, weights, n_columns, part)
             part *= self._unit
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
@@ -84,18 +85,17 @@ class WeightedBinnedMatrix(CodedMatrix):
         n_columns = v.shape[1] if v.ndim == 2 else 1
 
         def scatter(a: int, b: int) -> None:
-            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
+            bins, starts = self._bins(a, 0), self._starts[a:b]
             if v.ndim == 1:
-                loops.scatter_add(codes, values, starts, factors, flat)
+                loops.scatter_add(*bins, starts, factors, flat)
             else:
-                numbers = factors.reshape(-1)
-                loops.scatter_add_rows(codes, values, starts, numbers, n_columns, flat)
+                loops.scatter_add_rows(*bins, starts, factors.reshape(-1), n_columns, flat)
 
-        self._over_grids(scatter, len(self._codes), n_columns, per_pass=4)
+        self._over_grids(scatter, len(self._starts), n_columns, per_pass=4)
 
     def row_gram(self) -> FloatArray:
         """Return products of values in the bins that two rows share: some 6 comparisons a ns."""
-        by_rows = self._codes.T, self._values.T
+        by_rows = self.codes.T, self._stored.T
         codes, values = (readonly(np.ascontiguousarray(part)) for part in by_rows)
         n_rows = self.shape[0]
         gram = np.zeros((n_rows, n_rows))
@@ -109,11 +109,15 @@ class WeightedBinnedMatrix(CodedMatrix):
         factors, result = row_weights_of(self, weights) * self._unit**2, np.zeros(self.shape[1])
 
         def scatter(a: int, b: int) -> None:
-            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
-            loops.scatter_squares(codes, values, starts, factors, result)
+            loops.scatter_squares(*self._bins(a, 0), self._starts[a:b], factors, result)
 
-        self._over_grids(scatter, len(self._codes), 1, per_pass=4)
+        self._over_grids(scatter, len(self._starts), 1, per_pass=4)
         return result
+
+    def _bins(self, grid: int, row: int) -> tuple[AnyArray, int, AnyArray, int]:
+        """Return what the loops read from a grid and a row on: flat codes, values, and strides."""
+        codes = self._codes[grid * self._stride + row :]
+        return codes, self._stride, self._values[grid * self._step + row :], self._step
 
     def _grid(self, r: int, offsets: IntArray) -> WeightedBinnedMatrix:
         return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
