@@ -12,13 +12,14 @@ import numpy as np
 
 from gramless.base.memory import memory_budget
 from gramless.base.types import AnyArray, FloatArray
+from gramless.datasets.table import take_rows
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.features import named_map
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
-from gramless.inspection.explanation import Rows, shape_of, take_rows
+from gramless.inspection.explanation import Rows, shape_of
 
 By = Literal["time", "memory"]
 Estimator: TypeAlias = KernelClassifier | KernelRegressor

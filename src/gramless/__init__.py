@@ -33,6 +33,8 @@ __all__ = [
     "SmoothBinning",
     "SpectralClustering",
     "__version__",
+    "choose_clustering",
+    "clustering_stability",
     "independence_test",
     "load",
     "open_stream",
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from gramless.unsupervised.independence import independence_test
     from gramless.unsupervised.kmeans import KernelKMeans
     from gramless.unsupervised.label_spreading import LabelSpreading
+    from gramless.unsupervised.stability import choose_clustering, clustering_stability
     from gramless.unsupervised.two_sample import two_sample_test
 
 

@@ -17,6 +17,7 @@ BLOBS = {
     "colour": np.repeat(["red", "green", "red"], [60, 40, 20]),
 }
 TRUE = np.repeat([1, 2, 3], [60, 40, 20])
+SPECTRAL = ("--method", "spectral")
 
 
 def clusters_of(text: str) -> list[int]:
@@ -28,16 +29,30 @@ def blobs(write):
     return write("b.csv", chosen=list(BLOBS), **BLOBS)
 
 
-@pytest.mark.parametrize("options", [("--clusters", 3), ("-k", 3, "--method", "kmeans")])
+@pytest.mark.parametrize("options", [("--clusters", 3, *SPECTRAL), ("-k", 3, "--method", "kmeans")])
 def test_clusters_are_numbered_by_size(shell, blobs, options):
     found = clusters_of(shell("cluster", blobs, *options).stdout)
     np.testing.assert_array_equal(found, TRUE)
 
 
+def test_the_more_stable_method_is_chosen(shell, blobs, tmp_path):
+    """On halves of three groups both find these."""
+    document = shell.json("cluster", blobs, "-o", tmp_path / "c.csv")
+    assert document["method"] == "SpectralClustering"
+    assert list(document["stability"]) == ["SpectralClustering", "KernelKMeans"]
+    assert min(document["stability"].values()) > 0.8
+
+
+def test_methods_of_few_rows_are_not_compared(shell, write, tmp_path):
+    few = {name: values[:99] for name, values in BLOBS.items()}
+    document = shell.json("cluster", write("f.csv", chosen=list(few), **few), "-k", 2)
+    assert (document["method"], document["stability"]) == ("SpectralClustering", {})
+
+
 def test_a_page_tells_what_sets_clusters_apart(shell, blobs, tmp_path):
     page, output = tmp_path / "page.html", tmp_path / "c.csv"
     arguments = ("cluster", blobs, "--ignore", "colour", "--page", page, "-o", output)
-    document = shell.json(*arguments, "--id", "colour")
+    document = shell.json(*arguments, "--id", "colour", *SPECTRAL)
     assert document["sizes"] == [60, 40, 20]
     assert output.read_text().splitlines()[:2] == ["colour,cluster", "red,1"]
     text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
@@ -51,15 +66,16 @@ def test_columns_of_noise_are_told(shell, write, tmp_path):
     page, noise = tmp_path / "page.html", np.random.default_rng(2).normal(size=120)
     columns = {"size": BLOBS["size"], "weight": BLOBS["weight"], "noise": noise}
     data = write("n.csv", chosen=[], **columns)
-    assert shell.json("cluster", data, "-k", 3, "--page", page)["ignored"] == ["noise"]
+    arguments = ("cluster", data, "-k", 3, *SPECTRAL)
+    assert shell.json(*arguments, "--page", page)["ignored"] == ["noise"]
     text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
     assert "has to do with no other column: noise." in text
-    found = shell("cluster", data, "-k", 3, "-o", tmp_path / "c.csv")
+    found = shell(*arguments, "-o", tmp_path / "c.csv")
     assert "noise (noise)" in found.stdout + found.stderr
 
 
 def test_labels_apart_and_sparse_rows(shell, write):
-    found = shell.json("cluster", write("b.svm", chosen=list(BLOBS)[:2]), "-k", 2)
+    found = shell.json("cluster", write("b.svm", chosen=list(BLOBS)[:2]), "-k", 2, *SPECTRAL)
     assert found["rows"] == 120
     assert sum(found["sizes"]) == 120
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.datasets import Table
+from gramless.datasets.table import take_rows
 from gramless.inspection.explanation import (
     column_values,
     dependence_on,
@@ -21,7 +22,6 @@ from gramless.inspection.explanation import (
     model_grid_use,
     partial_dependence,
     permutation_importance,
-    take_rows,
 )
 
 N_ROWS = 400

@@ -25,6 +25,8 @@ HOMES = {
     "RandomFourier": "gramless.features.fourier",
     "SmoothBinning": "gramless.features.smooth",
     "SpectralClustering": "gramless.unsupervised.clustering",
+    "choose_clustering": "gramless.unsupervised.stability",
+    "clustering_stability": "gramless.unsupervised.stability",
     "independence_test": "gramless.unsupervised.independence",
     "load": "gramless.estimators.persistence",
     "open_stream": "gramless.streaming.opening",

@@ -15,6 +15,7 @@ from gramless.cli.report import reporting
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray, IntArray
     from gramless.cli.cluster_page import Clustering
+    from gramless.datasets.table import Matrix, Table
 
 Page = Annotated[Path | None, Option(metavar="OUT.html", help="A page about them.")]
 NClusters = Annotated[
@@ -27,10 +28,11 @@ NClusters = Annotated[
     ),
 ]
 Method = Annotated[
-    Literal["spectral", "kmeans"],
+    Literal["auto", "spectral", "kmeans"],
     Option(
         help="spectral follows chains of neighbours; kmeans finds rows that are all similar to "
-        "each other, and needs the number of clusters."
+        "each other, and needs the number of clusters. auto takes spectral, unless clusters that "
+        "kmeans finds in halves of the rows agree much better."
     ),
 ]
 Features = Annotated[
@@ -56,7 +58,7 @@ def cluster(
     output: options.Output = None,
     page: Page = None,
     n_clusters: NClusters = "auto",
-    method: Method = "spectral",
+    method: Method = "auto",
     features: Features = None,
     ignored: options.Ignore = None,
     categorical: options.Categorical = None,
@@ -95,12 +97,16 @@ def cluster(
                 table.index_of(name)
             X, used = unlabelled_rows(table, options.names(features, "--features"), left_out)
         with report.stage("cluster", "clustering"):
-            machine = _machine(method, n_clusters, shared).fit(X)
+            machine, stability = _fitted(method, n_clusters, shared, X)
             labels, sizes = _by_size(machine.labels_)
             unused = _ignored_columns(machine, used)
+        name = type(machine).__name__
         document: dict[str, object] = {"rows": len(labels), "sizes": sizes, "ignored": unused}
-        told = {"rows": len(labels), "clusters": len(sizes)}
+        document |= {"method": name, "stability": stability}
+        told = {"rows": len(labels), "method": name, "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
+        if stability:
+            lines["stability"] = ", ".join(f"{name} {s:.2f}" for name, s in stability.items())
         if unused:
             lines["ignored"] = f"{', '.join(unused)} (noise)"
         if page is not None:
@@ -123,15 +129,30 @@ def _ignored_columns(machine: Clustering, names: Sequence[str]) -> list[str]:
     return [names[j] for j in machine.ignored_columns_]
 
 
-def _machine(method: str, n_clusters: str, shared: dict[str, Any]) -> Clustering:
-    from gramless import KernelKMeans, SpectralClustering
+def _fitted(
+    method: str, n_clusters: str, shared: dict[str, Any], X: Matrix | Table
+) -> tuple[Clustering, dict[str, float]]:
+    """Return a fitted clustering, and how stable those are among which it was chosen."""
+    import numpy as np
+
+    from gramless import KernelKMeans, SpectralClustering, choose_clustering
 
     number: Any = options.auto_or_number(n_clusters, "--clusters", number=int)
-    if method == "spectral":
-        return SpectralClustering("eigengap" if number == "auto" else number, **shared)
-    if number == "auto":
-        raise BadParameter("--method kmeans needs the number of clusters: --clusters NUMBER.")
-    return KernelKMeans(number, **shared)
+    if method == "kmeans":
+        if number == "auto":
+            raise BadParameter("--method kmeans needs the number of clusters: --clusters NUMBER.")
+        return KernelKMeans(number, **shared).fit(X), {}
+    spectral = SpectralClustering("eigengap" if number == "auto" else number, **shared).fit(X)
+    number = spectral.n_clusters_
+    if method == "spectral" or number > len(spectral.labels_) // 2:
+        return spectral, {}
+    # How many clusters there are is decided.
+    candidates = [kind(number, **shared) for kind in (SpectralClustering, KernelKMeans)]
+    choice = choose_clustering(candidates, X, random_state=shared["random_state"])
+    machine = spectral if choice.best is candidates[0] else choice.best.fit(X)
+    names = ("SpectralClustering", "KernelKMeans")
+    stability = dict(zip(names, choice.stability.tolist(), strict=True))
+    return machine, {} if np.isnan(choice.stability).any() else stability
 
 
 def _by_size(labels: AnyArray) -> tuple[IntArray, list[int]]:

@@ -14,9 +14,8 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
 from gramless.cli.svg import COLOURS, LIGHT
 from gramless.cli.templating import render
-from gramless.datasets.table import Matrix, Table
+from gramless.datasets.table import Matrix, Table, take_rows
 from gramless.features.neighbours import NearestLandmarks
-from gramless.inspection.explanation import take_rows
 from gramless.preprocessing.rows import Rows
 
 Clustering = SpectralClustering | KernelKMeans

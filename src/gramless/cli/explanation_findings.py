@@ -15,6 +15,7 @@ from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.charts import readable
 from gramless.cli.measures import Measure, linear_predictions, measure_of
 from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
+from gramless.datasets.table import take_rows
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.hybrid import parts_of
@@ -34,7 +35,6 @@ from gramless.inspection.explanation import (
     permutation_importance,
     sampled_rows,
     shape_of,
-    take_rows,
 )
 from gramless.inspection.slices import WorstGroup, worst_groups
 from gramless.losses import SmoothPinball

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from gramless.base.arrays import as_floats
 from gramless.base.cached import cached_property
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
-from gramless.base.types import AnyArray, NamedColumns
+from gramless.base.types import AnyArray, NamedColumns, RowTable
 
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix
+T = TypeVar("T")
 TARGET_NAMES = ("target", "label", "class", "y")
 
 
@@ -267,6 +269,13 @@ class Table(NamedColumns):
             return Table(columns, target=target, source=self.source, declared=self.declared)
         matrix = self._numbers[rows]
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
+
+
+def take_rows(X: T, rows: AnyArray) -> T:
+    """Return the rows at some numbers, in that order, of a table of any kind."""
+    if isinstance(X, Table | RowTable):
+        return cast(T, X.take_rows(rows))
+    return cast(T, _safe_indexing(X, rows))
 
 
 def with_text(table: Table, categorical: Sequence[str]) -> Table:

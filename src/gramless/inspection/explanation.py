@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import _safe_indexing
 
 from gramless.base.columns import is_frame, labels, named_columns
 from gramless.base.random import stream
@@ -43,13 +42,6 @@ def shape_of(X: Rows) -> tuple[int, int]:
     table: Given = X
     n_rows, n_columns = np.shape(table)
     return n_rows, n_columns
-
-
-def take_rows(X: T, rows: AnyArray) -> T:
-    """Return the given rows, in that order, of a table of any kind."""
-    table: Given = X
-    taken: T = table.take_rows(rows) if isinstance(X, Table) else _safe_indexing(table, rows)
-    return taken
 
 
 def sampled_rows(n_samples: int, most: int, seed: int = 0, purpose: str = "rows shown") -> AnyArray:

@@ -28,11 +28,12 @@ from sklearn.utils.multiclass import type_of_target
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.datasets.table import take_rows
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.nystrom import Nystrom
-from gramless.inspection.explanation import Rows, shape_of, take_rows
+from gramless.inspection.explanation import Rows, shape_of
 from gramless.preprocessing.rows import Rows as NumberRows
 
 MOST_ROWS, MOST_TEST_ROWS, MOST_SMOOTH_ROWS = 3000, 2000, 2000
