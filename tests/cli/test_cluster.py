@@ -37,7 +37,10 @@ def test_clusters_are_numbered_by_size(shell, blobs, options):
 
 def test_the_more_stable_method_is_chosen(shell, blobs, tmp_path):
     """On halves of three groups both find these."""
-    document = shell.json("cluster", blobs, "-o", tmp_path / "c.csv")
+    page = tmp_path / "page.html"
+    document = shell.json("cluster", blobs, "-o", tmp_path / "c.csv", "--page", page)
+    text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
+    assert "by chance): SpectralClustering 0." in text
     assert document["method"] == "SpectralClustering"
     assert list(document["stability"]) == ["SpectralClustering", "KernelKMeans"]
     assert min(document["stability"].values()) > 0.8

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gramless.cli.cluster_page import Clustering
     from gramless.datasets.table import Matrix, Table
 
+_MOST_COMPARED, _ROWS_A_CLUSTER = 2000, 20
+"""Rows by which methods are compared, and how many there must be for each cluster."""
+
 Page = Annotated[Path | None, Option(metavar="OUT.html", help="A page about them.")]
 NClusters = Annotated[
     str,
@@ -112,7 +115,7 @@ def cluster(
         if page is not None:
             from gramless.cli.cluster_page import cluster_page
 
-            fitted = machine, labels, sizes, X, used, unused
+            fitted = machine, stability, labels, sizes, X, used, unused
             report.write_page(page, "--page", cluster_page, *fitted, {"data": data})
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
@@ -144,11 +147,12 @@ def _fitted(
         return KernelKMeans(number, **shared).fit(X), {}
     spectral = SpectralClustering("eigengap" if number == "auto" else number, **shared).fit(X)
     number = spectral.n_clusters_
-    if method == "spectral" or number > len(spectral.labels_) // 2:
+    n_compared = min(len(spectral.labels_), _MOST_COMPARED)
+    if method == "spectral" or n_compared < _ROWS_A_CLUSTER * number:
         return spectral, {}
-    # How many clusters there are is decided.
     candidates = [kind(number, **shared) for kind in (SpectralClustering, KernelKMeans)]
-    choice = choose_clustering(candidates, X, random_state=shared["random_state"])
+    given = {"max_rows": _MOST_COMPARED, "random_state": shared["random_state"]}
+    choice = choose_clustering(candidates, X, **given)
     machine = spectral if choice.best is candidates[0] else choice.best.fit(X)
     names = ("SpectralClustering", "KernelKMeans")
     stability = dict(zip(names, choice.stability.tolist(), strict=True))

@@ -45,6 +45,7 @@ class Trait:
 
 def cluster_page(
     machine: Clustering,
+    stability: Mapping[str, float],
     labels: IntArray,
     sizes: Sequence[int],
     X: Matrix | Table,
@@ -54,7 +55,8 @@ def cluster_page(
 ) -> str:
     """Return a page about fitted clusters of rows, numbered from 0 by their sizes.
 
-    ``ignored`` are the names of the columns that were ignored as noise.
+    ``stability`` says how far clusters of halves of the rows agree, for each method that was
+    compared; ``ignored`` are the names of the columns that were ignored as noise.
     """
     traits = _traits(X, names, labels, len(sizes))
     numbered = enumerate(zip(sizes, traits, strict=True), start=1)
@@ -62,6 +64,7 @@ def cluster_page(
         "cluster.html",
         places=places,
         kind=type(machine).__name__,
+        stability=stability,
         n_rows=len(labels),
         n_clusters=len(sizes),
         sizes=_sizes(sizes),
