@@ -28,7 +28,6 @@ from typing import Any
 import _repository  # noqa: F401
 import numpy as np
 import pandas as pd
-from many_tables import LEAST_ROWS, keel_tables
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
@@ -45,6 +44,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, say
+from benchmarks.package_tables import LEAST_ROWS, keel_tables
 from gramless import KernelKMeans, SpectralClustering, choose_clustering
 from gramless.base.random import stream
 

@@ -328,7 +328,8 @@ def test_clustering(folder: Path) -> None:
     assert all(row["spectral"] > row["spectral, min_correlation=0"] for row in noisy)
     assert {row["table"] for row in rows} == {"letter"}
     assert all(0.0 <= row["accuracy"] <= 1.0 for row in rows if row["accuracy"] is not None)
-    assert len(shares) == 8
+    assert [row["method"] for row in shares][:2] == ["by stability", "spectral"]
+    assert len(shares) == 9
     assert seconds[-1]["rows"] == "slope"
 
 
