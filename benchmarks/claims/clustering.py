@@ -51,6 +51,7 @@ from gramless.base.random import stream
 Array = NDArray[Any]
 SETS = ("usps", "mnist", "letter", "ijcnn1", "cod-rna", "covtype_first20k")
 LARGE_SET = "covtype_1vs2_169k"
+KEEL_METHODS = ("by stability", "spectral", "kernel k-means", "k-means")
 
 
 @dataclass
@@ -160,7 +161,7 @@ def keel(chosen: Any) -> list[Row]:
         for seed in range(chosen.repeats):
             some = stream(seed, "KEEL rows").permutation(n)[: chosen.keel_rows]
             known = methods(k, seed, chosen.jobs)
-            for method in ("by stability", "spectral", "kernel k-means", "k-means"):
+            for method in KEEL_METHODS:
                 own = dense if method == "k-means" else table
                 given = own[some] if method == "k-means" else own.iloc[some]
                 labels = known[method].fit(given).labels_
@@ -168,9 +169,13 @@ def keel(chosen: Any) -> list[Row]:
                 scores.setdefault(method, []).append(own_score)
         rows.append({"table": name, "rows": n, "k": k} | {m: np.mean(s) for m, s in scores.items()})
         say(str(rows[-1]))
-    compared = ("by stability", "spectral", "kernel k-means", "k-means")
-    rows.append({"table": "mean"} | {m: float(np.mean([r[m] for r in rows])) for m in compared})
-    return rows
+    usual = [row for row in rows if row["table"].startswith("balanced")]
+    means = {"mean": rows, "mean of those not of one rare class": usual}
+    return rows + [
+        {"table": name} | {m: float(np.mean([row[m] for row in own])) for m in KEEL_METHODS}
+        for name, own in means.items()
+        if own
+    ]
 
 
 def shares_of_best(rows: list[Row]) -> list[Row]:

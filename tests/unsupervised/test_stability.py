@@ -29,8 +29,6 @@ class Thresholds(BaseEstimator):
         self.learned = learned
 
     def fit(self, X: Any) -> Thresholds:
-        self.n_rows_ = len(X)
-        self.sign_ = 1.0 if self.learned else np.random.default_rng(len(X)).normal()
         self.middle_ = np.median(X[:, 0]) if self.learned else X[0, 0]
         return self
 

@@ -109,7 +109,7 @@ def cluster(
         told = {"rows": len(labels), "method": name, "clusters": len(sizes)}
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
         if stability:
-            lines["stability"] = ", ".join(f"{name} {s:.2f}" for name, s in stability.items())
+            lines["stability"] = ", ".join(f"{each} {s:.2f}" for each, s in stability.items())
         if unused:
             lines["ignored"] = f"{', '.join(unused)} (noise)"
         if page is not None:
@@ -135,10 +135,9 @@ def _ignored_columns(machine: Clustering, names: Sequence[str]) -> list[str]:
 def _fitted(
     method: str, n_clusters: str, shared: dict[str, Any], X: Matrix | Table
 ) -> tuple[Clustering, dict[str, float]]:
-    """Return a fitted clustering, and how stable those are among which it was chosen."""
-    import numpy as np
-
+    """Return a fitted clustering, and the stability of each method if methods were compared."""
     from gramless import KernelKMeans, SpectralClustering, choose_clustering
+    from gramless.unsupervised.stability import LEAST_ROWS
 
     number: Any = options.auto_or_number(n_clusters, "--clusters", number=int)
     if method == "kmeans":
@@ -148,15 +147,14 @@ def _fitted(
     spectral = SpectralClustering("eigengap" if number == "auto" else number, **shared).fit(X)
     number = spectral.n_clusters_
     n_compared = min(len(spectral.labels_), _MOST_COMPARED)
-    if method == "spectral" or n_compared < _ROWS_A_CLUSTER * number:
+    if method == "spectral" or n_compared < max(LEAST_ROWS, _ROWS_A_CLUSTER * number):
         return spectral, {}
     candidates = [kind(number, **shared) for kind in (SpectralClustering, KernelKMeans)]
     given = {"max_rows": _MOST_COMPARED, "random_state": shared["random_state"]}
     choice = choose_clustering(candidates, X, **given)
     machine = spectral if choice.best is candidates[0] else choice.best.fit(X)
-    names = ("SpectralClustering", "KernelKMeans")
-    stability = dict(zip(names, choice.stability.tolist(), strict=True))
-    return machine, {} if np.isnan(choice.stability).any() else stability
+    names = [type(candidate).__name__ for candidate in candidates]
+    return machine, dict(zip(names, choice.stability.tolist(), strict=True))
 
 
 def _by_size(labels: AnyArray) -> tuple[IntArray, list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,6 @@ from gramless.features.smooth import SmoothBinning
 
 Rows: TypeAlias = TableLike | Table
 """A table with named columns, a data frame, an array or a CSR matrix."""
-T = TypeVar("T")
 Given: TypeAlias = Any
 """A table of any kind: those of ``Rows``, whose operations no common annotation describes."""
 Predictor: TypeAlias = Callable[[Given], FloatArray]

@@ -225,10 +225,10 @@ def number_block(
 ):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`number_codes`.
 
-    ``codes`` is flat: row i has ``codes[g * stride + i]`` in grid g, of which there are
-    ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP,
-    width) are room for the keys of a tile. Returns the next tile to do, before which tables must
-    be enlarged, or -1 if a new key finds no slot: the tables are then useless.
+    ``codes`` is flat: row i has the number ``codes[g * stride + i]`` in grid g. Of grid g there are
+    ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP, width) are room for the
+    keys of a tile. Returns the next tile to do, before which tables must be enlarged, or -1 if a
+    new key finds no slot: the tables are then useless.
     """
     width = tiles.shape[1]
     for t in range(first_tile, tiles.shape[0]):

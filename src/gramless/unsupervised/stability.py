@@ -15,8 +15,8 @@ from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.types import FloatArray, IntArray, TableLike
 from gramless.datasets.table import take_rows
 
-_LEAST_ROWS = 100
-"""Of fewer rows, halves say nothing."""
+LEAST_ROWS = 100
+"""Halves of fewer rows say nothing."""
 
 
 class Clustering(Protocol):
@@ -38,9 +38,10 @@ class ClusteringChoice:
     Attributes
     ----------
     best : estimator
-        The given one; it is not fitted.
+        The clustering that was chosen, as it was given: it is not fitted.
     stability : array (n_clusterings,)
-        Of each clustering in the order in which they were given; NaN of fewer than 100 rows.
+        Of each clustering, in the order in which they were given; NaN if there are fewer than 100
+        rows.
     """
 
     best: Any
@@ -158,7 +159,7 @@ def choose_clustering(
     if not clusterings:
         raise InputError("choose_clustering: there is no clustering to choose.")
     best, stability = 0, np.full(len(clusterings), np.nan)
-    if _n_rows(X) >= _LEAST_ROWS:
+    if _n_rows(X) >= LEAST_ROWS:
         splits = _splits(X, n_splits, max_rows, random_state)
         stability[:] = [_stability(one, X, splits).mean() for one in clusterings]
         if stability.max() > stability[0] + margin:
@@ -171,15 +172,15 @@ def _splits(
 ) -> list[tuple[IntArray, IntArray]]:
     """Return the rows of two halves, of at most ``max_rows`` random rows, for each split."""
     n_rows, seed = _n_rows(X), seed_from(random_state)
-    if n_rows < _LEAST_ROWS:
+    if n_rows < LEAST_ROWS:
         raise InputError(
-            f"clustering_stability: needs at least {_LEAST_ROWS} rows to split, got "
+            f"clustering_stability: needs at least {LEAST_ROWS} rows to split, got "
             f"n_samples={n_rows}."
         )
-    if n_splits < 1 or max_rows < _LEAST_ROWS:
+    if n_splits < 1 or max_rows < LEAST_ROWS:
         raise InputError(
             f"clustering_stability: needs n_splits of at least 1 and max_rows of at least "
-            f"{_LEAST_ROWS}, got {n_splits} and {max_rows}."
+            f"{LEAST_ROWS}, got {n_splits} and {max_rows}."
         )
     found = []
     for split in range(n_splits):
