@@ -205,8 +205,8 @@ def repeat_grids(rng: Generator, content: Content, tensors: Tensors, donor: Dono
         if last == "offsets_" and array.ndim == 1:
             steps = np.concatenate([np.diff(array)] * times)
             tensors[name] = np.concatenate([[0], np.cumsum(steps)])
-    if prefix == "features_." and "coef_" in tensors:
-        tensors["coef_"] = np.concatenate([tensors["coef_"]] * times)
+    if prefix == "features_." and "weights_" in tensors:
+        tensors["weights_"] = np.concatenate([tensors["weights_"]] * times)
 
 
 EDITS = (

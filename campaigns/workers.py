@@ -137,12 +137,12 @@ def fitted(kind: str, client: Client) -> bytes:
     """Return the bits of a fit."""
     X, y = table()
     if kind == "squares":
-        return bytes(Regressor(**GIVEN, client=client).fit(X, y).coef_)
+        return bytes(Regressor(**GIVEN, client=client).fit(X, y).weights_)
     if kind == "logistic":
         model = Classifier(**GIVEN, loss="logistic", client=client)
-        return bytes(model.fit(X, y > 0).coef_)
+        return bytes(model.fit(X, y > 0).weights_)
     grown = Regressor(effort=1, n_grids=48, tol=1e-4, random_state=0, client=client)
-    return bytes(grown.fit(X, y).coef_)
+    return bytes(grown.fit(X, y).weights_)
 
 
 def made(number: int) -> np.ndarray:

@@ -113,7 +113,7 @@ def defaults(training: Training, options: Mapping[str, Any], clock: Clock) -> It
     model = kind(random_state=training.seed, **given)
     with clock.phase("fit"):
         model.fit(training.X[:, used], training.y)
-    facts = {"columns": len(model.coef_), "status": model.status_}
+    facts = {"columns": len(model.weights_), "status": model.status_}
     yield Snapshot(lambda rows: model.predict(rows[:, used]), facts=facts)
 
 

@@ -83,7 +83,7 @@ def joined(X: np.ndarray) -> KernelRegressor:
     turned = ProjectedMap.of(turn, Nystrom(bandwidth=0.5, n_components=9).fit(X @ turn))
     model.features_ = JoinedMaps.of([model.features_, smooth, turned], [1.0, 0.5, 0.25])
     extra = np.linspace(-1.0, 1.0, smooth._n_features_out + turned._n_features_out)
-    model.coef_ = np.concatenate([model.coef_, extra])
+    model.weights_ = np.concatenate([model.weights_, extra])
     return model
 
 
@@ -96,7 +96,7 @@ def combined(X: np.ndarray, z: np.ndarray) -> KernelRegressor:
     grids.fit(with_combinations(inputs, turn))
     model.features_ = GivenBinning()
     model.features_.fit_grids(inputs, replace(grids.grids, projection=turn))
-    model.coef_ = np.sin(np.arange(float(model.features_._n_features_out)))
+    model.weights_ = np.sin(np.arange(float(model.features_._n_features_out)))
     return model
 
 

@@ -40,7 +40,7 @@ def main() -> None:
         "peak": most,
         "inputs": X.nbytes + y.nbytes,
         "bits": hashlib.sha256(predicted.tobytes()).hexdigest()[:16],
-        "columns": len(model.coef_),
+        "columns": len(model.weights_),
         "limits": "; ".join(model.limits_),
     }
     print(json.dumps(found))

@@ -78,7 +78,7 @@ def main() -> None:
         "code bytes": code_bytes(model),
         "inputs": X.nbytes + y.nbytes,
         "codes": code_bytes(model) * len(X) * job["grids"],
-        "weights": model.coef_.nbytes,
+        "weights": model.weights_.nbytes,
         "peak": peak_memory() - baseline,
         "baseline": baseline,
     }

@@ -132,8 +132,8 @@ def told(model: Any, seconds: float) -> Row:
     return {
         "s": seconds,
         "iterations": model.n_iter_,
-        "columns": len(model.coef_),
-        "bits": hash((model.coef_.tobytes(), model.intercept_)),
+        "columns": len(model.weights_),
+        "bits": hash((model.weights_.tobytes(), model.intercept_)),
         "predictions": model.predict(made(10**6, 1000)[:, :-1]).tolist(),
     }
 

@@ -92,13 +92,15 @@ class PortableModel:
         joined = features["class"] == "JoinedMaps"
         maps = features["maps_"] if joined else [features]
         scales = features["scales_"] if joined else [1.0]
+        # Files up to version 0.2 call the weights coef_.
+        weights = fitted["weights_"] if "weights_" in fitted else fitted["coef_"]
         self._parts, start = [], 0
         for part, scale in zip(maps, scales, strict=True):
             kind = _PARTS.get(part["class"])
             if kind is None:
                 raise ValueError(f"{path}: {part['class']} features need gramless.load.")
             n_columns = kind.n_columns(part)
-            self._parts.append(kind(part, scale * fitted["coef_"][start : start + n_columns]))
+            self._parts.append(kind(part, scale * weights[start : start + n_columns]))
             start += n_columns
 
     def decision_function(self, X: ArrayLike) -> Array:

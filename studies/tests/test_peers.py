@@ -119,7 +119,7 @@ def test_defaults_are_those_of_the_estimator():
     model = KernelRegressor(random_state=0, **given)
     model.fit(training.X, training.y)
     np.testing.assert_array_equal(snapshot.predict(training.X), model.predict(training.X))
-    assert snapshot.facts["columns"] == len(model.coef_)
+    assert snapshot.facts["columns"] == len(model.weights_)
 
 
 def test_defaults_of_some_inputs():

@@ -40,7 +40,7 @@ KINDS = {"chosen": ("size", "weight", "kind")}
 def test_inspect_tells_the_numbers_of_the_model(fitted, shell):
     _, path = fitted()
     model, found = load(path), shell.json("inspect", path)["diagnostics"]
-    R, D = 8, len(model.coef_)
+    R, D = 8, len(model.weights_)
     assert found["nu"] == pytest.approx(model.features_.nu_.mean())
     assert found["kappa"] == pytest.approx(model.features_.kappa_)
     assert found["kappa_bar"] == pytest.approx(D / R)
@@ -48,7 +48,7 @@ def test_inspect_tells_the_numbers_of_the_model(fitted, shell):
         law = tau / (1 + (R - 1) * (tau - 1) / (D - 1))
         assert found["speedup"][str(tau)] == pytest.approx(law)
     assert found["speedup_limit"] == pytest.approx((D - 1) / (R - 1))
-    expected = (model.coef_**2).sum() / (model.features_.kappa_ * R)
+    expected = (model.weights_**2).sum() / (model.features_.kappa_ * R)
     assert found["error_estimate"] == pytest.approx(expected)
 
 
@@ -65,7 +65,7 @@ def test_inspect_tells_them_in_words(fitted, shell):
 def test_the_logistic_loss_has_a_quarter_of_the_estimate(fitted, shell):
     _, path = fitted("--loss", "logistic", **KINDS)
     model, found = load(path), shell.json("inspect", path)["diagnostics"]
-    expected = 0.25 * (model.coef_**2).sum() / (model.features_.kappa_ * 8)
+    expected = 0.25 * (model.weights_**2).sum() / (model.features_.kappa_ * 8)
     assert found["error_estimate"] == pytest.approx(expected)
 
 

@@ -57,7 +57,7 @@ def test_a_memory_budget_leads_to_the_same_model(name, write, shell, tmp_path):
         told = ["fit", data, "--model", tmp_path / model, *QUICK, *columns, *options]
         assert shell.json(*told)["limits"] == []
     plain, stored = (load(tmp_path / model) for model in ("plain", "stored"))
-    np.testing.assert_array_equal(stored.coef_, plain.coef_)
+    np.testing.assert_array_equal(stored.weights_, plain.weights_)
     assert (stored.encoder_ is None) == (plain.encoder_ is None)
 
 
@@ -394,7 +394,7 @@ def test_small_models(name, write, shell, tmp_path):
     assert small["bytes"] < large["bytes"]
     model = load(tmp_path / "small")
     assert (model.l1_ratio, model.sparsity_) == (float(l1_ratio), small["sparsity"])
-    assert len(model.coef_) == small["columns"]
+    assert len(model.weights_) == small["columns"]
     inputs = read_table(data)
     inputs = type(inputs)({column: inputs.column(column) for column in chosen[:-1]})
     found = shell.json("predict", tmp_path / "small", data)["prediction"]

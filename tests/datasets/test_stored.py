@@ -63,9 +63,9 @@ def test_the_same_table_and_the_same_model(folder: Path, name: str) -> None:
     weight = np.arange(N_ROWS) % 4
     expected = model.fit(X, y, sample_weight=weight)
     few = X.take_rows(slice(0, 50)) if isinstance(X, Table) else X[:50]
-    coef, predicted = expected.coef_, expected.predict(few)
+    coef, predicted = expected.weights_, expected.predict(few)
     model.set_params(memory_budget="500 MB").fit(found, labels, sample_weight=weight)
-    np.testing.assert_array_equal(model.coef_, coef)
+    np.testing.assert_array_equal(model.weights_, coef)
     np.testing.assert_array_equal(model.predict(few), predicted)
 
 
@@ -80,7 +80,7 @@ def test_few_rows_of_a_smooth_function(tmp_path: Path) -> None:
     assert type(expected.features_).__name__ == "KernelExpansion"
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     found = KernelRegressor(memory_budget="500 MB", random_state=0).fit(mapped, y)
-    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    np.testing.assert_array_equal(found.weights_, expected.weights_)
 
 
 def test_columns_that_are_selected(folder: Path) -> None:

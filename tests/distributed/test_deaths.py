@@ -59,7 +59,7 @@ def expected(client):
     X, y = table()
     squares = Regressor(**GIVEN, client=client).fit(X, y)
     losses = Classifier(**GIVEN, loss="logistic", client=client).fit(X, y > 0)
-    return {"squares": squares.coef_, "losses": losses.coef_}
+    return {"squares": squares.weights_, "losses": losses.weights_}
 
 
 def kill_one(client):
@@ -95,7 +95,7 @@ def test_a_worker_dies_in_any_phase_and_no_bit_changes(client, expected, loss, s
     else:
         model = Classifier(**GIVEN, loss="logistic", client=client)
         model.fit(X, y > 0, callbacks=callback)
-    np.testing.assert_array_equal(model.coef_, expected[loss])
+    np.testing.assert_array_equal(model.weights_, expected[loss])
 
 
 def test_a_worker_dies_while_rows_are_predicted(client, expected):
@@ -109,7 +109,7 @@ def test_a_worker_dies_while_rows_are_predicted(client, expected):
 def test_sums_of_many_workers_are_added_by_some_of_them(expected):
     with cluster_of(18, processes=False) as client:
         model = Regressor(**GIVEN, client=client).fit(*table())
-    np.testing.assert_array_equal(model.coef_, expected["squares"])
+    np.testing.assert_array_equal(model.weights_, expected["squares"])
 
 
 def test_two_fits_share_a_cluster(client, expected):
@@ -118,10 +118,10 @@ def test_two_fits_share_a_cluster(client, expected):
 
     def fit(name):
         if name == "squares":
-            found[name] = Regressor(**GIVEN, client=client).fit(X, y).coef_
+            found[name] = Regressor(**GIVEN, client=client).fit(X, y).weights_
         else:
             model = Classifier(**GIVEN, loss="logistic", client=client)
-            found[name] = model.fit(X, y > 0).coef_
+            found[name] = model.fit(X, y > 0).weights_
 
     threads = [threading.Thread(target=fit, args=[name]) for name in expected]
     for thread in threads:
@@ -155,7 +155,7 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
                 cluster.scale(2)
 
         model = Regressor(**GIVEN, client=client).fit(X, y, callbacks=join)
-        np.testing.assert_array_equal(model.coef_, expected["squares"])
+        np.testing.assert_array_equal(model.weights_, expected["squares"])
         leaving = Client(cluster, set_as_default=False)
 
         def leave(progress):
@@ -165,7 +165,7 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
         with pytest.raises(ClusterError, match="client"):
             Regressor(**GIVEN, client=leaving).fit(X, y, callbacks=leave)
         model = Regressor(**GIVEN, client=client).fit(X, y)
-        np.testing.assert_array_equal(model.coef_, expected["squares"])
+        np.testing.assert_array_equal(model.weights_, expected["squares"])
         del model
         deadline = time.monotonic() + 30
         while any(client.run(lambda dask_worker: len(dask_worker.data)).values()):
@@ -201,6 +201,6 @@ def test_without_workers_a_fit_ends_after_a_stated_time_and_goes_on_later(
         resumed = kind(**options, tol=1e-4, client=client).fit(X, targets, checkpoint=path)
         assert not path.exists()
         whole = kind(**options, tol=1e-4, client=client).fit(X, targets)
-    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
     assert (resumed.n_iter_, resumed.status_) == (whole.n_iter_, whole.status_)
     assert resumed.history_ == whole.history_

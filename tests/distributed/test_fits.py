@@ -119,7 +119,7 @@ def bits_of(client):
     options = {**GIVEN, "max_iter": 3, "client": client}
     squares = Regressor(**options).fit(cut(X), cut(Z))
     losses = Classifier(**options, loss="logistic").fit(cut(X), cut(LABELS))
-    return squares.coef_.tobytes(), squares.intercept_, losses.coef_.tobytes()
+    return squares.weights_.tobytes(), squares.intercept_, losses.weights_.tobytes()
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_partitions_may_be_empty_tiny_or_unbalanced(client):
 def test_targets_cut_otherwise_are_cut_like_the_rows(client):
     first = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z))
     second = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z, 700), np.ones(N_ROWS))
-    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.weights_, second.weights_)
 
 
 def test_what_does_not_fit_is_refused(client):

@@ -28,7 +28,7 @@ def stages(model: Any, *callbacks: Any) -> tuple[Any, list[Progress]]:
 
 def test_every_step_is_told_and_nothing_else_changes() -> None:
     model, told = stages(machine(n_grids=24))
-    np.testing.assert_array_equal(model.coef_, machine(n_grids=24).fit(X, Y).coef_)
+    np.testing.assert_array_equal(model.weights_, machine(n_grids=24).fit(X, Y).weights_)
     names = {progress.stage for progress in told}
     assert {"growth", "validation", "solve", "final fit"} <= names
     for name in names:

@@ -134,7 +134,7 @@ def test_threads_change_no_bit(table: Any, kind: Any) -> None:
     one, two = (
         model(kind, 16, n_jobs=n_jobs, **options).fit(frame[:400], y[:400]) for n_jobs in (1, 2)
     )
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
     np.testing.assert_array_equal(one.relevance_, two.relevance_)
 
 

@@ -128,8 +128,8 @@ def test_the_solution_is_optimal(X: NDArray, y: NDArray) -> None:
     """The gradient of mean loss plus penalty vanishes, written out in the fitted attributes."""
     model = regressor(**PRECISE).fit(X, y)
     Z = model.features_.transform(X)
-    slopes = (Z @ model.coef_ + model.intercept_ - y) / len(y)
-    gradient = Z.T @ slopes + model.alpha_ * model.coef_
+    slopes = (Z @ model.weights_ + model.intercept_ - y) / len(y)
+    gradient = Z.T @ slopes + model.alpha_ * model.weights_
     np.testing.assert_allclose(gradient, 0.0, atol=1e-10)
     assert slopes.sum() == pytest.approx(0.0, abs=1e-10)
 
@@ -160,7 +160,7 @@ def test_an_unknown_a_row_serves_weights_and_outputs(X: NDArray, y: NDArray) -> 
         regressor(**PRECISE, solver=solver).fit(X, targets, sample_weight=weight)
         for solver in ("rows", "cg")
     )
-    np.testing.assert_allclose(rows.coef_, columns.coef_, atol=1e-7)
+    np.testing.assert_allclose(rows.weights_, columns.weights_, atol=1e-7)
     np.testing.assert_allclose(rows.intercept_, columns.intercept_, rtol=1e-8)
 
 
@@ -240,7 +240,7 @@ def test_outputs_together_or_alone(X: NDArray, y: NDArray) -> None:
     targets = np.column_stack([y, 100 * y**2, np.full(len(y), 3.0)])
     model = regressor(**PRECISE).fit(X, targets)
     assert model.predict(X).shape == (len(X), 3)
-    assert model.coef_.shape == (model.features_.offsets_[-1], 3)
+    assert model.weights_.shape == (model.features_.offsets_[-1], 3)
     assert np.shape(model.intercept_) == (3,)
     for k, target in enumerate(targets.T):
         alone = regressor(**PRECISE).fit(X, target)
@@ -305,7 +305,7 @@ def test_many_classes() -> None:
     X, y = make_blobs(600, centers=40, cluster_std=0.05, center_box=(-20, 20), random_state=0)
     model = classifier(64, bandwidth=0.5).fit(X, y)
     assert len(model.classes_) == 40
-    assert model.coef_.shape[1] == 40
+    assert model.weights_.shape[1] == 40
     assert model.score(X, y) > 0.99
 
 
@@ -380,7 +380,7 @@ def test_scores(X: NDArray, y: NDArray) -> None:
 def test_fitted_attributes(X: NDArray, y: NDArray) -> None:
     model = KernelRegressor(RandomBinning(n_grids=16), random_state=0).fit(X, y)
     n_columns = model.features_.offsets_[-1]
-    assert model.coef_.shape == (n_columns,)
+    assert model.weights_.shape == (n_columns,)
     assert isinstance(model.intercept_, float)
     assert model.n_features_in_ == 3
     assert not hasattr(model, "feature_names_in_")
@@ -438,21 +438,21 @@ def test_same_seed_same_bits(X: NDArray, y: NDArray, kind: Any) -> None:
         kind(RandomBinning(n_grids=8), **{**fixed, "random_state": seed}).fit(X, targets)
         for seed in (3, 3, 4)
     )
-    np.testing.assert_array_equal(first.coef_, again.coef_)
-    assert not np.array_equal(first.coef_, other.coef_)
+    np.testing.assert_array_equal(first.weights_, again.weights_)
+    assert not np.array_equal(first.weights_, other.weights_)
     states = [np.random.RandomState(5) for _ in range(2)]
     a, b = (
         kind(RandomBinning(n_grids=8), **{**fixed, "random_state": s}).fit(X, targets)
         for s in states
     )
-    np.testing.assert_array_equal(a.coef_, b.coef_)
+    np.testing.assert_array_equal(a.weights_, b.weights_)
 
 
 def test_the_seed_of_the_features_is_kept(X: NDArray, y: NDArray) -> None:
     features = RandomBinning(n_grids=8, random_state=11)
     models = [KernelRegressor(features, **{**FIXED, "random_state": s}).fit(X, y) for s in (0, 1)]
     assert models[0].features_.seed_ == 11
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].weights_, models[1].weights_)
 
 
 def test_pickling(X: NDArray, y: NDArray) -> None:

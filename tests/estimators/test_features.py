@@ -123,9 +123,9 @@ def test_standard_deviations(name: str):
 def test_absolute_values_make_weights_zero(kind: str):
     given = SETTINGS | {"alpha": 1e-2}
     model = KernelRegressor(small(kind), l1_ratio=1.0, **given, random_state=0).fit(X, Y)
-    zeros = np.count_nonzero(model.coef_ == 0)
+    zeros = np.count_nonzero(model.weights_ == 0)
     assert zeros > 10
-    assert model.sparsity_ == zeros / model.coef_.size
+    assert model.sparsity_ == zeros / model.weights_.size
 
 
 def test_hybrids_are_features_like_any():

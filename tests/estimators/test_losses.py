@@ -96,7 +96,7 @@ def test_class_weights_are_sample_weights(loss):
     X, y = labelled(2)
     one = small(KernelClassifier, loss=loss, class_weight={0: 1.0, 1: 5.0}, tol=1e-8).fit(X, y)
     other = small(KernelClassifier, loss=loss, tol=1e-8).fit(X, y, np.where(y == 1, 5.0, 1.0))
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
+    np.testing.assert_allclose(one.weights_, other.weights_, atol=1e-6)
 
 
 def test_balanced_classes_find_more_of_the_rare_one():
@@ -212,7 +212,7 @@ def test_threads_change_no_bit(loss):
     X, y = labelled(3)
     models = [small(KernelClassifier, loss=loss, n_jobs=n).fit(X, y) for n in (1, 2, 3)]
     for model in models[1:]:
-        assert model.coef_.tobytes() == models[0].coef_.tobytes()
+        assert model.weights_.tobytes() == models[0].weights_.tobytes()
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ def test_scikit_learns_names_are_known():
     ]
     for one, other, kind in pairs:
         models = [small(kind, loss=name).fit(X, y) for name in (one, other)]
-        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        np.testing.assert_array_equal(models[0].weights_, models[1].weights_)
     assert small(KernelRegressor, loss="absolute_error").fit(X, y).loss_ == SmoothPinball(0.5)
     assert hasattr(KernelClassifier(loss="log_loss", calibrate=False), "predict_proba")
 
@@ -526,14 +526,14 @@ def test_thresholds_and_weights_are_where_the_penalised_likelihood_is_largest():
     model = small(KernelClassifier, loss="cumulative", tol=1e-8, alpha=1e-2)
     model.fit(X, np.asarray(y.cat.codes))
     Z = model.features_.rows_matrix(model.scaler_.rows(X, None)).toarray()
-    ranks, n = np.asarray(y.cat.codes, float), len(model.coef_)
+    ranks, n = np.asarray(y.cat.codes, float), len(model.weights_)
 
     def objective(parameters):
         w, thresholds = parameters[:n], tuple(parameters[n:])
         loss = CumulativeLogistic(thresholds).value(Z @ w, ranks).mean()
         return loss + 0.5 * model.alpha_ * w @ w
 
-    found = np.append(model.coef_, model.loss_.thresholds)
+    found = np.append(model.weights_, model.loss_.thresholds)
     slope = approx_fprime(found, objective, 1e-7)
     assert np.abs(slope[:n]).max() < 1e-4
     # Half a row of each class stands beside the rows, and small moves are not made.

@@ -44,11 +44,11 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_model_from_the_disk(model, targets) -> None:
     expected = model.fit(ROWS, targets)
     assert expected.limits_ == []
-    coef, predicted = expected.coef_, expected.predict(ROWS[:100])
+    coef, predicted = expected.weights_, expected.predict(ROWS[:100])
     found = model.set_params(memory_budget="500 MB").fit(ROWS, targets)
     assert [line.partition(" codes")[0] for line in found.limits_] == ["memory:"]
     assert found.limits_[0].endswith("on the disk")
-    np.testing.assert_array_equal(found.coef_, coef)
+    np.testing.assert_array_equal(found.weights_, coef)
     np.testing.assert_array_equal(found.predict(ROWS[:100]), predicted)
     model.set_params(memory_budget=None)
 
@@ -79,11 +79,11 @@ def test_fewer_grids_where_classes_are_many() -> None:
     model = KernelClassifier(effort=1, grids="grown", random_state=0)
     plenty = model.fit(ROWS, classes)
     assert plenty.limits_ == []
-    n_columns = len(plenty.coef_)
+    n_columns = len(plenty.weights_)
     few = model.set_params(memory_budget="20 MB").fit(ROWS, classes)
     assert few.limits_ == ["memory: grids whose weights of 40 outputs fit"]
-    assert 46 * 40 * len(few.coef_) + 80 * 40 * 2500 <= 20e6
-    assert len(few.coef_) < n_columns
+    assert 46 * 40 * len(few.weights_) + 80 * 40 * 2500 <= 20e6
+    assert len(few.weights_) < n_columns
     with pytest.raises(InputError, match="40 outputs of 2,500 rows would need"):
         model.set_params(memory_budget="7 MB").fit(ROWS, classes)
 
@@ -91,7 +91,7 @@ def test_fewer_grids_where_classes_are_many() -> None:
 def test_mapped_rows_are_read_when_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ROWS)
     model = KernelRegressor(bandwidth=3.0, alpha=1e-5, n_grids=8, random_state=0)
-    expected = model.fit(ROWS, NUMBERS).coef_
+    expected = model.fit(ROWS, NUMBERS).weights_
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     model.set_params(memory_budget="100 MB").fit(mapped, NUMBERS)
-    np.testing.assert_array_equal(model.coef_, expected)
+    np.testing.assert_array_equal(model.weights_, expected)

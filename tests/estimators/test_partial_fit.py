@@ -102,7 +102,7 @@ def test_frames_weights_and_classes() -> None:
     other = copy.deepcopy(model)
     model.partial_fit(frame[1000:1500], labels[1000:1500], sample_weight=weight)
     other.partial_fit(frame[1000:1250], labels[1000:1250])
-    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.weights_, other.weights_)
     assert model.score(frame[TEST], labels[TEST]) > 0.8
     with pytest.raises(InputError, match="no row of the class 'maybe'"):
         KernelClassifier().partial_fit(frame, labels, classes=["no", "maybe", "yes"])

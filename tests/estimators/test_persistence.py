@@ -212,7 +212,7 @@ def test_equal_models_give_equal_files(there, tmp_path):
 
 def test_any_safetensors_reader_reads_the_arrays(model_file):
     tensors = load_file(model_file)
-    assert tensors["coef_"].shape == (len(tensors["features_.keys"]), 3)
+    assert tensors["weights_"].shape == (len(tensors["features_.keys"]), 3)
 
 
 @pytest.mark.parametrize(
@@ -399,14 +399,14 @@ def test_grown_models_take_four_bytes_a_bin(grown, there):
     model, rows = grown
     found = again(model, there)
     parts = load_file(there).items()
-    arrays = sum(part.nbytes for name, part in parts if name.startswith(("coef_", "features_")))
-    n_bins = len(model.coef_)
+    arrays = sum(part.nbytes for name, part in parts if name.startswith(("weights_", "features_")))
+    n_bins = len(model.weights_)
     assert n_bins > 4000
     # Of inputs that are copies of others, boxes have many more cells than bins.
     assert arrays < 4 * n_bins
     for each in (found, pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)):
-        assert each.coef_.dtype == np.float64
-        same(each.coef_, model.coef_)
+        assert each.weights_.dtype == np.float64
+        same(each.weights_, model.weights_)
         for name in ("widths_", "shifts_", "multipliers"):
             same(grids_of(each)[name], grids_of(model)[name])
         same(parts_of(each.features_)[0].keys, parts_of(model.features_)[0].keys)
@@ -426,16 +426,16 @@ def grids_of(model):
 
 def test_weights_over_grown_grids_are_rounded_and_those_of_others_are_not(grown):
     model, rows = grown
-    digits, _ = np.frexp(np.abs(model.coef_) / np.abs(model.coef_[model.coef_ != 0]).min())
+    digits, _ = np.frexp(np.abs(model.weights_) / np.abs(model.weights_[model.weights_ != 0]).min())
     assert (np.ldexp(digits, 16) % 1 == 0).all()
     bins = KernelRegressor(small(), **FAST).fit(rows, rows[:, 0])
-    assert (bins.coef_.astype(np.float32) != bins.coef_).mean() > 0.5
+    assert (bins.weights_.astype(np.float32) != bins.weights_).mean() > 0.5
 
 
 def test_bins_without_weight_are_forgotten(grown):
     model, rows = grown
     bins = parts_of(model.features_)[0]
-    assert model.coef_[: bins._n_features_out].all()
+    assert model.weights_[: bins._n_features_out].all()
     relearned, _ = bins.relearned(model.scaler_.rows(rows))
     assert relearned._n_features_out > bins._n_features_out
 
@@ -443,9 +443,9 @@ def test_bins_without_weight_are_forgotten(grown):
 def test_what_a_file_says_of_compact_arrays(grown, there):
     model, _ = grown
     save(model, there)
-    told = describe(there)["fitted"]["coef_"]
+    told = describe(there)["fitted"]["weights_"]
     assert told["form"] == "FixedPoint"
-    assert told["shape"] == [len(model.coef_)]
+    assert told["shape"] == [len(model.weights_)]
     assert {plane["dtype"] for plane in told["planes"]} == {"U8"}
 
 
@@ -712,9 +712,9 @@ HOSTILE = {
     "features a regressor": put("state", "features_", {"model": REGRESSOR}),
     "features unfitted": put(*FEATURES, "state", None),
     "grids gone": put(*FEATURES, "state", "widths_", 1.5),
-    "absent tensor": put("state", "coef_", {"tensor": "nowhere"}),
-    "tensor of another": put("state", "coef_", {"tensor": "features_.keys"}),
-    "coef a list": put("state", "coef_", [1.0]),
+    "absent tensor": put("state", "weights_", {"tensor": "nowhere"}),
+    "tensor of another": put("state", "weights_", {"tensor": "features_.keys"}),
+    "coef a list": put("state", "weights_", [1.0]),
     "no intercept": put("state", "intercept_", None),
     "intercept a number": put("state", "intercept_", 0.5),
     "no classes": put("state", "classes_", None),
@@ -781,7 +781,7 @@ def containers(value):
             yield from containers(value[key])
 
 
-ODD = [None, 0, -1, 2**63, 1.5, "x", [], [1], {}, True, {"float": "nan"}, {"tensor": "coef_"}]
+ODD = [None, 0, -1, 2**63, 1.5, "x", [], [1], {}, True, {"float": "nan"}, {"tensor": "weights_"}]
 
 
 def test_any_value_replaced_is_refused_or_predicts(tmp_path, there):
@@ -835,12 +835,12 @@ def test_a_header_above_the_limit_is_not_written(there, monkeypatch):
 
 
 MALFORMED = {
-    "coef short": lambda t: {"coef_": t["coef_"][:-1]},
-    "coef wide": lambda t: {"coef_": np.c_[t["coef_"], t["coef_"]]},
-    "coef flat": lambda t: {"coef_": t["coef_"][:, 0].copy()},
-    "coef float32": lambda t: {"coef_": t["coef_"].astype(np.float32)},
-    "coef cube": lambda t: {"coef_": t["coef_"][:, :, None].copy()},
-    "coef empty": lambda t: {"coef_": t["coef_"][:, :0].copy()},
+    "coef short": lambda t: {"weights_": t["weights_"][:-1]},
+    "coef wide": lambda t: {"weights_": np.c_[t["weights_"], t["weights_"]]},
+    "coef flat": lambda t: {"weights_": t["weights_"][:, 0].copy()},
+    "coef float32": lambda t: {"weights_": t["weights_"].astype(np.float32)},
+    "coef cube": lambda t: {"weights_": t["weights_"][:, :, None].copy()},
+    "coef empty": lambda t: {"weights_": t["weights_"][:, :0].copy()},
     "keys short": lambda t: {"features_.keys": t["features_.keys"][:-1]},
     "keys unsigned": lambda t: {"features_.keys": t["features_.keys"].view(np.uint64)},
     "offsets down": lambda t: {"features_.offsets_": t["features_.offsets_"][::-1].copy()},
@@ -876,7 +876,7 @@ def test_arrays_of_another_number_type_are_refused(model_file, there):
     entries, data = split(model_file)
     for name in ("BF16", "F8_E5M2", "nonsense", 3):
         changed = json.loads(json.dumps(entries))
-        changed["coef_"]["dtype"] = name
+        changed["weights_"]["dtype"] = name
         join(there, changed, data)
         refused(there)
 
@@ -885,7 +885,7 @@ def test_loaded_arrays_are_writable_and_the_file_is_let_go(model_file, there):
     there.write_bytes(model_file.read_bytes())
     found = load(there)
     there.write_bytes(b"")
-    found.coef_ *= 2
+    found.weights_ *= 2
     assert found.decision_function(NEW).shape == (300, 3)
 
 
@@ -896,7 +896,7 @@ def test_describe_tells_what_a_file_holds(model_file):
     assert found["bytes"] == model_file.stat().st_size
     assert found["params"]["alpha"] == 1e-3
     assert found["params"]["features"]["params"]["n_grids"] == 8
-    assert found["fitted"]["coef_"]["shape"][1] == 3
+    assert found["fitted"]["weights_"]["shape"][1] == 3
     assert found["fitted"]["features_"]["fitted"]["widths_"] == {"dtype": "F64", "shape": [8, 4]}
 
 

@@ -148,7 +148,7 @@ def test_the_loss_by_its_name_chooses_as_none_does() -> None:
         KernelClassifier(scoring=scoring, **FAST).fit(X, LABELS)
         for scoring in (None, "neg_log_loss")
     )
-    np.testing.assert_array_equal(plain.coef_, named.coef_)
+    np.testing.assert_array_equal(plain.weights_, named.weights_)
     assert (plain.scorer_, named.scorer_) == ("loss", "'neg_log_loss'")
 
 

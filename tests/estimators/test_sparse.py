@@ -148,9 +148,9 @@ def test_what_is_kept_is_what_has_weight(task: str, loss: str, k: int, l1_ratio:
     assert n_bins == problem.matrix.shape[1] - (task == "numbers")
     used = columns(solution.weights[:n_bins]).any(axis=1)
     assert 0 < used.sum() < n_bins
-    assert model.coef_.shape == (used.sum(), *solution.weights.shape[1:])
-    assert columns(model.coef_).any(axis=1).all()
-    np.testing.assert_array_equal(model.coef_ != 0, solution.weights[:n_bins][used] != 0)
+    assert model.weights_.shape == (used.sum(), *solution.weights.shape[1:])
+    assert columns(model.weights_).any(axis=1).all()
+    np.testing.assert_array_equal(model.weights_ != 0, solution.weights[:n_bins][used] != 0)
     counts = np.array([part.sum() for part in np.split(used, full.offsets_[1:-1])])
     np.testing.assert_array_equal(model.features_.n_bins_, counts[counts > 0])
     np.testing.assert_array_equal(
@@ -199,7 +199,7 @@ def test_squares_leave_every_bin(task: str, loss: str, ratio: float) -> None:
     np.testing.assert_array_equal(model.features_.offsets_, full_map(model, X).offsets_)
     default = machine(task, loss=loss).fit(X, y)
     assert default.l1_ratio == 0.0
-    assert model.coef_.tobytes() == default.coef_.tobytes()
+    assert model.weights_.tobytes() == default.weights_.tobytes()
 
 
 @every_pair
@@ -210,8 +210,8 @@ def test_a_penalty_too_strong_leaves_one_bin_and_a_constant(
     model = machine(task, loss=loss, l1_ratio=l1_ratio, alpha=100.0).fit(X, y)
     assert model.status_ == "converged"
     assert model.features_.n_bins_.tolist() == [1]
-    assert model.coef_.shape[0] == 1
-    assert not model.coef_.any()
+    assert model.weights_.shape[0] == 1
+    assert not model.weights_.any()
     assert model.sparsity_ == pytest.approx(1 - 1 / full_map(model, X).offsets_[-1], abs=1e-15)
     found = responses(model, NEW)
     assert (found == found[0]).all()
@@ -242,7 +242,7 @@ def test_threads_change_no_bit(task: str, loss: str, k: int) -> None:
     one, two = (
         machine(task, loss=loss, l1_ratio=1.0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
     )
-    assert one.coef_.tobytes() == two.coef_.tobytes()
+    assert one.weights_.tobytes() == two.weights_.tobytes()
     assert one.history_ == two.history_
     assert responses(one, NEW).tobytes() == responses(two, NEW).tobytes()
 
@@ -252,7 +252,7 @@ def test_threads_do_not_change_what_is_chosen() -> None:
     options = {"alpha": "auto", "l1_ratio": 0.7, "loss": "logistic"}
     one, two = (machine("classes", n_jobs=n, **options).fit(X, y) for n in (1, 2))
     assert one.alpha_ == two.alpha_
-    assert one.coef_.tobytes() == two.coef_.tobytes()
+    assert one.weights_.tobytes() == two.weights_.tobytes()
 
 
 @every_case
@@ -309,13 +309,13 @@ def test_data_frames(tmp_path: Any) -> None:
 def test_a_model_can_be_fitted_again() -> None:
     X, y = table("classes", 3)
     model = machine("classes", l1_ratio=1.0).fit(X, y)
-    first = model.coef_.tobytes()
+    first = model.weights_.tobytes()
     assert model.features.n_grids == N_GRIDS
-    assert model.fit(X, y).coef_.tobytes() == first
-    assert clone(model).fit(X, y).coef_.tobytes() == first
+    assert model.fit(X, y).weights_.tobytes() == first
+    assert clone(model).fit(X, y).weights_.tobytes() == first
     squares = model.set_params(l1_ratio=0.0).fit(X, y)
     assert squares.sparsity_ == 0.0
-    assert squares.coef_.tobytes() == machine("classes").fit(X, y).coef_.tobytes()
+    assert squares.weights_.tobytes() == machine("classes").fit(X, y).weights_.tobytes()
 
 
 @cache
@@ -366,7 +366,10 @@ def test_ratios_that_are_none(made: Any) -> None:
 def test_ratios_of_every_type_of_number(value: Any) -> None:
     X, y = table("numbers", 1)
     expected = machine("numbers", l1_ratio=1.0).fit(X, y)
-    assert machine("numbers", l1_ratio=value).fit(X, y).coef_.tobytes() == expected.coef_.tobytes()
+    assert (
+        machine("numbers", l1_ratio=value).fit(X, y).weights_.tobytes()
+        == expected.weights_.tobytes()
+    )
 
 
 @pytest.mark.parametrize("l1_ratio", [1e-3, 1.0])
@@ -519,7 +522,7 @@ HOSTILE_SCALES: dict[str, Any] = {
     "truth": True,
     "list": [0.5],
     "mapping": {"dict": {}},
-    "tensor": {"tensor": "coef_"},
+    "tensor": {"tensor": "weights_"},
     "complex": {"complex": "1j"},
     "nan": {"float": "nan"},
     "infinity": {"float": "inf"},

@@ -51,8 +51,8 @@ def test_the_penalised_partial_likelihood_is_at_its_maximum(ties, weighted):
         n_events = weight[y["died"]].sum()
         return -partial_likelihood(Z @ w, y, weight) / n_events + 0.5 * model.alpha_ * w @ w
 
-    slope = approx_fprime(model.coef_, objective, 1e-7)
-    at_zero = approx_fprime(np.zeros_like(model.coef_), objective, 1e-7)
+    slope = approx_fprime(model.weights_, objective, 1e-7)
+    at_zero = approx_fprime(np.zeros_like(model.weights_), objective, 1e-7)
     assert np.abs(slope).max() < 1e-5 < 1e-2 < np.abs(at_zero).max()
     np.testing.assert_allclose(np.average(model.predict(X), weights=weight), 0.0, atol=1e-8)
 
@@ -98,11 +98,11 @@ def test_targets_as_users_have_them():
     swapped = np.array([(b, a) for a, b in y], [("t", float), ("e", bool)])
     models = [small().fit(X, own) for own in (y, frame, swapped)]
     for model in models[1:]:
-        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+        np.testing.assert_array_equal(model.weights_, models[0].weights_)
     seen = small().fit(X, y["days"])
     all_seen = y.copy()
     all_seen["died"] = True
-    np.testing.assert_array_equal(seen.coef_, small().fit(X, all_seen).coef_)
+    np.testing.assert_array_equal(seen.weights_, small().fit(X, all_seen).weights_)
 
 
 def test_wrong_targets():

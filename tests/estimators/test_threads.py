@@ -49,7 +49,7 @@ def test_threads_do_not_change_a_bit(name: str, X: NDArray) -> None:
     one = fitted(name, X, 1, **GIVEN)
     for n_jobs in (2, 3):
         other = fitted(name, X, n_jobs, **GIVEN)
-        np.testing.assert_array_equal(other.coef_, one.coef_)
+        np.testing.assert_array_equal(other.weights_, one.weights_)
         np.testing.assert_array_equal(responses(other, X + 0.1), responses(one, X + 0.1))
         assert other.history_ == one.history_
 
@@ -81,7 +81,7 @@ def test_threads_do_not_change_what_is_chosen(name: str, X: NDArray) -> None:
     for n_jobs in (2, 3):
         other = fitted(name, X[:150], n_jobs)
         assert (other.bandwidth_, other.alpha_) == (one.bandwidth_, one.alpha_)
-        np.testing.assert_array_equal(other.coef_, one.coef_)
+        np.testing.assert_array_equal(other.weights_, one.weights_)
 
 
 def test_long_tables_on_threads() -> None:
@@ -101,12 +101,12 @@ def test_long_tables_on_threads() -> None:
 
 def test_negative_n_jobs_counts_from_all(X: NDArray) -> None:
     one, all_but_one = (fitted("regression", X, n_jobs, **GIVEN) for n_jobs in (1, -2))
-    np.testing.assert_array_equal(one.coef_, all_but_one.coef_)
+    np.testing.assert_array_equal(one.weights_, all_but_one.weights_)
 
 
 def test_numbers_of_numpy_count_threads(X: NDArray) -> None:
     one, two = (fitted("regression", X, n_jobs, **GIVEN) for n_jobs in (1, np.int64(2)))
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
 
 
 def test_callers_on_several_threads_do_not_disturb_each_other(X: NDArray) -> None:
@@ -141,7 +141,7 @@ def test_cross_validation_on_threads(X: NDArray) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_fits_alike(X: NDArray) -> None:
-    expected = fitted("regression", X, 2, **GIVEN).coef_
+    expected = fitted("regression", X, 2, **GIVEN).weights_
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         found = pool.submit(_coefficients, X).result(timeout=60)
@@ -149,4 +149,4 @@ def test_a_forked_child_fits_alike(X: NDArray) -> None:
 
 
 def _coefficients(X: NDArray) -> NDArray[np.float64]:
-    return fitted("regression", X, 2, **GIVEN).coef_
+    return fitted("regression", X, 2, **GIVEN).weights_

@@ -56,7 +56,7 @@ def test_the_optimum_is_that_of_a_cold_fit(name: str, monkeypatch: pytest.Monkey
     model = kind(**options, tol=1e-6, warm_start=True).fit(X[FIRST], y[FIRST])
     assert isinstance(model.features_, JoinedMaps) == (name == "joined")
     cold = copy.deepcopy(model)
-    cold.coef_, cold.intercept_ = np.zeros_like(cold.coef_), 0.0 * np.asarray(cold.intercept_)
+    cold.weights_, cold.intercept_ = np.zeros_like(cold.weights_), 0.0 * np.asarray(cold.intercept_)
     features, growth, alpha = model.features_, model.growth_, model.alpha_
     n_first = model.n_samples_fit_
     for own in (model, cold):

@@ -360,7 +360,7 @@ def test_grids_weigh_as_much_as_they_vary(pets):
     found = model_grid_use(model, table)
     Z = model.features_.rows_matrix(model.scaler_.rows(model.encoder_.transform(table))).toarray()
     ends = model.features_.offsets_
-    parts = [Z[:, a:b] @ model.coef_[a:b] for a, b in pairwise(ends)]
+    parts = [Z[:, a:b] @ model.weights_[a:b] for a, b in pairwise(ends)]
     np.testing.assert_allclose(sum(parts) + model.intercept_, model.predict(table))
     weights = np.var(parts, axis=1)
     used = np.isfinite(widths)

@@ -105,6 +105,8 @@ def test_fits_are_optimal_for_the_penalties_of_their_bins() -> None:
     priors = prior_deviations(counts, EFFORTS[2].count_power)
     priors = np.append(priors, np.ones(whole.shape[1]))
     left = (y - model.predict(X)) / 3000
-    gradient = np.append(Z.rmatvec(left), whole.T @ left) - model.alpha_ * model.coef_ / priors**2
+    gradient = (
+        np.append(Z.rmatvec(left), whole.T @ left) - model.alpha_ * model.weights_ / priors**2
+    )
     at_zero = np.append(Z.rmatvec(y - y.mean()), whole.T @ (y - y.mean())) / 3000
     assert np.linalg.norm(priors * gradient) < 1e-3 * np.linalg.norm(priors * at_zero)

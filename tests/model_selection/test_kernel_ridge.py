@@ -209,7 +209,7 @@ def test_probabilities_of_digits_are_honest(digits: list[Any], of_digits: Kernel
 
 def test_threads_change_no_bit_of_a_fit(digits: list[Any], of_digits: KernelClassifier) -> None:
     again = KernelClassifier(random_state=0, n_jobs=1).fit(digits[0], digits[2])
-    np.testing.assert_array_equal(again.coef_, of_digits.coef_)
+    np.testing.assert_array_equal(again.weights_, of_digits.weights_)
     np.testing.assert_array_equal(
         again.decision_function(digits[1]), of_digits.decision_function(digits[1])
     )

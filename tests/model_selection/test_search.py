@@ -160,7 +160,7 @@ def test_same_seed_same_search_on_any_number_of_threads(
     first, again = plain, regressor(n_jobs=n_jobs).fit(*small)
     assert timeless(first) == timeless(again)
     np.testing.assert_array_equal(first.relevance_, again.relevance_)
-    np.testing.assert_array_equal(first.coef_, again.coef_)
+    np.testing.assert_array_equal(first.weights_, again.weights_)
 
 
 def test_another_seed_is_another_search(small: Table, plain: KernelRegressor) -> None:

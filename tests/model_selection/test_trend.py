@@ -110,8 +110,8 @@ def test_threads_change_nothing() -> None:
     one, two, three = (
         KernelRegressor(random_state=0, n_jobs=n_jobs).fit(X[:N], BOTH[:N]) for n_jobs in (1, 2, 3)
     )
-    np.testing.assert_array_equal(one.coef_, two.coef_)
-    np.testing.assert_array_equal(one.coef_, three.coef_)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+    np.testing.assert_array_equal(one.weights_, three.weights_)
 
 
 def test_a_trend_alone_goes_on(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
 
     _rebuilt: ClassVar[frozenset[str]] = frozenset()
     """Attributes that follow from others: neither files nor pickles hold them."""
+    _former_attributes: ClassVar[Mapping[str, str]] = {}
+    """New names of fitted attributes by the names that files of earlier versions use."""
 
     @abstractmethod
     def check_state(self, state: State) -> None:
@@ -143,7 +145,9 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
         # Not set_params, which would look inside nested objects.
         model.__dict__.update(params)
         if state.get("state") is not None:
-            model._restore(part_in(state, "state", dict))
+            fitted = part_in(state, "state", dict)
+            renamed = model._former_attributes
+            model._restore({renamed.get(name, name): part for name, part in fitted.items()})
         return model
 
     def _parameters_to_save(self) -> dict[str, object]:

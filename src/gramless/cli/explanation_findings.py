@@ -169,10 +169,10 @@ def _check_outputs(model: Model) -> None:
     if isinstance(model, KernelClassifier):
         several = model.multilabel_
     else:
-        several = model.coef_.ndim == 2 and model.loss_.name != "quantile"
+        several = model.weights_.ndim == 2 and model.loss_.name != "quantile"
     if several:
         raise InputError(
-            f"This model predicts {model.coef_.shape[1]} numbers a row; explain takes models of "
+            f"This model predicts {model.weights_.shape[1]} numbers a row; explain takes models of "
             "one target."
         )
 
@@ -339,7 +339,7 @@ def _told(model: Model, predicted: AnyArray) -> str:
 
 def _raw_output(model: Model, predicted: AnyArray) -> int:
     """Return the number of the raw prediction of a row's class, or of the middle quantile."""
-    if model.coef_.ndim == 1:
+    if model.weights_.ndim == 1:
         return 0
     if isinstance(model, KernelClassifier):
         return int(predicted if predicted.ndim == 0 else predicted.argmax())

@@ -374,12 +374,12 @@ def _raw_words(model: Model) -> str:
     if isinstance(model, KernelClassifier):
         if model.loss_.name == "logistic":
             return f"log odds of {model.classes_[1]}"
-        if model.coef_.ndim == 1:
+        if model.weights_.ndim == 1:
             return f"raw prediction, which is larger for {model.classes_[-1]}"
         return "raw prediction of the named class"
     if model.loss_.has_positive_means:
         return "logarithm of the prediction"
-    return "prediction" if model.coef_.ndim == 1 else "predicted middle quantile"
+    return "prediction" if model.weights_.ndim == 1 else "predicted middle quantile"
 
 
 def _choices(found: Findings) -> list[tuple[str, str, str]]:
@@ -400,7 +400,7 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
         ("features", features_of(model), f"each of {each}"),
         ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
-        ("weights", f"{model.coef_.size:,}", ""),
+        ("weights", f"{model.weights_.size:,}", ""),
         ("model file", sized(found.places["model"].stat().st_size), ""),
     ]
 

@@ -175,7 +175,7 @@ def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) ->
     # The weights are in the model's own units of the target. The estimate scales with their
     # square, as most losses do; a quantile loss does not, and the file does not hold its unit.
     if estimator is not None and estimator.loss_.name != "quantile":
-        coef = estimator.coef_[: features._n_features_out]
+        coef = estimator.weights_[: features._n_features_out]
         estimate = found.error_estimate(estimator.loss_, coef)
     speedups = {str(threads): found.speedup(threads) for threads in _THREADS}
     document["diagnostics"] = {

@@ -222,8 +222,8 @@ class DaskMachine(_Machine):
 
     def _like(self, name: str) -> AnyArray:
         """Return what a method answers for no rows."""
-        check_is_fitted(self, "coef_")
-        return np.empty((0, *self.coef_.shape[1:]))
+        check_is_fitted(self, "weights_")
+        return np.empty((0, *self.weights_.shape[1:]))
 
     def _local_params(self) -> dict[str, Any]:
         return {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
@@ -452,7 +452,7 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 
     Attributes
     ----------
-    coef_, intercept_, features_, ... : as in :class:`KernelRegressor`
+    weights_, intercept_, features_, ... : as in :class:`KernelRegressor`
 
     Examples
     --------
@@ -550,7 +550,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
 
     Attributes
     ----------
-    classes_, coef_, features_, ... : as in :class:`KernelClassifier`
+    classes_, weights_, features_, ... : as in :class:`KernelClassifier`
 
     Examples
     --------

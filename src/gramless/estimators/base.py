@@ -98,6 +98,7 @@ class KernelMachine(StatefulEstimator, ABC):
     The parameters are fields of a dataclass, which writes the constructors of both.
     """
 
+    _former_attributes: ClassVar = {"coef_": "weights_"}
     _losses: ClassVar[dict[str, Loss]]
     _target_kinds: ClassVar[tuple[TargetKind, ...]]
     _target_options: ClassVar[dict[str, object]]
@@ -206,7 +207,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.features_ = batch.feature_map
         self.alpha_: float = alpha
         self.n_samples_fit_: int = n_rows
-        self.coef_, self.intercept_ = encoder.decode_weights(found)
+        self.weights_, self.intercept_ = encoder.decode_weights(found)
         return self
 
     def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
@@ -548,7 +549,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
         natural = unscaled_weights(chosen.selected.matrix, solution.weights)
         weights = self._without_zeros(natural, self.features_)
-        self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
+        self.weights_, self.intercept_ = chosen.encoder.decode_weights(weights)
         self._round_weights(chosen)
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
@@ -575,22 +576,22 @@ class KernelMachine(StatefulEstimator, ABC):
         if not isinstance(bins, GivenBinning):
             return
         if step <= 0.0:
-            self.coef_ = rounded_to_single(self.coef_)
+            self.weights_ = rounded_to_single(self.weights_)
             return
         # Powers of two, of which files keep the exponent alone.
-        unit, _ = chosen.encoder.decode_weights(np.ones((2, *self.coef_.shape[1:])))
+        unit, _ = chosen.encoder.decode_weights(np.ones((2, *self.weights_.shape[1:])))
         least = np.finfo(np.float64).tiny
         steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), least)))
-        self.coef_ = rounded_to_multiples(self.coef_, steps, self.n_jobs)
+        self.weights_ = rounded_to_multiples(self.weights_, steps, self.n_jobs)
         if self._tells_of_all_bins():
             return
         n_bins = bins._n_features_out
-        used: BoolArray = (self.coef_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
+        used: BoolArray = (self.weights_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
         used[0] |= not used.any()
         left = self._keep_bins(chosen, bins, used)
-        numbers = np.concatenate([left, np.arange(n_bins, len(self.coef_))])
-        columns = taken_rows(self.coef_.reshape(len(self.coef_), -1), numbers, self.n_jobs)
-        self.coef_ = columns.reshape(-1, *self.coef_.shape[1:])
+        numbers = np.concatenate([left, np.arange(n_bins, len(self.weights_))])
+        columns = taken_rows(self.weights_.reshape(len(self.weights_), -1), numbers, self.n_jobs)
+        self.weights_ = columns.reshape(-1, *self.weights_.shape[1:])
 
     def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
         """Forget other bins; return which of the former columns each one is."""
@@ -625,6 +626,15 @@ class KernelMachine(StatefulEstimator, ABC):
         return chosen.data.weights_of(chosen.data.fitted)
 
     @property
+    def coef_(self) -> FloatArray:
+        """Not available: scikit-learn and shap read ``coef_`` as one weight per column."""
+        raise AttributeError(
+            f"{type(self).__name__} has no coef_, which would be one weight per column of the "
+            f"table. weights_ holds one weight per feature; feature_importances_ has one number "
+            f"per column."
+        )
+
+    @property
     def feature_importances_(self) -> FloatArray:
         """How much each column of the table moves the predictions, summing to 1.
 
@@ -634,7 +644,7 @@ class KernelMachine(StatefulEstimator, ABC):
         computed when asked for, and tells of the model, not of how well it predicts. Models of
         sparse rows have none.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         if self.background_ is None:
             raise AttributeError(
                 f"{type(self).__name__} keeps no rows of a fit to sparse ones, or was saved by an "
@@ -658,7 +668,7 @@ class KernelMachine(StatefulEstimator, ABC):
         scaler, n_features = self.scaler_, self.n_features_in_
         rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
         owners = np.resize(self.inputs_.sources(n_features), rows.shape[1])
-        coef = self.coef_.reshape(len(self.coef_), -1)
+        coef = self.weights_.reshape(len(self.weights_), -1)
         values, mean = shapley_values(
             self.features_, coef, rows, others, Players(owners, n_features), n_jobs=self.n_jobs
         )
@@ -688,9 +698,9 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _responses(self, X: TableLike) -> FloatArray:
         """Return ``Z w + intercept`` for new rows, a block at a time."""
-        check_is_fitted(self, "coef_")
-        parts = [Z.matvec(self.coef_) for Z in self._feature_blocks(X)]
-        return np.concatenate([np.zeros((0, *self.coef_.shape[1:])), *parts]) + self.intercept_
+        check_is_fitted(self, "weights_")
+        parts = [Z.matvec(self.weights_) for Z in self._feature_blocks(X)]
+        return np.concatenate([np.zeros((0, *self.weights_.shape[1:])), *parts]) + self.intercept_
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
         return feature_blocks(
@@ -705,9 +715,9 @@ class KernelMachine(StatefulEstimator, ABC):
         for name in ("scorer_", "cv_"):
             part_in(state, name, str)
         require(isinstance(state.get("loss_"), Loss), "loss_ is no loss")
-        coef = array_in(state, "coef_", np.float64, finite=True)
+        coef = array_in(state, "weights_", np.float64, finite=True)
         fits = coef.ndim in (1, 2) and len(coef) == features._n_features_out and coef.size > 0
-        require(fits, "coef_ does not fit the bins")
+        require(fits, "weights_ does not fit the bins")
         if coef.ndim == 1:
             number_in(state, "intercept_", float, -np.inf)
         else:
@@ -780,7 +790,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return what turns such targets into numbers."""
 
     def _held_back_errors(self, method: str) -> Conformal:
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         if self.errors_ is None:
             raise InputError(
                 f"{type(self).__name__}: {method} needs rows held back from a fit; fit again with "

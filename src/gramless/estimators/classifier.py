@@ -79,7 +79,7 @@ def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
 
 def _check_probabilities(model: KernelClassifier) -> None:
     """Raise ``AttributeError``, which says why, unless there are or will be probabilities."""
-    if hasattr(model, "coef_"):
+    if hasattr(model, "weights_"):
         has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
@@ -223,7 +223,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
         regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
         :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
-    coef_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
+    weights_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
         One output for two classes. There is no constant beside the bins: a row
         of no known bin is undecided.
     bandwidth_, alpha_, settings_ : what was chosen
@@ -315,7 +315,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         The estimator itself.
         """
-        if "coef_" in vars(self):
+        if "weights_" in vars(self):
             return self._add_rows(X, y, sample_weight)
         if classes is not None and not np.isin(classes, np.asarray(y)).all():
             missing = np.setdiff1d(classes, np.asarray(y)).tolist()[0]
@@ -355,7 +355,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         responses = self.decision_function(X)
         if self.multilabel_:
-            return LabelsEncoder(self.coef_.shape[1]).decode(responses)
+            return LabelsEncoder(self.weights_.shape[1]).decode(responses)
         if isinstance(self.loss_, CumulativeLogistic):
             return self.classes_[self.loss_.probabilities(responses).argmax(axis=1)]
         return ClassEncoder(self.classes_).decode(responses)
@@ -445,7 +445,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
-        coef = part_in(state, "coef_", np.ndarray)
+        coef = part_in(state, "weights_", np.ndarray)
         n_outputs = 1 if coef.ndim == 1 else coef.shape[1]
         classes = part_in(state, "classes_", np.ndarray)
         several, loss = state.get("multilabel_"), state["loss_"]
@@ -454,13 +454,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if isinstance(loss, CumulativeLogistic):
             n_classes = len(loss.thresholds) + 1
         n_classes = n_outputs if several else n_classes
-        require(classes.shape == (n_classes,), "classes_ does not fit coef_")
+        require(classes.shape == (n_classes,), "classes_ does not fit weights_")
         if state["errors_"] is not None:
             errors = part_in(state, "errors_", Conformal)
             require(errors.scores.ndim == 1, "errors_ are not those of classes")
         if state["calibration_"] is not None:
             calibration = part_in(state, "calibration_", Calibration)
-            require(calibration.n_responses == n_outputs, "calibration_ does not fit coef_")
+            require(calibration.n_responses == n_outputs, "calibration_ does not fit weights_")
 
     def _restore(self, fitted: dict[str, object]) -> None:
         # Files of earlier versions have one class a row.

@@ -54,7 +54,7 @@ def steering_parameters(model: StatefulEstimator) -> dict[str, object]:
 
 def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
     """Tell whether a fit to rows keeps what the last one chose."""
-    if not check_switch(model, "warm_start") or "coef_" not in vars(model):
+    if not check_switch(model, "warm_start") or "weights_" not in vars(model):
         return False
     if isinstance(X, (RowTable, LazyRows)):
         return False
@@ -70,7 +70,7 @@ def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
 
 def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
     """Return what the last fit chose, for so many rows with encoded targets."""
-    n_outputs = model.coef_[:1].size
+    n_outputs = model.weights_[:1].size
     if encoder.n_outputs != n_outputs:
         raise InputError(
             f"{type(model).__name__}: targets have {encoder.n_outputs} outputs, and those of "
@@ -87,7 +87,7 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
         model.bandwidth_,
         model.relevance_,
         model.growth_,
-        encoder.encode_weights(model.coef_, model.intercept_),
+        encoder.encode_weights(model.weights_, model.intercept_),
     )
 
 
@@ -99,7 +99,7 @@ def _are_same(first: object, second: object) -> bool:
 
 def check_batches(model: StatefulEstimator) -> None:
     """Raise ``AttributeError``, which says why, unless rows can be added to such fits."""
-    if "coef_" in vars(model):
+    if "weights_" in vars(model):
         loss = model.loss_.name
     else:
         given = model.loss
@@ -134,7 +134,7 @@ class Batch:
     def of(cls, model: StatefulEstimator, rows: Rows, encoder: TargetEncoder) -> Batch:
         """Find the bins of rows, new ones too; other features stay as they are."""
         features, n_jobs = model.features_, model.n_jobs
-        weights = encoder.encode_weights(model.coef_, model.intercept_)
+        weights = encoder.encode_weights(model.weights_, model.intercept_)
         scaled = model.scaler_.rows(rows, n_jobs)
         maps = parts_of(features)
         if isinstance(features, KernelExpansion):

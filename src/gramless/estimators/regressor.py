@@ -206,7 +206,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
         regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
         :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
-    coef_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
+    weights_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
     bandwidth_, alpha_, settings_ : what was chosen
         ``bandwidth_`` is None where grids are grown: each has its own widths.
     search_ : list of dict
@@ -397,7 +397,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             For other losses than "squared", and with ``l1_ratio``, ``n_posterior``,
             ``monotonic_cst`` or ``intervals="quantiles"``.
         """
-        if "coef_" not in vars(self):
+        if "weights_" not in vars(self):
             return self.fit(X, y, sample_weight)
         return self._add_rows(X, y, sample_weight)
 
@@ -560,7 +560,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool((1 < upper - lower).all() and (upper - lower < 4).all())
         True
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         model = self._interval_model(method)
         errors = model._held_back_errors("predict_interval")
         return model._bounds(model._means(X, offset), errors, coverage)
@@ -614,11 +614,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         InputError
             If the fit held no rows back, or has several outputs.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         levels = np.atleast_1d(np.asarray(quantiles, np.float64))
         if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"quantiles must lie between 0 and 1, got {quantiles!r}.")
-        if self.coef_.ndim == 2 and self._n_levels == 1:
+        if self.weights_.ndim == 2 and self._n_levels == 1:
             raise InputError("KernelRegressor: predict_quantiles needs a fit of one output.")
         model = self._interval_model("auto")
         errors = model._held_back_errors("predict_quantiles")
@@ -668,7 +668,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool((0.03 < chance_of_none).all() and (chance_of_none < 0.75).all())
         True
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         if self.dispersion_ is None:
             raise InputError(
                 "KernelRegressor: predict_distribution needs a fit of counts, whole numbers in one "
@@ -754,22 +754,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
-        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
+        coef, loss = part_in(state, "weights_", np.ndarray), state["loss_"]
         n_outputs = coef[:1].size
         if state["errors_"] is not None:
             n_scores = part_in(state, "errors_", Conformal).scores[:1].size
-            require(n_scores in (n_outputs, n_outputs // 2), "errors_ do not fit coef_")
+            require(n_scores in (n_outputs, n_outputs // 2), "errors_ do not fit weights_")
         if state["posterior_"] is not None:
             posterior = part_in(state, "posterior_", Posterior)
             fits = len(posterior.draws) == len(coef) + 1
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
-            require(fits, "posterior_ does not fit coef_")
+            require(fits, "posterior_ does not fit weights_")
         if state["dispersion_"] is not None:
             number_in(state, "dispersion_", float, 0.0)
             fits = coef.ndim == 1 and isinstance(loss, Poisson)
             require(fits and state["errors_"] is not None, "dispersion_ does not fit the loss")
         if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
-            require(coef.shape[1:] == loss.levels.shape, "coef_ does not fit the quantiles")
+            require(coef.shape[1:] == loss.levels.shape, "weights_ does not fit the quantiles")
         else:
             limits = array_in(state, "lower_limit_", np.float64, (n_outputs,))
             require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
@@ -782,7 +782,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         # Files of earlier versions know no quantiles, and no limit.
         fitted.setdefault("quantile_model_", None)
         fitted.setdefault("dispersion_", None)
-        n_outputs = part_in(fitted, "coef_", np.ndarray)[:1].size
+        n_outputs = part_in(fitted, "weights_", np.ndarray)[:1].size
         fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
         super()._restore(fitted)
 

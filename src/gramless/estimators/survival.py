@@ -207,7 +207,7 @@ class KernelSurvival(KernelMachine):
         Distinct times of events of the fit.
     n_updates_ : int
         How often the baseline was fitted again.
-    coef_, intercept_, features_, alpha_, growth_ and so on
+    weights_, intercept_, features_, alpha_, growth_ and so on
         As of :class:`KernelRegressor`; the mean log risk of the rows of the fit is 0.
 
     Examples
@@ -302,7 +302,7 @@ class KernelSurvival(KernelMachine):
     @property
     def event_times_(self) -> FloatArray:
         """Distinct times of events of the fit."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "weights_")
         return self.baseline_.times
 
     def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
@@ -362,7 +362,7 @@ class KernelSurvival(KernelMachine):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
-        require(part_in(state, "coef_", np.ndarray).ndim == 1, "coef_ has several outputs")
+        require(part_in(state, "weights_", np.ndarray).ndim == 1, "weights_ has several outputs")
         require(state["errors_"] is None, "errors_ are none of a survival model")
         part_in(state, "baseline_", BaselineHazard)
 

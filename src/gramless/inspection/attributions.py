@@ -124,9 +124,9 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
             f"shapley_values: model must be a KernelRegressor, KernelClassifier or KernelSurvival, "
             f"got {type(model).__name__}; of a pipeline give the last step and the rows it gets."
         )
-    check_is_fitted(model, "coef_")
+    check_is_fitted(model, "weights_")
     n_rows, n_columns = shape_of(X)
-    n_outputs = model.coef_[:1].size
+    n_outputs = model.weights_[:1].size
     numbers = n_rows * n_columns * (n_outputs + _COPIES)
     check_memory("shapley_values", 8.0 * numbers, "explain fewer rows at a time")
     if background is not None:
@@ -141,7 +141,7 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     if not others.shape[0]:
         raise InputError("shapley_values: the background has no rows; give at least 1.")
     values, base = model._shapley_values(model.inputs_.transform(model, X), others)
-    one = model.coef_.ndim == 1
+    one = model.weights_.ndim == 1
     names = None
     if isinstance(model, KernelClassifier) and not one:
         names = [str(name) for name in model.classes_]

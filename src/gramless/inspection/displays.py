@@ -86,7 +86,7 @@ class FeatureImportancesDisplay(_BarDisplay):
         -------
         FeatureImportancesDisplay
         """
-        check_is_fitted(estimator, "coef_")
+        check_is_fitted(estimator, "weights_")
         names = list(input_columns(estimator))
         return cls(estimator.feature_importances_, names).plot(ax, max_features=max_features)
 

@@ -369,7 +369,7 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     features = model.features_
     parts = parts_of(features)
     blocks = list(features.rows_matrix(rows).blocks())
-    values = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
+    values = (block.matrix.matvec(model.weights_[block.start : block.stop]) for block in blocks)
     weights = np.array([float(np.sum(own.var(axis=0))) for own in values])
     ends = np.cumsum([part._n_features_out for part in parts])
     owners = np.searchsorted(ends, [block.start for block in blocks], side="right")
