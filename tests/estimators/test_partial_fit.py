@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 def targets(name: str) -> Any:
     if name in ("joined", "ridge"):
         # Smooth kernels help where there is little noise.
-        return np.sin(X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=6000)
+        return np.sin(X[:, 0]) * X[:, 1] + 0.1 * np.random.default_rng(1).normal(size=6000)
     if name == "two outputs":
         return np.column_stack([Y, 10.0 - Y])
     if name in ("two classes", "squares"):
