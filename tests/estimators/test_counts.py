@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
+from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
 
 import gramless
 from gramless import KernelRegressor
@@ -62,6 +65,31 @@ def test_an_offset_of_squares_is_subtracted() -> None:
     twin = fast().fit(X[:N], y - 5.0 * OFFSET[:N])
     found = model.predict(X[N:], offset=np.full(N, 2.0))
     np.testing.assert_array_equal(found, twin.predict(X[N:]) + 2.0)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "squared"])
+def test_score_adds_the_offset_to_predictions(loss: str) -> None:
+    model = fast(loss=loss).fit(X[:N], COUNTS[:N], offset=OFFSET[:N])
+    weight, new = EXPOSURE[N:], slice(N, None)
+    predicted = model.predict(X[new], offset=OFFSET[new])
+    expected = r2_score(COUNTS[new], predicted, sample_weight=weight)
+    assert model.score(X[new], COUNTS[new], weight, OFFSET[new]) == expected
+    assert expected > model.score(X[new], COUNTS[new], weight)
+
+
+def test_score_of_several_quantiles_adds_the_offset() -> None:
+    model = fast(loss="quantile", quantile=[0.2, 0.8]).fit(X[:N], COUNTS[:N])
+    shifted = model.score(X[N:], COUNTS[N:] + 3.0, offset=np.full(N, 3.0))
+    assert shifted == pytest.approx(model.score(X[N:], COUNTS[N:]))
+
+
+def test_an_offset_is_routed_through_cross_validation() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = fast(loss="poisson").set_fit_request(offset=True).set_score_request(offset=True)
+        scores = cross_val_score(model, X[:N], COUNTS[:N], params={"offset": OFFSET[:N]}, cv=2)
+        half = slice(N // 2, N), slice(0, N // 2)
+        model = fast(loss="poisson").fit(X[half[0]], COUNTS[half[0]], offset=OFFSET[half[0]])
+    assert scores[0] == model.score(X[half[1]], COUNTS[half[1]], offset=OFFSET[half[1]])
 
 
 @pytest.mark.parametrize(

@@ -676,7 +676,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         return CountDistribution(self.dispersion_).frozen(self._means(X, offset))
 
-    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
         """Return R2 of the predictions; of several quantiles the mean of their pinball scores.
 
         Those are scikit-learn's ``d2_pinball_score``: the share of a constant's loss that is saved.
@@ -689,12 +695,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Their targets.
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
+        offset : array-like (n_samples,), optional
+            As for :meth:`predict`.
 
         Returns
         -------
         float
         """
-        predicted = self.predict(X)
+        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
         if self._n_levels == 1:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         scores = [
