@@ -287,6 +287,7 @@ def test_slope(name):
 def test_draws_that_are_independent():
     assert independent_draws(RandomBinning(n_grids=5)) == (5, 1.0)
     assert independent_draws(RandomFourier(n_components=10, sampling="iid")) == (5, 2.0)
+    assert independent_draws(RandomFourier(n_components=3, sampling="iid")) == (2, 8 / 3)
     assert independent_draws(RandomFourier(n_components=10, map="shifted", sampling="iid")) == (
         10,
         4.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -299,7 +299,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
 
     A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a distribution of
     frequencies w. The features of a row are the cosine and sine of ``w'x`` for some random
-    frequencies, times ``1/sqrt(n_frequencies)``; inner products estimate the kernel without bias.
+    frequencies, times ``sqrt(2/n_components)``; inner products estimate the kernel without bias.
 
     Parameters
     ----------
@@ -313,11 +313,13 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
         two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
     n_components : int, default=1024
-        Columns: two a frequency in the paired map, one in the shifted. The error of the kernel
+        Columns: two per frequency in the paired map, one in the shifted map. If the number is odd,
+        the last column of the paired map is a column of the shifted map. The error of the kernel
         falls as ``1/sqrt(n_components)``.
     map : {"paired", "shifted"}, default="paired"
-        Cosine and sine, or ``sqrt(2/n_frequencies) cos(w'x + b)`` with a random phase b, whose
-        error is larger and whose inner product of equal rows is only 1 on average.
+        Cosine and sine, or ``sqrt(2/n_components) cos(w'x + b)`` with a random phase b, whose
+        error is larger and whose inner product of equal rows is only 1 on average. Both estimate
+        the kernel without bias, for every ``n_components``.
     sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
         How frequencies are drawn; each follows the kernel's distribution exactly. Independent; in
         directions that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016,
@@ -336,8 +338,9 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     ----------
     frequencies_ : array (n_frequencies, n_features)
         In radians a unit of the input, 0 for inputs ignored and categories.
-    phases_ : array (n_frequencies,) or None
-        Of the shifted map.
+    phases_ : array (n_frequencies,) or (1,) or None
+        Random phases of the shifted map, or of the last frequency of a paired map with an odd
+        number of columns.
     bandwidth_ : array (n_features,)
     center_ : array (n_features,)
         Subtracted from rows in float64, so that large offsets cost no digits; 0 for sparse rows.
@@ -394,12 +397,6 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         self._check_choice("map", self.map, _MAPS)
         self._check_choice("sampling", self.sampling, _SAMPLINGS)
         self._check_size()
-        n = self.n_components
-        if self.map == "paired" and n % 2:
-            raise InputError(
-                f"RandomFourier: n_components is {n}, and the paired map has two columns a "
-                f"frequency; use {n + 1}, or map='shifted'."
-            )
         kernel = as_spectral_kernel(self.kernel)
         if self.sampling == "structured" and not isinstance(kernel, RadialKernel):
             raise KernelError(
@@ -408,15 +405,13 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
             )
         return kernel
 
-    def resized(self, size: int) -> Self:
-        return super().resized(max(2, size - size % 2) if self.map == "paired" else size)
-
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        n, n_inputs = int(self.n_components), X.shape[1]
-        if self.map == "paired":
-            n, self.phases_ = n // 2, None
-        else:
-            self.phases_ = 2.0 * np.pi * stream(self.seed_, "phases").random(n)
+        n_columns, n_inputs = int(self.n_components), X.shape[1]
+        n_pairs = n_columns // 2 if self.map == "paired" else 0
+        n_single = n_columns - 2 * n_pairs
+        n, self.phases_ = n_pairs + n_single, None
+        if n_single:
+            self.phases_ = 2.0 * np.pi * stream(self.seed_, "phases").random(n_single)
         self.center_ = _center(X)
         self.spreads_ = np.zeros(n_inputs)
         if (categorical := self._mask(X)).any():
@@ -443,11 +438,10 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         self._check_inputs(X)
         self._check_shapes()
         frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
-        chunk, phases = frequencies.chunk, self.phases_
+        chunk, n_pairs = frequencies.chunk, self._n_pairs
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
-        starts[:n] = 0.0 if phases is None else phases / np.pi
-        turn = trig.paired if phases is None else trig.cosines
-        scale = out.dtype.type(np.sqrt((1.0 if phases is None else 2.0) / n))
+        starts[n_pairs:n] = self._single_phases / np.pi
+        scale = out.dtype.type(np.sqrt(2.0 / self._n_features_out))
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
         categories = self._phases_of_categories(X, categorical, out.dtype)
         n_together = min(frequencies.rows_at_once, X.shape[0])
@@ -461,7 +455,12 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
                 frequencies.project(rows, first, starts[first : first + chunk], sums)
                 for table, codes in categories:
                     sums[: b - a, : last - first] += table[codes[a:b], first:last]
-                turn(sums, b - a, scale, out, a, first)
+                if first < n_pairs:
+                    trig.paired(sums, b - a, scale, out, a, first)
+                if last > n_pairs:
+                    skipped = max(n_pairs - first, 0)
+                    single = np.ascontiguousarray(sums[:, skipped:])
+                    trig.cosines(single, b - a, scale, out, a, n_pairs + first + skipped)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         auto = self.sampling == "auto" and n_inputs >= _MANY_INPUTS
@@ -471,26 +470,25 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
         # A quarter of a turn further, features are their own derivatives.
         features = np.empty((X.shape[0], self._n_features_out))
-        outputs = weights.reshape(len(weights), -1)
-        if self.phases_ is None:
-            self.compute(X, features)
-            cosines, sines = features[:, ::2], features[:, 1::2]
-            slopes = -sines[:, :, None] * outputs[::2] + cosines[:, :, None] * outputs[1::2]
-        else:
+        outputs, n_paired = weights.reshape(len(weights), -1), 2 * self._n_pairs
+        turned = self
+        if self.phases_ is not None:
             turned = object.__new__(type(self))
             turned.__dict__.update(self.__dict__, phases_=self.phases_ + np.pi / 2)
-            turned.compute(X, features)
-            slopes = features[:, :, None] * outputs
+        turned.compute(X, features)
+        cosines, sines = features[:, :n_paired:2, None], features[:, 1:n_paired:2, None]
+        pairs = -sines * outputs[:n_paired:2] + cosines * outputs[1:n_paired:2]
+        slopes = np.concatenate([pairs, features[:, n_paired:, None] * outputs[n_paired:]], axis=1)
         with one_blas_thread():
             found = np.einsum("nmk,md->ndk", slopes, self.frequencies_, optimize=True)
         return found.reshape(*found.shape[:2], *weights.shape[1:])
 
     def terms(self, weights: FloatArray) -> AnyArray:
-        n = self._n_frequencies
-        if self.phases_ is None:
-            return np.sqrt(1.0 / n) * (weights[::2] - 1j * weights[1::2])
-        turned: AnyArray = np.sqrt(2.0 / n) * np.exp(1j * self.phases_)[:, None] * weights
-        return turned
+        n_paired = 2 * self._n_pairs
+        pairs = weights[:n_paired:2] - 1j * weights[1:n_paired:2]
+        single = np.exp(1j * self._single_phases)[:, None] * weights[n_paired:]
+        terms: AnyArray = np.sqrt(2.0 / len(weights)) * np.concatenate([pairs, single])
+        return terms
 
     def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
         categorical = np.zeros(X.shape[1], bool)
@@ -516,8 +514,17 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         return len(self.unit_frequencies_ if self.blocks_ is None else self.blocks_.scales)
 
     @property
+    def _single_phases(self) -> FloatArray:
+        """The phases of the last frequencies, which have one column each."""
+        return np.zeros(0) if self.phases_ is None else self.phases_
+
+    @property
+    def _n_pairs(self) -> int:
+        return self._n_frequencies - len(self._single_phases)
+
+    @property
     def _n_features_out(self) -> int:
-        return self._n_frequencies * (2 if self.phases_ is None else 1)
+        return self._n_frequencies + self._n_pairs
 
     def _frequencies_in(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:
         # Not part of the state: models read from a file make it when they need it.
@@ -542,7 +549,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
             n = len(blocks.scales)
         require(n > 0 and "unit_frequencies_" in state, "there are no frequencies")
         if state["phases_"] is not None:
-            array_in(state, "phases_", np.float64, (n,), finite=True)
+            phases = array_in(state, "phases_", np.float64, finite=True)
+            require(phases.shape in ((1,), (n,)), "phases_ do not fit the frequencies")
 
     def _check_shapes(self) -> None:
         """Check that fitted arrays fit each other: attributes may have been set by hand."""
@@ -552,7 +560,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         else:
             fit = self.blocks_.orders.shape[1] >= n_inputs
         fit = fit and self.bandwidth_.shape == self.spreads_.shape == (n_inputs,) and n > 0
-        if not fit or (self.phases_ is not None and self.phases_.shape != (n,)):
+        if not fit or (self.phases_ is not None and self.phases_.shape not in ((1,), (n,))):
             raise InputError("RandomFourier: its fitted arrays do not fit each other; fit it anew.")
 
     def _inverse_bandwidth(self) -> FloatArray:

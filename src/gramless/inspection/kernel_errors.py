@@ -207,8 +207,8 @@ def error_bounds(
     pair = hoeffding_error(n_draws, failure, spread=spread)
     every = hoeffding_error(n_draws, failure, spread=spread, n_pairs=n_pairs)
     is_grid = isinstance(feature_map, RandomBinning)
-    is_paired = isinstance(feature_map, RandomFourier) and feature_map.map == "paired"
-    if categorical.any() or not (is_grid or is_paired):
+    has_only_pairs = isinstance(feature_map, RandomFourier) and spread == 2.0
+    if categorical.any() or not (is_grid or has_only_pairs):
         return pair, every, None
     n_inputs, kernel = int(np.isfinite(bandwidth).sum()), feature_map.check_parameters()
     diameter = float(pdist(rows / bandwidth).max(initial=0.0))
@@ -222,14 +222,17 @@ def error_bounds(
 def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:
     """Return the number of independent draws that a map averages, and the range of one.
 
-    A grid takes values 0 or 1; a frequency takes values from -1 to 1, or from -2 to 2 in the
-    shifted map. None for draws that depend on one another or on rows.
+    A grid takes values 0 or 1. A frequency takes values from -1 to 1, or from -2 to 2 in the
+    shifted map; with an odd number of columns, the last frequency of the paired map counts half as
+    much as the others and has twice their range. None for draws that depend on one another or on
+    rows.
     """
     if isinstance(feature_map, RandomBinning):
         return feature_map.n_grids, 1.0
     if isinstance(feature_map, RandomFourier) and feature_map.sampling == "iid":
-        paired = feature_map.map == "paired"
-        return (feature_map.n_components // 2, 2.0) if paired else (feature_map.n_components, 4.0)
+        n_columns = feature_map.n_components
+        n_frequencies = (n_columns + 1) // 2 if feature_map.map == "paired" else n_columns
+        return n_frequencies, 4.0 * n_frequencies / n_columns
     return None
 
 
