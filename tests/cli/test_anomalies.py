@@ -75,7 +75,7 @@ def test_refusals(shell, strange, write, tmp_path) -> None:
     model, other = tmp_path / "m.gramless", write("b.csv", chosen=("size", "price"))
     shell("anomalies", strange, "--ignore", "label", "--save", model, "-o", tmp_path / "o.csv")
     assert "lacks 2 of the 3 columns" in shell.error("anomalies", other, "-m", model)
-    assert "exists" in shell.error("anomalies", strange, "--save", model)
+    assert "exists" in shell.error("anomalies", strange, "--save", tmp_path / "o.csv")
     assert "no column 'none'" in shell.error("anomalies", strange, "--ignore", "none")
     shell.error("anomalies", strange, "-m", model, "--train", other, code=2)
     assert "contamination" in shell.error("anomalies", strange, "--contamination", "0.9")

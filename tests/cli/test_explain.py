@@ -459,9 +459,9 @@ def test_places_are_checked_before_the_work(model, write, shell, tmp_path):
     data = write("a.csv")
     head = ["explain", model, "--data", data, "-o"]
     assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "p.html")
-    assert "is a folder, the model or the data" in shell.error(*head, tmp_path)
-    assert "the model or the data" in shell.error(*head, data)
-    assert "the model or the data" in shell.error(*head, model)
+    assert "is a folder" in shell.error(*head, tmp_path)
+    assert "is the data" in shell.error(*head, data)
+    assert "is the model" in shell.error(*head, model)
     shell.error("explain", model, "--data", data, code=2)
     shell.error("explain", model, "-o", "p.html", code=2)
 
@@ -475,7 +475,7 @@ def test_a_page_is_written_whole_or_not_at_all(model, write, shell, tmp_path, mo
 
     monkeypatch.setattr("os.replace", refuse)
     before = sorted(tmp_path.iterdir())
-    text = shell.error("explain", model, "--data", write("a.csv"), "-o", out)
+    text = shell.error("explain", model, "--data", write("a.csv"), "-o", out, "--force")
     assert "p.html cannot be written (Permission denied)" in text
     assert out.read_text() == "old"
     assert sorted(tmp_path.iterdir()) == sorted({*before, tmp_path / "a.csv"})

@@ -11,7 +11,7 @@ import pytest
 
 from gramless.base.errors import DataFileError
 from gramless.base.files import replacing
-from gramless.cli import options
+from gramless.cli import outputs
 from gramless.datasets import read_table
 
 from .conftest import QUICK
@@ -87,11 +87,15 @@ def test_somebody_at_a_terminal_is_asked(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setattr("typer.confirm", lambda text, **options: asked.append((text, options)))
-    options.check_replaced("-o", tmp_path / "new.csv", False)
+
+    def check(name: str, force: bool) -> None:
+        outputs.check_outputs([outputs.Output("-o", tmp_path / name, "table")], {}, force)
+
+    check("new.csv", False)
     (tmp_path / "old.csv").touch()
-    options.check_replaced("-o", tmp_path / "old.csv", True)
+    check("old.csv", True)
     assert not asked
-    options.check_replaced("-o", tmp_path / "old.csv", False)
+    check("old.csv", False)
     assert asked == [(f"{tmp_path / 'old.csv'} exists. Replace it?", {"abort": True, "err": True})]
 
 
@@ -112,3 +116,36 @@ def test_pipes_are_written_to_and_never_replaced(tmp_path):
     receiver.join()
     assert found == [b"content"]
     assert pipe.is_fifo()
+
+
+@POSIX
+def test_a_pipe_that_nothing_reads_is_an_error(model, write, shell, tmp_path, monkeypatch):
+    monkeypatch.setattr("gramless.base.files._WAIT_FOR_READER_SECONDS", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    error = shell.error("predict", model, write("a.csv"), "-o", tmp_path / "pipe")
+    assert "pipe cannot be written (nothing reads from this pipe)" in error
+
+
+@POSIX
+@pytest.mark.parametrize("command", ["fit", "explain"])
+def test_models_and_pages_need_files(command, model, write, shell, tmp_path):
+    data, pipe = write("a.csv"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = {
+        "fit": ["fit", data, "--model", pipe],
+        "explain": ["explain", model, "--data", data, "-o", pipe],
+    }
+    assert "is a pipe or a device" in shell.error(*words[command])
+
+
+@POSIX
+def test_a_pipe_is_no_model_file(write, shell, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    error = shell.error("predict", tmp_path / "pipe", write("a.csv"))
+    assert "it is a pipe or a device; save what it holds to a file" in error
+
+
+@POSIX
+def test_standard_output_by_its_name(model, write, shell):
+    data = write("a.csv")
+    assert shell("predict", model, data, "-o", "/dev/stdout").stdout.startswith("prediction\n")

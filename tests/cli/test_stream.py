@@ -262,7 +262,7 @@ def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
         "is of a run with another batch_size": ["--checkpoint", at, "--batch-size", 30],
         "is no checkpoint": ["--checkpoint", model],
         "cannot be loaded": ["--checkpoint", data.with_name("b.csv")],
-        "the data or the model": ["--checkpoint", data],
+        "is the data": ["--checkpoint", data],
         "there is no folder": ["--checkpoint", tmp_path / "absent" / "ck"],
     }
     write("b.csv")

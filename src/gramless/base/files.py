@@ -1,31 +1,100 @@
-"""Writing files so that they are there whole or not at all."""
+"""Writing files so that they are complete or not there at all."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import secrets
+import shutil
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from gramless.base.errors import GramlessError, InputError
+
+# A reader that starts together with the writer opens the pipe well within this time.
+_WAIT_FOR_READER_SECONDS = 5.0
+
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of ``target`` once all of it is on the disk.
+    """Open a new file that replaces ``target`` once it is complete on the disk.
 
-    A pipe or a device, such as /dev/null, is written to as it is.
+    A pipe or a device, such as /dev/null, is written to directly.
     """
     if target.exists() and not target.is_file():
-        with open(target, "wb") as file:
+        with open(target, "wb", opener=_opened_pipe if target.is_fifo() else None) as file:
             yield file
         return
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with open(part, "xb") as file:
+            if target.exists():
+                shutil.copymode(target, part)
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(
+    path: str | os.PathLike[str], name: str = "", error: type[GramlessError] = InputError
+) -> Iterator[IO[bytes]]:
+    """Open a file as :func:`replacing` does, behind links; raise ``error`` if that fails.
+
+    ``name`` names the file in the message, by default its path.
+    """
+    try:
+        with replacing(Path(os.path.realpath(checked_name(path)))) as file:
+            yield file
+    except OSError as fault:
+        raise error(
+            f"{name or path} cannot be written ({reason_of(fault)}); make room or name another "
+            "place. Nothing was changed."
+        ) from fault
+
+
+def checked_name(path: str | os.PathLike[str]) -> str:
+    """Return a path as text; raise OSError if it has a NUL character."""
+    text = os.fsdecode(path)
+    if "\0" in text:
+        raise OSError(errno.EINVAL, "the name has a NUL character", text.replace("\0", "\\0"))
+    return text
+
+
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file for reading; raise OSError for a pipe or a device instead of waiting for it."""
+    name = checked_name(path)
+    mode = os.stat(name).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.ESPIPE, "it is a pipe or a device; save what it holds to a file", name)
+    return open(name, "rb")
+
+
+def reason_of(fault: OSError) -> str:
+    """Return why the operating system refused something, without the name of the file."""
+    return fault.strerror or str(fault)
+
+
+def _opened_pipe(path: str, flags: int) -> int:
+    """Open a pipe for writing; raise OSError if nothing reads it."""
+    deadline = time.monotonic() + _WAIT_FOR_READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, flags | os.O_NONBLOCK)
+        except OSError as fault:
+            if fault.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, "nothing reads from this pipe", path) from None
+            time.sleep(0.02)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
@@ -12,6 +12,7 @@ import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def anomalies(
     if train is not None and model is not None:
         raise BadParameter("--train fits a detector and --model brings one; give one of them.")
     with reporting(as_json, debug) as report:
-        _check_outputs(data, {"-o": output, "--page": page, "--save": save}, force)
+        outputs = [Output("-o", output, "table"), Output("--page", page, "page")]
+        outputs.append(Output("--save", save, "model"))
+        inputs = {"the data itself": data, "the table of --train": train, "the model": model}
+        check_outputs(outputs, inputs, force)
         with report.stage("read", f"reading {data}"):
             from gramless.cli.reading import read_data, unlabelled_rows
 
@@ -80,9 +84,9 @@ def anomalies(
             source = table if train is None else read_data(train, limits=limits)
         with report.stage("fit", "counting rows"):
             if model is None:
-                detector = gramless.AnomalyDetector(
-                    contamination=share, random_state=seed, n_jobs=n_jobs
-                ).fit(unlabelled_rows(source, None, left_out)[0])
+                given: dict[str, Any] = {"contamination": share, "random_state": seed}
+                detector = gramless.AnomalyDetector(**given, n_jobs=n_jobs)
+                detector.fit(unlabelled_rows(source, None, left_out)[0])
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
@@ -104,15 +108,6 @@ def anomalies(
         columns = {name: table.column(name) for name in kept} | columns
         document = {**told, "page": page, "output": output, "seconds": report.seconds}
         report.rows(columns, output, document, lines, tell=page is not None)
-
-
-def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> None:
-    """Refuse files that cannot be written, or are there already."""
-    given = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in given.items():
-        others = {other: own for other, own in given.items() if other != option}
-        options.check_output(option, path, {"the data itself": data} | others)
-        options.check_replaced(option, path, force)
 
 
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:

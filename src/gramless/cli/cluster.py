@@ -10,6 +10,7 @@ from typer import BadParameter, Option
 
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -88,9 +89,8 @@ def cluster(
     width = options.auto_or_number(bandwidth, "--bandwidth")
     shared = {"bandwidth": width, "scaling": scaling, "random_state": seed, "n_jobs": n_jobs}
     with reporting(as_json, debug) as report:
-        options.check_output("-o", output, {"the data itself": data})
-        options.check_output("--page", page, {"the data itself": data})
-        options.check_replaced("-o", output, force)
+        outputs = [Output("-o", output, "table"), Output("--page", page, "page")]
+        check_outputs(outputs, {"the data itself": data}, force)
         with report.stage("read", f"reading {data}"):
             from gramless.cli.reading import read_data, unlabelled_rows
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from typer import Argument, BadParameter, Option
 
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def compare_tables(
         int, Option(min=19, help="The smallest p-value is 1 / (1 + PERMUTATIONS).")
     ] = 999,
     seed: Annotated[int, Option(min=0, help="Seed of permutations and features.")] = 0,
+    force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
@@ -57,7 +59,8 @@ def compare_tables(
     if not 0.0 < alpha < 1.0:
         raise BadParameter(f"--alpha must be above 0 and below 1, got {alpha}.")
     with reporting(as_json, debug) as report:
-        options.check_output("-o", output, {"the first table": before, "the second table": after})
+        inputs = {"the first table": before, "the second table": after}
+        check_outputs([Output("-o", output, "page")], inputs, force)
         with report.stage("read", f"reading {before} and {after}"):
             from gramless.cli.reading import read_data
 

@@ -10,6 +10,7 @@ from typer import Option
 
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def demo(
     out: Annotated[Path, Option(metavar="FOLDER", help="Where files go.")] = Path("out/demo"),
     seed: Annotated[int, Option(min=0, help="Seed of the splits and of every method.")] = 0,
+    force: options.Force = False,
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
@@ -38,6 +40,11 @@ def demo(
     }
     with reporting(as_json, debug) as report:
         out.mkdir(parents=True, exist_ok=True)
+        outputs = [
+            Output("--out", path, "picture" if path.suffix == ".png" else "model")
+            for path in files.values()
+        ]
+        check_outputs(outputs, {}, force)
         with report.stage("load", "loading"):
             from gramless import warmup
             from gramless.cli import demo_methods

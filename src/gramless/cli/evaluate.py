@@ -10,6 +10,7 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def evaluate(
         Path | None,
         Option(metavar=options.PICTURE, help="Draw the predictions; classes need probabilities."),
     ] = None,
+    force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
@@ -40,6 +42,8 @@ def evaluate(
     against true numbers, or how often the model was right against how sure it was.
     """
     with reporting(as_json, debug) as report:
+        inputs = {"the model": model, "the data": data}
+        check_outputs([Output("--picture", picture, "picture")], inputs, force)
         with report.stage("read", f"reading {data}"):
             from gramless.cli.reading import labelled_rows, load_predictor
 

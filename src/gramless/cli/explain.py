@@ -10,6 +10,7 @@ from typer import Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, number, reporting
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def explain(
     ],
     output: Annotated[Path, Option("--output", "-o", metavar="OUT.html", help="The page.")],
     target: options.Target = None,
+    force: options.Force = False,
     part: options.PartOption = "auto",
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
@@ -38,7 +40,8 @@ def explain(
     no script, nothing is fetched. Labels are found as in evaluate.
     """
     with reporting(as_json, debug) as report:
-        options.check_output("-o", output, {"the model": model, "the data": data})
+        inputs = {"the model": model, "the data": data}
+        check_outputs([Output("-o", output, "page")], inputs, force)
         with report.stage("read", f"reading {data}"):
             from gramless.cli.reading import labelled_rows, load_predictor
             from gramless.estimators.streamed import StreamedMachine

@@ -14,6 +14,7 @@ from typer import BadParameter, Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, reporting
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def fit(
     l1_ratio: L1Ratio = 0.0,
     scaling: Scaling = "auto",
     seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
+    force: options.Force = False,
     limits: options.Limits = "",
     cluster: Cluster = None,
     checkpoint: Checkpoint = None,
@@ -166,7 +168,7 @@ def fit(
     chosen = options.names(features, "--features")
     text = options.names(categorical, "--categorical")
     with reporting(as_json, debug, verbose) as report:
-        options.check_output("--model", model, {"the data": data})
+        check_outputs([Output("--model", model, "model")], {"the data": data}, force)
 
         def prepared(table: Table | StoredTable) -> _Task:
             from gramless.cli.reading import decide_task, training_rows

@@ -10,6 +10,7 @@ from typer import BadParameter, Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import Report, facts, reporting
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def inspect(
         ),
     ] = None,
     part: options.PartOption = "auto",
+    force: options.Force = False,
     limits: options.Limits = "",
     as_json: options.AsJson = False,
     debug: options.Debug = False,
@@ -49,6 +51,8 @@ def inspect(
     if data is not None and picture is None:
         raise BadParameter(_TOGETHER)
     with reporting(as_json, debug) as report:
+        inputs = {"the model": model, "the data": data}
+        check_outputs([Output("--picture", picture, "picture")], inputs, force)
         from gramless.cli.summaries import bin_lines, fitted_lines, run_lines
         from gramless.estimators.persistence import describe, load
         from gramless.estimators.streamed import StreamedMachine

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Argument, BadParameter, Option
-
-from gramless.base.errors import InputError
 
 Task = Literal["auto", "classification", "regression"]
 Part = Literal["auto", "train", "test"]
@@ -65,10 +61,12 @@ Output = Annotated[
         "-o",
         metavar="OUT.csv",
         help="By default they go to stdout.",
-        callback=lambda path: None if str(path) == "-" else path,
+        callback=lambda path: None if str(path) in ("-", "/dev/stdout") else path,
     ),
 ]
-Force = Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")]
+Force = Annotated[
+    bool, Option("--force", help="Replace files that exist, of any kind, without asking.")
+]
 Ids = Annotated[
     str | None,
     Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
@@ -97,27 +95,3 @@ def auto_or_number(
     except ValueError:
         told = " or ".join(("a number", *allowed))
         raise BadParameter(f"{option} needs {told}, got {text!r}.") from None
-
-
-def check_output(option: str, path: Path | None, others: Mapping[str, Path]) -> None:
-    """Refuse a file that cannot be written or would replace one of ``others``, before any work."""
-    if path is None:
-        return
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"{option} {path}: there is no folder {folder}; make it.")
-    same = path.exists() and any(o.exists() and path.samefile(o) for o in others.values())
-    if path.is_dir() or same or path.resolve() in [other.resolve() for other in others.values()]:
-        *first, last = ("a folder", *others)
-        names = f"{', '.join(first)} or {last}"
-        raise InputError(f"{option} {path} is {names}; name another file.")
-
-
-def check_replaced(option: str, path: Path | None, force: bool) -> None:
-    """Ask before a file is replaced; where nobody can be asked, refuse unless ``force`` says so."""
-    if force or path is None or not path.is_file():
-        return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)
-        return
-    raise InputError(f"{option} {path} exists; name another file, or replace it by --force.")

@@ -8,6 +8,7 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli import options
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def predict(
     """
     kept = options.names(ids, "--id")
     with reporting(as_json, debug) as report:
-        options.check_output("-o", output, {"the model": model, "the data itself": data})
-        options.check_replaced("-o", output, force)
+        inputs = {"the model": model, "the data itself": data}
+        check_outputs([Output("-o", output, "table")], inputs, force)
         with report.stage("read", f"reading {data}"):
             from gramless.cli.reading import load_predictor, read_for, rows_for
 

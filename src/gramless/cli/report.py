@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import logging
 import math
@@ -20,8 +21,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramless.base.errors import GramlessError, InputError
-from gramless.base.files import replacing
+from gramless.base.errors import GramlessError
+from gramless.base.files import writing
 from gramless.base.reporting import LOGGER
 
 if TYPE_CHECKING:
@@ -74,14 +75,8 @@ class Report:
         """Write a page of HTML; ``option`` named its place."""
         with self.stage("write", f"writing {place}"):
             text = page(*told)
-            try:
-                with replacing(Path(os.path.realpath(place))) as file:
-                    file.write(text.encode())
-            except OSError as fault:
-                reason = fault.strerror or str(fault)
-                raise InputError(
-                    f"{option} {place} cannot be written ({reason}); name another place."
-                ) from fault
+            with writing(place, f"{option} {place}") as file:
+                file.write(text.encode())
 
     def rows(
         self,
@@ -93,8 +88,10 @@ class Report:
     ) -> None:
         """Write columns as CSV to a file, or to stdout in place of the result."""
         if output is not None:
-            with open(output, "w", encoding="utf-8", newline="") as file:
-                _write_columns(file, columns)
+            with writing(output, f"-o {output}") as file:
+                text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+                _write_columns(text, columns)
+                text.detach()
         if output is not None or tell:
             place = {"output": output}
             self.result({**document, **place}, facts({**lines, **place}))

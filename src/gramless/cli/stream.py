@@ -14,6 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.fit import named_kernel
+from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
 
@@ -127,6 +128,7 @@ def stream(
     rows_folder: RowsFolder = None,
     picture: PictureOut = None,
     seed: Annotated[int, Option(min=0, help="Of the order of the rows, and of the features.")] = 0,
+    force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     device: Device = "cpu",
@@ -160,7 +162,7 @@ def stream(
     }
     with reporting(as_json, debug) as report:
         parameters["kernel"] = named_kernel(kernel)
-        _check_places(data, model, checkpoint, picture)
+        _check_places(data, model, checkpoint, picture, force)
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, parameters))
@@ -174,7 +176,9 @@ def stream(
         raise Exit(INTERRUPTED)
 
 
-def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
+def _check_places(
+    data: Path, model: Path, checkpoint: Path | None, picture: Path | None, force: bool
+) -> None:
     """Refuse what could not be read twice or be written, before any work."""
     from gramless.cli.reading import is_piped
 
@@ -183,8 +187,11 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
             f"{data} can be read only once, and stream reads its rows twice; save them to a file "
             "first, or give them to gramless fit."
         )
-    options.check_output("--model", model, {"the data": data})
-    options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
+    outputs = [Output("the model", model, "model"), Output("--picture", picture, "picture")]
+    check_outputs(outputs, {"the data": data}, force)
+    # The run in an existing checkpoint goes on; other files are refused when it is loaded.
+    inputs = {"the data": data, "the model": model, "the picture": picture}
+    check_outputs([Output("--checkpoint", checkpoint, "model")], inputs, force=True)
     if picture is not None:
         from gramless.inspection.pictures import check_picture
 

@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import GramlessError, InputError, ModelFileError
-from gramless.base.files import replacing
+from gramless.base.files import open_regular, reason_of, writing
 from gramless.base.public import HOMES, VERSION
 from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator, UnknownClassError
 from gramless.base.types import AnyArray
@@ -74,6 +73,7 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from gramless import RandomBinning, load, save
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> binning = RandomBinning(n_grids=8, random_state=0).fit(X)
@@ -110,17 +110,10 @@ def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
 def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tensors) -> None:
     """Write a file, its checksums included; see :func:`save`."""
     parts = file_parts(content, tensors)
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
-    try:
-        with replacing(target) as file:
-            file.writelines(parts)
-    except OSError as fault:
-        raise ModelFileError(
-            f"{path} cannot be written ({fault.strerror or fault}); make room or name another "
-            "place. Nothing was changed."
-        ) from fault
+    with writing(path, error=ModelFileError) as file:
+        file.writelines(parts)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -161,7 +154,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(path).n_grids
     4
     """
-    with _explained(path), open(path, "rb") as file:
+    with _explained(path), open_regular(path) as file:
         metadata, entries = _read_header(file)
         start = file.tell()
         if hashlib.file_digest(file, "sha256").hexdigest() != metadata.get("data_sha256"):
@@ -176,7 +169,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
     """Tell what a file holds, from its header alone: plain data, arrays by dtype and shape."""
-    with _explained(path), open(path, "rb") as file:
+    with _explained(path), open_regular(path) as file:
         metadata, tensors = _read_header(file)
         content = json.loads(metadata["model"])
         return {
@@ -278,7 +271,7 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"There is no model file {path}; check the name.") from fault
     except OSError as fault:
         raise ModelFileError(
-            f"{path} cannot be read ({fault.strerror or fault}); check the file."
+            f"{path} cannot be read ({reason_of(fault)}); check the file."
         ) from fault
     except ModelFileError as fault:
         raise ModelFileError(f"{path} cannot be loaded: {fault}.") from fault

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gramless.base.errors import InputError, MissingDependencyError
+from gramless.base.files import writing
 from gramless.base.types import AnyArray, FloatArray
 from gramless.inspection.explanation import sampled_rows
 from gramless.matrices.binned import BinnedMatrix
@@ -29,10 +30,10 @@ Exact = Callable[[AnyArray], FloatArray]
 _INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
 _LEAST_WIDTH = 1 / 60
 """Least width of a mark as a fraction of a grid: about a pixel."""
-_WITHOUT_DATE: dict[str, dict[str, None]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
+_METADATA: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": "gramless"},
+    ".svg": {"Creator": "gramless", "Date": None},
+    ".pdf": {"Creator": "gramless", "CreationDate": None},
 }
 
 
@@ -122,8 +123,8 @@ def require_matplotlib() -> None:
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Refuse a place where no picture could be written, before any work is done."""
     place = Path(path)
-    if place.suffix.lower() not in _WITHOUT_DATE:
-        raise InputError(f"{path}: a picture ends in {', '.join(_WITHOUT_DATE)}; name it so.")
+    if place.suffix.lower() not in _METADATA:
+        raise InputError(f"{path}: a picture ends in {', '.join(_METADATA)}; name it so.")
     if not place.resolve().parent.is_dir():
         raise InputError(f"{path}: there is no folder {place.resolve().parent}; make it.")
     if place.is_dir():
@@ -156,8 +157,9 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     from matplotlib import rc_context
 
     # A salt in place of random names of clip paths, and no date.
-    with rc_context({"svg.hashsalt": "gramless"}):
-        figure.savefig(path, dpi=150, metadata=_WITHOUT_DATE[Path(path).suffix.lower()])
+    ending = Path(path).suffix.lower()
+    with rc_context({"svg.hashsalt": "gramless"}), writing(path) as file:
+        figure.savefig(file, format=ending[1:], dpi=150, metadata=_METADATA[ending])
 
 
 def _alike_together(met: FloatArray) -> AnyArray:

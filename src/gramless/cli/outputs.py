@@ -1,0 +1,99 @@
+"""Where outputs may be written: not over inputs, and over other files only with --force."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.base.files import reason_of
+
+Kind = Literal["table", "model", "page", "picture"]
+
+# What files that gramless wrote hold near their beginning or end. Tables have no mark: they are
+# never replaced without --force.
+_MARKS: dict[Kind, tuple[bytes, ...]] = {
+    "model": (b'{"__metadata__":{"format":"gramless"',),
+    "page": (b'<meta name="generator" content="gramless',),
+    "picture": (
+        b"tEXtSoftware\0gramless",
+        b"<dc:title>gramless</dc:title>",
+        b"/Creator (gramless)",
+    ),
+    "table": (),
+}
+_MARK_BYTES = 4096
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
+
+
+class Output(NamedTuple):
+    """A file that a command writes, and the option that names it."""
+
+    option: str
+    path: Path | None
+    kind: Kind
+
+
+def check_outputs(
+    outputs: Sequence[Output], inputs: Mapping[str, Path | None], force: bool
+) -> None:
+    """Raise InputError if an output cannot be written or would replace a file of another kind.
+
+    ``inputs`` has the files that the command reads, by words for messages. At a terminal the user
+    is asked instead; ``force`` allows to replace other files, but never an input or another output.
+    """
+    others = {what: path for what, path in inputs.items() if path is not None}
+    for option, path, kind in outputs:
+        if path is None:
+            continue
+        name = f"{option} {path}"
+        try:
+            _check_place(name, path, kind, others)
+            if not force and path.is_file() and not _is_written_by_us(path, kind):
+                _ask_to_replace(name, path)
+        except OSError as fault:
+            raise InputError(
+                f"{name} cannot be written ({reason_of(fault)}); name another place."
+            ) from fault
+        others[f"the file of {option}"] = path
+
+
+def _check_place(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) -> None:
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"{name}: there is no folder {folder}; make it.")
+    same = [
+        what
+        for what, other in others.items()
+        if path.resolve() == other.resolve()
+        or (os.path.exists(path) and os.path.exists(other) and path.samefile(other))
+    ]
+    if path.is_dir() or same:
+        what = " and ".join(same) or "a folder"
+        raise InputError(f"{name} is {what}; name another file.")
+    is_stream = str(path).startswith(_STREAMS) or (path.exists() and not path.is_file())
+    if kind != "table" and is_stream:
+        raise InputError(f"{name} is a pipe or a device; a {kind} needs a file.")
+    if not os.access(folder, os.W_OK) and not is_stream:
+        raise InputError(f"{name}: nothing can be written to the folder {folder}; name another.")
+
+
+def _is_written_by_us(path: Path, kind: Kind) -> bool:
+    """Return whether a file is of a kind and was written by gramless."""
+    with open(path, "rb") as file:
+        head = file.read(_MARK_BYTES)
+        file.seek(max(0, path.stat().st_size - _MARK_BYTES))
+        ends = head + file.read(_MARK_BYTES)
+    return any(mark in ends for mark in _MARKS[kind])
+
+
+def _ask_to_replace(name: str, path: Path) -> None:
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)
+        return
+    raise InputError(f"{name} exists; name another file, or replace it by --force.")

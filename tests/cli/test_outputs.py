@@ -1,0 +1,168 @@
+"""Files that commands write: what they may replace, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from gramless.base.errors import InputError, ModelFileError
+from gramless.base.files import writing
+from gramless.cli.outputs import Output, check_outputs
+from gramless.estimators.persistence import save
+from gramless.inspection.pictures import write_picture
+
+from .conftest import QUICK
+
+
+@pytest.fixture
+def files(write, shell, tmp_path) -> dict[str, Path]:
+    """Return a table with its model, and another table that must not be replaced."""
+    data, model = write("train.csv"), tmp_path / "m.gramless"
+    shell("fit", data, "--model", model, *QUICK)
+    other = tmp_path / "other.csv"
+    other.write_text("one,two\n1,2\n")
+    return {"data": data, "model": model, "other": other}
+
+
+COMMANDS = {
+    "fit": "fit DATA --model OUT",
+    "stream": "stream DATA OUT --steps 2",
+    "predict": "predict MODEL DATA -o OUT",
+    "explain": "explain MODEL --data DATA -o OUT",
+    "anomalies": "anomalies DATA -o OUT",
+    "anomalies page": "anomalies DATA --page OUT",
+    "anomalies model": "anomalies DATA --save OUT",
+    "compare-tables": "compare-tables DATA DATA -o OUT",
+    "evaluate": "evaluate MODEL DATA --picture OUT",
+    "inspect": "inspect MODEL --data DATA --picture OUT",
+}
+
+
+def words(command: str, files: dict[str, Path], out: Path) -> list[object]:
+    places = {"DATA": files["data"], "MODEL": files["model"], "OUT": out}
+    return [places.get(word, word) for word in COMMANDS[command].split()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_other_files_are_kept(command, files, shell):
+    error = shell.error(*words(command, files, files["other"]))
+    assert "other.csv exists; name another file, or replace it by --force" in error
+    assert files["other"].read_text() == "one,two\n1,2\n"
+
+
+READ = [(c, what) for c in COMMANDS for what in ("data", "model") if what.upper() in COMMANDS[c]]
+
+
+@pytest.mark.parametrize(("command", "what"), READ)
+def test_inputs_are_kept_even_with_force(command, what, files, shell):
+    content = files[what].read_bytes()
+    error = shell.error(*words(command, files, files[what]), "--force")
+    assert "name another file" in error
+    assert files[what].read_bytes() == content
+
+
+def test_force_replaces_other_files(files, shell):
+    shell("fit", files["data"], "--model", files["other"], *QUICK, "--force")
+    assert shell("inspect", files["other"]).stdout
+
+
+def test_a_model_replaces_a_model(files, shell):
+    shell("fit", files["data"], "--model", files["model"], *QUICK)
+
+
+def test_a_page_replaces_a_page(files, shell, tmp_path):
+    for _ in range(2):
+        shell("anomalies", files["data"], "--page", tmp_path / "page.html")
+
+
+def test_a_page_of_others_is_kept(files, shell, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<!DOCTYPE html><title>mine, not of gramless</title>")
+    assert "exists" in shell.error("anomalies", files["data"], "--page", page)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_picture_replaces_a_picture_of_gramless_only(ending, tmp_path):
+    picture = Output("--picture", tmp_path / f"a.{ending}", "picture")
+    write_picture(Figure(), picture.path)
+    check_outputs([picture], {}, force=False)
+    Figure().savefig(picture.path)
+    with pytest.raises(InputError, match="exists"):
+        check_outputs([picture], {}, force=False)
+
+
+def test_two_outputs_are_two_files(files, shell, tmp_path):
+    out = tmp_path / "out"
+    error = shell.error("anomalies", files["data"], "-o", out, "--page", out)
+    assert "is the file of -o" in error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
+def test_links_to_inputs_are_inputs(files, shell, tmp_path):
+    (tmp_path / "link").symlink_to(files["data"])
+    error = shell.error("predict", files["model"], files["data"], "-o", tmp_path / "link")
+    assert "is the data itself" in error
+
+
+NAMES = {
+    "long": ("a" * 300, "too long"),
+    "no user": ("~nobody_of_this_name/a", "no folder"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_that_no_file_can_have(kind, command, files, shell, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    name, message = NAMES[kind]
+    assert message in shell.error(*words(command, files, Path(name)))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300])
+def test_models_saved_under_impossible_names(name, tmp_path, files):
+    from gramless import load
+
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        save(load(files["model"]), f"{tmp_path}/{name}")
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        load(f"{tmp_path}/{name}")
+
+
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
+    target = tmp_path / "a"
+    target.write_text("old")
+    with pytest.raises(InputError, match=r"cannot be written \(No space left"), writing(target):
+        raise OSError(28, "No space left on device")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
+def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
+    target = tmp_path / "a"
+    target.touch(0o600)
+    with writing(target) as file:
+        file.write(b"new")
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_predictions_are_replaced_when_they_are_complete(files, shell, monkeypatch, tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gramless.cli.report._write_columns", full)
+    error = shell.error("predict", files["model"], files["data"], "-o", out, "--force")
+    assert "out.csv cannot be written (No space left on device)" in error
+    assert out.read_text() == "old"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_device(files, shell):
+    error = shell.error("predict", files["model"], files["data"], "-o", "/dev/full")
+    assert "/dev/full cannot be written (No space left on device)" in error
