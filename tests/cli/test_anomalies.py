@@ -61,6 +61,18 @@ def test_new_rows_have_p_values_and_a_page(shell, strange, write, columns, tmp_p
     assert len(text) < 100_000
 
 
+def test_contamination_is_the_share_of_the_data_or_of_new_rows(shell, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    for name, n_rows in (("usual", 200), ("new", 1000)):
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(n_rows, 8)))
+    usual, share = tmp_path / "usual.npy", ("--contamination", "0.1")
+    page = tmp_path / "page.html"
+    assert shell.json("anomalies", usual, *share, "--page", page)["outliers"] == 20
+    assert "20 of 200 rows" in page.read_text()
+    new = shell.json("anomalies", tmp_path / "new.npy", "--train", usual, *share, "-o", "-")
+    assert 40 < new["outliers"] < 160
+
+
 def test_numbers_without_names(shell, tmp_path) -> None:
     X = np.random.default_rng(0).normal(size=(80, 3))
     X[7] = 20.0

@@ -44,17 +44,20 @@ def slow_scores(detector, X, new, *, joined: int = 0):
     return total / detector.n_grids
 
 
-def drawn_by_rows(estimator):
-    """Return the checks of weights as repeated rows: grids are drawn by other rows then."""
-    kinds = ("dense", "sparse")
+def expected_failures(estimator):
+    """Return the checks that cannot pass, with the reasons."""
+    weights = "grids are drawn by rows, and a repeated row is counted in the bins of its copies"
+    new_rows = "predict flags the share of new rows, and fit_predict that of the rows of the fit"
     return {
-        f"check_sample_weight_equivalence_on_{kind}_data": "grids are drawn by rows"
-        for kind in kinds
+        "check_sample_weight_equivalence_on_dense_data": weights,
+        "check_sample_weight_equivalence_on_sparse_data": weights,
+        "check_outliers_train": new_rows,
+        "check_outliers_fit_predict": new_rows,
     }
 
 
 @parametrize_with_checks(
-    [AnomalyDetector(n_grids=8, random_state=0)], expected_failed_checks=drawn_by_rows
+    [AnomalyDetector(n_grids=8, random_state=0)], expected_failed_checks=expected_failures
 )
 def test_scikit_learns_checks(estimator, check) -> None:
     check(estimator)
@@ -80,6 +83,88 @@ def test_p_values_follow_the_definition() -> None:
     found = -slow_scores(detector, X, new, joined=1)
     wanted = (1 + (rarities[~shaping] >= found[:, None] - 1e-9).sum(axis=1)) / 51
     np.testing.assert_allclose(detector.p_values(new), wanted)
+
+
+def usual_rows(kind: str, n_rows: int, n_inputs: int, rng: np.random.Generator):
+    """Return rows that are all of one distribution."""
+    X = rng.normal(size=(n_rows, n_inputs))
+    if kind == "heavy tails":
+        return rng.standard_t(1.5, size=X.shape)
+    if kind == "uniform":
+        return rng.uniform(size=X.shape)
+    if kind == "categories":
+        X[:, ::2] = rng.integers(0, 4, X[:, ::2].shape)
+        names = [f"x{j}" for j in range(n_inputs)]
+        return pd.DataFrame(X, columns=names).astype(dict.fromkeys(names[::2], "category"))
+    return X
+
+
+def share_of_new_rows(kind, n_rows, n_inputs, n_tables, **given) -> float:
+    """Return the mean share of new rows that are outliers, over a few tables."""
+    shares = []
+    for seed in range(n_tables):
+        rng = np.random.default_rng(seed)
+        detector = AnomalyDetector(random_state=seed, **given)
+        detector.fit(usual_rows(kind, n_rows, n_inputs, rng))
+        shares.append(np.mean(detector.predict(usual_rows(kind, 1000, n_inputs, rng)) == -1))
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform", "heavy tails", "categories"])
+@pytest.mark.parametrize("n_inputs", [2, 10, 30])
+def test_contamination_is_the_share_of_new_rows(kind, n_inputs) -> None:
+    share = share_of_new_rows(kind, 200, n_inputs, 6, n_grids=64, contamination=0.05)
+    assert 0.02 < share < 0.075
+
+
+@pytest.mark.parametrize(("n_rows", "n_tables", "most"), [(200, 8, 0.02), (5000, 1, 0.015)])
+def test_a_small_share_of_new_rows_is_flagged(n_rows, n_tables, most) -> None:
+    share = share_of_new_rows("normal", n_rows, 10, n_tables, n_grids=64, contamination=0.01)
+    assert 0.002 < share < most
+
+
+def test_the_automatic_offset_is_for_new_rows() -> None:
+    assert share_of_new_rows("normal", 200, 10, 6, n_grids=64) < 0.05
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_weights_keep_the_share_of_new_rows(size) -> None:
+    shares, false_alarms = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.normal(size=(300, 10)), size * rng.uniform(0.5, 2.0, 300)
+        detector = AnomalyDetector(n_grids=64, contamination=0.05, random_state=seed)
+        detector.fit(X[:150], sample_weight=weights[:150])
+        detector.partial_fit(X[150:], sample_weight=weights[150:])
+        new = rng.normal(size=(1000, 10))
+        shares.append(np.mean(detector.predict(new) == -1))
+        false_alarms.append(np.mean(detector.p_values(new) <= 0.05))
+    assert 0.02 < np.mean(shares) < 0.08
+    assert 0.02 < np.mean(false_alarms) < 0.08
+
+
+def test_the_offset_follows_the_definition() -> None:
+    X = clusters(200)
+    detector = AnomalyDetector(n_grids=12, contamination=0.1, random_state=3).fit(X)
+    scores = np.zeros(len(X))
+    for known in cells_of(detector, X):
+        counts = Counter(known)
+        shares = np.array([counts[cell] - 1 for cell in known]) / (len(X) - 1)
+        scores -= 1 / (1 + detector.resolution * shares) / detector.n_grids
+    compared = scores[~detector.bin_counts_.shaped_grids]
+    # The 20th lowest of 200 and the 10th of 100.
+    offset = min(np.sort(scores)[19], np.sort(compared)[9])
+    assert detector.offset_ == pytest.approx(offset, abs=1e-8)
+
+
+def test_rows_of_the_fit_are_scored_with_themselves() -> None:
+    X = clusters(300)
+    detector = AnomalyDetector(n_grids=32, contamination=0.1, random_state=0)
+    assert np.sum(detector.fit_predict(X) == -1) == 30
+    assert np.sum(detector.predict(X) == -1) < 30
+    weights = np.where(np.arange(300) < 100, 3.0, 1.0)
+    flagged = detector.fit_predict(X, sample_weight=weights) == -1
+    assert weights[flagged].sum() == pytest.approx(0.1 * weights.sum(), abs=3.0)
 
 
 def test_rows_that_grids_were_drawn_by_are_not_compared_with() -> None:
@@ -108,8 +193,11 @@ def test_strange_rows_are_found() -> None:
     X = clusters(2000, 40)
     detector = AnomalyDetector(contamination=40 / 2040, random_state=0).fit(X)
     assert roc_auc_score(np.arange(2040) < 2000, detector.score_samples(X)) > 0.98
-    assert np.sum(detector.predict(X) == -1) == 40
-    assert np.mean(detector.predict(X[2000:]) == -1) > 0.7
+    found = detector.fit_predict(X)
+    assert np.sum(found == -1) == 40
+    assert np.mean(found[2000:] == -1) > 0.7
+    new = clusters(0, 200, seed=1)
+    assert np.mean(detector.predict(new) == -1) > 0.7
 
 
 def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:

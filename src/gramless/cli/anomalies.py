@@ -38,7 +38,10 @@ Model = Annotated[
 Save = Annotated[Path | None, Option("--save", metavar="MODEL", help="Keep the detector.")]
 Contamination = Annotated[
     str,
-    Option(metavar="auto|SHARE", help="The share of the rows of the fit to call outliers."),
+    Option(
+        metavar="auto|SHARE",
+        help="The share to call outliers: of the rows of DATA, or of new rows like those of TABLE.",
+    ),
 ]
 
 
@@ -94,8 +97,10 @@ def anomalies(
         with report.stage("score", "scoring"):
             X = _inputs_for(detector, table, left_out)
             scores = detector.score_samples(X)
-            columns = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
-            if train is not None or model is not None:
+            is_new = train is not None or model is not None
+            threshold = detector.offset_ if is_new else detector.training_offset_
+            columns = {"score": scores, "outlier": (scores < threshold).astype(int)}
+            if is_new:
                 columns["p_value"] = detector.p_values(X)
         told = {"rows": len(columns["outlier"]), "outliers": int(columns["outlier"].sum())}
         lines: dict[str, object] = {**told}
@@ -103,7 +108,7 @@ def anomalies(
             from gramless.cli.anomalies_page import page_of
 
             places = {"data": data, "train": train or model}
-            report.write_page(page, "--page", page_of, detector, X, columns, places)
+            report.write_page(page, "--page", page_of, detector, X, columns, threshold, places)
             lines["page"] = f"{page} ({sized(page.stat().st_size)})"
         columns = {name: table.column(name) for name in kept} | columns
         document = {**told, "page": page, "output": output, "seconds": report.seconds}

@@ -26,6 +26,7 @@ def page_of(
     detector: AnomalyDetector,
     X: Matrix | Table,
     columns: Mapping[str, AnyArray],
+    threshold: float,
     places: Mapping[str, Path | None],
 ) -> str:
     """Return the page."""
@@ -43,8 +44,8 @@ def page_of(
         n_rows=len(scores),
         n_outliers=int(outlier.sum()),
         n_fitted=detector.bin_counts_.n_rows,
-        threshold=readable(detector.offset_),
-        charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
+        threshold=readable(threshold),
+        charts=[_histogram(scores, threshold), *_p_value_charts(columns)],
         inputs=_most_often(shares[outlier[asked] == 1], names),
         cards=[
             (row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names))

@@ -70,9 +70,10 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         The most cells of a grid, about. Shares of the rows far below ``1 / resolution`` all count
         as empty. Larger numbers find finer gaps, and need more rows.
     contamination : "auto" or float, default="auto"
-        The fraction of the rows of the fit that :meth:`predict` calls outliers, above 0 and at most
-        0.5. With "auto" these are the rows whose score is 1.5 quartile ranges below the lower
-        quartile (Tukey's fence).
+        The share of new rows, distributed like those of the fit, that :meth:`predict` calls
+        outliers, and of the rows of the fit that :meth:`fit_predict` does: above 0 and at most 0.5.
+        With "auto" outliers are rows whose score is 1.5 quartile ranges below the lower quartile
+        (Tukey's fence).
     categorical_features : "auto" or array-like, default="auto"
         As in :class:`KernelRegressor`: names, positions or a mask of columns of categories, beside
         text, truth values and categories of data frames.
@@ -84,7 +85,10 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
     Attributes
     ----------
     offset_ : float
-        ``decision_function`` is ``score_samples`` minus this.
+        ``decision_function`` is ``score_samples`` minus this. It comes from scores that rows of the
+        fit have when they are not counted themselves, as new rows are not.
+    training_offset_ : float
+        Rows of the fit whose ``score_samples`` are below this are outliers by :meth:`fit_predict`.
     bin_counts_ : BinCounts
         The bins, and how many rows are in each.
     axes_ : PrincipalAxes
@@ -186,6 +190,41 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         self._count(self.bin_counts_, rows, weights, np.zeros(rows.shape[0], bool))
         return self
 
+    def fit_predict(
+        self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> IntArray:
+        """Fit, and return -1 for outliers among the rows of the fit and 1 for the others.
+
+        With a number as ``contamination`` outliers are this share of the rows. :meth:`predict`
+        finds fewer outliers in the same rows: it takes them for new ones, and each looks less
+        strange than a new row because it is counted in its bins.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+            At least two rows.
+        y : ignored
+            Taken for scikit-learn's sake.
+        sample_weight : array-like (n_samples,), optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        array (n_samples,) of int
+        """
+        scores = self.fit(X, sample_weight=sample_weight).score_samples(X)
+        return np.where(scores < self.training_offset_, -1, 1)
+
+    @property
+    def training_offset_(self) -> float:
+        """Rows of the fit with lower scores are outliers by :meth:`fit_predict`."""
+        check_is_fitted(self)
+        binned = self.bin_counts_
+        scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
+        if isinstance(self.contamination, str):
+            return _fence(scores, binned.weights)
+        return float(_quantiles(scores, binned.weights, [self.contamination])[0])
+
     def score_samples(self, X: TableLike) -> FloatArray:
         """Return minus the mean rarity of the bins of each row: the lower, the stranger.
 
@@ -222,7 +261,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            Rows to predict.
+            New rows. For rows of the fit use :meth:`fit_predict`.
 
         Returns
         -------
@@ -253,18 +292,19 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Notes
         -----
         The bound is for exchangeable rows of equal weights, without gaps: what fills gaps is
-        learned from all rows. A row of weight w is compared with as w rows.
+        learned from all rows. A row of weight w is compared with as w rows, and a new row counts
+        with the mean weight.
         """
         check_is_fitted(self)
         binned = self.bin_counts_
-        compared = ~binned.shaped_grids
-        alone = rarity(binned.shares() * (binned.total / (binned.total + 1.0)), self.resolution)
+        compared, weight = ~binned.shaped_grids, binned.total / binned.n_rows
+        alone = rarity(binned.shares() * (binned.total / (binned.total + weight)), self.resolution)
         known, weights = binned.of_sample(alone)[compared], binned.weights[compared]
         order = np.argsort(known, kind="stable")
         above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
-        found = self._means(X, rarity(binned.shares(joined=1), self.resolution))
+        found = self._means(X, rarity(binned.shares(joined=weight), self.resolution))
         as_strange = above[np.searchsorted(known[order], found - _ROUNDING)]
-        return np.asarray((1.0 + as_strange) / (1.0 + above[0]), np.float64)
+        return np.asarray((weight + as_strange) / (weight + above[0]), np.float64)
 
     def contributions(self, X: TableLike) -> FloatArray:
         """Return how much each column makes a row strange.
@@ -343,19 +383,32 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def _count(
         self, binned: BinCounts, rows: Rows, weights: FloatArray | None, shaping: BoolArray
     ) -> None:
-        """Add rows to counts, and set the offset by the scores of the sampled ones."""
+        """Add rows to counts, and set the offset by the sampled ones, each scored as a new row."""
         grids = binned.bins.grids
         for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
             own = None if weights is None else weights[a:b]
             block = _beside(self.axes_, grids, rows[a:b])
             binned = binned.added(block, self.seed_, own, shaping[a:b])
-        scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
+        scores = np.zeros(len(binned.weights))
+        for shares in binned.shares_of_others():
+            scores -= rarity(shares, self.resolution) / binned.n_grids
+        # Rows by which grids were drawn look stranger or less strange than new ones. But the others
+        # are fewer, so that their quantiles vary more: the lower offset gives fewer false alarms.
+        every, compared = np.ones(len(scores), bool), ~binned.shaped_grids
+        groups = [rows for rows in (every, compared) if rows.any()]
+        self.offset_ = min(self._offset(scores[rows], binned.weights[rows]) for rows in groups)
+        self.bin_counts_ = binned
+
+    def _offset(self, scores: FloatArray, weights: FloatArray) -> float:
+        """Return the offset for new rows, given scores that follow the same distribution."""
         if isinstance(self.contamination, str):
-            low, high = _quantiles(scores, binned.weights, [0.25, 0.75])
-            offset = low - _FENCE * (high - low)
-        else:
-            (offset,) = _quantiles(scores, binned.weights, [self.contamination])
-        self.bin_counts_, self.offset_ = binned, float(offset)
+            return _fence(scores, weights)
+        # A new row is among the k lowest of m + 1 exchangeable scores with probability k / (m + 1).
+        order = np.argsort(scores, kind="stable")
+        reached = np.cumsum(weights[order])
+        most = as_float(self.contamination) * (reached[-1] + weights.mean()) * (1.0 + _ROUNDING)
+        k = max(1, int(np.searchsorted(reached, most, side="right")))
+        return float(scores[order[k - 1]] - _ROUNDING)
 
     def _blocks(self, rows: Rows, most: int = _ROWS_AT_ONCE) -> Iterator[Rows]:
         """Yield inputs of rows with their coordinates along the axes, block by block."""
@@ -451,6 +504,12 @@ def _cut_off(X: Rows, limits: FloatArray) -> Rows:
     if not sp.issparse(X):
         return np.clip(X, -limits, limits)
     return sp.csr_array((np.clip(values, -most, most), X.indices, X.indptr), shape=X.shape)
+
+
+def _fence(scores: FloatArray, weights: FloatArray) -> float:
+    """Return Tukey's lower fence of scores."""
+    low, high = _quantiles(scores, weights, [0.25, 0.75])
+    return float(low - _FENCE * (high - low))
 
 
 def _quantiles(values: FloatArray, weights: FloatArray, levels: list[float]) -> FloatArray:

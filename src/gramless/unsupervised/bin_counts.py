@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,13 +120,23 @@ class BinCounts(Stateful):
         """Number of grids."""
         return len(self.codes)
 
-    def shares(self, joined: int = 0) -> FloatArray:
+    def shares(self, joined: float = 0.0) -> FloatArray:
         """Return the share of the rows in each bin, and last in a bin of none.
 
-        With ``joined`` rows of weight 1 more, each in the bin whose share is told.
+        Each share is that after a row of weight ``joined`` is added to the bin.
         """
         found: FloatArray = (np.append(self.counts, 0.0) + joined) / (self.total + joined)
         return found
+
+    def shares_of_others(self) -> Iterator[FloatArray]:
+        """Yield for each grid which share of the other rows each sampled row has in its bin."""
+        others = self.total - self.weights
+        for codes, start in zip(self.codes, self.bins.offsets_[:-1].tolist(), strict=True):
+            # Codes of known bins begin at 1.
+            beside = self.counts[start - 1 + codes.astype(np.int64)] - self.weights
+            shares = np.zeros(len(beside))
+            np.divide(beside, others, out=shares, where=(beside > 0.0) & (others > 0.0))
+            yield shares
 
     def mean_over_grids(self, matrix: BinnedMatrix, values: FloatArray) -> FloatArray:
         """Return the mean value of the bins of rows; the last one is that of a bin of no row."""
