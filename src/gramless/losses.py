@@ -125,6 +125,11 @@ class Loss(Stateful, ABC):
             Targets as numbers; of coupled losses the number of the class of each row.
         """
 
+    def by_row(self, z: Values, y: Values) -> Values:
+        """Return the loss of each row, (n,), summed over its outputs."""
+        losses = self.value(z, y)
+        return losses if losses.ndim == 1 else losses.sum(axis=1)
+
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.
 

@@ -23,7 +23,7 @@ from gramless.base.memory import limited_memory
 from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.distributed.bins import BinKeys, code_type
 from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
 from gramless.distributed.checkpoints import Resumable, solved
@@ -37,7 +37,7 @@ from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
-from gramless.estimators.given_rows import EvalSet
+from gramless.estimators.given_rows import EvalSet, ValidationArguments
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap, GivenBinning
@@ -83,6 +83,9 @@ class DaskMachine(_Machine):
         sample_weight: Collection = None,
         groups: Collection = None,
         *,
+        X_val: TableLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
         offset: ArrayLike | None = None,
@@ -99,7 +102,7 @@ class DaskMachine(_Machine):
         callbacks : callable or list of callables, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each step; where one
             returns True the step's stage ends.
-        eval_set, offset : None
+        X_val, y_val, sample_weight_val, eval_set, offset : None
             Only fits on one machine take these.
         checkpoint : path, optional
             Where the state of the final solve is kept, every half minute and when the fit fails. A
@@ -119,8 +122,11 @@ class DaskMachine(_Machine):
         """
         name = type(self).__name__
         self._check_distributable()
-        if eval_set is not None:
-            raise InputError(f"{name}: eval_set is for fits on one machine; give cv or groups.")
+        validation = ValidationArguments.of(name, eval_set, X_val, y_val, sample_weight_val)
+        if validation is not None:
+            raise InputError(
+                f"{name}: {validation.name} is for fits on one machine; give cv or groups."
+            )
         if offset is not None:
             raise InputError(
                 f"{name}: offset is for fits on one machine; for loss='poisson' fit counts over "

@@ -34,7 +34,13 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, Table
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
-from gramless.estimators.given_rows import EvalRows, EvalSet, GivenRows, told_cv
+from gramless.estimators.given_rows import (
+    EvalRows,
+    EvalSet,
+    GivenRows,
+    ValidationArguments,
+    told_cv,
+)
 from gramless.estimators.inputs import RowInputs, rising_inputs
 from gramless.estimators.parameters import (
     check_choice,
@@ -47,6 +53,7 @@ from gramless.estimators.parameters import (
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
+from gramless.estimators.validation_warnings import warn_of_validation_rows
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.expansion import KernelExpansion
@@ -137,6 +144,9 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
+        X_val: TableLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
     ) -> Self:
@@ -155,14 +165,20 @@ class KernelMachine(StatefulEstimator, ABC):
         groups : array-like (n_samples,), optional
             What rows share, such as a patient or a day, in numbers or text: rows of a group are
             fitted or held back together, and of one half where grids are grown. Handed to ``cv``.
+        X_val, y_val : array-like, sparse matrix or data frame; array-like, optional
+            Validation rows and their targets. They take the place of the rows that are otherwise
+            held back from growth, choices, pruning and errors, and are never fitted;
+            ``evals_result_`` has their scores. Does not go with ``cv``. A pipeline transforms them
+            with ``Pipeline(..., transform_input=["X_val"])``.
+        sample_weight_val : array-like, optional
+            Weights of the validation rows in every loss of theirs; only their proportions matter.
         callbacks : callable or list of callables, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each trial of a search,
             round of growth, and iteration of the final solve. Where one returns True the record's
             ``stage`` ends ("search", "size", "growth", "validation", "solve"), and the fit goes on
             with what it has; ``limits_`` says so. Nothing else changes.
         eval_set : (X, y) or list with one such pair, optional
-            Rows that judge growth, choices, pruning and errors in the place of rows held back, and
-            are never fitted; ``evals_result_`` has their scores. Does not go with ``cv``.
+            Another way to give ``X_val`` and ``y_val``. A pipeline does not transform it.
 
         Returns
         -------
@@ -175,7 +191,11 @@ class KernelMachine(StatefulEstimator, ABC):
             wrong parameters, and scores that are no numbers.
         """
         with limited_memory(self._memory()):
-            chosen = self._choose(X, y, sample_weight, groups, callbacks, eval_set)
+            validation = ValidationArguments.of(
+                type(self).__name__, eval_set, X_val, y_val, sample_weight_val
+            )
+            chosen = self._choose(X, y, sample_weight, groups, callbacks, validation)
+            warn_of_validation_rows(self, chosen)
             with one_thread_if_small(chosen.data.rows.shape, self.n_jobs):
                 self._final_fit(chosen)
                 self._learn_errors(chosen)
@@ -225,14 +245,14 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         callbacks: Callbacks,
-        eval_set: EvalSet = None,
+        validation: ValidationArguments | None = None,
     ) -> Chosen:
         """Check rows and parameters, and choose what was left on "auto"."""
         self._solver(self._named_loss())
         self._search_config()
         deadline = self._deadline()
         # Before the training rows: what targets say of their classes is remembered of those.
-        judges = None if eval_set is None else EvalRows.of(self, eval_set)
+        judges = None if validation is None else EvalRows.of(self, validation)
         y, again = self._plain_targets(y), keeps_choice(self, X)
         if again:
             rows, targets = self._known_rows(X, y)
@@ -333,17 +353,20 @@ class KernelMachine(StatefulEstimator, ABC):
     ) -> tuple[Data, GivenRows, IntArray | None]:
         """Return rows, with those that only judge behind them, and the classes of both."""
         rows, codes = judges.inputs(self, data.rows), judges.codes(self, encoder, targets)
-        weight = self._weights_of_judges(judges.targets, data.sample_weight)
+        weight = self._weights_of_judges(judges, data, given)
         if classes is not None:
             own = encoder.class_numbers(judges.targets)
             assert own is not None
             classes = np.concatenate([classes, own])
-        given = given.followed_by(judges.table, judges.targets, weight)
+        plain_weight = judges.weight_beside(given.weight)
+        given = given.followed_by(judges.table, judges.targets, plain_weight)
         return data.with_judges(rows, codes, weight), given, classes
 
-    def _weights_of_judges(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
-        """Return sample weights of rows that only judge: all alike."""
-        return None if weight is None else np.full(len(y), weight.mean())
+    def _weights_of_judges(
+        self, judges: EvalRows, data: Data, given: GivenRows
+    ) -> FloatArray | None:
+        """Return the weights of validation rows in losses, beside those of the training rows."""
+        return judges.weight_beside(data.sample_weight)
 
     def _data(
         self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
@@ -695,6 +718,14 @@ class KernelMachine(StatefulEstimator, ABC):
             return weights
         feature_map.keep_bins(used)
         return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
+
+    def __call__(self, X: TableLike) -> FloatArray:
+        """Return one or several numbers for each row, which ``shap.Explainer(model, X)`` explains.
+
+        These are the predictions, and the values of ``decision_function`` of a classifier.
+        """
+        numbers: FloatArray = self.predict(X)
+        return numbers
 
     def _responses(self, X: TableLike) -> FloatArray:
         """Return ``Z w + intercept`` for new rows, a block at a time."""

@@ -325,6 +325,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             )
         return self.fit(X, y, sample_weight)
 
+    def __call__(self, X: TableLike) -> FloatArray:
+        """Return the raw responses, which ``shap.Explainer(model, X)`` explains."""
+        return self.decision_function(X)
+
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from gramless.base.types import (
 from gramless.estimators.parameters import check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
-from gramless.preprocessing.rows import Rows, validated_targets
+from gramless.preprocessing.rows import Rows, checked_weights, validated_targets
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 
@@ -87,12 +87,14 @@ class GivenRows:
     ) -> GivenRows:
         """Return the rows, followed by others that only judge."""
         n_given = len(self.targets)
-        own = None if weight is None or self.weight is None else [self.weight, weight]
+        if weight is not None:
+            training = np.ones(len(self.used)) if self.weight is None else self.weight
+            weight = np.concatenate([training, weight])
         return replace(
             self,
             targets=np.concatenate([self.targets, targets]),
             used=np.concatenate([self.used, n_given + np.arange(len(targets))]),
-            weight=None if own is None else np.concatenate(own),
+            weight=weight,
             later=table,
         )
 
@@ -134,8 +136,8 @@ class GivenRows:
         """Return the one fold that holds back the later rows."""
         if owner.cv is not None:
             raise InputError(
-                f"{type(owner).__name__}: cv={_short(owner.cv)} and eval_set both say which rows "
-                f"are held back; give one of them."
+                f"{type(owner).__name__}: cv={_short(owner.cv)} and eval_set or X_val both say "
+                f"which rows are held back; give one of them."
             )
         n_later, n_rows = _num_samples(self.later), len(self.used)
         split = np.arange(n_rows - n_later), np.arange(n_rows - n_later, n_rows)
@@ -213,39 +215,101 @@ class GivenRows:
 
 
 @dataclass(frozen=True, eq=False)
+class ValidationArguments:
+    """The validation rows of a fit as a user gave them; ``name`` is that of the argument."""
+
+    table: TableLike = field(repr=False)
+    targets: ArrayLike = field(repr=False)
+    weight: ArrayLike | None = field(repr=False)
+    name: str
+
+    @classmethod
+    def of(
+        cls,
+        owner: str,
+        eval_set: EvalSet,
+        X_val: TableLike | None,
+        y_val: ArrayLike | None,
+        sample_weight_val: ArrayLike | None,
+    ) -> Self | None:
+        """Return the validation rows, None if there are none; messages name ``owner``."""
+        if eval_set is not None and (X_val is not None or y_val is not None):
+            raise InputError(
+                f"{owner}: eval_set and X_val, y_val both give validation rows; give one of them."
+            )
+        if eval_set is not None:
+            listed = isinstance(eval_set, list) and len(eval_set) == 1
+            pair = eval_set[0] if listed else eval_set
+            if not (isinstance(pair, tuple) and len(pair) == 2):
+                raise InputError(
+                    f"{owner}: eval_set must be a pair (X, y), or a list with one such pair; "
+                    f"several sets are not supported."
+                )
+            table, targets = pair
+            return cls(table, targets, sample_weight_val, "eval_set")
+        if (X_val is None) != (y_val is None):
+            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise InputError(f"{owner}: {given} is given and {missing} is not; give both.")
+        if X_val is not None and y_val is not None:
+            return cls(X_val, y_val, sample_weight_val, "X_val")
+        if sample_weight_val is not None:
+            raise InputError(
+                f"{owner}: sample_weight_val weights the rows of X_val, which is not given."
+            )
+        return None
+
+
+@dataclass(frozen=True, eq=False)
 class EvalRows:
-    """Rows as given, and their checked targets."""
+    """Validation rows as given, with checked targets and sample weights above 0.
+
+    ``name`` is that of the argument that gave them.
+    """
 
     table: TableLike = field(repr=False)
     targets: AnyArray = field(repr=False)
+    weight: FloatArray | None = field(repr=False)
+    name: str
 
     @classmethod
-    def of(cls, model: StatefulEstimator, eval_set: Any) -> EvalRows:
-        """Return the rows of a pair (X, y), or of a list that holds one; refuse anything else."""
-        name = type(model).__name__
-        listed = isinstance(eval_set, list) and len(eval_set) == 1
-        pair = eval_set[0] if listed else eval_set
-        if not (isinstance(pair, tuple) and len(pair) == 2):
-            raise InputError(
-                f"{name}: eval_set must be a pair (X, y), or a list with one such pair: one set "
-                f"judges."
-            )
-        table, y = pair
+    def of(cls, model: StatefulEstimator, given: ValidationArguments) -> Self:
+        """Return validation rows with their targets checked; rows of weight 0 are left out."""
+        owner, table, weight = type(model).__name__, given.table, None
         if isinstance(table, (RowTable, LazyRows)):
-            raise InputError(f"{name}: eval_set must be rows in memory, not a table on the disk.")
-        options = model._target_options
-        y = validated_targets(model, model._plain_targets(y), **options)
+            raise InputError(
+                f"{owner}: {given.name} must be rows in memory, not a table on the disk."
+            )
+        y = validated_targets(model, model._plain_targets(given.targets), **model._target_options)
         targets, n_rows = model._check_targets(y), _num_samples(table)
         if len(targets) != n_rows:
-            raise InputError(f"{name}: eval_set has {n_rows} rows and {len(targets)} targets.")
-        return cls(table, targets)
+            raise InputError(f"{owner}: {given.name} has {n_rows} rows and {len(targets)} targets.")
+        if given.weight is not None:
+            weight = checked_weights(given.weight, n_rows, f"{owner}: sample_weight_val")
+            positive = np.flatnonzero(weight > 0)
+            if len(positive) < n_rows:
+                from sklearn.utils import _safe_indexing
+
+                table, targets = _safe_indexing(table, positive), targets[positive]
+                weight = weight[positive]
+        return cls(table, targets, weight, given.name)
+
+    def weight_beside(self, training: FloatArray | None) -> FloatArray | None:
+        """Return weights whose mean is that of the training rows, None if neither have any.
+
+        Only the proportions among validation rows matter.
+        """
+        if training is None and self.weight is None:
+            return None
+        weight = np.ones(len(self.targets)) if self.weight is None else self.weight
+        weight = weight / weight.max()
+        return weight * (1.0 if training is None else training.mean()) / weight.mean()
 
     def inputs(self, model: StatefulEstimator, rows: Rows) -> Rows:
         """Return the inputs, with as many columns as those of the training rows."""
         if isinstance(rows, LazyRows):
             raise InputError(
-                f"{type(model).__name__}: eval_set needs training rows in memory; give cv for rows "
-                f"on the disk."
+                f"{type(model).__name__}: {self.name} needs training rows in memory; give cv for "
+                f"rows on the disk."
             )
         return model.inputs_.transform(model, self.table)
 
@@ -256,7 +320,7 @@ class EvalRows:
         name = type(model).__name__
         if self.targets.shape[1:] != targets.shape[1:]:
             raise InputError(
-                f"{name}: targets of eval_set have the shape {self.targets.shape}, those of the "
+                f"{name}: targets of {self.name} have the shape {self.targets.shape}, those of the "
                 f"training rows {targets.shape}."
             )
         if isinstance(encoder, NumberEncoder):
@@ -266,7 +330,7 @@ class EvalRows:
             if unknown.any():
                 label = self.targets[unknown].tolist()[0]
                 raise InputError(
-                    f"{name}: eval_set has the label {label!r}, which no training row has."
+                    f"{name}: {self.name} has the label {label!r}, which no training row has."
                 )
         return encoder.encode(self.targets)
 

@@ -289,6 +289,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
+        X_val: TableLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
         offset: ArrayLike | None = None,
@@ -308,11 +311,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         groups : array-like (n_samples,), optional
             What rows share, such as a patient or a day: rows of a group are fitted or held back
             together.
+        X_val, y_val : array-like, sparse matrix or data frame; array-like, optional
+            Validation rows and their targets. They take the place of the rows that are otherwise
+            held back from growth, choices, pruning and errors, and are never fitted;
+            ``evals_result_`` has their scores. Does not go with ``cv``. A pipeline transforms them
+            with ``Pipeline(..., transform_input=["X_val"])``.
+        sample_weight_val : array-like, optional
+            Weights of the validation rows in every loss of theirs; only their proportions matter.
         callbacks : callable or list of callables, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each trial, round of
             growth and iteration; where one returns True the stage ends.
         eval_set : (X, y) or list with one such pair, optional
-            Rows that judge in the place of rows held back, and are never fitted.
+            Another way to give ``X_val`` and ``y_val``. A pipeline does not transform it.
         offset : array-like (n_samples,), optional
             Added to raw predictions, with a coefficient of 1, as in generalised linear models: for
             counts the logarithm of the time or area over which they were counted. A scorer that
@@ -324,19 +334,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         intervals = check_choice(self, "intervals", ("split", "quantiles"))
         model = self._quantile_model(X) if intervals == "quantiles" else None
-        if offset is not None and eval_set is not None:
+        validation: dict[str, Any] = {
+            "X_val": X_val,
+            "y_val": y_val,
+            "sample_weight_val": sample_weight_val,
+            "eval_set": eval_set,
+        }
+        if offset is not None and (eval_set is not None or X_val is not None):
             raise InputError(
-                "KernelRegressor: offset does not go with eval_set, whose rows have none."
+                "KernelRegressor: offset does not go with validation rows (X_val or eval_set), "
+                "which have none."
             )
         try:
             if offset is not None:
                 y, sample_weight = self._without_offset(y, sample_weight, offset)
-            super().fit(X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set)
+            super().fit(X, y, sample_weight, groups, callbacks=callbacks, **validation)
         finally:
             self.__dict__.pop("_exposures", None)
         if model is not None:
             self.quantile_model_: KernelRegressor | None = model.fit(
-                X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set
+                X, y, sample_weight, groups, callbacks=callbacks, **validation
             )
         return self
 

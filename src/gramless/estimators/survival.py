@@ -14,8 +14,10 @@ from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
+from gramless.estimators.given_rows import EvalRows, GivenRows
 from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Loss, Poisson
+from gramless.model_selection.data import Data
 from gramless.solvers.objective import Problem, Solution
 
 _MOST_UPDATES, _TIGHTEN = 30, 0.2
@@ -343,8 +345,12 @@ class KernelSurvival(KernelMachine):
         expected = SurvivalEncoder(self.baseline_).expected(y)
         return expected if weight is None else weight * expected
 
-    def _weights_of_judges(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
-        return SurvivalEncoder(self.baseline_).expected(y)
+    def _weights_of_judges(
+        self, judges: EvalRows, data: Data, given: GivenRows
+    ) -> FloatArray | None:
+        expected = SurvivalEncoder(self.baseline_).expected(judges.targets)
+        weight = judges.weight_beside(given.weight)
+        return expected if weight is None else weight * expected
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
         return SurvivalEncoder(self.baseline_)

@@ -177,8 +177,6 @@ def mean_loss(loss: Loss) -> Score:
     """Return the score that is the (weighted) mean of a loss."""
 
     def score(z, y, weight):  # type: ignore[no-untyped-def]
-        losses = loss.value(z, y)
-        rows = losses if losses.ndim == 1 else losses.sum(axis=1)
-        return float(np.average(rows, weights=weight))
+        return float(np.average(loss.by_row(z, y), weights=weight))
 
     return score

@@ -62,7 +62,8 @@ class Data:
     ) -> Self:
         """Return the same rows, followed by some that are never fitted."""
         weights = self.sample_weight
-        if weights is not None and sample_weight is not None:
+        if sample_weight is not None:
+            weights = np.ones(len(self.targets)) if weights is None else weights
             weights = np.concatenate([weights, sample_weight])
         both = [self.rows, rows]
         return replace(

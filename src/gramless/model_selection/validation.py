@@ -350,16 +350,12 @@ class _Judges:
         rows = split[1]
         counts, targets = data.counts_of(rows), data.targets[rows]
         weights = np.ones(len(rows)) if counts is None else counts
-        losses = _by_row(goal.loss.value(raw, targets))
+        losses = goal.loss.by_row(raw, targets)
         return cls(goal, targets, weights, losses, abs(float(np.average(losses, weights=weights))))
 
     def lost(self, raw: Vector) -> float:
         """Return by which share other predictions raise the mean loss, at worst."""
-        more = _by_row(self.goal.loss.value(raw, self.targets)) - self.losses
+        more = self.goal.loss.by_row(raw, self.targets) - self.losses
         mean = np.average(more, weights=self.weights)
         error = np.sqrt(np.average((more - mean) ** 2, weights=self.weights) / len(more))
         return float(mean + 2.0 * error) / self.mean if self.mean > 0.0 else np.inf
-
-
-def _by_row(values: Vector) -> FloatArray:
-    return values if values.ndim == 1 else values.sum(axis=1)
