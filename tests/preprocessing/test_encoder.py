@@ -234,7 +234,7 @@ def test_a_cell_of_two_readings_is_read_as_in_fit():
     np.testing.assert_array_equal(again.transform(pl.DataFrame({"a": ["1,234"]})), [[1.234]])
     encoder = TableEncoder().fit(pl.DataFrame({"a": ["0.5", "1,234.0"]}))
     np.testing.assert_array_equal(encoder.transform(pl.DataFrame({"a": ["1,234"]})), [[1234]])
-    with pytest.raises(InputError, match="'a' held numbers in fit and holds '0,5' now"):
+    with pytest.raises(InputError, match="'a' held numbers in fit .* text now, such as '0,5'"):
         encoder.transform(pl.DataFrame({"a": ["0,5"]}))
 
 
@@ -341,7 +341,7 @@ def test_further_columns_are_ignored():
     [
         ({"a": [1.0]}, "missing now: 'b'"),
         ({"a": [1.0], "c": [1.0]}, "missing now: 'b'"),
-        ({"a": [1.0], "b": ["two"]}, "'b' held numbers in fit and holds 'two'"),
+        ({"a": [1.0], "b": ["two"]}, "'b' held numbers in fit and holds text now, such as 'two'"),
         ({"a": [1.0], "b": [np.inf]}, "'b' holds infinity"),
     ],
 )

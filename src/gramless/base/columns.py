@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -14,15 +15,35 @@ import numpy as np
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.base.notation import MISSING_WORDS, NOTATIONS, PLAIN
+from gramless.base.notation import MISSING_WORDS, NOTATIONS, NOTATIONS_OF_TIMES, PLAIN
 from gramless.base.types import AnyArray, ArrowTable, DataFrame, NamedColumns
 
 MISSING = ""
 """The label of a missing category."""
 
+COLUMN_TYPES = {
+    "number": "numbers",
+    "text": "text",
+    "category": "categories",
+    "boolean": "booleans",
+    "datetime": "datetimes",
+    "zoned": "datetimes with a time zone",
+    "timedelta": "timedeltas",
+    "time": "times of day",
+    "empty": "no values",
+}
+"""Types of columns, which files keep, and what messages call their values."""
+
 _EPOCH = datetime.datetime(1970, 1, 1)
 _BOOLEANS = {"true": 1.0, "false": 0.0}
-_MEASURED = (numbers.Real, Decimal, np.bool_, datetime.date, datetime.time, datetime.timedelta)
+_NOT_A_TIME = "NaT"
+_EXACT = 2**53
+"""The largest integer up to which float64 holds every integer exactly."""
+_DAY = 86400.0
+_WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
+_POSITIVE_ZERO = {"-0": "0"}
+_WITH_ZONE = re.compile(r"tz=|time_zone='|datetime64\[\w+, ")
+"""In the names of types of pyarrow, polars and pandas."""
 
 
 @runtime_checkable
@@ -56,11 +77,32 @@ class _ArrowArray(Protocol):
 
 
 class PlainColumn(NamedTuple):
-    """The values of a column, and whether they are categories: declared ones, or only text."""
+    """The values of a column and their type, one of ``COLUMN_TYPES``.
+
+    Numbers, datetimes and the like are floats, the others objects or booleans. ``integers`` are the
+    same values where float64 cannot tell them apart, for columns that are taken as categories.
+    """
 
     values: AnyArray
-    is_category: bool
-    is_text: bool = False
+    type: str
+    integers: AnyArray | None = None
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the values are categories unless their text can be read otherwise."""
+        return self.type in ("text", "category", "boolean")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are text that no type declares to be categories."""
+        return self.type == "text"
+
+    def category_labels(self) -> Iterator[str]:
+        """Return the label of each value as a category; see :func:`category_labels`."""
+        write = _WRITERS.get(self.type)
+        if write is not None:
+            return (MISSING if np.isnan(value) else write(value) for value in self.values.tolist())
+        return category_labels(self.values if self.integers is None else self.integers)
 
 
 Table: TypeAlias = DataFrame | NamedColumns | ArrowTable
@@ -88,8 +130,9 @@ def named_columns(X: object) -> dict[str, Reader]:
         raise InputError(f"a data frame or a Table is needed, got {type(X).__name__}.")
     get: Callable[[str], object]
     declared: Collection[str] = ()
+    types: Mapping[str, str] = {}
     if isinstance(X, NamedColumns):
-        keys, get, declared = X.names, X.column, X.declared
+        keys, get, declared, types = X.names, X.column, X.declared, X.types
     elif isinstance(X, ArrowTable):
         keys, get = list(X.schema.names), X.column
     else:
@@ -101,8 +144,10 @@ def named_columns(X: object) -> dict[str, Reader]:
         raise InputError(f"two columns are called {repeated[0]!r}; rename one of them.")
 
     def read(key: str) -> PlainColumn:
-        found = plain_column(str(key), get(key))
-        return found._replace(is_text=False) if key in declared else found
+        column = plain_column(str(key), get(key))
+        if key in declared and column.is_text:
+            return column._replace(type="category")
+        return column._replace(type=types.get(key, column.type))
 
     return {str(key): partial(read, key) for key in keys}
 
@@ -115,24 +160,47 @@ def plain_column(name: str, column: object) -> PlainColumn:
     else.
     """
     if is_declared(column):
-        return PlainColumn(_objects(column), True)
+        return PlainColumn(_objects(column), "category")
     values = _values(name, column)
     if values.ndim != 1:
         raise InputError(f"column {name!r} holds more than one value a row.")
     kind = values.dtype.kind
-    if kind in "Mm":
-        start = np.datetime64(0, "s") if kind == "M" else np.timedelta64(0, "s")
-        return PlainColumn((values - start) / np.timedelta64(1, "s"), False)
+    if kind == "M":
+        seconds = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        return PlainColumn(seconds, "zoned" if _has_time_zone(column) else "datetime")
+    if kind == "m":
+        return PlainColumn(values / np.timedelta64(1, "s"), "timedelta")
     if kind == "b":
-        return PlainColumn(values, True)
+        return PlainColumn(values, "boolean")
     if kind in "iuf":
-        return PlainColumn(as_floats(values), False)
+        floats = as_floats(values)
+        return PlainColumn(floats, "number", _large_integers(column, values, floats))
     if kind not in "OUST":
         raise InputError(
             f"column {name!r} holds {values.dtype}, neither numbers, dates nor "
             "categories; drop or convert it."
         )
     return _plain_objects(name, values.astype(object))
+
+
+def _large_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyArray | None:
+    """Return the integers of a column if some are too large for float64, else None."""
+    is_large = floats.dtype == np.float64 and bool((np.abs(floats) >= _EXACT).any())
+    if not is_large or values.dtype.kind in "iu":
+        return values if is_large else None
+    # Integers with gaps come as floats.
+    integers = None
+    if isinstance(column, _ArrowArray):
+        integers = column.to_pylist() if "int" in str(column.type) else None
+    elif isinstance(column, Series) and "int" in str(column.dtype).lower():
+        integers = list(column)  # type: ignore[call-overload]
+    return None if integers is None else np.array([*integers, None], dtype=object)[:-1]
+
+
+def _has_time_zone(column: object) -> bool:
+    if isinstance(column, _ArrowArray):
+        return _WITH_ZONE.search(str(column.type)) is not None
+    return isinstance(column, Series) and _WITH_ZONE.search(str(column.dtype)) is not None
 
 
 def is_declared(column: object) -> bool:
@@ -187,13 +255,40 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
             "categories; drop or convert it."
         )
     if any(issubclass(kind, str) for kind in kinds):
-        return PlainColumn(values, True, is_text=True)
+        return PlainColumn(values, "text")
     present = [value for value in values if not is_missing(value)]
-    booleans = all(isinstance(value, (bool, np.bool_)) for value in present)
-    if (booleans and present) or not all(isinstance(value, _MEASURED) for value in present):
-        return PlainColumn(values, True)
-    floats = (np.nan if is_missing(value) else _number(value) for value in values)
-    return PlainColumn(np.fromiter(floats, np.float64, len(values)), False)
+    types = {_type_of(value) for value in present}
+    if "datetime" in types and "zoned" in types:
+        types.remove("datetime")
+    if "category" in types:
+        return PlainColumn(values, "category")
+    if types == {"boolean"}:
+        return PlainColumn(values, "boolean")
+    types -= {"boolean"} if "number" in types else set()
+    if len(types) > 1:
+        held = " and ".join(sorted(COLUMN_TYPES[kind] for kind in types))
+        raise InputError(f"column {name!r} holds {held}; give values of one type.")
+    floats = (np.nan if is_missing(value) else seconds_or_number(value) for value in values)
+    numbers_read = np.fromiter(floats, np.float64, len(values))
+    type_ = types.pop() if types else "number"
+    is_large = type_ == "number" and bool((np.abs(numbers_read) >= _EXACT).any())
+    return PlainColumn(numbers_read, type_, values if is_large else None)
+
+
+def _type_of(value: object) -> str:
+    """Return the type of a column of objects that are like a value."""
+    if isinstance(value, (bool, np.bool_)):
+        return "boolean"
+    # NumPy's durations count as integers.
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return "timedelta"
+    if isinstance(value, datetime.datetime):
+        return "datetime" if value.tzinfo is None else "zoned"
+    if isinstance(value, (datetime.date, np.datetime64)):
+        return "datetime"
+    if isinstance(value, datetime.time):
+        return "time"
+    return "number" if isinstance(value, (numbers.Real, Decimal)) else "category"
 
 
 def _has_names(kind: type) -> bool:
@@ -213,7 +308,12 @@ def is_missing(value: object) -> bool:
         return True
 
 
-def _number(value: object) -> float:
+def seconds_or_number(value: object) -> float:
+    """Return a number, or the seconds of a date (since 1970 in UTC), duration or time of day."""
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
     if isinstance(value, datetime.datetime):
         local = value.replace(tzinfo=None) - _EPOCH
         return (local - (value.utcoffset() or datetime.timedelta(0))).total_seconds()
@@ -239,14 +339,69 @@ def labels(values: Iterable[object]) -> Iterator[str]:
             yield str(value)
 
 
+def category_labels(values: Iterable[object]) -> Iterator[str]:
+    """Return the labels of categories; a missing one is ``""``.
+
+    Equal values have one label, whatever their type: 1, 1.0, "1" and "1.0" are "1", but "01" stays.
+    Datetimes are as in "2024-01-31 12:30:00", without the time at midnight.
+
+    Examples
+    --------
+    >>> [*category_labels([1, 1.0, "1.0", "01", None, datetime.date(2024, 1, 31)])]
+    ['1', '1', '1', '01', '', '2024-01-31']
+    """
+    for value in values:
+        if isinstance(value, str):
+            whole = _WHOLE_FLOAT.fullmatch(value) if value.endswith("0") else None
+            yield value if whole is None else _POSITIVE_ZERO.get(whole[1], whole[1])
+        elif is_missing(value):
+            yield MISSING
+        elif (write := _WRITERS.get(_type_of(value))) is not None:
+            yield write(seconds_or_number(value))
+        elif isinstance(value, (float, np.floating)) and value.is_integer():
+            yield str(int(value))
+        elif isinstance(value, Decimal) and value.is_finite():
+            yield _plain_decimal(value)
+        else:
+            yield str(value)
+
+
+def _plain_decimal(value: Decimal) -> str:
+    text = f"{value.normalize():f}"
+    return _POSITIVE_ZERO.get(text, text)
+
+
+def _written_datetime(seconds: float) -> str:
+    moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return moment.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+def _written_time(seconds: float) -> str:
+    clock = (datetime.datetime.min + datetime.timedelta(seconds=seconds % _DAY)).time()
+    return clock.isoformat()
+
+
+def _written_timedelta(seconds: float) -> str:
+    return f"{int(seconds // _DAY)} days {_written_time(seconds)}"
+
+
+_WRITERS = {
+    "datetime": _written_datetime,
+    "zoned": _written_datetime,
+    "timedelta": _written_timedelta,
+    "time": _written_time,
+}
+"""How categories of a type are written whose values are seconds."""
+
+
 def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArray:
     """Return what :func:`plain_column` read as floats, NaN where missing.
 
-    Text, in a notation, and booleans are read as numbers. Raises ``InputError`` for infinity or
-    other text.
+    Text, in a notation, and booleans are read as numbers. Raises ``InputError`` for infinity, and
+    ``ValueError`` with the first cell that is not written so.
     """
     if values.dtype == object:
-        values = np.array([_parsed(name, value, notation) for value in values], np.float64)
+        values = np.array([_parsed(value, notation) for value in values], np.float64)
     elif values.dtype == bool:
         values = values.astype(np.float32)
     if np.isinf(values).any():
@@ -254,18 +409,17 @@ def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArr
     return values
 
 
-def _parsed(name: str, value: object, notation: str) -> float:
+def _parsed(value: object, notation: str) -> float:
     (cell,) = labels([value])
     text = cell.strip()
     if text in MISSING_WORDS:
         return np.nan
-    if text.lower() in _BOOLEANS:
+    if notation not in NOTATIONS_OF_TIMES and text.lower() in _BOOLEANS:
         return _BOOLEANS[text.lower()]
     try:
-        own = isinstance(value, str) and notation != PLAIN
-        return NOTATIONS[notation].read(text) if own else float(text)
-    except ValueError:
-        raise InputError(
-            f"column {name!r} held numbers in fit and holds {cell[:40]!r} now; "
-            "give numbers, or fit again with the column as text."
-        ) from None
+        if notation in NOTATIONS_OF_TIMES or (isinstance(value, str) and notation != PLAIN):
+            return np.nan if text == _NOT_A_TIME else NOTATIONS[notation].read(text)
+        # Python reads 1_000 as a number; in a table it is a name.
+        return float(text.replace("_", "?"))
+    except (ValueError, OverflowError):
+        raise ValueError(cell) from None

@@ -17,6 +17,8 @@ MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "N
 
 PLAIN = "1234.5"
 """The notation of programming languages."""
+DATES, TIMES, DURATIONS = "2020-01-31", "12:30:00", "P1DT2H"
+"""Of dates and datetimes, of times of day, and of durations."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FEW_VALUES = 20
@@ -58,11 +60,45 @@ class Notation:
         return self.value(cell)
 
 
+_PART = r"(?:(-?\d+){})?"
+_ISO_DURATION = re.compile(
+    r"([+-]?)P(?=[-\dT])" + _PART.format("W") + _PART.format("D") + r"(?:T(?=[-\d])"
+    rf"{_PART.format('H')}{_PART.format('M')}(?:(-?\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+"""Such as P1DT2H; pandas writes minus one hour as P-1DT23H0M0S."""
+_CLOCK = r"[+-]?\d+:[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
+_DURATION = re.compile(
+    rf"{_ISO_DURATION.pattern}|[+-]?\d+ days?(?:,? {_CLOCK})?|{_CLOCK}", re.ASCII
+)
+"""Of ISO 8601, of pandas and Python ("1 days 02:00:00", "1 day, 2:00:00"), or a clock alone."""
+_UNITS_OF_DURATIONS = 604800, 86400, 3600, 60, 1
+_NAMES_UNIT = re.compile(r"T|day")
+_OFFSET = re.compile(r"\d{2}:.*(Z|[+-]\d{2}:?\d{2})", re.ASCII)
+
+
 def _seconds(cell: str) -> float:
     moment = datetime.datetime.fromisoformat(cell if len(cell) > len("2020-01") else f"{cell}-01")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     return (moment - _EPOCH).total_seconds()
+
+
+def _duration(cell: str) -> float:
+    parts = _ISO_DURATION.fullmatch(cell)
+    if parts is not None:
+        sign, *counts = parts.groups(default="0")
+        seconds = sum(
+            unit * float(count) for unit, count in zip(_UNITS_OF_DURATIONS, counts, strict=True)
+        )
+        return -seconds if sign == "-" else seconds
+    days, named, clock = cell.rpartition("day")
+    # In "-1 days +02:00:00" the sign is that of the days alone.
+    whole = 86400.0 * int(days) if named else 0.0
+    hours, _, rest = clock.lstrip("s, ").partition(":")
+    minutes, _, seconds_of = rest.partition(":")
+    within = 3600 * abs(int(hours or 0)) + 60 * int(minutes or 0) + float(seconds_of or 0)
+    return whole - within if hours.startswith("-") else whole + within
 
 
 NOTATIONS = {
@@ -72,15 +108,26 @@ NOTATIONS = {
     "1 234.5": Notation.of_numbers(" \u00a0\u202f", "."),
     "1 234,5": Notation.of_numbers(" \u00a0\u202f", ","),
     "1'234.5": Notation.of_numbers("'\u2019", "."),
-    "2020-01-31": Notation(
+    DATES: Notation(
         re.compile(
             r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?",
             re.ASCII,
         ),
         _seconds,
     ),
+    TIMES: Notation(
+        re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?", re.ASCII), _duration
+    ),
+    DURATIONS: Notation(_DURATION, _duration),
 }
 """Notations by their names, which files keep; dates are those of ISO 8601."""
+
+NOTATIONS_OF_TIMES = DATES, TIMES, DURATIONS
+
+
+def has_offset(cell: str) -> bool:
+    """Return whether an ISO date has a time zone, such as "Z" or "+02:00"."""
+    return _OFFSET.search(cell) is not None
 
 
 def notation_of(cells: Iterable[str]) -> str | None:
@@ -113,6 +160,9 @@ def notation_of(cells: Iterable[str]) -> str | None:
         return None if whole and len(found) <= _FEW_VALUES else PLAIN
     if _groups_thousands(found) and "1,234.5" in possible:
         return "1,234.5"
+    if DURATIONS in possible and TIMES not in possible and not any(map(_NAMES_UNIT.search, found)):
+        # Such as 100:00:00 or P1D, which may be names.
+        return None
     first, *others = possible
     return first if all(read[name] == read[first] for name in others) else None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -41,6 +42,8 @@ class NamedColumns(ABC):
     names: Sequence[str] | None
     declared: Collection[str] = ()
     """Names of columns of text that are categories, whatever their text looks like."""
+    types: Mapping[str, str] = MappingProxyType({})
+    """Types that the values of columns do not show, such as "datetime" of those held in seconds."""
 
     @abstractmethod
     def __len__(self) -> int:

@@ -197,8 +197,13 @@ def inputs_of(table: Table, names: Sequence[str], named: bool = True) -> Matrix 
         X = table.select(names)
         if not isinstance(X, Table) and not np.isnan(X).any():
             return X
+    return _columns_of(table, names)
+
+
+def _columns_of(table: Table, names: Sequence[str]) -> Table:
     columns = {name: table.column(name) for name in names}
-    return Table(columns, source=table.source, declared=table.declared)
+    types = {name: kind for name, kind in table.types.items() if name in columns}
+    return Table(columns, source=table.source, declared=table.declared, types=types)
 
 
 def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> StoredTable | LazyRows:
@@ -256,7 +261,7 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
         check_names(table, wanted, "model")
         if encoder_of(model) is None:
             return _complete(table, table.select(wanted))
-        return Table({name: table.column(name) for name in wanted}, source=table.source)
+        return _columns_of(table, wanted)
     names = table.names or ()
     X = table.select([name for name in names if name != target] if target in names else None)
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gramless.base.columns import is_declared, labels, plain_column
+from gramless.base.columns import PlainColumn, is_declared, labels, plain_column
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_compressed
@@ -172,10 +172,16 @@ class _Frames:
         read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows)
         with self._faults():
             for raw in read:
-                columns = {name: _plain(self._path, name, values) for name, values in raw.items()}
+                plain = {name: _plain(self._path, name, values) for name, values in raw.items()}
+                columns = {name: _stored(column) for name, column in plain.items()}
                 if columns and len(next(iter(columns.values()))):
                     declared = tuple(name for name, values in raw.items() if is_declared(values))
-                    yield Table(columns, source=str(self._path), declared=declared)
+                    types = {
+                        name: column.type
+                        for name, column in plain.items()
+                        if column.type not in ("number", "text", "category")
+                    }
+                    yield Table(columns, source=str(self._path), declared=declared, types=types)
 
     def _by_polars(self, most_rows: int | None) -> Iterator[_Columns]:
         for start in range(0, self.n_rows, most_rows or max(1, self.n_rows)):
@@ -223,12 +229,19 @@ class _Frames:
             ) from fault
 
 
-def _plain(path: Path, name: str, column: object) -> AnyArray:
-    """Return a column as floats or an object array of str."""
+def _plain(path: Path, name: str, column: object) -> PlainColumn:
     try:
-        found, words, _ = plain_column(name, column)
+        plain = plain_column(name, column)
     except InputError as fault:
         raise DataFileError(f"{path}: {fault}") from fault
-    if words and any(isinstance(value, bytes) for value in found):
+    if plain.is_category and any(isinstance(value, bytes) for value in plain.values):
         raise DataFileError(f"{path}: column {name!r} holds bytes; drop the column or convert it.")
-    return np.array([*labels(found)], dtype=object) if words else found
+    return plain
+
+
+def _stored(column: PlainColumn) -> AnyArray:
+    """Return the values of a column as floats or an object array of str."""
+    if not column.is_category:
+        return column.values
+    cells = labels(column.values) if column.is_text else column.category_labels()
+    return np.array([*cells], dtype=object)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -97,6 +97,7 @@ def store_table(
     targets: list[AnyArray] = []
     for piece in pieces.read():
         n_rows += len(piece)
+        piece = with_text(piece, categorical) if categorical else piece
         if piece.target is not None:
             targets.append(piece.target)
         if mapped is None:
@@ -227,6 +228,11 @@ class StoredTable(RowTable):
         return self.head.declared
 
     @property
+    def types(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Types of columns that their values do not show."""
+        return self.head.types
+
+    @property
     def categorical(self) -> tuple[str, ...]:
         """Names of the text, boolean and categorical columns."""
         return tuple(column.name for column in self.stored.values() if column.is_text)
@@ -257,7 +263,7 @@ class StoredTable(RowTable):
         """Return some rows as a table in memory."""
         numbers, columns = self.rows[rows], self.stored.values()
         found = {c.name: c.restored(numbers[:, j]) for j, c in enumerate(columns)}
-        return Table(found, source=self.source, declared=self.declared)
+        return Table(found, source=self.source, declared=self.declared, types=self.types)
 
     def select(self, features: Sequence[str | int] | None = None) -> StoredTable | LazyRows:
         """Return columns for an estimator: rows of numbers, or a table if any holds text."""
@@ -277,7 +283,8 @@ class StoredTable(RowTable):
         else:
             own = OrderedRows(rows, transform=lambda part: part[:, numbers], width=len(numbers))
         columns = {name: self.head.column(name) for name in names}
-        head = Table(columns, source=self.source, declared=self.declared)
+        types = {name: kind for name, kind in self.types.items() if name in columns}
+        head = Table(columns, source=self.source, declared=self.declared, types=types)
         return replace(self, head=head, rows=own, stored={n: self.stored[n] for n in names})
 
     def split_target(

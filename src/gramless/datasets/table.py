@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -13,12 +13,13 @@ from sklearn.utils import _safe_indexing
 
 from gramless.base.arrays import as_floats
 from gramless.base.cached import cached_property
-from gramless.base.columns import labels
+from gramless.base.columns import PlainColumn, plain_column
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, NamedColumns, RowTable
 
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix
 T = TypeVar("T")
+_TYPES = {"M": "datetime", "m": "timedelta", "b": "boolean"}
 TARGET_NAMES = ("target", "label", "class", "y")
 
 
@@ -46,6 +47,9 @@ class Table(NamedColumns):
     declared : collection of str, default=()
         Names of columns that are categories though their text may look like numbers or dates.
         Estimators read other columns of text as numbers where that is certain.
+    types : mapping of str to str, default={}
+        Types of columns by name that their values do not show: "datetime", "zoned" (with a time
+        zone), "timedelta" and "time" of columns in seconds, "boolean" of text.
 
     Examples
     --------
@@ -60,12 +64,16 @@ class Table(NamedColumns):
     target: AnyArray | None = None
     source: str = "the table"
     declared: Collection[str] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check shapes; convert numbers to floats, sparse ones to CSR, and names to a tuple."""
         if (self.columns is None) == (self.matrix is None):
             raise InputError("Table needs exactly one of columns and matrix.")
         if self.columns is not None:
+            kinds = {name: np.asarray(values).dtype.kind for name, values in self.columns.items()}
+            shown = {n: _TYPES[kind] for n, kind in kinds.items() if kind in _TYPES}
+            object.__setattr__(self, "types", {**shown, **self.types})
             object.__setattr__(self, "columns", {k: _column(v) for k, v in self.columns.items()})
             names: tuple[str, ...] | None = tuple(self.columns)
         else:
@@ -185,8 +193,9 @@ class Table(NamedColumns):
             return self._numbers if whole else self._numbers[:, order]
         names = list(self.columns)
         chosen = {names[j]: self.columns[names[j]] for j in order}
-        if any(values.dtype.kind == "O" for values in chosen.values()):
-            return Table(chosen, source=self.source, declared=self.declared)
+        types = {name: self.types[name] for name in chosen if name in self.types}
+        if types or any(values.dtype.kind == "O" for values in chosen.values()):
+            return Table(chosen, source=self.source, declared=self.declared, types=types)
         return np.column_stack(list(chosen.values()))
 
     def split_target(
@@ -266,7 +275,7 @@ class Table(NamedColumns):
         target = None if self.target is None else self.target[rows]
         if self.columns is not None:
             columns = {name: values[rows] for name, values in self.columns.items()}
-            return Table(columns, target=target, source=self.source, declared=self.declared)
+            return replace(self, columns=columns, target=target)
         matrix = self._numbers[rows]
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
 
@@ -284,9 +293,11 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
     for name in categorical:
         if name not in columns:
             raise InputError(f"{table.source} has no column {name!r} to take as categorical.")
-        columns[name] = np.array([*labels(columns[name]), None], dtype=object)[:-1]
+        plain = PlainColumn(columns[name], table.types.get(name, "category"))
+        columns[name] = np.array([*plain.category_labels(), None], dtype=object)[:-1]
     declared = {*table.declared, *categorical}
-    return Table(columns, target=table.target, source=table.source, declared=declared)
+    types = {name: kind for name, kind in table.types.items() if name not in categorical}
+    return Table(columns, target=table.target, source=table.source, declared=declared, types=types)
 
 
 def _column(values: AnyArray) -> AnyArray:
@@ -297,6 +308,8 @@ def _column(values: AnyArray) -> AnyArray:
         return as_floats(values)
     if values.dtype.kind == "b":
         return values.astype(str).astype(object)
+    if values.dtype.kind in "mM":
+        return plain_column("", values).values
     return values.astype(object)
 
 

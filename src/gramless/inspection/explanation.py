@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.columns import is_frame, labels, named_columns
+from gramless.base.columns import is_frame, named_columns
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.datasets import Table
@@ -56,10 +56,10 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     Numbers are float64 with NaN where missing, categories str with ``""`` where missing.
     """
     if is_frame(X):
-        values, categorical, _ = list(named_columns(X).values())[column]()
-        if categorical:
-            return np.array([*labels(values)], dtype=object), True
-        return values.astype(np.float64), False
+        found = list(named_columns(X).values())[column]()
+        if found.is_category:
+            return np.array([*found.category_labels()], dtype=object), True
+        return found.values.astype(np.float64), False
     matrix: Given = X
     if sp.issparse(X):
         values = matrix[:, [column]].toarray()[:, 0]

@@ -2,76 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gramless.base.columns import (
-    MISSING,
-    PlainColumn,
-    Table,
-    finite_numbers,
-    labels,
-    named_columns,
-)
+from gramless.base.columns import Table, named_columns
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
-from gramless.base.notation import NOTATIONS, PLAIN, notation_of, seems_to_hold
 from gramless.base.state import Json, State, Stateful, require
 from gramless.base.types import AnyArray, BoolArray, IntArray, RowTable
 from gramless.preprocessing.categories import category_mask
+from gramless.preprocessing.column_codes import ColumnCode
 
 _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
-_SPELLINGS = dict.fromkeys(("true", "TRUE", "1"), "True")
-_SPELLINGS |= dict.fromkeys(("false", "FALSE", "0"), "False")
-"""How files and other programs spell truth values."""
-
-
-@dataclass(frozen=True)
-class ColumnCode:
-    """How one column of a table becomes columns of numbers; plain data.
-
-    ``fill`` replaces missing numbers and is None for a column of categories. With ``indicator`` a
-    0/1 column follows that marks missing numbers. ``categories`` are in the order of their codes 0,
-    1, ...; ``""`` is the missing value, and the code after the last is for all other values.
-    ``notation`` is how numbers are written where they come as text.
-    """
-
-    name: str
-    fill: float | None = None
-    indicator: bool = False
-    categories: tuple[str, ...] = ()
-    notation: str = PLAIN
-
-    def outputs(self) -> list[tuple[str, bool]]:
-        """Return the name of each column written, and whether it holds categories."""
-        own = [(self.name, self.fill is None)]
-        return [*own, (f"{self.name} (missing)", True)] if self.indicator else own
-
-    def write(self, values: AnyArray, out: AnyArray) -> None:
-        """Write the plain values of the column into ``out``."""
-        if self.fill is None:
-            place = self._codes()
-            codes = (place.get(label, len(self.categories)) for label in labels(values))
-            out[:, 0] = np.fromiter(codes, np.float64, len(out))
-            return
-        found = finite_numbers(self.name, values, self.notation)
-        missing = np.isnan(found)
-        out[:, 0] = np.where(missing, self.fill, found)
-        if self.indicator:
-            out[:, 1] = missing
-
-    def _codes(self) -> dict[str, int]:
-        codes = {category: k for k, category in enumerate(self.categories)}
-        if codes.keys() <= {MISSING, "True", "False"}:
-            codes |= {own: codes[label] for own, label in _SPELLINGS.items() if label in codes}
-        return codes
 
 
 class TableEncoder(Stateful, mark="encoder"):
@@ -82,8 +29,12 @@ class TableEncoder(Stateful, mark="encoder"):
     objects become whole numbers, one a category, with the missing value as a category of its own.
     Of more than ``max_categories`` the most frequent are kept. All others, those never seen
     included, share one number, which is that of no training row unless some were left out. Text
-    that certainly is numbers or dates is read as such, with decimal commas or thousands parted;
-    where text only looks so, a warning names the column.
+    that certainly is numbers, dates, times or truth values is read as such, with decimal commas or
+    thousands parted; where text only looks so, a warning names the column.
+
+    New rows may come in another form, such as dates as ISO text. ``transform`` raises
+    ``InputError`` if a column holds another type than in ``fit`` whose meaning is not certain, and
+    warns if more than half of its categories are unknown.
 
     ``columns`` are in the order of ``fit``; ``dtype`` is float32 if that holds every column of
     numbers exactly, else float64.
@@ -142,11 +93,9 @@ class TableEncoder(Stateful, mark="encoder"):
             column = read()
             if not len(column.values):
                 raise InputError(f"column {name!r} has no rows; give at least 1.")
-            notation = None if named else _notation(name, column)
-            if notation is None:
-                codes.append(_learn_categories(name, column.values, self.max_categories))
-            else:
-                codes.append(_learn_number(name, column.values, notation))
+            code = ColumnCode.fit(name, column, bool(named), self.max_categories)
+            codes.append(code)
+            if code.fill is not None:
                 dtypes.append(np.dtype(np.float64) if column.is_text else column.values.dtype)
         self.columns = tuple(codes)
         self.dtype = np.result_type(*dtypes)
@@ -163,7 +112,8 @@ class TableEncoder(Stateful, mark="encoder"):
         start = 0
         for column in self.columns:
             stop = start + len(column.outputs())
-            column.write(found[column.name]().values, out[:, start:stop])
+            is_complete = len(column.categories) < self.max_categories
+            column.write(found[column.name](), out[:, start:stop], is_complete)
             start = stop
         return out
 
@@ -181,7 +131,7 @@ class TableEncoder(Stateful, mark="encoder"):
         """Build an encoder from what :meth:`state` returned; ``InputError`` for other data."""
         encoder = cls()
         try:
-            encoder.columns = tuple(_checked(ColumnCode(**c)) for c in state["columns"])
+            encoder.columns = tuple(map(ColumnCode.from_state, state["columns"]))
             encoder.dtype = _DTYPES[state["dtype"]]
             differ = 0 < len(set(encoder.names)) == len(encoder.columns)
             require(differ, "names are missing or repeated")
@@ -201,25 +151,6 @@ class TableEncoder(Stateful, mark="encoder"):
             )
 
 
-def _notation(name: str, column: PlainColumn) -> str | None:
-    """Return how the numbers of a column are written; None if it holds categories."""
-    if not column.is_category:
-        return PLAIN
-    if not column.is_text:
-        return None
-    cells = [*labels(column.values)]
-    notation = notation_of(cells)
-    doubt = None if notation is not None else seems_to_hold(cells)
-    if doubt is not None:
-        warnings.warn(
-            f"column {name!r} holds text that looks like {doubt}, and is taken as categories. If "
-            f"they are numbers or dates, convert the column; if not, name it in "
-            f"categorical_features, or declare it a category.",
-            stacklevel=2,
-        )
-    return notation
-
-
 class _EncodedRows(LazyRows):
     def __init__(self, table: RowTable, encoder: TableEncoder) -> None:
         self._table, self._encoder = table, encoder
@@ -227,37 +158,6 @@ class _EncodedRows(LazyRows):
 
     def read(self, rows: slice | IntArray) -> AnyArray:
         return self._encoder.transform(self._table.take_rows(rows))
-
-
-def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:
-    counts = Counter(labels(values))
-    ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
-    return ColumnCode(name, categories=tuple(ranked[:most]))
-
-
-def _learn_number(name: str, values: AnyArray, notation: str) -> ColumnCode:
-    found = finite_numbers(name, values, notation)
-    missing = np.isnan(found)
-    present = found[~missing]
-    fill = float(np.median(present)) if len(present) else 0.0
-    return ColumnCode(name, fill=fill, indicator=bool(missing.any()), notation=notation)
-
-
-def _checked(column: ColumnCode) -> ColumnCode:
-    """Check a column built from foreign data, whose types nothing guarantees."""
-    number = column.fill is not None
-    fits = (
-        isinstance(column.name, str)
-        and isinstance(column.indicator, bool)
-        and isinstance(column.categories, (list, tuple))
-        and all(isinstance(category, str) for category in column.categories)
-        and len(set(column.categories)) == len(column.categories)
-        and (not number or (isinstance(column.fill, float) and np.isfinite(column.fill)))
-        and number != bool(column.categories)
-        and column.notation in NOTATIONS
-    )
-    require(fits, f"bad column {str(column.name)[:40]!r}")
-    return ColumnCode(**{**asdict(column), "categories": tuple(column.categories)})
 
 
 def _listing(names: Sequence[str]) -> str:

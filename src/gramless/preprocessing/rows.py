@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
+from gramless.base.columns import COLUMN_TYPES, is_frame, named_columns, plain_column
 from gramless.base.errors import GramlessError, InputError, InputTypeError
-from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
+from gramless.base.types import (
+    AnyArray,
+    ArrowTable,
+    BoolArray,
+    FloatArray,
+    NamedColumns,
+    TableLike,
+)
+from gramless.preprocessing.column_codes import ColumnCode
 
 Rows: TypeAlias = Any
 """A dense array, or SciPy CSR: two types whose operations no common annotation describes."""
@@ -49,13 +58,16 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
     """Call scikit-learn's ``validate_data``, raising ``InputError`` with its messages."""
     if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
         _check_structure(X)
-    _refuse_unread(type(estimator).__name__, X)
+    owner = type(estimator).__name__
+    _refuse_unread(owner, X)
+    if options.get("dtype", "numeric") is not None:
+        _refuse_other_types(owner, X, in_fit=options.get("reset") is not False)
     try:
         return validate_data(estimator, X, *y, **options)
     except GramlessError:
         raise
     except (TypeError, ValueError) as error:
-        owner, told = type(estimator).__name__, str(error)
+        told = str(error)
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(told if owner in told else f"{owner}: {told}") from error
 
@@ -102,6 +114,31 @@ def _refuse_unread(owner: str, X: object) -> None:
         raise InputError(
             f"{owner}: X is a {type(X).__name__}, whose rows are not read yet; pass X.collect()."
         )
+
+
+def _refuse_other_types(owner: str, X: object, in_fit: bool) -> None:
+    """Refuse datetimes and other columns whose conversion by NumPy is no number that means them."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        held = COLUMN_TYPES[plain_column("X", X.reshape(-1)).type]
+        raise InputError(
+            f"{owner}: the array holds {held}, and arrays must hold numbers; convert it, "
+            f"or give a data frame in fit and predict."
+        )
+    if not is_frame(X) or isinstance(X, NamedColumns):
+        return
+    names = X.schema.names if isinstance(X, ArrowTable) else X.columns
+    if len(set(map(str, names))) < len(names):
+        # scikit-learn goes by the positions.
+        return
+    for name, read in named_columns(X).items():
+        column = read()
+        if not in_fit:
+            ColumnCode(name, fill=0.0, type="number").numbers(column)
+        elif not column.is_category and column.type != "number":
+            raise InputError(
+                f"{owner}: column {name!r} holds {COLUMN_TYPES[column.type]}, and {owner} takes "
+                f"numbers; convert it."
+            )
 
 
 def check_width(owner: str, X: Rows, n_inputs: int) -> None:

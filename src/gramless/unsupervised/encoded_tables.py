@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from gramless.base.columns import PlainColumn, Table, is_frame, labels, named_columns
+from gramless.base.columns import PlainColumn, Table, is_frame, named_columns
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, NamedColumns, TableLike
@@ -19,9 +19,14 @@ from gramless.estimators.inputs import RowInputs, row_options
 from gramless.estimators.parameters import is_auto, scalings_of
 from gramless.features.base import SizedMap
 from gramless.kernels import bandwidth_vector
+from gramless.preprocessing.column_codes import ColumnCode
 from gramless.preprocessing.median import median_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
+
+_TIMES = "datetime", "zoned", "timedelta", "time"
+_LEADING = "category", "boolean", "text", *_TIMES, "number"
+"""Which of two types says how the values of the other are read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +154,11 @@ class _PooledColumns(NamedColumns):
         _check_names(tuple(self._parts[0]), tuple(self._parts[1]), owner)
         self.names = tuple(self._parts[0])
         self._columns = {
-            name: _below(*(part[name]() for part in self._parts)) for name in self.names
+            name: _below(name, *(part[name]() for part in self._parts)) for name in self.names
         }
-        self.declared = {
-            name
-            for name, column in self._columns.items()
-            if column.is_category and not column.is_text
-        }
+        types = {name: column.type for name, column in self._columns.items()}
+        self.declared = {name for name, kind in types.items() if kind == "category"}
+        self.types = {name: kind for name, kind in types.items() if kind in _TIMES}
 
     def __len__(self) -> int:
         return self._n_rows
@@ -165,20 +168,41 @@ class _PooledColumns(NamedColumns):
         return self._columns[name].values
 
 
-def _below(first: PlainColumn, second: PlainColumn) -> PlainColumn:
-    """Return two columns as one: of categories if one of them has these, of text alone if both."""
-    is_category = first.is_category or second.is_category
-    if not is_category:
-        return PlainColumn(np.concatenate([first.values, second.values]), False)
-    is_text = all(part.is_text or not part.is_category for part in (first, second))
-    parts = (
-        # Numbers that are declared categories would be taken for numbers again.
-        part.values.astype(object)
-        if is_text
-        else np.array([*labels(part.values), None], object)[:-1]
-        for part in (first, second)
-    )
-    return PlainColumn(np.concatenate([*parts]), True, is_text)
+def _below(name: str, first: PlainColumn, second: PlainColumn) -> PlainColumn:
+    """Return two columns as one: of categories if one of them has these, of text if both are text.
+
+    Raises InputError if the values of one cannot stand for those of the other.
+    """
+    parts = [first, second]
+    if first.type != second.type:
+        parts = [_read_if_text(name, part) for part in parts]
+        lead, other = sorted(parts, key=lambda part: _LEADING.index(part.type))
+        code = ColumnCode.fit(name, lead, False, len(lead.values) or 1)
+        if lead.type == "boolean":
+            codes = [code.codes(part, is_complete=False) for part in parts]
+            return PlainColumn(np.concatenate(codes).astype(object), "category")
+        if code.fill is not None and code.type != "empty":
+            return PlainColumn(np.concatenate([code.numbers(part) for part in parts]), lead.type)
+        if code.fill is None:
+            code.codes(other, is_complete=False)
+    types = {part.type for part in parts}
+    if not any(part.is_category for part in parts):
+        return PlainColumn(np.concatenate([part.values for part in parts]), min(types))
+    if types <= {"text", "number"}:
+        return PlainColumn(np.concatenate([p.values.astype(object) for p in parts]), min(types))
+    # Numbers that are declared categories would be taken for numbers again.
+    cells = [cell for part in parts for cell in part.category_labels()]
+    return PlainColumn(np.array([*cells, None], object)[:-1], "category")
+
+
+def _read_if_text(name: str, column: PlainColumn) -> PlainColumn:
+    """Return a column of text that certainly is numbers or dates as these."""
+    if not column.is_text:
+        return column
+    code = ColumnCode.fit(name, column, False, len(column.values) or 1)
+    if code.fill is None or code.type in (None, "empty"):
+        return column
+    return PlainColumn(code.numbers(column), code.type)
 
 
 def _check_names(first: Sequence[str], second: Sequence[str], owner: str) -> None:
