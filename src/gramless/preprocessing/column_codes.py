@@ -238,9 +238,9 @@ class ColumnCode:
         if len(odd) > _MOST_UNKNOWN * n_present:
             shown = ", ".join(repr(cell[:40]) for cell in [*dict.fromkeys(odd)][:_SHOWN])
             warnings.warn(
-                f"column {self.name!r}: {100 * len(odd) / n_present:.0f} % of the values are categories "
-                f"that fit did not see, such as {shown}; predictions for them rest on the other "
-                f"columns. Check that the values are written as in fit.",
+                f"column {self.name!r}: {100 * len(odd) / n_present:.0f} % of the values are none "
+                f"of the categories in fit, such as {shown}; predictions for them rest on the "
+                f"other columns. Check that the values are written as in fit.",
                 stacklevel=2,
             )
 
