@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gramless.base.errors import DataFileError
 from gramless.base.mapped import BlockFile, MappedRows
 from harness.memory import PeakMemory
 
@@ -62,3 +63,9 @@ def test_blocks_that_were_written() -> None:
         np.testing.assert_array_equal(block.columns, part)
     np.testing.assert_array_equal(blocks[0].part(1, 3).part(1, 2).columns, parts[0][:, 2:])
     assert BlockFile("nothing", "write more").blocks() == []
+
+
+def test_a_missing_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    with pytest.raises(DataFileError, match=r"rows cannot be written to a temp.*TMPDIR, or wait"):
+        BlockFile("rows", "wait")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import read_table
+from gramless.datasets import open_chunks, read_table
 
 from .conftest import PACKERS, Writer
 
@@ -113,3 +114,31 @@ def test_wrong_parameters(write: Writer) -> None:
 def test_binary_files_named_as_text(write: Writer, content: bytes, kind: str) -> None:
     with pytest.raises(DataFileError, match=f"is not text.*{kind}"):
         read_table(write("a.csv", content))
+
+
+NAMES = {
+    "no user": ("~nobody_of_this_name/a.csv", "there is no user 'nobody_of_this_name'"),
+    "NUL": ("a\0.csv", "NUL character"),
+    "long": ("a" * 300 + ".csv", "too long"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("read", [read_table, open_chunks])
+def test_names_that_no_file_can_have(kind: str, read: Callable[[str], object]) -> None:
+    name, message = NAMES[kind]
+    with pytest.raises(DataFileError, match=message):
+        read(name)
+
+
+@pytest.mark.parametrize("read", [read_table, open_chunks])
+def test_no_file_can_be_opened(write: Writer, read: Callable[[Path], object]) -> None:
+    resource = pytest.importorskip("resource")
+    path = write("a.npy", b"\x93NUMPY")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(DataFileError, match=r"a.npy cannot be read \(Too many open files\)"):
+            read(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

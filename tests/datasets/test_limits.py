@@ -212,3 +212,71 @@ def test_limits_from_the_command_line(write: Writer) -> None:
             limits.parse_limits(wrong)
     with pytest.raises(DataFileError, match="max_memory"):
         read_data(write("a.csv", "1,2\n" * 50_000), limits="max_memory=1e5")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (-1, 3),
+        (-2, -4),
+        (8, -1),
+        (True, 8),
+        (1 << 62, 4),
+        (3, (1 << 63) - 1),
+        (1 << 63, 1),
+        (10**30, 2),
+        (0, 1 << 63),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("read", [read_table, chunks])
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_shapes_that_no_array_has(
+    shape: tuple[int, ...], read: Reader, name: str, write: Writer
+) -> None:
+    content = claim(shape)
+    if name == "a.npz":
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("X.npy", content)
+            archive.writestr("y.npy", claim((8,)))
+        content = file.getvalue()
+    with pytest.raises(DataFileError, match=r"no array of float64|fits into no memory"):
+        read(write(name, content))
+
+
+@pytest.mark.parametrize("form", ["parquet", "ipc"])
+@pytest.mark.parametrize("read", [read_table, chunks])
+def test_dictionaries_that_unfold(form: str, read: Reader, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet_files, feather = (
+        pytest.importorskip(f"pyarrow.{name}") for name in ("parquet", "feather")
+    )
+    codes = arrow.array(np.zeros(500, np.int32))
+    column = arrow.DictionaryArray.from_arrays(codes, arrow.array(["a" * 20_000]))
+    table = arrow.table({"word": column, "y": codes})
+    if form == "ipc":
+        path = tmp_path / "a.arrow"
+        feather.write_feather(table, path, compression="zstd")
+    else:
+        path = tmp_path / "a.parquet"
+        plain = table.set_column(0, "word", column.cast(arrow.string()))
+        parquet_files.write_table(plain, path)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DataFileError, match=r"the text of column 'word' takes"):
+        read(path, limits=ReadLimits(max_memory=2_000_000))
+
+
+def test_claims_beyond_the_memory_in_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"a": [1.0, 2.0], "y": [0.0, 1.0]}).write_ipc(tmp_path / "a.arrow")
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("gramless.datasets.frames._Frames._checked_text", refuse)
+    for read in (read_table, chunks):
+        with pytest.raises(DataFileError, match="takes more memory than there is"):
+            read(tmp_path / "a.arrow")

@@ -18,6 +18,7 @@ import numpy as np
 
 from gramless.base.arrays import padded_rows
 from gramless.base.errors import DataFileError
+from gramless.base.files import reason_of
 from gramless.base.formatting import sized
 from gramless.base.lazy_rows import Columns, LazyRows
 from gramless.base.types import AnyArray, IntArray
@@ -34,18 +35,24 @@ class BlockFile:
     """
 
     def __init__(self, what: str, advice: str, n_bytes: float = 0) -> None:
-        place = tempfile.gettempdir()
         self._what = what
+        try:
+            place = tempfile.gettempdir()
+            free = shutil.disk_usage(place).free
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-")  # noqa: SIM115
+        except OSError as fault:
+            raise DataFileError(
+                f"{what} cannot be written to a temporary file ({reason_of(fault)}): name a folder "
+                f"by the environment variable TMPDIR, or {advice}."
+            ) from fault
         self._advice = (
             f"in {place!r}: name another folder by the environment variable TMPDIR, or {advice}"
         )
-        free = shutil.disk_usage(place).free
         if n_bytes > _LEFT_FREE * free:
             raise DataFileError(
                 f"{what} would take {sized(int(n_bytes))} of the disk, and {sized(free)} are free "
                 f"{self._advice}."
             )
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-")  # noqa: SIM115
         self._places: list[tuple[int, tuple[int, int], np.dtype[np.generic], int]] = []
         self._end = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -70,7 +71,7 @@ def is_piped(path: Path) -> bool:
     """Tell whether a path is ``-`` for standard input, or something that is read only once."""
     if str(path) == "-" or path.parts[:2] == ("/", "dev"):
         return True
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _spooled(path: Path, place: Path) -> Path:

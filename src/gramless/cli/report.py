@@ -171,7 +171,7 @@ def _one_line(fault: Exception) -> str:
     if isinstance(fault, (GramlessError, ValueError)) and text:
         return text
     if isinstance(fault, OSError) and fault.strerror:
-        return f"{fault.filename or 'the file'}: {fault.strerror}."
+        return f"{fault.filename or 'the standard output or a file'}: {fault.strerror}."
     return f"{type(fault).__name__}: {text} (--debug shows where)"
 
 

@@ -9,6 +9,7 @@ import io
 import lzma
 import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, AnyStr, TypeVar
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.files import checked_name, reason_of
 from gramless.datasets.limits import ReadLimits
 
 if TYPE_CHECKING:
@@ -65,17 +67,24 @@ _SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*
 
 def plain_path(path: str | os.PathLike[str]) -> Path:
     """Return an existing, non-empty file as a Path, with ``~`` expanded."""
-    where = Path(path).expanduser()
-    if where.is_dir():
-        raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
+    try:
+        where = Path(path).expanduser()
+    except RuntimeError as fault:
+        raise DataFileError(
+            f"{path}: there is no user {Path(path).parts[0][1:]!r} whose folder could be read; "
+            "give the whole path."
+        ) from fault
     with faults(where):
-        if where.exists() and not where.is_file():
-            raise DataFileError(
-                f"{where} is a pipe or a device, which can be read only once; save what it holds "
-                "to a file, and name that."
-            )
-        if where.stat().st_size == 0:
-            raise DataFileError(f"{where} is empty; copy or download it again.")
+        status = os.stat(checked_name(where))
+    if stat.S_ISDIR(status.st_mode):
+        raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise DataFileError(
+            f"{where} is a pipe or a device, which can be read only once; save what it holds "
+            "to a file, and name that."
+        )
+    if status.st_size == 0:
+        raise DataFileError(f"{where} is empty; copy or download it again.")
     return where
 
 
@@ -85,12 +94,16 @@ def faults(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, MemoryError, EOFError, lzma.LZMAError, zlib.error) as fault:
-        told = (what for kind, what in _FAULTS.items() if isinstance(fault, kind))
-        what = (
+        reasons = [what for kind, what in _FAULTS.items() if isinstance(fault, kind)]
+        if isinstance(fault, OSError) and fault.errno is not None:
+            # Decompressors raise OSErrors without a number.
+            reasons.append(f"cannot be read ({reason_of(fault)}).")
+        reasons.append(
             f"cannot be read ({fault}). If its ending names a compression, the data is damaged or "
             "not of that kind: copy or download it again, or rename it."
         )
-        raise DataFileError(f"{path} {next(told, what)}") from fault
+        name = str(path).replace("\0", "\\0")
+        raise DataFileError(f"{name} {reasons[0]}") from fault
 
 
 def is_compressed(path: Path) -> bool:

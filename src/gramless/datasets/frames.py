@@ -94,7 +94,8 @@ def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
     file = _Frames(path, format, path)
     file.check_chunks(limits)
     most = limits.rows_of_block(8 * file.n_columns)
-    return Pieces(_first(path, file.tables(min(most, 200))), lambda: file.tables(most), file.n_rows)
+    head = _first(path, file.tables(min(most, 200), limits))
+    return Pieces(head, lambda: file.tables(most, limits), file.n_rows)
 
 
 def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
@@ -105,7 +106,7 @@ def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     limits.check_memory(where, what, needed, "Read it by open_chunks.")
     file.check_chunks(limits)
     with faults(where):
-        return _first(where, file.tables(None))
+        return _first(where, file.tables(None, limits))
 
 
 def _first(path: Path, tables: Iterator[Table]) -> Table:
@@ -123,6 +124,7 @@ class _Frames:
 
     def __init__(self, path: Path, format: str, source: Path | io.BytesIO) -> None:
         self._path, self._format = path, format
+        self._texts: list[str] = []
         # pyarrow first: a damaged file can make polars end the whole process.
         for package in ("pyarrow", "polars"):
             with suppress(ImportError):
@@ -140,13 +142,19 @@ class _Frames:
                 self.n_columns = len(self._frame.collect_schema())
                 return
             dataset = importlib.import_module("pyarrow.dataset")
-            kind = {"parquet": "ParquetFileFormat", "ipc": "IpcFileFormat"}[format]
             if isinstance(source, Path):
                 local = importlib.import_module("pyarrow.fs").LocalFileSystem()
                 opened = {"file": str(source.absolute()), "filesystem": local}
             else:
                 opened = {"file": self._library.BufferReader(source.getbuffer())}
-            self._fragment = vars(dataset)[kind]().make_fragment(**opened)
+            if format == "ipc":
+                self._fragment = dataset.IpcFileFormat().make_fragment(**opened)
+            else:
+                self._texts = self._text_names(dataset.ParquetFileFormat().make_fragment(**opened))
+                # A dictionary page of a few bytes can decode to gigabytes of text.
+                options = dataset.ParquetReadOptions(dictionary_columns=self._texts)
+                parquet = dataset.ParquetFileFormat(read_options=options)
+                self._fragment = parquet.make_fragment(**opened)
             self.n_rows = self._fragment.count_rows()
             self.n_columns = len(self._fragment.physical_schema)
 
@@ -164,12 +172,21 @@ class _Frames:
             sizes = [chunk.total_uncompressed_size for chunk in chunks]
         limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
-    def tables(self, most_rows: int | None) -> Iterator[Table]:
+    def _text_names(self, fragment: pyarrow.dataset.Fragment) -> list[str]:
+        """Return the names of the columns of plain text."""
+        types = self._library.types
+        return [
+            field.name
+            for field in fragment.physical_schema
+            if types.is_string(field.type) or types.is_large_string(field.type)
+        ]
+
+    def tables(self, most_rows: int | None, limits: ReadLimits) -> Iterator[Table]:
         """Yield the rows in order, at most ``most_rows`` at a time, or all at once.
 
         A column without any value in one of the tables is float64 there.
         """
-        read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows)
+        read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows, limits)
         with self._faults():
             for raw in read:
                 plain = {name: _plain(self._path, name, values) for name, values in raw.items()}
@@ -188,13 +205,36 @@ class _Frames:
             frame = self._frame.slice(start, most_rows).collect()
             yield {column.name: column for column in frame.iter_columns()}
 
-    def _by_pyarrow(self, most_rows: int | None) -> Iterator[_Columns]:
+    def _by_pyarrow(self, most_rows: int | None, limits: ReadLimits) -> Iterator[_Columns]:
         for table in self._arrow_tables(most_rows):
             # Offsets of damaged text lead anywhere in memory.
             table.validate(full=True)
             for start in range(0, table.num_rows, most_rows or max(1, table.num_rows)):
                 rows = table.slice(start, most_rows)
-                yield dict(zip(rows.schema.names, rows.columns, strict=True))
+                columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+                yield {
+                    name: self._checked_text(name, column, limits)
+                    for name, column in columns.items()
+                }
+
+    def _checked_text(
+        self, name: str, column: pyarrow.Array | pyarrow.ChunkedArray, limits: ReadLimits
+    ) -> pyarrow.Array | pyarrow.ChunkedArray:
+        """Return a column; raise DataFileError if its text would take too much memory."""
+        types = self._library.types
+        if not types.is_dictionary(column.type):
+            return column
+        chunks = column.chunks if isinstance(column, self._library.ChunkedArray) else [column]
+        words = column.type.value_type
+        if types.is_string(words) or types.is_large_string(words) or types.is_binary(words):
+            compute = importlib.import_module("pyarrow.compute")
+            n_bytes = sum(
+                compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py()
+                or 0
+                for chunk in chunks
+            )
+            limits.check_memory(self._path, f"the text of column {name!r}", n_bytes)
+        return column.cast(self._library.large_string()) if name in self._texts else column
 
     def _arrow_tables(self, most_rows: int | None) -> Iterator[pyarrow.Table | pyarrow.RecordBatch]:
         """Return one table of all rows, or batches as they are validated."""
@@ -221,6 +261,11 @@ class _Frames:
             yield
         except DataFileError:
             raise
+        except MemoryError as fault:
+            raise DataFileError(
+                f"{self._path} takes more memory than there is; if it is no larger than others, it "
+                "is damaged: copy or download it again."
+            ) from fault
         except (*kinds, OSError, ValueError) as fault:
             what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
             raise DataFileError(

@@ -182,6 +182,7 @@ class _StoredRows:
             self.shape, by_columns, self.dtype = _HEADERS[version](file)
             if self.dtype.hasobject:
                 raise ValueError("objects need pickle")
+            _check_shape(self.shape, self.dtype)
         self.by_columns = by_columns and sum(size > 1 for size in self.shape) > 1
         self.row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
         # The array, and its copy as floats if one will be made.
@@ -364,6 +365,15 @@ def _first_ending(path: Path, archive: zipfile.ZipFile) -> str:
             "y_test are needed."
         )
     return ending
+
+
+def _check_shape(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
+    """Raise ValueError for a shape that no array can have."""
+    sizes_are_counts = all(type(size) is int and size >= 0 for size in shape)
+    if not sizes_are_counts or dtype.itemsize == 0:
+        raise ValueError(f"no array of {dtype} has the shape {str(shape)[:60]}")
+    if prod(size for size in shape if size) * dtype.itemsize > np.iinfo(np.intp).max:
+        raise ValueError(f"an array of the shape {str(shape)[:60]} fits into no memory")
 
 
 @contextmanager
