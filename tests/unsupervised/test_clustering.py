@@ -19,16 +19,9 @@ from gramless.base.errors import InputError, ModelFileError
 from gramless.estimators.persistence import pack, write
 from gramless.matrices.dense import DenseMatrix
 from gramless.unsupervised.clustering import normalised_cut
-from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
-@parametrize_with_checks(
-    [SpectralClustering(3, n_init=1, n_base_clusterings=4)],
-    expected_failed_checks=lambda estimator: {
-        f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
-        for kind in ("dense", "sparse")
-    },
-)
+@parametrize_with_checks([SpectralClustering(3, n_init=1, n_base_clusterings=4)])
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
@@ -78,6 +71,102 @@ def test_training_rows_are_predicted_as_they_are_labelled():
     clusters = SpectralClustering(5, random_state=0).fit(X)
     np.testing.assert_array_equal(clusters.predict(X), clusters.labels_)
     np.testing.assert_array_equal(clusters.fit_predict(X), clusters.labels_)
+
+
+def assert_clusters_are(groups, clusters, X):
+    """Assert that clusters are the given groups of rows, also when the rows are predicted."""
+    pairs = set(zip(groups.tolist(), clusters.labels_.tolist(), strict=True))
+    assert len(pairs) == len(set(groups.tolist())) == len(set(clusters.labels_.tolist()))
+    np.testing.assert_array_equal(clusters.predict(X), clusters.labels_)
+
+
+def profiles_of(kind, n_profiles, rng):
+    """Return a table of rows that differ."""
+    numbers = 3.0 * rng.normal(size=(n_profiles, 4))
+    names = pd.DataFrame({"a": np.arange(n_profiles) % 3, "b": np.arange(n_profiles) // 3})
+    names = "v" + names.astype(str)
+    if kind == "categories":
+        return names
+    if kind == "mixed":
+        return names.assign(x=numbers[:, 0], y=numbers[:, 1])
+    if kind == "sparse":
+        return sp.csr_array(np.where(numbers > 1.0, numbers, np.eye(n_profiles, 4) * 2.0))
+    if kind == "gaps":
+        numbers[0, 0] = np.nan
+    return numbers[:, :1] if kind == "one number" else numbers
+
+
+def take(table, rows):
+    return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "one number", "categories", "mixed", "sparse", "gaps"])
+@pytest.mark.parametrize("n_profiles", [2, 3, 5])
+def test_repeated_rows_are_clusters(kind, n_profiles):
+    rng = np.random.default_rng(n_profiles)
+    groups = rng.permutation(np.repeat(np.arange(n_profiles), rng.integers(1, 80, n_profiles)))
+    X = take(profiles_of(kind, n_profiles, rng), groups)
+    clusters = SpectralClustering(n_profiles, random_state=0).fit(X)
+    assert_clusters_are(groups, clusters, X)
+    weighted = clusters.fit(X, sample_weight=rng.uniform(0.1, 5.0, len(groups)))
+    assert_clusters_are(groups, weighted, X)
+
+
+@pytest.mark.parametrize("n_profiles", [10, 30])
+def test_many_and_rare_repeated_rows_are_clusters(n_profiles, monkeypatch):
+    monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_STARTS", 100)
+    groups = np.concatenate([np.zeros(3000, int), np.arange(n_profiles)])
+    X = profiles_of("numbers", n_profiles, np.random.default_rng(0))[groups]
+    clusters = SpectralClustering(n_profiles, n_landmarks=200, random_state=0).fit(X)
+    assert_clusters_are(groups, clusters, X)
+
+
+def test_profiles_far_away_are_different_clusters():
+    # Two deviations from the mean, where values are cut off otherwise, lie before them.
+    profiles = np.column_stack([np.append(np.zeros(40), [1e3, 2e3, 3e3]), np.arange(43) / 43])
+    groups = np.repeat(np.arange(43), 3)
+    X = profiles[groups] + 1e9
+    assert_clusters_are(groups, SpectralClustering(43, random_state=0).fit(X), X)
+
+
+@pytest.mark.parametrize("features", ["neighbors", "binning", "nystrom"])
+def test_repeated_rows_are_clusters_by_any_features(features):
+    groups = np.repeat(np.arange(4), [1, 5, 20, 90])
+    X = profiles_of("numbers", 4, np.random.default_rng(0))[groups]
+    clusters = SpectralClustering(4, features=features, random_state=0).fit(X)
+    assert_clusters_are(groups, clusters, X)
+
+
+@pytest.mark.parametrize("n_profiles", [1, 3])
+def test_fewer_different_rows_than_clusters(n_profiles):
+    groups = np.repeat(np.arange(n_profiles), 50)
+    X = profiles_of("numbers", n_profiles, np.random.default_rng(0))[groups]
+    with pytest.warns(UserWarning, match=f"X has {n_profiles} different rows, fewer than the 8"):
+        clusters = SpectralClustering(8, random_state=0).fit(X)
+    assert clusters.n_clusters_ == n_profiles
+    assert_clusters_are(groups, clusters, X)
+
+
+def test_equal_rows_have_one_cluster():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(300, 4)).astype(float)
+    clusters = SpectralClustering(3, random_state=0).fit(X)
+    labels = {row: set() for row in map(tuple, X)}
+    for row, label in zip(map(tuple, X), clusters.labels_, strict=True):
+        labels[row].add(label)
+    assert all(len(each) == 1 for each in labels.values())
+    assert len(set(clusters.labels_)) == 3
+
+
+def test_rows_of_weight_0_are_labelled_and_ignored():
+    X, _ = moons(200)
+    strange = 50.0 + np.random.default_rng(0).normal(size=(20, 2))
+    weights = np.append(np.ones(200), np.zeros(20))
+    both = SpectralClustering(2, scaling="none", random_state=0)
+    both.fit(np.concatenate([X, strange]), sample_weight=weights)
+    assert both.labels_.shape == (220,)
+    assert set(both.labels_[:200]) == {0, 1}
+    assert adjusted_rand_score(moons(200)[1], both.labels_[:200]) > 0.9
 
 
 def test_it_is_the_spectrum_of_the_normalised_graph():

@@ -17,6 +17,7 @@ from gramless.cli.report import reporting
 
 if TYPE_CHECKING:
     from gramless import AnomalyDetector
+    from gramless.base.types import AnyArray
     from gramless.datasets import Table
     from gramless.datasets.table import Matrix
 
@@ -96,12 +97,9 @@ def anomalies(
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
             X = _inputs_for(detector, table, left_out)
-            scores = detector.score_samples(X)
             is_new = train is not None or model is not None
             threshold = detector.offset_ if is_new else detector.training_offset_
-            columns = {"score": scores, "outlier": (scores < threshold).astype(int)}
-            if is_new:
-                columns["p_value"] = detector.p_values(X)
+            columns = _scored(detector, X, threshold, is_new)
         told = {"rows": len(columns["outlier"]), "outliers": int(columns["outlier"].sum())}
         lines: dict[str, object] = {**told}
         if page is not None:
@@ -113,6 +111,17 @@ def anomalies(
         columns = {name: table.column(name) for name in kept} | columns
         document = {**told, "page": page, "output": output, "seconds": report.seconds}
         report.rows(columns, output, document, lines, tell=page is not None)
+
+
+def _scored(
+    detector: AnomalyDetector, X: Matrix | Table, threshold: float, is_new: bool
+) -> dict[str, AnyArray]:
+    """Return the columns of the output, without those that are passed through."""
+    scores = detector.score_samples(X)
+    columns: dict[str, AnyArray] = {"score": scores, "outlier": (scores < threshold).astype(int)}
+    if is_new:
+        columns["p_value"] = detector.p_values(X)
+    return columns
 
 
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:

@@ -18,6 +18,7 @@ from gramless.base.types import BoolArray, FloatArray, TableLike
 from gramless.features.base import FeatureMap
 from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.preprocessing.categories import category_mask, check_categories
+from gramless.preprocessing.equal_rows import row_hashes
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
 MOST_DEVIATIONS = 2.0
@@ -185,9 +186,11 @@ class NearestLandmarks(FeatureMap):
             least, most = means - MOST_DEVIATIONS * deviations, means + MOST_DEVIATIONS * deviations
             # Numbers of some 1e308 have no moments, and differences without end.
             has_moments, ranges = np.isfinite(most - least), high - low
+        # With one neighbour, rows far away may be clusters: they are not to become equal.
+        is_cut = has_moments & (self.n_neighbors > 1)
         are_two &= np.isfinite(units) & ~mask & np.isfinite(ranges)
-        self.low_: FloatArray = np.where(are_two | ~has_moments, low, least)
-        self.high_: FloatArray = np.where(are_two | ~has_moments, high, most)
+        self.low_: FloatArray = np.where(are_two | ~is_cut, low, least)
+        self.high_: FloatArray = np.where(are_two | ~is_cut, high, most)
         # Products of rows that are far from 0 would lose digits.
         middle = np.where(has_moments, means, 0.5 * low + 0.5 * high)
         self.centre_: FloatArray = np.where(are_two, low, middle)
@@ -312,8 +315,5 @@ def _neighbour_distance(rows: Rows, rank: int) -> float:
 
 def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:
     """Return the positions of rows that equal none before them, in order."""
-    # Sums over the stored numbers of a row do not depend on where the row stands.
-    both = sp.hstack([sp.csr_array(numbers), sp.csr_array(levels.T)], format="csr")
-    weights = stream(0, "equal rows").random(both.shape[1])
-    _, first = np.unique(both @ weights, return_index=True)
-    return np.sort(first)
+    hashes = row_hashes(numbers) + row_hashes(levels.T, numbers.shape[1])
+    return np.sort(np.unique(hashes, return_index=True)[1])

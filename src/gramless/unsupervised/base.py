@@ -75,9 +75,14 @@ class UnsupervisedMachine(TableEstimator, ABC):
 
     def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
         """Learn inputs, units and features from rows; return their matrix and the seed."""
-        rows, _ = self._learn_inputs(X)
+        return self._fit_row_features(self._learn_inputs(X)[0])
+
+    def _fit_row_features(
+        self, rows: Rows, weights: FloatArray | None = None
+    ) -> tuple[FeatureMatrix, int]:
+        """Learn units and features from inputs; return the matrix of these and the seed."""
         seed, kind = seed_from(self.random_state), scalings_of(self.scaling, sp.issparse(rows))[0]
-        self.scaler_: Scaler = Scaler.fit(kind, rows, categorical=self.inputs_.categorical)
+        self.scaler_: Scaler = Scaler.fit(kind, rows, weights, self.inputs_.categorical)
         rows = self.scaler_.rows(rows, self.n_jobs)
         return self._learn_features(rows, seed), seed
 

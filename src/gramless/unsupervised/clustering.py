@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self, TypeVar
@@ -20,10 +21,12 @@ from gramless.base.random import stream
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
+from gramless.estimators.features import feature_blocks
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
 from gramless.features.neighbours import NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.equal_rows import equal_rows
 from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.base import (
     ProjectingMachine,
@@ -105,7 +108,8 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         takes "binning" where fewer than two inputs are numbers that vary, since on a line a graph
         of few neighbours falls apart, and where ``bandwidth`` or ``n_grids`` is given.
     n_neighbors : int, default=8
-        How many a row has, with "neighbors". Distances are Euclidean in scaled inputs, which count
+        How many a row has, with "neighbors"; fewer if there are fewer different rows than this
+        number times the clusters. Distances are Euclidean in scaled inputs, which count
         up to two standard deviations from their mean; two categories that differ are as far apart
         as a row is from its neighbours by numbers alone.
     n_landmarks : int, default=10_000
@@ -170,6 +174,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     more. The singular vectors that they need are those of at most 100,000 random rows; all others
     are projected, as new ones are.
 
+    Equal rows count as one row with the sum of their weights, so they have the same cluster. If
+    there are not more different rows than clusters, each is a cluster of its own.
+
     Features of a kernel must have positive products: bins always have. Of Fourier features, which
     approximate small similarities by numbers around 0, rows may have no positive degree; they are
     refused.
@@ -210,24 +217,51 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         y : ignored
             Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
-            A row of weight 2 counts like two equal rows, in degrees and centres; units and
-            bandwidths ignore weights.
+            A row of weight 2 counts like two equal rows. One of weight 0 gets a label, and has no
+            influence on the clusters.
 
         Returns
         -------
         The estimator itself.
         """
-        n_clusters = self._given_clusters()
+        least = self._least_clusters()
         for name in ("n_init", "n_neighbors", "n_landmarks"):
             check_count(self, name)
-        matrix, seed = self._fit_features(X)
-        n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
+        rows, _ = self._learn_inputs(X)
+        n_rows = rows.shape[0]
         if n_rows < least:
             raise InputError(
                 f"SpectralClustering: needs at least a row a cluster, got n_samples={n_rows} rows "
                 f"for {least} clusters."
             )
-        row_weights = self._row_weights(sample_weight, n_rows)
+        weights = self._row_weights(sample_weight, n_rows)
+        first, group = equal_rows(rows)
+        if len(first) == n_rows and weights.min() == weights.max():
+            self._fit_distinct(rows, weights)
+            return self
+        # Neighbours, bandwidths and samples of the rows would be those of the copies alone.
+        sums = np.bincount(group, weights=weights)
+        known, ignored = np.flatnonzero(sums > 0.0), np.flatnonzero(sums == 0.0)
+        self._fit_distinct(taken(rows, first[known]), sums[known] / sums[known].mean())
+        labels = np.empty(len(first), np.int32)
+        labels[known] = self.labels_
+        labels[ignored] = self._labels_of_rows(taken(rows, first[ignored]))
+        self.labels_: Labels = labels[group]
+        return self
+
+    def _fit_distinct(self, rows: Rows, row_weights: FloatArray) -> None:
+        """Learn from inputs of rows that differ."""
+        n_clusters, least, n_rows = self._given_clusters(), self._least_clusters(), rows.shape[0]
+        if n_rows < least:
+            warnings.warn(
+                f"SpectralClustering: X has {n_rows} different rows, fewer "
+                f"than the {least} clusters that are wanted; each is a cluster of its own. Lower "
+                f"n_clusters.",
+                UserWarning,
+                stacklevel=3,
+            )
+            n_clusters = n_rows
+        matrix, seed = self._fit_row_features(rows, row_weights)
         self.__dict__.pop("eigenvalues_", None)
         if n_clusters is None:
             most = min(n_rows, int(self.max_clusters) + 1)
@@ -250,7 +284,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         if self.base_clusterings_ is None:
             self.singular_values_ = self.singular_values_[:n_clusters]
             self.components_ = self.components_[:n_clusters]
-        return self
 
     def predict(self, X: TableLike) -> Labels:
         """Return the cluster of each row.
@@ -267,7 +300,12 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             the cluster whose centre is nearest to 0.
         """
         self._check_fitted()
-        parts = [self._by_blocks(part, self._labels) for part in self._feature_blocks(X)]
+        return self._labels_of_rows(self.inputs_.transform(self, X))
+
+    def _labels_of_rows(self, rows: Rows) -> Labels:
+        """Return the clusters of inputs of rows."""
+        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
+        parts = [self._by_blocks(block, self._labels) for block in blocks]
         return np.concatenate([np.zeros(0, np.int32), *itertools.chain(*parts)])
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
@@ -275,12 +313,12 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.scaler_ = self.scaler_.ignoring(ignored)
         sources = np.resize(self.inputs_.sources(self.n_features_in_), len(ignored))
         self.ignored_columns_: IntArray = np.unique(sources[ignored])
-        if not self._takes_neighbours():
+        if not self._takes_neighbours(rows.shape[0]):
             return super()._learn_features(rows, seed)
         refuse_kernel_parameters(self)
         self.__dict__.pop("bandwidth_", None)
         neighbours = NearestLandmarks(
-            self.n_neighbors,
+            self._neighbours_of(rows.shape[0]),
             n_landmarks=self.n_landmarks,
             units=self.scaler_.unit,
             categorical=self.scaler_.categorical,
@@ -290,32 +328,43 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.features_ = neighbours
         return neighbours.fit_rows(rows)
 
-    def _takes_neighbours(self) -> bool:
-        """Tell whether neighbours join rows, or features of a kernel."""
+    def _neighbours_of(self, n_rows: int) -> int:
+        """Return how many neighbours each of some rows has that differ."""
+        n_clusters = self._least_clusters()
+        # Neighbours in other clusters would join these, and only a row itself is in a cluster of
+        # one.
+        few = 1 if n_rows <= n_clusters else max(2, n_rows // n_clusters)
+        return min(int(self.n_neighbors), few)
+
+    def _takes_neighbours(self, n_rows: int) -> bool:
+        """Return whether neighbours join so many rows that differ, or features of a kernel."""
         if not is_auto(self.features):
             return are_neighbors(self.features)
         is_kernel = not (is_auto(self.bandwidth) and is_auto(self.n_grids))
         numbers = np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask
-        # On a line a graph of few neighbours falls apart.
-        return not is_kernel and int(np.count_nonzero(numbers)) > 1
+        # On a line a graph of few neighbours falls apart, as it should if each row is a cluster.
+        is_graph = int(np.count_nonzero(numbers)) > 1 or n_rows <= self._least_clusters()
+        return not is_kernel and is_graph
 
     def _ignored_inputs(self, rows: Rows, seed: int) -> BoolArray:
         """Return which inputs of scaled rows are independent noise."""
         ignored = np.zeros(rows.shape[1], bool)
         numbers = np.flatnonzero(np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask)
         some = _some_rows(rows.shape[0], _ROWS_OF_CORRELATIONS, seed)
-        min_correlation = self._min_correlation(len(some))
+        min_correlation = self._min_correlation(rows.shape[0], len(some))
         if min_correlation > 0.0 and 0 < len(numbers) <= _MOST_CORRELATED:
             sample = taken(rows, some)[:, numbers]
             dense = sample.toarray() if sp.issparse(sample) else sample
             ignored[numbers] = ~informative_inputs(np.asarray(dense, np.float64), min_correlation)
         return ignored
 
-    def _min_correlation(self, n_rows: int) -> float:
-        """Return the least correlation that counts of so many rows, 0 where all inputs stay."""
+    def _min_correlation(self, n_rows: int, n_sampled: int) -> float:
+        """Return the least correlation that counts, 0 if all inputs are kept."""
         if not is_auto(self.min_correlation):
             return check_number(self, "min_correlation", high=1.0)
-        return default_min_correlation(n_rows) if self._takes_neighbours() else 0.0
+        # Rows that are a cluster each may differ in any input.
+        can_ignore = self._takes_neighbours(n_rows) and n_rows > self._least_clusters()
+        return default_min_correlation(n_sampled) if can_ignore else 0.0
 
     @property
     def _kernel_features(self) -> str | SizedMap:
@@ -333,6 +382,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         if isinstance(self.n_clusters, str) and self.n_clusters == "eigengap":
             return None
         return check_count(self, "n_clusters")
+
+    def _least_clusters(self) -> int:
+        """Return the number of clusters, or the least that "eigengap" takes."""
+        return self._given_clusters() or 2
 
     def _n_base_clusterings(self, n_clusters: int) -> int:
         """Return how many clusterings there is a consensus of, 0 for none."""
@@ -352,7 +405,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.consensus_weights_: FloatArray | None = None
         coordinates = np.concatenate(self._by_blocks(matrix, self._coordinates))
         self.cluster_centers_: FloatArray = self._centres(coordinates, weights, seed)
-        self.labels_: Labels = _nearest(coordinates, self.cluster_centers_)
+        self.labels_ = _nearest(coordinates, self.cluster_centers_)
 
     def _learn_consensus(
         self, matrix: FeatureMatrix, weights: FloatArray, n_base_clusters: IntArray, seed: int
