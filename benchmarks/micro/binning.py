@@ -68,7 +68,7 @@ def draw_group(n_columns: int, mean: float) -> GridGroup:
 def cell_cases() -> list[Case]:
     """Time the cells of one tile in eight grids, all in the first-level cache."""
     rng = np.random.default_rng(1)
-    wide = _wide(draw_group(CACHED_COLUMNS, 1.0))
+    wide = draw_group(CACHED_COLUMNS, 1.0)._wide
     rows = rng.normal(size=(CACHED_ROWS, CACHED_COLUMNS))
     begun = np.zeros((CACHED_ROWS, binning.GROUP), np.int64)
     keys = np.zeros((binning.GROUP, CACHED_ROWS), np.int64)
@@ -95,15 +95,10 @@ def cell_cases() -> list[Case]:
     ]
 
 
-def _wide(group: GridGroup) -> tuple[NDArray, ...]:
-    parts = (group.inverse_widths, group.shifts, group.multipliers)
-    return tuple(np.ascontiguousarray(part.T) for part in parts)
-
-
 def table_cases() -> list[Case]:
     """Time what is computed beside: corrected rows, a rebuilt index."""
     rng = np.random.default_rng(5)
-    wide = _wide(draw_group(CACHED_COLUMNS, 1.0))
+    wide = draw_group(CACHED_COLUMNS, 1.0)._wide
     values = rng.normal(size=CACHED_COLUMNS * TILE)
     indptr = CACHED_COLUMNS * np.arange(TILE + 1)
     indices = np.tile(np.arange(CACHED_COLUMNS), TILE)

@@ -16,7 +16,7 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 
 from gramless.features.binning import GivenBinning
-from gramless.features.grids import Grids
+from gramless.features.grids import Grids, limits_of_cells
 from gramless.features.shapley import Subsets
 from gramless.features.shapley_grids import Players, _bins_of, joining_factors
 from gramless.kernels import Laplacian
@@ -37,8 +37,9 @@ def grid_cases(chosen: argparse.Namespace) -> list[Case]:
     features = GivenBinning(n_jobs=1)
     features.fit_grids(learned, grids)
     everything, parts = np.arange(s), (1.0 / grids.widths[0], grids.shifts[0], grids.multipliers[0])
+    limits = limits_of_cells(*parts)
     keys, background = np.empty((s, len(rows)), np.int64), np.empty((s, len(others)), np.int64)
-    cells = everything, everything, *parts
+    cells = everything, everything, *parts, limits
     columns = np.ascontiguousarray(rows.T)
     loops.player_keys(columns, *cells, keys)
     loops.player_keys(np.ascontiguousarray(others.T), *cells, background)

@@ -164,9 +164,10 @@ class PortableModel:
         return (1.0 - link["floor"]) * shares + link["floor"] / shares.shape[1]
 
     def _filled(self, X: Array) -> Array:
-        gaps = self.fitted["inputs_"]["gaps"]
+        gaps, categories = self.fitted["inputs_"]["gaps"], self.fitted["inputs_"].get("categories")
         if X.ndim != 2 or X.shape[1] != self.fitted["n_features_in_"]:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
+        X = X if categories is None else _with_codes(categories, X)
         if gaps is None:
             return X
         missing = np.isnan(X)
@@ -211,6 +212,17 @@ class PortableModel:
         return self._decoded(content)
 
 
+def _with_codes(categories: Part, X: Array) -> Array:
+    """Return rows with codes in place of categories: -1 for NaN, a further one if unknown."""
+    out, ends = X.copy(), categories["starts"][1:]
+    for j, known in zip(categories["columns"], np.split(categories["values"], ends), strict=False):
+        order = np.append(np.argsort(known), len(known))
+        places = order[np.searchsorted(known, X[:, j], sorter=order[:-1])]
+        out[:, j] = np.where(np.append(known, np.nan)[places] == X[:, j], places, len(known))
+        out[np.isnan(X[:, j]), j] = -1.0
+    return out
+
+
 class _Bins:
     """Bins of grids: each has a weight, found by its 64-bit key."""
 
@@ -221,6 +233,9 @@ class _Bins:
         with np.errstate(divide="ignore", over="ignore"):
             far = 1e18 / self.inverse.max(axis=0)
         self.limits = np.minimum(far, np.finfo(float).max)
+        is_category = (self.inverse == 1.0) & (self.shifts == 0.5)
+        is_short = (self.multipliers & (2**24 - 1) == 0) & ~is_category
+        self.most_cells = np.where(is_short, float(0x5555555555), 2.0**62)
         self.first, self.end = part["offsets_"][:-1], part["offsets_"][1:]
         ranges = zip(self.first, self.end, strict=True)
         keys = part["keys"] if "keys" in part else _keys_of_cells(part)
@@ -238,7 +253,8 @@ class _Bins:
         if self.projection is not None:
             X = _with_combinations(X, self.projection)
         X = np.clip(X, -self.limits, self.limits)[:, None]
-        cells = np.floor((X - self.shifts) * self.inverse).astype(np.int64)
+        scaled = np.clip((X - self.shifts) * self.inverse, -self.most_cells, self.most_cells)
+        cells = np.floor(scaled).astype(np.int64)
         keys = (cells * self.multipliers).sum(axis=2) + self.begun
         at = np.broadcast_to(self.first, keys.shape)
         # A search by halves in all grids at once: how many of a grid's keys are below.

@@ -197,6 +197,16 @@ def test_a_sample_chooses_for_more_rows_and_knows_what_is_rare(client):
     assert "rare" in model.encoder_.columns[0].categories
 
 
+def test_a_sample_knows_every_category_of_arrays(client):
+    codes = GENERATOR.integers(0, 3, 3000) * 2.0**40
+    codes[-5:], codes[-9:-5] = 7.0, 9.0
+    y = codes / 2.0**40 + 5.0 * (codes == 7.0) - 5.0 * (codes == 9.0)
+    rows = np.column_stack([GENERATOR.normal(size=3000), codes])
+    chunks = da.from_array(rows, chunks=(600, 2)), da.from_array(y, chunks=600)
+    model = SampledRegressor(**GIVEN, categorical_features=[1], client=client).fit(*chunks)
+    assert sorted(model.inputs_.categories.values) == [0, 7, 9, 2.0**40, 2.0**41]
+
+
 @pytest.mark.slow
 def test_sampled_fits_with_everything_given_are_those_of_one_machine(client):
     for kind, twin, y, options in (

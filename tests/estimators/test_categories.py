@@ -220,3 +220,55 @@ def test_categories_of_arrays_are_whole_numbers(coded: NDArray, table: Any) -> N
 def test_the_estimator_knows_the_categories_not_its_feature_map(coded: NDArray, table: Any) -> None:
     with pytest.raises(InputError, match="name categories in categorical_features"):
         KernelRegressor(RandomBinning(categorical=[1])).fit(coded, table[1])
+
+
+# Codes of any size.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_grids": 64},
+        {"grids": "random", "n_grids": 64},
+        {"features": "smooth"},
+        {"features": "nystrom"},
+    ],
+    ids=["grown", "random", "smooth", "nystrom"],
+)
+def test_two_categories_never_share_a_bin(options: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = np.array([0.0, 2.0**40, -(2.0**51), 5.0, np.nan])
+    own = rng.integers(0, 5, 400)
+    X, y = np.column_stack([rng.random(400), values[own]]), np.array([0.0, 3, -2, 5, 8])[own]
+    fitted = KernelRegressor(categorical_features=[1], effort=1, random_state=0, **options).fit(
+        X, y
+    )
+    assert fitted.score(X, y) > 0.99
+    save(fitted, tmp_path / "model.gramless")
+    new = np.vstack([X[:20], [[0.5, 2.0**41]]])
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.gramless").predict(new), fitted.predict(new)
+    )
+    assert np.ptp(np.append(fitted.predict(new)[-1], y.mean())) < 4.0
+
+
+@pytest.mark.parametrize("spelling", [lambda k: 7 * k, lambda k: k * 2**40, lambda k: 100 - k])
+def test_codes_are_names(coded: NDArray, table: Any, spelling: Any) -> None:
+    codes = coded[:, 1].astype(int)
+    renamed = coded.copy()
+    renamed[:, 1] = [spelling(k) for k in codes]
+    options: dict[str, Any] = {"categorical_features": [1, 2], "effort": 1, "random_state": 0}
+    expected = KernelRegressor(**options).fit(coded, table[1]).score(coded, table[1])
+    found = KernelRegressor(**options).fit(renamed, table[1]).score(renamed, table[1])
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+def test_new_rows_of_a_fit_bring_categories_of_their_own() -> None:
+    X = np.repeat([[3.0], [2.0**40]], 50, axis=0)
+    y = X[:, 0] == 3.0
+    fitted = model(categorical_features=[0], **GIVEN).fit(X, y * 1.0)
+    more = np.repeat([[5.0], [9.0]], 50, axis=0)
+    fitted.partial_fit(more, 10.0 * (more[:, 0] == 5.0))
+    found = fitted.predict([[3.0], [2.0**40], [5.0], [9.0]])
+    assert found[2] - found[3] > 1.0
+    assert found[0] - found[1] > 0.5

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gramless.base.errors import InputError
 from gramless.estimators.inputs import RowInputs
-from gramless.preprocessing.imputer import MISSING_CATEGORY
+from gramless.preprocessing.categories import MISSING_CODE
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -69,7 +69,7 @@ def test_arrays_have_no_categories_unless_named(X: NDArray) -> None:
     inputs, rows, estimator = learned(X, [1])
     assert inputs.categorical is not None
     assert inputs.categorical.tolist() == [False, True, False, True]
-    np.testing.assert_array_equal(rows[:, 1], [7, 8, MISSING_CATEGORY, 7])
+    np.testing.assert_array_equal(rows[:, 1], [0, 1, MISSING_CODE, 0])
     np.testing.assert_array_equal(rows[:, 3], [0, 1, 0, 0])
     assert inputs.sources(3).tolist() == [0, 1, 2, 2]
     assert estimator.n_features_in_ == 3
@@ -78,6 +78,7 @@ def test_arrays_have_no_categories_unless_named(X: NDArray) -> None:
 
 def test_arrays_without_gaps_are_not_copied() -> None:
     rows = np.arange(12.0).reshape(4, 3)
+    rows[:, 0] = [1.0, 0.0, 2.0, 1.0]
     inputs, found, estimator = learned(rows, [0])
     assert found is rows
     assert inputs.transform(estimator, rows) is rows

@@ -49,7 +49,7 @@ PARTS = {
     "units": Scaler.fit("standard", X).rows,
     "ranks": Scaler.fit("quantile", X).rows,
     "both": Scaler.fit("both", X).rows,
-    "gaps": Imputer.fit(X, np.zeros(5, bool)).transform,
+    "gaps": Imputer.fit(X).transform,
     "preparation": Preparation(None, np.zeros(5), np.ones(5)).project,
 }
 

@@ -21,13 +21,14 @@ add_sparse_cells = entry(binning.add_sparse_cells)
 
 
 def make_grids(seed: int, n_grids: int, n_columns: int, ignored: float = 0.3):
-    """Draw (inverse widths, shifts, multipliers); a part of the columns has infinite width."""
+    """Draw (inverse widths, shifts, multipliers, limits); a part has an infinite width."""
     rng = np.random.default_rng(seed)
     inverse = rng.gamma(2.0, size=(n_grids, n_columns))
     shifts = rng.uniform(0.0, 1.0, inverse.shape) / inverse
     infinite = rng.random(inverse.shape) < ignored
     inverse[infinite], shifts[infinite] = 0.0, 0.0
-    return inverse, shifts, rng.integers(-(2**63), 2**63, inverse.shape) | 1
+    limits = rng.choice([2.0, 2.0**39 - 1.0, 2.0**62], inverse.shape)
+    return inverse, shifts, rng.integers(-(2**63), 2**63, inverse.shape) | 1, limits
 
 
 def make_rows(seed: int, n_rows: int, n_columns: int) -> NDArray[np.float64]:
@@ -42,9 +43,9 @@ def make_rows(seed: int, n_rows: int, n_columns: int) -> NDArray[np.float64]:
 
 def keys_twin(rows, grids, offsets) -> NDArray[np.int64]:
     """Return the keys (n_grids, n_rows) by the definition of the linear hash."""
-    inverse, shifts, multipliers = grids
-    cells = np.floor((rows[None] - shifts[:, None]) * inverse[:, None]).astype(np.int64)
-    return offsets[:, None] + (cells * multipliers[:, None]).sum(axis=2)
+    inverse, shifts, multipliers, limits = (part[:, None] for part in grids)
+    cells = np.floor(np.clip((rows[None] - shifts) * inverse, -limits, limits)).astype(np.int64)
+    return offsets[:, None] + (cells * multipliers).sum(axis=2)
 
 
 def numbered(keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -71,7 +72,8 @@ def eight_wide(grids):
 
 
 def zero_keys_of(wide):
-    return wide[2] * np.floor((0.0 - wide[1]) * wide[0]).astype(np.int64)
+    cells = np.clip((0.0 - wide[1]) * wide[0], -wide[3], wide[3])
+    return wide[2] * np.floor(cells).astype(np.int64)
 
 
 def add_cells(rows, wide, begun):
@@ -155,7 +157,9 @@ def test_cells_are_those_of_the_division():
     shifts = rng.integers(0, 16, (1, 5)) * widths / 16
     rows = rng.integers(-100, 100, (1024, 5)) / 16
     multipliers = rng.integers(-(2**63), 2**63, (1, 5)) | 1
-    keys = add_cells(rows, eight_wide((1 / widths, shifts, multipliers)), 0)[0]
+    keys = add_cells(
+        rows, eight_wide((1 / widths, shifts, multipliers, np.full((1, 5), 2.0**62))), 0
+    )[0]
     cells = np.floor((rows - shifts) / widths).astype(np.int64)
     np.testing.assert_array_equal(keys, (cells * multipliers).sum(axis=1))
 

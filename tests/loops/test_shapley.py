@@ -16,13 +16,10 @@ from gramless.loops.binning import index_bins, slot_bits
 N, M, S, K = 40, 15, 3, 2
 
 
-def cells_of(rows: NDArray, inverse: NDArray, shifts: NDArray) -> NDArray:
-    return np.floor((rows - shifts) * inverse).astype(np.int64)
-
-
 def twin_keys(columns: Any, chosen: Any, owners: Any, *grid: Any, n_players: int) -> NDArray:
-    inverse, shifts, multipliers = grid
-    own = multipliers * cells_of(columns[chosen].T, inverse, shifts)
+    inverse, shifts, multipliers, limits = grid
+    cells = np.clip((columns[chosen].T - shifts) * inverse, -limits, limits)
+    own = multipliers * np.floor(cells).astype(np.int64)
     return np.stack([own[:, owners == p].sum(axis=1) for p in range(n_players)])
 
 
@@ -57,8 +54,8 @@ def grid() -> dict[str, Any]:
     inverse, shifts = rng.uniform(0.3, 1.0, 4), rng.normal(size=4)
     multipliers = rng.integers(-(2**62), 2**62, 4) * 2 + 1
     learned, rows, others = (rng.normal(size=(6, n)) for n in (60, N, M))
-    cells = chosen, owners, inverse, shifts, multipliers
-    grid = inverse, shifts, multipliers
+    grid = inverse, shifts, multipliers, np.array([2.0**62, 1.0, 2.0**39 - 1.0, 0.5])
+    cells = chosen, owners, *grid
     offset = int(rng.integers(-(2**62), 2**62))
     keys = twin_keys(learned, chosen, owners, *grid, n_players=S).sum(axis=0) + offset
     bins = np.unique(keys)

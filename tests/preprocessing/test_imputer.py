@@ -7,9 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.preprocessing.imputer import MISSING_CATEGORY, Imputer
-
-NONE = np.zeros(3, bool)
+from gramless.preprocessing.imputer import Imputer
 
 
 @pytest.fixture
@@ -20,7 +18,7 @@ def X() -> NDArray[np.float64]:
 
 
 def test_gaps_are_filled_by_the_median_and_marked(X: NDArray) -> None:
-    gaps = Imputer.fit(X, NONE)
+    gaps = Imputer.fit(X)
     filled = gaps.transform(X)
     missing = np.isnan(X[:, 1])
     np.testing.assert_allclose(gaps.fill[[0, 2]], np.median(X[:, [0, 2]], axis=0))
@@ -34,12 +32,12 @@ def test_gaps_are_filled_by_the_median_and_marked(X: NDArray) -> None:
 
 
 def test_inputs_say_where_they_come_from(X: NDArray) -> None:
-    assert Imputer.fit(X, NONE).sources().tolist() == [0, 1, 2, 1]
+    assert Imputer.fit(X).sources().tolist() == [0, 1, 2, 1]
 
 
 def test_rows_without_gaps_are_not_copied(X: NDArray) -> None:
     whole = np.nan_to_num(X)
-    gaps = Imputer.fit(whole, NONE)
+    gaps = Imputer.fit(whole)
     assert gaps.transform(whole) is whole
     integers = np.arange(6).reshape(2, 3)
     assert gaps.transform(integers) is integers
@@ -47,25 +45,15 @@ def test_rows_without_gaps_are_not_copied(X: NDArray) -> None:
 
 
 def test_a_first_gap_in_new_rows_is_the_median(X: NDArray) -> None:
-    gaps = Imputer.fit(X, NONE)
+    gaps = Imputer.fit(X)
     new = np.array([[np.nan, 1.0, np.nan]])
     np.testing.assert_array_equal(gaps.transform(new), [[gaps.fill[0], 1.0, gaps.fill[2], 0.0]])
     assert np.isnan(new[0, 0])
 
 
-def test_a_missing_category_is_one_more_category(X: NDArray) -> None:
-    codes = X.copy()
-    codes[:, 1] = np.round(codes[:, 1])
-    gaps = Imputer.fit(codes, np.array([False, True, False]))
-    assert len(gaps.marked) == 0
-    filled = gaps.transform(codes)[:, 1]
-    assert (filled[np.isnan(X[:, 1])] == MISSING_CATEGORY).all()
-    assert (filled[~np.isnan(X[:, 1])] > -10).all()
-
-
 def test_an_input_without_any_number() -> None:
     rows = np.column_stack([np.full(5, np.nan), np.arange(5.0)])
-    filled = Imputer.fit(rows, np.zeros(2, bool)).transform(rows)
+    filled = Imputer.fit(rows).transform(rows)
     np.testing.assert_array_equal(filled[:, [0, 2]], [[0, 1]] * 5)
 
 
@@ -73,7 +61,7 @@ def test_an_input_without_any_number() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
     rows = np.asarray(X, dtype, order=order)
-    gaps = Imputer.fit(rows, NONE)
+    gaps = Imputer.fit(rows)
     filled = gaps.transform(rows)
     assert filled.dtype == dtype
     assert filled.flags[f"{order}_CONTIGUOUS"]
@@ -81,14 +69,14 @@ def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
 
 
 def test_other_types_after_a_fit_with_gaps(X: NDArray) -> None:
-    gaps = Imputer.fit(X, NONE)
+    gaps = Imputer.fit(X)
     for dtype in (np.uint8, np.int64, np.float16):
         filled = gaps.transform(np.ones((2, 3), dtype))
         np.testing.assert_array_equal(filled, [[1, 1, 1, 0]] * 2)
 
 
 def test_sparse_rows_have_no_gaps(X: NDArray) -> None:
-    gaps = Imputer.fit(X, NONE)
+    gaps = Imputer.fit(X)
     rows = sp.csr_array(np.eye(3))
     filled = gaps.transform(rows)
     np.testing.assert_array_equal(filled.toarray(), np.eye(3, 4))
@@ -98,6 +86,6 @@ def test_sparse_rows_have_no_gaps(X: NDArray) -> None:
 def test_gaps_are_found_in_every_row_of_many() -> None:
     rows = np.zeros((70_000, 2), np.float32)
     rows[69_999, 1] = np.nan
-    gaps = Imputer.fit(rows, np.zeros(2, bool))
+    gaps = Imputer.fit(rows)
     assert gaps.marked.tolist() == [1]
     assert gaps.transform(rows)[:, 2].sum() == 1

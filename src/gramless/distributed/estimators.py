@@ -38,6 +38,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
 from gramless.estimators.given_rows import EvalSet, ValidationArguments
+from gramless.estimators.parameters import is_auto
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap, GivenBinning
@@ -136,7 +137,8 @@ class DaskMachine(_Machine):
         parts = Partitions.of(name, X, y, sample_weight, groups)
         labels = isinstance(self, KernelClassifier)
         seed = seed_from(self.random_state)
-        sample = Sample.of(cluster, parts, seed, labels, self.sizes.sample_rows)
+        named = None if is_auto(self.categorical_features) else self.categorical_features
+        sample = Sample.of(cluster, parts, seed, labels, self.sizes.sample_rows, named)
         if not sample.complete and isinstance(self.cv, Iterable):
             raise InputError(
                 f"{name}: cv names rows of the whole table, and a sample of {sample.n_rows:,} rows "

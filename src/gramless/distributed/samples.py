@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from dask.delayed import delayed
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
@@ -26,6 +27,7 @@ from gramless.distributed.cluster import Cluster
 from gramless.distributed.partitions import Partitions
 from gramless.estimators.targets import NumberEncoder
 from gramless.losses import Loss
+from gramless.preprocessing.categories import category_mask
 
 _MOST_WITNESSES = 500
 """Values of a column, in a partition, of which a row is kept."""
@@ -109,10 +111,19 @@ class Sample:
         return sum(self.lengths)
 
     @classmethod
-    def of(cls, cluster: Cluster, parts: Partitions, seed: int, labels: bool, most: int) -> Sample:
+    def of(
+        cls,
+        cluster: Cluster,
+        parts: Partitions,
+        seed: int,
+        labels: bool,
+        most: int,
+        categorical: ArrayLike | None = None,
+    ) -> Sample:
         """Draw at most so many rows, and some that show what is rare; ``labels`` are classes.
 
-        The rule knows the number of rows of each partition and the seed, and no workers.
+        ``categorical`` names further columns of categories. The rule knows the number
+        of rows of each partition and the seed, and no workers.
         """
         lengths = parts.lengths
         if lengths is None:
@@ -131,7 +142,8 @@ class Sample:
         tasks = []
         for i, part in enumerate(parts.parts):
             a, b = np.searchsorted(chosen, starts[i : i + 2])
-            tasks.append(look(i, chosen[a:b] - starts[i], lengths[i], not complete, labels, *part))
+            own = chosen[a:b] - starts[i], lengths[i], not complete, labels, categorical
+            tasks.append(look(i, *own, *part))
         return cls._joined(cluster.compute(tasks), lengths, complete)
 
     @classmethod
@@ -179,6 +191,7 @@ def sample_of_partition(
     n_rows: int,
     witnesses: bool,
     labels: bool,
+    categorical: ArrayLike | None,
     *part: Column,
 ) -> PartitionSample:
     """Return some rows of a partition, and what it holds."""
@@ -190,7 +203,8 @@ def sample_of_partition(
         )
     shown: dict[Hashable, int] = {}
     if witnesses:
-        shown = _witnesses(X) | (_first_labels(as_array(y), _optional(weight)) if labels else {})
+        shown = _witnesses(X, categorical)
+        shown |= _first_labels(as_array(y), _optional(weight)) if labels else {}
     extra = np.unique(np.array(list(shown.values()), np.int64))
     places = np.concatenate([chosen, extra])
     whole = X, as_array(y), _optional(weight), _optional(groups)
@@ -224,19 +238,28 @@ def _first_labels(y: AnyArray, weight: AnyArray | None) -> dict[Hashable, int]:
     return {label: int(rows[place]) for label, place in _first_of("y", y[rows]).items()}
 
 
-def _witnesses(X: Table) -> dict[Hashable, int]:
+def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
     """Return a row of each value of the columns of categories, and of missing numbers."""
-    if isinstance(X, np.ndarray):
-        if X.dtype.kind != "f" or len(X) == 0:
-            return {}
-        missing = np.isnan(X)
-        return {(j, None): int(missing[:, j].argmax()) for j in np.flatnonzero(missing.any(axis=0))}
-    if not hasattr(X, "columns"):
-        return {}
     found: dict[Hashable, int] = {}
-    for name in X.columns:
+    if isinstance(X, np.ndarray):
+        if len(X) == 0:
+            return found
+        for j in np.flatnonzero(category_mask(categorical, X.shape[1])).tolist():
+            found |= _first_of(j, X[:, j])
+        missing = np.isnan(X) if X.dtype.kind == "f" else np.zeros((1, 0), bool)
+        gaps = np.flatnonzero(missing.any(axis=0))
+        return found | {(j, None): int(missing[:, j].argmax()) for j in gaps}
+    if not hasattr(X, "columns"):
+        return found
+    names = [str(name) for name in X.columns]
+    mask = category_mask(categorical, len(names), names)
+    for name, named in zip(X.columns, mask.tolist(), strict=True):
         column = X[name]
-        if column.dtype.kind in "OUSb" or str(column.dtype) in ("category", "string", "str"):
+        if (
+            named
+            or column.dtype.kind in "OUSb"
+            or str(column.dtype) in ("category", "string", "str")
+        ):
             found |= _first_of(name, column)
         elif column.isna().any():
             found[name, None] = int(column.isna().to_numpy().argmax())

@@ -291,7 +291,8 @@ class KernelMachine(StatefulEstimator, ABC):
             return self._selected(search, budget, given, encoder, again)
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return the inputs of rows of the same table as before, and their targets."""
+        """Return the inputs of further rows to fit, of the same table, and their targets."""
+        self.inputs_ = self.inputs_.with_categories_of(self, X)
         rows = self.inputs_.transform(self, X)
         targets = validated_targets(self, y, **self._target_options)
         if rows.shape[0] != len(targets):

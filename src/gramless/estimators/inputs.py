@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,12 @@ from gramless.base.mapped import MappedRows
 from gramless.base.memory import given_memory
 from gramless.base.state import Stateful, StatefulEstimator, array_in, require
 from gramless.base.types import AnyArray, IntArray, NamedColumns, RowTable, TableLike
-from gramless.preprocessing.categories import Mask, category_mask, check_categories
+from gramless.preprocessing.categories import (
+    CategoryCodes,
+    Mask,
+    category_mask,
+    check_categories,
+)
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_integers, normalise_rows, validated
@@ -33,20 +38,26 @@ class RowInputs(Stateful):
     Data frames are encoded, gaps in arrays are filled; sparse rows pass as they are, and have no
     gaps. ``categorical`` says which inputs are categories, None if none is. ``kept`` are the
     columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
-    None where all columns are inputs.
+    None where all columns are inputs. ``categories`` numbers the categories of arrays and sparse
+    rows, before gaps are filled; None if there are none, and in files up to version 0.2.
     """
 
     encoder: TableEncoder | None
     gaps: Imputer | None
     categorical: Mask | None
     kept: NDArray[np.int64] | None = None
+    categories: CategoryCodes | None = None
 
     def check(self) -> None:
         """Check that the parts of inputs from a file fit each other."""
         encoder, gaps, kept = self.encoder, self.gaps, self.kept
         given = sum(part is not None for part in (encoder, gaps, kept))
         require(given <= 1, "inputs_ are made in more than one way")
-        for name, part, kind in (("encoder", encoder, TableEncoder), ("gaps", gaps, Imputer)):
+        for name, part, kind in (
+            ("encoder", encoder, TableEncoder),
+            ("gaps", gaps, Imputer),
+            ("categories", self.categories, CategoryCodes),
+        ):
             require(part is None or isinstance(part, kind), f"{name} is none that gramless writes")
         if kept is not None:
             array_in(vars(self), "kept", np.int64, (None,))
@@ -58,6 +69,8 @@ class RowInputs(Stateful):
     def check_sizes(self, n_inputs: int, n_features: int) -> None:
         """Check that tables of ``n_features`` columns become rows of ``n_inputs`` inputs."""
         fits = self.categorical is None or len(self.categorical) == n_inputs
+        if self.categories is not None and len(self.categories.columns) > 0:
+            fits = fits and self.encoder is None and self.categories.columns[-1] < n_inputs
         if self.kept is not None:
             fits = fits and len(self.kept) == n_inputs and self.kept[-1] < n_features
         elif self.encoder is not None:
@@ -101,14 +114,17 @@ class RowInputs(Stateful):
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
         check_categories(rows, mask)
+        kept = _not_empty(rows) if sp.issparse(rows) else None
+        if kept is not None:
+            rows, mask = rows[:, kept], mask[kept]
+        categories = CategoryCodes.fit(rows, mask) if mask.any() else None
+        if categories is not None:
+            rows = categories.transform(rows)
         if sp.issparse(rows):
-            kept = _not_empty(rows)
-            if kept is None:
-                return cls(None, None, _some(mask)), rows, targets
-            return cls(None, None, _some(mask[kept]), kept), rows[:, kept], targets
-        gaps = Imputer.fit(rows, mask)
+            return cls(None, None, _some(mask), kept, categories), rows, targets
+        gaps = Imputer.fit(rows)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
-        return cls(None, gaps, _some(mask)), gaps.transform(rows), targets
+        return cls(None, gaps, _some(mask), None, categories), gaps.transform(rows), targets
 
     @classmethod
     def _fit_on_disk(
@@ -141,10 +157,14 @@ class RowInputs(Stateful):
                 raise InputError(f"X contains infinity in rows {a} to {b - 1}; replace it.")
         mask = category_mask(chosen, X.shape[1], parameter="categorical_features")
         check_categories(X, mask)
-        gaps = Imputer.fit(X, mask)
+        categories = None
+        if mask.any():
+            categories = CategoryCodes.fit(X, mask)
+            X = OrderedRows(X, transform=categories.transform)
+        gaps = Imputer.fit(X)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
         rows = OrderedRows(X, transform=gaps.transform, width=len(mask))
-        return cls(None, gaps, _some(mask)), rows, targets
+        return cls(None, gaps, _some(mask), None, categories), rows, targets
 
     def transform(self, estimator: BaseEstimator, X: TableLike) -> Rows:
         """Check new rows and return their inputs; those of a data frame are found by name.
@@ -157,12 +177,24 @@ class RowInputs(Stateful):
                 return self.encoder.transform(X)
             rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
             return self.encoder.transform(_Unnamed(self.encoder.names, rows))
+        rows = self._checked(estimator, X)
+        rows = rows if self.categories is None else self.categories.transform(rows)
+        return rows if self.gaps is None else self.gaps.transform(rows)
+
+    def with_categories_of(self, estimator: BaseEstimator, X: TableLike) -> RowInputs:
+        """Return the same inputs, with codes for categories that further rows of a fit add."""
+        if self.categories is None:
+            return self
+        return replace(self, categories=self.categories.extended(self._checked(estimator, X)))
+
+    def _checked(self, estimator: BaseEstimator, X: TableLike) -> Rows:
+        """Return checked new rows of an array, or sparse ones, with the columns that are kept."""
         options = ROW_OPTIONS if self.gaps is None else row_options(X)
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
         rows = rows if self.kept is None else rows[:, self.kept]
         if self.categorical is not None:
             check_categories(rows, self.categorical[: rows.shape[1]])
-        return rows if self.gaps is None else self.gaps.transform(rows)
+        return rows
 
     def of_inputs(self, values: AnyArray) -> AnyArray:
         """Return the values of the inputs from those of the columns; a single value stays."""

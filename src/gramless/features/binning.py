@@ -23,7 +23,10 @@ from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
 from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
 from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stored import StoredBinnedMatrix
-from gramless.preprocessing.rows import Rows, check_rows
+from gramless.preprocessing.categories import CategoryCodes
+from gramless.preprocessing.rows import Rows, check_rows, dense_columns
+
+_LARGEST_CATEGORY = 2.0**20  # keys of larger ones could lose more than 23 of 63 bits
 
 
 class GridMap(FeatureMap):
@@ -291,8 +294,26 @@ class DrawnGrids(GridMap, SizedMap):
     size_name: ClassVar[str] = "n_grids"
     enough_to_search: ClassVar[int] = 96
 
+    category_codes_: CategoryCodes
+
+    def _learn_codes(self, X: Rows) -> Rows:
+        """Return the rows of a fit, with small codes if their categories are large numbers."""
+        mask = self._mask(X)
+        columns = dense_columns(X, mask)
+        is_large = any(bool((np.abs(own) > _LARGEST_CATEGORY).any()) for _, own in columns)
+        self.__dict__.pop("category_codes_", None)
+        if is_large:
+            self.category_codes_ = CategoryCodes.fit(X, mask)
+        return self._coded(X)
+
+    def _coded(self, X: Rows) -> Rows:
+        codes = vars(self).get("category_codes_")
+        return X if codes is None else codes.transform(X)
+
     def check_state(self, state: State) -> None:
         super().check_state(state)
+        if "category_codes_" in state:
+            part_in(state, "category_codes_", CategoryCodes)
         SizedMap.check_state(self, state)
         array_in(state, "bandwidth_", np.float64, part_in(state, "widths_", np.ndarray).shape[1:])
 
@@ -351,6 +372,8 @@ class RandomBinning(BinningMap, DrawnGrids):
         The value of every non-zero.
     nu_ : array (n_grids,)
         Collision probability: the share of the rows in the fullest bin.
+    category_codes_ : CategoryCodes
+        Only if categories are larger than 2^20: the small codes that stand for them in cells.
     kappa_ : float
         Mean of ``1/nu_`` (RB16, Definition 1): the larger, the faster it learns.
     kappa_bar_ : float
@@ -390,9 +413,12 @@ class RandomBinning(BinningMap, DrawnGrids):
         self.n_grids = n_grids
 
     def fit_rows(self, X: Rows) -> PlainBins:
-        kernel = cast(BinningKernel, self._prepare(X))
+        kernel, X = cast(BinningKernel, self._prepare(X)), self._learn_codes(X)
         grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))
         return self.learn_bins(X, grids)
+
+    def rows_matrix(self, X: Rows) -> BinnedMatrix:
+        return super().rows_matrix(self._coded(X))
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         on_disk = outgrows_memory(bytes_of_codes(n_rows, self.size))

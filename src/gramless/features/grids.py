@@ -35,11 +35,14 @@ _LEAST_BITS = 4
 """Bits of an index whose bins are all known."""
 _FIRST_ROOM = 2048
 _MAX_CELL = 1e18
-"""Not a multiple of a large power of two: even where hashes are short, no far cell has the key of
-another for sure."""
+"""Not a multiple of a large power of two, so that differences of far cells are none either."""
 SHORT_HASH = 24
 """Lowest bits of the keys of grown grids that are zero: of 5 bytes, two bins share one with
 probability 2^-39, and a bin never seen has that of a known one with some 2^-40 a bin."""
+_MAX_SHORT_CELL = float(0x5555555555)
+"""Below 2^39, because short hashes know cells modulo 2^40. No power of two is near: in hashes of
+two columns, differences of cells that are multiples of 2^39 would cancel out."""
+_MAX_LONG_CELL = 2.0**62
 _FARTHEST = 1e100
 """The largest term of a combination of inputs, lest sums overflow."""
 _MOST_REMEMBERED = 4
@@ -50,9 +53,10 @@ _COLLIDING = (
     "made for this random_state; use another one."
 )
 
+_NO_PARAMETERS = np.empty((0, loops.GROUP))
 _NO_CONTRIBUTIONS = np.empty((0, loops.GROUP), np.int64)
 _NO_SPARSE: tuple[tuple[AnyArray, ...], AnyArray] = (
-    (np.empty((0, loops.GROUP)), np.empty((0, loops.GROUP)), _NO_CONTRIBUTIONS),
+    (_NO_PARAMETERS, _NO_PARAMETERS, _NO_CONTRIBUTIONS, _NO_PARAMETERS),
     _NO_CONTRIBUTIONS,
 )
 
@@ -102,7 +106,8 @@ class GridGroup:
     @cached_property
     def _wide(self) -> tuple[AnyArray, ...]:
         """The parameters as (n_features, GROUP), padded with grids of a single cell."""
-        parts = (self.inverse_widths, self.shifts, self.multipliers)
+        limits = limits_of_cells(self.inverse_widths, self.shifts, self.multipliers)
+        parts = (self.inverse_widths, self.shifts, self.multipliers, limits)
         return tuple(_filled_up(part.T) for part in parts)
 
     @cached_property
@@ -112,8 +117,9 @@ class GridGroup:
     @cached_property
     def _zero_keys(self) -> IntArray:
         """What the zeros of each column add to the keys."""
-        inverse, shifts, multipliers = self._wide
-        return multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
+        inverse, shifts, multipliers, limits = self._wide
+        cells = np.floor(np.clip((0.0 - shifts) * inverse, -limits, limits))
+        return multipliers * cells.astype(np.int64)
 
     def _columns(self, columns: IntArray) -> tuple[AnyArray, ...]:
         # Rows that come one by one ask for the same columns.
@@ -254,6 +260,18 @@ def cell_limits(inverse_widths: FloatArray) -> FloatArray:
         return in_range(_MAX_CELL / finest)
 
 
+def limits_of_cells(
+    inverse_widths: FloatArray, shifts: FloatArray, multipliers: IntArray
+) -> FloatArray:
+    """Return the largest number of a cell, in either direction, of each grid and column.
+
+    Cells of categories are not clipped: in files up to version 0.2 these may have large numbers.
+    """
+    is_category = (inverse_widths == 1.0) & (shifts == 0.5)
+    is_short = (multipliers & ((1 << SHORT_HASH) - 1)) == 0
+    return np.where(is_short & ~is_category, _MAX_SHORT_CELL, _MAX_LONG_CELL)
+
+
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:
     """Return an empty table for ``n_bins`` entries a grid, and uninitialised room for its index."""
     table = np.empty((n_grids, n_bins), np.int64)
@@ -284,11 +302,12 @@ _ALL_ROWS = 2**63 - 1
 class Grids:
     """R random grids over d inputs, with the hashes that name their bins.
 
-    A point lies in cell ``floor((x - shift) / width)``; an infinite width makes the grid ignore the
-    input. Widths, shifts and the odd multipliers have the shape (n_grids, n_columns), offsets
-    (n_grids,): these two are the linear hash of a cell, see :mod:`gramless.loops.binning`. Columns
-    are the inputs and, behind them, the linear combinations of these that a ``projection`` of shape
-    (n_features, n_directions) has; without one inputs alone.
+    A point lies in cell ``floor((x - shift) / width)``, see :func:`limits_of_cells`; an infinite
+    width makes the grid ignore the input. Widths, shifts and the odd multipliers have the shape
+    (n_grids, n_columns), offsets (n_grids,): these two are the linear hash of a cell, see
+    :mod:`gramless.loops.binning`. Columns are the inputs and, behind them, the linear combinations
+    of these that a ``projection`` of shape (n_features, n_directions) has; without one inputs
+    alone.
     """
 
     widths: FloatArray

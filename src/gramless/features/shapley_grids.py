@@ -14,7 +14,7 @@ from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.binning import BinningMap
-from gramless.features.grids import cell_limits
+from gramless.features.grids import cell_limits, limits_of_cells
 from gramless.loops.binning import slot_bits
 from gramless.loops.shapley import FIRST_BITS, grid_values, player_keys, sampled_grid_values
 
@@ -55,7 +55,7 @@ def joining_factors(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, size)) for size in range(n)])
 
 
-Cells: TypeAlias = tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray]
+Cells: TypeAlias = tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray, FloatArray]
 """Columns that a grid divides, their players, inverse widths, shifts and multipliers."""
 BinTable: TypeAlias = tuple[AnyArray, int, IntArray, int]
 """Slots, bits, keys and number of the bins of a grid, as the loops take them."""
@@ -65,7 +65,8 @@ BinTable: TypeAlias = tuple[AnyArray, int, IntArray, int]
 class _Game:
     """One grid: its players, what a row's columns add to its key, and its bins with weights.
 
-    ``cells`` are columns, the places of their players, inverse widths, shifts and multipliers;
+    ``cells`` are columns, the places of their players, inverse widths, shifts, multipliers and
+    limits of cells;
     ``offset`` is what all other columns add. ``orders`` are those in which too many players join
     for each background row, None where all subsets are looked at.
     """
@@ -123,15 +124,17 @@ class GridGames:
         """Prepare the games of rows of float64."""
         grids, counts = features.grids, features.n_bins_
         inverse = 1.0 / grids.widths
-        limits = cell_limits(inverse)[:, None]
+        bounds = cell_limits(inverse)[:, None]
+        limits = limits_of_cells(inverse, grids.shifts, grids.multipliers)
         rows, others = (
-            np.ascontiguousarray(np.clip(part.T, -limits, limits)) for part in (X, background)
+            np.ascontiguousarray(np.clip(part.T, -bounds, bounds)) for part in (X, background)
         )
         low = np.minimum(rows.min(axis=1, initial=np.inf), others.min(axis=1))
         high = np.maximum(rows.max(axis=1, initial=-np.inf), others.max(axis=1))
         with np.errstate(over="ignore"):
             first, last = (
-                np.floor(in_range(ends - grids.shifts) * inverse) for ends in (low, high)
+                np.floor(np.clip(in_range(ends - grids.shifts) * inverse, -limits, limits))
+                for ends in (low, high)
             )
             shared = grids.multipliers * first.astype(np.int64)
         divided, bins = first < last, _bins_of(features)
@@ -141,7 +144,8 @@ class GridGames:
             joined, places = np.unique(players.owners[columns], return_inverse=True)
             if not len(joined):
                 continue
-            parts = (part[r, columns] for part in (inverse, grids.shifts, grids.multipliers))
+            kinds = inverse, grids.shifts, grids.multipliers, limits
+            parts = (part[r, columns] for part in kinds)
             # Bins never seen have number 0, and no weight.
             padded = np.zeros((counts[r] + 1, weights.shape[1]))
             padded[1:] = features.scale_ * weights[starts[r] : starts[r + 1]]

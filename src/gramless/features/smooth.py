@@ -60,7 +60,7 @@ class SmoothBinning(DrawnGrids):
     ----------
     kernel_ : Windowed
     categorical_ : array (n_features,) of bool
-    bandwidth_, widths_, shifts_, n_bins_, offsets_, scale_, seed_
+    bandwidth_, widths_, shifts_, n_bins_, offsets_, scale_, category_codes_, seed_
         As in :class:`RandomBinning`.
     n_effective_grids_ : float
         With m_r the mean squared value of the rows in grid r, ``(sum m)^2 / sum m^2``: far below
@@ -100,7 +100,7 @@ class SmoothBinning(DrawnGrids):
         self.n_grids, self.precision = n_grids, precision
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
-        self.kernel_ = cast(Windowed, self._prepare(X))
+        self.kernel_, X = cast(Windowed, self._prepare(X)), self._learn_codes(X)
         self.categorical_ = self._mask(X)
         grids = Grids.draw(self.kernel_.grids, self.bandwidth_, self.size, self.seed_)
         own = self.categorical_
@@ -116,6 +116,7 @@ class SmoothBinning(DrawnGrids):
         return matrix
 
     def rows_matrix(self, X: Rows) -> WeightedBinnedMatrix:
+        X = self._coded(X)
         return self._matrix(self._known.find(X, self.n_jobs), X, has_unseen=None)
 
     def check_state(self, state: State) -> None:

@@ -2,7 +2,9 @@
 
 A bin of one grid is the vector of cells ``floor((x_j - shift_j) / width_j)`` (Rahimi & Recht 2007,
 section 4). Its 64-bit key is the linear hash ``offset + sum_j multiplier_j * cell_j`` with odd
-random multipliers: two different bins share a key with probability about 2^-63.
+random multipliers. Two different bins share a key with probability about 2^-63, or 2^-39 if the
+lowest 24 bits of the multipliers are 0. Differences of cells that are multiples of a power of two
+lose as many bits: cells of short hashes have limits, and categories small codes.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ def cells_of_rows(rows, grids, begun, keys):
     """Set ``keys`` to ``begun`` plus ``multiplier * floor((x - shift) * inverse_width)``, summed.
 
     ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
-    multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths, shifts, multipliers), each (n_columns,
-    GROUP).
+    multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths, shifts, multipliers, limits), each
+    (n_columns, GROUP); cells beyond ``+-limits`` are these limits.
     """
     n_rows, n_columns = rows.shape
     for i in range(0, n_rows, CELL_ROWS):

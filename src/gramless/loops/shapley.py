@@ -16,18 +16,20 @@ FIRST_BITS = 4
 
 
 @loop
-def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, keys):
+def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, limits, keys):
     """Set ``keys[p, i]`` to what the inputs of player p add to the key of row i in one grid.
 
     ``columns`` (n_columns, n_rows) has the inputs, of which the grid divides those ``chosen``;
-    ``owners`` are their players.
+    ``owners`` are their players. Cells beyond ``+-limits`` are these limits.
     """
     keys[:] = 0
     for c in range(len(chosen)):
         values, own = columns[chosen[c]], keys[owners[c]]
         inverse, shift, multiplier = inverse_widths[c], shifts[c], multipliers[c]
+        limit = limits[c]
         for i in range(len(own)):
-            own[i] += multiplier * np.int64(np.floor((values[i] - shift) * inverse))
+            cell = min(max((values[i] - shift) * inverse, -limit), limit)
+            own[i] += multiplier * np.int64(np.floor(cell))
 
 
 @inner_loop

@@ -200,9 +200,9 @@ def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride)
     """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
-    widths, shifts, multipliers), 8 per column; ``begun`` are the keys so far, 8 per row, from ``a``
-    on. The sums go to ``keys``, 8 per grid, the first to ``to``, the others each ``stride``
-    further.
+    widths, shifts, multipliers, limits of cells), 8 per column; ``begun`` are the keys so far, 8
+    per row, from ``a`` on. The sums go to ``keys``, 8 per grid, the first to ``to``, the others
+    each ``stride`` further.
     """
     builder, numbers, sums = vectors.builder, vectors.data(0), []
     for r in range(CELL_ROWS):
@@ -242,11 +242,18 @@ def _key_part(
     inverse: ir.Value,
     shift: ir.Value,
     multiplier: ir.Value,
+    limit: ir.Value,
 ) -> ir.Value:
-    """Return ``multiplier * floor((number - shift) * inverse)`` as 8 integers."""
+    """Return ``multiplier * floor((number - shift) * inverse)`` as 8 integers.
+
+    Cells beyond ``+-limit`` are this limit.
+    """
     kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
     floor = cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64")
     scaled = builder.fmul(builder.fsub(same(builder, number, 8), shift), inverse)
+    lowest = builder.fneg(limit)
+    scaled = builder.select(builder.fcmp_ordered(">", scaled, lowest), scaled, lowest)
+    scaled = builder.select(builder.fcmp_ordered("<", scaled, limit), scaled, limit)
     return builder.mul(multiplier, builder.fptosi(builder.call(floor, [scaled]), _INTEGERS))
 
 

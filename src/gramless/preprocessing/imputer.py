@@ -14,9 +14,6 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
 
-MISSING_CATEGORY = -(2.0**51)
-"""Code of NaN among categories: a whole number unlikely to be a category."""
-
 _SAMPLE_ROWS = 2000
 _NUMBERS_AT_ONCE = 2_000_000
 
@@ -25,10 +22,11 @@ _NUMBERS_AT_ONCE = 2_000_000
 class Imputer(Stateful, former=("GapFiller",)):
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 
-    A numerical input is filled with its median. If it had missing numbers in ``fit``, a
-    categorical 0/1 column that says where follows all inputs. In a categorical input, the missing
-    value is one more category. A value missing for the first time in new rows is therefore a
-    median, or a category never seen.
+    An input is filled with its median. If it had missing numbers in ``fit``, a categorical 0/1
+    column that says where follows all inputs. A value missing for the first time in new rows is
+    therefore a median. Categories have codes for NaN instead
+    (:class:`~gramless.preprocessing.categories.CategoryCodes`); in files up to version 0.2 they are
+    filled with -2**51.
 
     The median is that of 2,000 evenly spaced rows, or of all rows in an input with missing
     numbers: the lower one of two, so that it is one of the values.
@@ -45,13 +43,13 @@ class Imputer(Stateful, former=("GapFiller",)):
         require(((marked >= 0) & (marked < len(fill))).all(), "an imputer marks no inputs")
 
     @classmethod
-    def fit(cls, X: Rows, categorical: BoolArray) -> Imputer:
+    def fit(cls, X: Rows) -> Imputer:
         """Learn the medians, and which inputs have missing numbers."""
         incomplete = _with_missing(X)
         sample = np.asfortranarray(X[:: max(1, len(X) // _SAMPLE_ROWS)])
         columns = [X[:, j] if incomplete[j] else sample[:, j] for j in range(X.shape[1])]
-        fill = np.where(categorical, MISSING_CATEGORY, [_lower_median(c) for c in columns])
-        return cls(fill, np.flatnonzero(incomplete & ~categorical).astype(np.int64))
+        fill = np.array([_lower_median(c) for c in columns], np.float64)
+        return cls(fill, np.flatnonzero(incomplete).astype(np.int64))
 
     def transform(self, X: Rows) -> Rows:
         """Fill missing numbers and append the 0/1 columns: (n_samples, n_features + n_marked).
