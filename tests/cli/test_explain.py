@@ -435,8 +435,9 @@ def test_wrong_columns(model, write, shell, tmp_path, columns):
         return shell.error("explain", model, "--data", data, "-o", tmp_path / "p.html")
 
     assert "lacks 1 of the 2 columns" in refused("b.csv", ("size", "price"))
-    assert "takes it as an input" in refused("c.csv", ("size", "weight"))
-    assert "the target holds text" in refused("d.csv", ("size", "weight", "kind"))
+    assert "no column 'price', the target" in refused("c.csv", ("size", "weight"))
+    words = refused("d.csv", ("size", "weight"), price=columns["kind"])
+    assert "the target holds text" in words
     assert "'weight' held numbers" in refused("e.csv", ("size", "price"), weight=columns["colour"])
     assert not (tmp_path / "p.html").exists()
 

@@ -126,7 +126,7 @@ def test_text_where_numbers_were(model, write, shell, columns):
 
 def test_an_input_is_no_target(model, write, shell):
     data = write("b.csv", ("size", "weight"))
-    assert "takes it as an input" in shell.error("evaluate", model, data)
+    assert "takes it as an input" in shell.error("evaluate", model, data, "--target", "size")
 
 
 def test_scores_of_a_regressor(model, write, shell):

@@ -67,6 +67,11 @@ class Series(Protocol):
 
 
 @runtime_checkable
+class _Named(Protocol):
+    name: object
+
+
+@runtime_checkable
 class _ArrowArray(Protocol):
     """Columns of pyarrow's tables, whose types are attributes that differ from those of series."""
 
@@ -119,6 +124,13 @@ def is_frame(X: object) -> TypeGuard[Table]:
     # The type is asked: a pandas frame shows a column called "join" as an attribute.
     kinds = _FrameMethods, ArrowTable
     return isinstance(X, NamedColumns) or any(issubclass(type(X), kind) for kind in kinds)
+
+
+def target_name(y: object) -> str | None:
+    """Return the name of a series of pandas or polars, None for other targets."""
+    if isinstance(y, Series) and isinstance(y, _Named) and isinstance(y.name, str):
+        return y.name or None
+    return None
 
 
 def named_columns(X: object) -> dict[str, Reader]:

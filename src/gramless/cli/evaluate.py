@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def evaluate(
     model: options.ModelFile,
     data: options.DataFile,
-    target: options.Target = None,
+    target: options.KnownTarget = None,
     part: options.PartOption = "auto",
     picture: Annotated[
         Path | None,
@@ -37,8 +37,8 @@ def evaluate(
     Regression: RMSE, also relative to the standard deviation of the labels,
     mean absolute error and R2. Classification: error, accuracy, balanced
     accuracy, and precision and recall of each class; log loss, Brier score and
-    reliability of the probabilities where the model has them. Without --target, the one
-    column that is no input of the model holds the labels. --picture draws predicted
+    reliability of the probabilities where the model has them. Labels are the column
+    that the model was fitted to, unless --target names another. --picture draws predicted
     against true numbers, or how often the model was right against how sure it was.
     """
     with reporting(as_json, debug) as report:

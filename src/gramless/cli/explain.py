@@ -24,7 +24,7 @@ def explain(
         Option(metavar="DATA", help="Rows with known labels; best ones that fit has not seen."),
     ],
     output: Annotated[Path, Option("--output", "-o", metavar="OUT.html", help="The page.")],
-    target: options.Target = None,
+    target: options.KnownTarget = None,
     force: options.Force = False,
     part: options.PartOption = "auto",
     limits: options.Limits = "",

@@ -310,6 +310,7 @@ def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: 
     from gramless.cli.summaries import choices_of, classes_of, grids_of
 
     with report.stage("save", f"saving {path}"):
+        model.target_name_ = task.rows.target
         save(model, path)
     n_bytes, features, target = path.stat().st_size, model.features_, task.rows.target
     classes, choices = classes_of(model), choices_of(model)

@@ -37,6 +37,14 @@ Target = Annotated[
         "column called target, label, class or y, else the last one.",
     ),
 ]
+KnownTarget = Annotated[
+    str | None,
+    Option(
+        "--target",
+        metavar="NAME",
+        help="Column with the true labels. By default the one that the model was fitted to.",
+    ),
+]
 PartOption = Annotated[
     Part, Option("--part", help="Part of an NPZ file with two; auto takes the test part.")
 ]

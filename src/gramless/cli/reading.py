@@ -20,7 +20,9 @@ from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.notation import notation_of, read_cells
+from gramless.base.reporting import LOGGER
 from gramless.base.types import AnyArray
+from gramless.cli.metrics import Classifier, class_numbers
 from gramless.datasets import StoredTable, Table, read_npz, read_table, registry, store_table
 from gramless.datasets.files import detect_format, name_by_content, plain_path
 from gramless.datasets.limits import parse_limits
@@ -316,17 +318,12 @@ def _complete(table: Table, X: Matrix | Table) -> Matrix:
 
 def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
     """Return the labels, and the name of their column if they are one."""
-    inputs = input_names(model)
+    target = _target_of(model, table) if target is None else target
     if table.names is None:
         y, name = table.split_target(target)[1], None
     else:
-        if target is None and table.target is None and inputs:
-            taken = set(inputs)
-            # A single column that the model does not ask for must be the labels.
-            others = [name for name in table.names if name not in taken]
-            target = others[0] if len(others) == 1 else None
         y, name = _labels(table, target)
-    if name in inputs:
+    if name in input_names(model):
         raise InputError(
             f"{table.source}: column {name!r} would be the target, but the model takes it as an "
             "input; name the target with --target."
@@ -336,7 +333,55 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         y = numbers_of(y)
     if y.dtype.kind == "O" and regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
-    return labels_of(y, "regression" if regression else "classification"), name
+    y = labels_of(y, "regression" if regression else "classification")
+    if isinstance(model, Classifier):
+        _check_known_labels(model, table, y, name)
+    return y, name
+
+
+def _target_of(model: Predictor, table: Table) -> str | None:
+    """Return the name of the model's target; None means labels that the file keeps apart."""
+    # Files of earlier versions lack the name.
+    name, columns = vars(model).get("target_name_"), table.names or ()
+    if name in columns:
+        return str(name)
+    if table.target is not None:
+        return None
+    if name is not None:
+        raise InputError(
+            f"{table.source} has no column {name!r}, the target that the model was fitted to; it "
+            f"has {', '.join(columns[:10]) or 'no names'}. Name the labels with --target."
+        )
+    # A single column that the model does not use must be the labels.
+    others = [column for column in columns if column not in input_names(model)]
+    if len(others) == 1 and input_names(model):
+        return others[0]
+    guess = table.target_name(None)
+    LOGGER.info(
+        "%s", f"the model does not name its target; taking {guess!r} (--target names another)"
+    )
+    return guess
+
+
+def _check_known_labels(model: Classifier, table: Table, y: AnyArray, name: str | None) -> None:
+    """Raise InputError if the model knows none of the labels; warn if it lacks some."""
+    is_unknown = class_numbers(y, model.classes_) < 0
+    if not is_unknown.any():
+        return
+    column = f"the labels in column {name!r}" if name else "the labels"
+    unknown = ", ".join(repr(label) for label in np.unique(y[is_unknown])[:10].tolist())
+    known = ", ".join(repr(label) for label in model.classes_[:10].tolist())
+    if is_unknown.all():
+        raise InputError(
+            f"{table.source}: the model knows none of {column}: they are {unknown}, and the "
+            f"model was fitted to {known}. Write them as in the training table, or name another "
+            "column with --target."
+        )
+    warnings.warn(
+        f"{table.source}: the model does not know {is_unknown.mean():.1%} of {column} "
+        f"({unknown}); it was fitted to {known}. These rows count as wrong.",
+        stacklevel=2,
+    )
 
 
 def load_predictor(path: Path, n_jobs: int | None) -> Predictor:

@@ -122,6 +122,8 @@ class ChunkedTable:
     n_features : int
     names : tuple of str or None
         Of the features; None for sparse rows.
+    target_name : str or None
+        Name of the column of labels; None if the file keeps the labels apart.
     n_rows : int or None
         None until the file says, or a first iteration has reached its end.
     chunk_rows : int
@@ -145,6 +147,7 @@ class ChunkedTable:
         inputs, y, names = pieces.head.split_target(target)
         X = _numbers(inputs)
         self.n_features, self.names = int(X.shape[1]), names
+        self.target_name = pieces.head.target_name(target)
         self.n_rows = pieces.n_rows
         self.chunk_rows = chunk_rows
         self.source = pieces.head.source

@@ -267,6 +267,11 @@ class Table(NamedColumns):
         found = (lowered.index(name) for name in TARGET_NAMES if name in lowered)
         return next(found, self.shape[1] - 1)
 
+    def target_name(self, target: str | int | None) -> str | None:
+        """Return the name of the column of labels; None means those that the file keeps apart."""
+        position = self.target_position(target)
+        return None if position is None else self._name(position)
+
     def _name(self, index: int) -> str:
         return f"x{index + 1}" if self.names is None else self.names[index]
 

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from gramless.base.columns import target_name
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
@@ -199,6 +200,7 @@ class KernelMachine(StatefulEstimator, ABC):
             with one_thread_if_small(chosen.data.rows.shape, self.n_jobs):
                 self._final_fit(chosen)
                 self._learn_errors(chosen)
+        self.target_name_: str | None = target_name(y)
         self._choice = steering_parameters(self)
         return self
 

@@ -257,6 +257,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         How the final solve went.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    target_name_ : str or None
+        Name of the column of the targets, if they had one.
 
     Notes
     -----

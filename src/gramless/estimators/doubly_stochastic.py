@@ -130,6 +130,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         where an iterator had no more rows, ``"diverged"``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    target_name_ : str or None
+        Name of the column of the targets, if they had one.
 
     Notes
     -----

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from gramless.base.columns import target_name
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory, memory_budget
@@ -55,7 +56,13 @@ from gramless.streaming.doubly_stochastic import (
 from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.principal_components import Projection
-from gramless.streaming.sources import ArraySource, RowSource, default_held_out, names_of
+from gramless.streaming.sources import (
+    ArraySource,
+    RowSource,
+    default_held_out,
+    names_of,
+    target_name_of,
+)
 from gramless.streaming.step_sizes import (
     InverseTime,
     block_variance,
@@ -167,6 +174,7 @@ class StreamedMachine(StatefulEstimator, ABC):
             On NaN, infinity, one class, wrong shapes or wrong parameters.
         """
         rows, targets = self._checked(X, y, reset=True)
+        self.target_name_ = target_name(y)
 
         def source(seed: int) -> ArraySource:
             n_held_out = self._rows_to_hold_out(len(targets))
@@ -207,6 +215,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = int(source.n_features)
+        self.target_name_ = target_name_of(source)
         return self._fit_source(lambda seed: source, classes, callback)
 
     def partial_fit(self, X: TableLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:

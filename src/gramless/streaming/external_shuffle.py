@@ -264,7 +264,8 @@ class ShardSource:
     Every epoch visits the shards in an order of its own and permutes the rows within each, as the
     seed and the epoch have it. Shards smaller than ``shard_rows`` are read together. Holds one
     shard, two for a moment. Checksums are verified whenever a shard is read; ``checksum`` is one of
-    all rows, targets and their order. The owner may set the ``names`` of the columns.
+    all rows, targets and their order. The owner may set ``names``
+    and ``target_name``.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Json]) -> None:
@@ -274,6 +275,7 @@ class ShardSource:
         content = json.dumps(manifest, sort_keys=True).encode()
         self.checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
         self.names: tuple[str, ...] | None = None
+        self.target_name: str | None = None
         self._outputs = tuple(int(k) for k in manifest["outputs"])
         self._held = Shard(**manifest["held_out"])
         shards = [Shard(**shard) for shard in manifest["piles"]]

@@ -94,7 +94,7 @@ def open_stream(
     chunks = _counted(table, "shuffling", report, seen.n_rows)
     place = None if folder is None else Path(folder)
     source = _shuffled(chunks, place, seen, random_state, disk_bytes)
-    source.names = _own_names(table.names)
+    source.names, source.target_name = _own_names(table.names), table.target_name
     labels = seen.labels
     return source if labels is None else MappedSource(source, lambda y: labels[y.astype(np.intp)])
 

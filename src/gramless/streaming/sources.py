@@ -54,6 +54,15 @@ class NamedSource(Protocol):
 
 
 @runtime_checkable
+class NamedTarget(Protocol):
+    """A source that knows the name of the column of its targets."""
+
+    @property
+    def target_name(self) -> str | None:
+        """Return the name, None if the column has none."""
+
+
+@runtime_checkable
 class CountedBatches(Protocol):
     """Batches that may know their number of rows."""
 
@@ -63,6 +72,11 @@ class CountedBatches(Protocol):
 def names_of(source: object) -> tuple[str, ...] | None:
     """Return the names of a source's columns, None if it has none."""
     return source.names if isinstance(source, NamedSource) else None
+
+
+def target_name_of(source: object) -> str | None:
+    """Return the name of the column of a source's targets, None if it is not known."""
+    return source.target_name if isinstance(source, NamedTarget) else None
 
 
 def default_held_out(n_rows: int) -> int:
@@ -88,6 +102,10 @@ class MappedSource:
     @property
     def names(self) -> tuple[str, ...] | None:
         return names_of(self.source)
+
+    @property
+    def target_name(self) -> str | None:
+        return target_name_of(self.source)
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
         return self._mapped(self.source.read(start, stop))

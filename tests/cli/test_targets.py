@@ -1,0 +1,121 @@
+"""The labels that evaluate and explain compare predictions with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gramless
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+
+from .conftest import QUICK
+
+
+@pytest.fixture
+def fitted(write, shell, tmp_path, columns):
+    """Return a function that fits by a verb, with the target as the first of three columns."""
+
+    def fit(verb: str = "fit"):
+        data, model = write("train.csv", ("price", "size", "weight")), tmp_path / "m"
+        if verb == "fit":
+            shell("fit", data, "--target", "price", "--model", model, *QUICK)
+        else:
+            shell("stream", data, model, "--target", "price", "--steps", 30)
+        return model
+
+    return fit
+
+
+@pytest.mark.parametrize("verb", ["fit", "stream"])
+def test_the_target_of_the_fit_is_evaluated(verb, fitted, write, shell):
+    model = fitted(verb)
+    data = write("new.csv", ("price", "size", "weight"), row=np.arange(120.0))
+    expected = shell.json("evaluate", model, data, "--target", "price")
+    found = shell.json("evaluate", model, data)
+    assert found["rmse"] == expected["rmse"]
+
+
+def test_the_target_of_the_fit_is_explained(fitted, write, shell, tmp_path):
+    data = write("new.csv", ("price", "size", "weight"), row=np.arange(120.0))
+    out = tmp_path / "page.html"
+    assert shell.json("explain", fitted(), "--data", data, "-o", out)["target"] == "price"
+
+
+@pytest.mark.parametrize("verb", ["fit", "stream"])
+def test_a_file_without_the_target(verb, fitted, write, shell):
+    data = write("new.csv", ("size", "weight"), row=np.arange(120.0))
+    error = shell.error("evaluate", fitted(verb), data)
+    assert "new.csv has no column 'price', the target that the model was fitted to" in error
+    assert "--target" in error
+
+
+def test_another_target_can_be_named(fitted, write, shell, columns):
+    data = write("new.csv", ("size", "weight"), cost=columns["price"])
+    assert shell.json("evaluate", fitted(), data, "--target", "cost")["r2"] > 0.5
+
+
+def test_series_give_their_names_in_python(write, shell, tmp_path, columns):
+    frame = pd.DataFrame({name: columns[name] for name in ("price", "size", "weight")})
+    model = KernelRegressor(n_grids=8, effort=1).fit(frame[["size", "weight"]], frame["price"])
+    assert model.target_name_ == "price"
+    gramless.save(model, tmp_path / "m")
+    data = write("new.csv", ("price", "size", "weight"), row=np.arange(120.0))
+    assert shell.json("evaluate", tmp_path / "m", data)["r2"] > 0.5
+    model.fit(frame[["size", "weight"]], columns["price"])
+    assert model.target_name_ is None
+
+
+def test_a_model_without_the_name_of_its_target(write, shell, tmp_path, columns):
+    frame = pd.DataFrame({name: columns[name] for name in ("size", "weight")})
+    model = KernelRegressor(n_grids=8, effort=1).fit(frame, columns["price"])
+    # As files of 0.2.0.
+    del model.target_name_
+    gramless.save(model, tmp_path / "m")
+    data = write("new.csv", ("size", "weight"), row=np.arange(120.0), price=columns["price"])
+    result = shell("evaluate", tmp_path / "m", data)
+    assert "the model does not name its target; taking 'price'" in result.stderr
+
+
+LABELS = {
+    "other case": ["No", "Yes"],
+    "other words": ["false", "true"],
+    "numbers": [0, 1],
+}
+
+
+@pytest.fixture
+def classifier(tmp_path, columns):
+    X = pd.DataFrame({name: columns[name] for name in ("size", "weight")})
+    y = pd.Series(np.where(columns["price"] > 1, "yes", "no"), name="label")
+    model = KernelClassifier(RandomBinning(n_grids=8), random_state=0).fit(X, y)
+    gramless.save(model, tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("verb", ["evaluate", "explain"])
+def test_labels_that_are_all_unknown(kind, verb, classifier, write, shell, columns, tmp_path):
+    label = np.array(LABELS[kind])[(columns["price"] > 1).astype(int)]
+    data = write("new.csv", ("size", "weight"), label=label)
+    words = [data] if verb == "evaluate" else ["--data", data, "-o", tmp_path / "page.html"]
+    error = shell.error(verb, classifier, *words)
+    assert "knows none of the labels in column 'label'" in error
+    assert "'no', 'yes'" in error
+    assert repr(LABELS[kind][1]) in error
+
+
+def test_labels_of_which_some_are_unknown(classifier, write, shell, columns):
+    label = np.where(columns["price"] > 1, "yes", "no").astype(object)
+    label[:12] = "perhaps"
+    result = shell("evaluate", classifier, write("new.csv", ("size", "weight"), label=label))
+    assert "does not know 10.0% of the labels in column 'label' ('perhaps')" in result.stderr
+
+
+def test_truth_values_are_known_in_any_form(tmp_path, write, shell, columns):
+    X = pd.DataFrame({name: columns[name] for name in ("size", "weight")})
+    truth = pd.Series(columns["price"] > 1, name="label")
+    gramless.save(KernelClassifier(RandomBinning(n_grids=8)).fit(X, truth), tmp_path / "m")
+    for label in (truth, truth.astype(int), truth.astype(float)):
+        data = write("new.csv", ("size", "weight"), label=label.to_numpy())
+        assert shell.json("evaluate", tmp_path / "m", data)["accuracy"] > 0.6
