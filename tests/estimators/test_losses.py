@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
 from gramless.datasets import friedman1
+from gramless.estimators.targets import weights_of_classes
 from gramless.losses import (
     CumulativeLogistic,
     Gamma,
@@ -114,6 +115,43 @@ def test_wrong_class_weights(weights):
     X, y = labelled(2, 100)
     with pytest.raises(InputError, match="class_weight"):
         small(KernelClassifier, class_weight=weights).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spellings"),
+    [
+        ([0, 1], [{0: 1, 1: 5}, {"0": 1, "1": 5}, {False: 1, True: 5}, {1.0: 5}, {"1.0": 5}]),
+        (["0", "1"], [{"0": 1, "1": 5}, {0: 1, 1: 5}, {"1": 5}, {1.0: 5, 2: 7, "0": 1}]),
+        ([False, True], [{False: 1, True: 5}, {0: 1, 1: 5}, {"False": 1, "True": 5}]),
+        (["no", "yes"], [{"yes": 5}]),
+        ([0.5, 1.5], [{1.5: 5}, {"1.5": 5}]),
+    ],
+    ids=repr,
+)
+def test_class_weights_are_named_as_the_labels_are(labels, spellings):
+    for spelling in spellings:
+        assert weights_of_classes(spelling, np.array(labels)).tolist() == [1, 5]
+
+
+def test_text_labels_of_digits_have_class_weights():
+    X, y = labelled(2, 100)
+    given = {"class_weight": {"0": 1.0, "1": 5.0}}
+    one = small(KernelClassifier, **given).fit(X, y.astype(str))
+    other = small(KernelClassifier, **given).fit(X, y)
+    np.testing.assert_array_equal(one.weights_, other.weights_)
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "said"),
+    [
+        ({"maybe": 2}, ["no", "yes"], "'maybe' is none of the classes"),
+        ({0: 1, "0": 2}, ["0", "1"], "may be another"),
+        ({1: 2}, ["1", "1.0"], "may be another"),
+    ],
+)
+def test_class_weights_of_unclear_classes_are_refused(given, labels, said):
+    with pytest.raises(InputError, match=said):
+        weights_of_classes(given, np.array(labels))
 
 
 def contaminated(n_rows: int):

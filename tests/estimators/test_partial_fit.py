@@ -104,10 +104,30 @@ def test_frames_weights_and_classes() -> None:
     other.partial_fit(frame[1000:1250], labels[1000:1250])
     np.testing.assert_array_equal(model.weights_, other.weights_)
     assert model.score(frame[TEST], labels[TEST]) > 0.8
-    with pytest.raises(InputError, match="no row of the class 'maybe'"):
-        KernelClassifier().partial_fit(frame, labels, classes=["no", "maybe", "yes"])
     with pytest.raises(InputError, match="the label 'maybe' is none of the classes"):
         model.partial_fit(frame[:2], ["yes", "maybe"])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_first", [40, 400])
+def test_a_class_may_come_with_a_later_batch(n_classes: int, n_first: int) -> None:
+    names = np.array(["a", "b", "c"])[:n_classes]
+    other = np.where((X[:, 0] > 0) & (n_classes > 2), names[-1], "b")
+    y = np.where(np.abs(X[:, 0]) < 0.5, "a", other)
+    model = KernelClassifier(effort=1, random_state=0, class_weight={"a": 2.0})
+    first = np.flatnonzero(y != "a")[:n_first]
+    model.partial_fit(X[first], y[first], classes=names)
+    assert model.classes_.tolist() == names.tolist()
+    assert model.predict_proba(X[TEST]).shape == (2000, n_classes)
+    assert "a" not in model.predict(X[TEST])
+    for start in range(1000, 4000, 1000):
+        model.partial_fit(X[start : start + 1000], y[start : start + 1000])
+    assert model.score(X[TEST], y[TEST]) > 0.85
+
+
+def test_a_label_that_is_none_of_the_classes_is_refused() -> None:
+    with pytest.raises(InputError, match="the label 'no' was not among"):
+        KernelClassifier(effort=1).partial_fit(X[:99], ["no", "yes", "a"] * 33, classes=["a", "b"])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from numpy.typing import NDArray
@@ -248,6 +251,25 @@ def test_rows_without_weight_are_in_no_fold() -> None:
     assert folds is not None
     np.testing.assert_array_equal(folds.splits[0][0], np.arange(25, 50))
     np.testing.assert_array_equal(folds.splits[0][1], np.arange(25))
+
+
+MISSING_GROUPS = [
+    [1, None], [1.0, np.nan], ["a", None], ["a", np.nan], np.array(["2024", "NaT"], "M8[Y]"),
+    pd.Series([1, None], dtype="Int64"), pd.Series([1, None], dtype="int64[pyarrow]"),
+    pl.Series([1, None]), pa.array([1, None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", MISSING_GROUPS, ids=lambda groups: type(groups).__name__)
+def test_missing_groups_are_refused(groups: Any) -> None:
+    with pytest.raises(InputError, match="the group of row 1 is missing"):
+        given(Y[:2], groups=groups)
+
+
+def test_large_numbers_of_groups_stay_apart() -> None:
+    for kind in ("Int64", "int64[pyarrow]", object):
+        rows = given(Y[:3], groups=pd.Series([2**53, 2**53 + 1, 2**53], dtype=kind))
+        assert np.asarray(rows.groups).tolist() == [0, 1, 0]
 
 
 def test_groups_are_on_one_side_and_in_one_half(monkeypatch: pytest.MonkeyPatch) -> None:

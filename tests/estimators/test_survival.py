@@ -105,6 +105,12 @@ def test_targets_as_users_have_them():
     np.testing.assert_array_equal(seen.weights_, small().fit(X, all_seen).weights_)
 
 
+def test_times_may_be_zero_but_not_negative():
+    assert event_times([0.0, 5.0], "KernelSurvival")["time"].tolist() == [0, 5]
+    with pytest.raises(InputError, match="the time of row 1 is -5"):
+        event_times([3.0, -5.0], "KernelSurvival")
+
+
 def test_wrong_targets():
     X, _, y = lifetimes(30)
     none = y.copy()

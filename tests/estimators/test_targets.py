@@ -1,19 +1,60 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
-from gramless import KernelRegressor
+from gramless import KernelClassifier, KernelRegressor
 from gramless.base.errors import InputError
 from gramless.estimators.targets import (
     ClassEncoder,
     NumberEncoder,
     log_probabilities,
     most_likely,
+    plain_labels,
 )
 from gramless.losses import LOSSES, Loss, Squared
 
 RNG = np.random.default_rng(0)
+LARGE = [2**53, 2**53 + 1, 2**53]
+FORMS_OF_LABELS = {
+    "Int64": lambda values: pd.Series(values, dtype="Int64"),
+    "array of pandas": lambda values: pd.array(values, dtype="Int64"),
+    "arrow in pandas": lambda values: pd.Series(values, dtype="int64[pyarrow]"),
+    "arrow": pa.array,
+    "chunks of arrow": lambda values: pa.chunked_array([values]),
+    "polars": pl.Series,
+    "objects": lambda values: np.array(values, dtype=object),
+    "frame": lambda values: pd.DataFrame({"y": pd.Series(values, dtype="Int64")}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_LABELS)
+def test_large_integer_labels_keep_every_digit(form):
+    labels = np.asarray(plain_labels(FORMS_OF_LABELS[form](LARGE), "KernelClassifier"))
+    assert labels.dtype == np.int64
+    assert labels.tolist() == LARGE
+
+
+@pytest.mark.parametrize("form", FORMS_OF_LABELS)
+def test_missing_integer_labels_are_refused(form):
+    with pytest.raises(InputError, match="the label of row 1 is missing"):
+        plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
+
+
+def test_nan_beside_text_labels_is_missing():
+    with pytest.raises(InputError, match="the label of row 1 is missing"):
+        plain_labels(["a", np.nan, "b"], "KernelClassifier")
+
+
+def test_a_score_tells_large_integer_labels_apart():
+    X = np.arange(60.0)[:, None]
+    y = pd.Series(np.where(X[:, 0] < 30, 2**53, 2**53 + 1), dtype="Int64")
+    model = KernelClassifier(effort=1, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.score(X, y.where(y == 2**53, 2**53).astype("Int64")) < 0.7
 
 
 @dataclass(frozen=True)

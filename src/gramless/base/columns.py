@@ -42,6 +42,7 @@ _EXACT = 2**53
 _DAY = 86400.0
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
 _POSITIVE_ZERO = {"-0": "0"}
+_INTEGERS_OR_BOOLEANS = re.compile(r"u?int\d+|bool")
 _WITH_ZONE = re.compile(r"tz=|time_zone='|datetime64\[\w+, ")
 """In the names of types of pyarrow, polars and pandas."""
 
@@ -207,6 +208,30 @@ def _large_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyAr
     elif isinstance(column, Series) and "int" in str(column.dtype).lower():
         integers = list(column)  # type: ignore[call-overload]
     return None if integers is None else np.array([*integers, None], dtype=object)[:-1]
+
+
+def exact_labels(column: object) -> AnyArray | None:
+    """Return integers or booleans of a nullable or Arrow column as NumPy's own, None of others.
+
+    NumPy would make floats of them. They stay objects if some are missing.
+    """
+    if isinstance(column, _ArrowArray):
+        dtype, values = str(column.type), column.to_pylist
+    elif isinstance(column, Series) and not isinstance(column.dtype, np.dtype):
+        dtype, values = str(column.dtype), column.__iter__  # type: ignore[attr-defined]
+    else:
+        return None
+    if _INTEGERS_OR_BOOLEANS.match(dtype.lower()) is None:
+        return None
+    cells = [*values()]
+    if any(map(is_missing, cells)):
+        return np.array([*cells, None], dtype=object)[:-1]
+    return np.array([*map(_as_python, cells)])
+
+
+def _as_python(value: Any) -> object:
+    """Return a number of NumPy as that of Python, of which any size goes into one array."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _has_time_zone(column: object) -> bool:

@@ -34,6 +34,7 @@ from gramless.estimators.targets import (
     most_likely,
     ordered_classes,
     plain_labels,
+    weights_of_classes,
 )
 from gramless.losses import CumulativeLogistic, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.model_selection.alpha import Goal
@@ -289,6 +290,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     class_weight: Mapping[Any, float] | str | None = None
 
     _order = cast("AnyArray | None", None)
+    _all_classes = cast("AnyArray | None", None)
 
     @available_if(check_batches)
     def partial_fit(
@@ -309,7 +311,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y : array-like (n_samples,)
             Their targets.
         classes : array-like (n_classes,), optional
-            All classes. The first batch must have rows of each: features are chosen by it.
+            All classes, in the first call, if its rows may lack some. These come in with later
+            batches; features are chosen by the first one, whose rows should be many.
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
 
@@ -317,15 +320,36 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         The estimator itself.
         """
-        if "weights_" in vars(self):
-            return self._add_rows(X, y, sample_weight)
-        if classes is not None and not np.isin(classes, np.asarray(y)).all():
-            missing = np.setdiff1d(classes, np.asarray(y)).tolist()[0]
-            raise InputError(
-                f"KernelClassifier: the first batch has no row of the class {missing!r}; it "
-                f"chooses features, and must have rows of all classes."
-            )
-        return self.fit(X, y, sample_weight)
+        goes_on = "weights_" in vars(self)
+        known = self.classes_ if goes_on else classes
+        if known is None:
+            return self.fit(X, y, sample_weight)
+        self._all_classes = np.unique(np.asarray(plain_labels(known, type(self).__name__)))
+        try:
+            if goes_on:
+                return self._add_rows(X, y, sample_weight)
+            return self.fit(X, y, sample_weight)
+        finally:
+            del self._all_classes
+
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
+        y : array-like (n_samples,) or (n_samples, n_labels)
+            Their true labels.
+        sample_weight : array-like (n_samples,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        # scikit-learn would make floats of nullable integers.
+        return float(super().score(X, plain_labels(y, type(self).__name__), sample_weight))
 
     def __call__(self, X: TableLike) -> FloatArray:
         """Return the raw responses, which ``shap.Explainer(model, X)`` explains."""
@@ -509,6 +533,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         one = n_outputs == 1 or self.multilabel_
         return loss if one or loss.name != "logistic" else Multinomial()
 
+    def _grows_grids(self, search: Search) -> bool:
+        # Grids are grown by their targets, and a single class says nothing about the inputs.
+        classes = search.classes
+        is_one_class = classes is not None and bool((classes == classes[0]).all())
+        return super()._grows_grids(search) and not (is_one_class and self.grids == "auto")
+
     def _squares(self, encoder: TargetEncoder) -> Goal | None:
         plain = type(encoder) is ClassEncoder
         return super()._squares(encoder) if plain else None
@@ -540,6 +570,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Of several labels the weights are multiplied.
         """
+        if isinstance(self.class_weight, Mapping) and y.ndim == 1:
+            known = y if self._all_classes is None else np.concatenate([y, self._all_classes])
+            classes, number = np.unique(known, return_inverse=True)
+            return weights_of_classes(self.class_weight, classes)[number[: len(y)]]
         if self.class_weight != "balanced":
             return compute_sample_weight(self.class_weight, y)
         if y.ndim == 2:
@@ -570,7 +604,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             self._refuse_scoring("several labels")
             self.classes_: AnyArray = np.arange(y.shape[1])
             return LabelsEncoder(y.shape[1])
-        encoder = ClassEncoder.fit(y, owner)
+        encoder = ClassEncoder.fit(y if self._all_classes is None else self._all_classes, owner)
         _check_repeated(encoder.classes, len(y), owner)
         if self._order is not None or self.loss == "cumulative":
             self._refuse_scoring("ordered classes")

@@ -14,7 +14,7 @@ from gramless.base.state import StatefulEstimator
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, FloatArray, RowTable, TableLike
 from gramless.estimators.parameters import check_switch, is_auto
-from gramless.estimators.targets import TargetEncoder
+from gramless.estimators.targets import PROBABILISTIC, TargetEncoder
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap
 from gramless.features.expansion import KernelExpansion
@@ -42,6 +42,8 @@ FREE_TO_CHANGE = frozenset(
 LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
 _LEAST_CURVATURE = 1e-3
 """Of the mean: where a loss is straight, steps must end too."""
+# A class that earlier rows lacked has probabilities near 0, where Newton steps have no end.
+_LONGEST_STEP = 5.0
 _JITTER = 1e-10
 
 
@@ -182,6 +184,8 @@ class Batch:
         moved = columns(self.weights.copy())
         for k in range(moved.shape[1]):
             curved = np.maximum(bent[:, k], _LEAST_CURVATURE * max(bent[:, k].mean(), 1e-300))
+            if loss.name in PROBABILISTIC:
+                curved = np.maximum(curved, np.abs(slopes[:, k]) / _LONGEST_STEP)
             own, mean = weight * curved, float(np.average(curved, weights=weight))
             problem = Problem(
                 matrix,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
+from gramless.base.columns import exact_labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.state import StatefulEstimator
@@ -23,7 +24,7 @@ from gramless.base.types import (
     TableLike,
 )
 from gramless.estimators.parameters import check_count
-from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
+from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder, refuse_missing
 from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
 from gramless.preprocessing.rows import Rows, checked_weights, validated_targets
 
@@ -354,11 +355,13 @@ def _short(cv: object) -> str:
 
 def _numbered(owner: str, groups: ArrayLike, n_rows: int) -> tuple[AnyArray, IntArray]:
     """Return the names of groups, and the number of each row's."""
-    found = np.asarray(groups)
+    exact = exact_labels(groups)
+    found = np.asarray(groups) if exact is None else exact
     if found.shape != (n_rows,):
         raise InputError(
             f"{owner}: groups must be one a row, of shape ({n_rows},); got shape {found.shape}."
         )
+    refuse_missing(groups if isinstance(groups, list) else found, owner, "group")
     try:
         names, numbers = np.unique(found, return_inverse=True)
     except TypeError as fault:

@@ -62,6 +62,12 @@ def event_times(y: object, owner: str) -> AnyArray:
     found["event"], found["time"] = columns[flags[0]], columns[1 - flags[0]]
     if not np.isfinite(found["time"]).all():
         raise InputError(f"{owner}: y has times that are NaN or infinite.")
+    if (found["time"] < 0).any():
+        row = int(np.argmax(found["time"] < 0))
+        raise InputError(
+            f"{owner}: the time of row {row} is {found['time'][row]:g}, and times must not be "
+            f"negative; count them from the start of the observation."
+        )
     if not found["event"].any():
         raise InputError(f"{owner}: y has no event; nothing can be learned of when one comes.")
     return found
@@ -197,6 +203,7 @@ class KernelSurvival(KernelMachine):
     -----
     Targets are a structured array or data frame with two fields: whether the event was seen (bool),
     and its time, or until when none was seen. Of an array of times alone all events were seen.
+    Times must not be negative; 0 is allowed, as in scikit-survival and R's ``coxph``.
 
     The other parameters are those of :class:`KernelRegressor`, except that ``scoring`` must be a
     function.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +14,11 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from gramless.base.columns import is_frame, is_missing, labels
+from gramless.base.columns import category_labels, exact_labels, is_frame, is_missing, labels
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.notation import PLAIN, notation_of, read_cells
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
 from gramless.losses import Loss, Squared
 from gramless.model_selection.alpha import mean_loss
 from gramless.model_selection.data import Score
@@ -412,10 +413,19 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
 
 
 def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
-    """Return labels; refuse missing ones, and such of types that scikit-learn does not know."""
+    """Return labels; refuse missing ones, and such of types that scikit-learn does not know.
+
+    Integers and booleans of nullable and Arrow columns keep their type and every digit.
+    """
+    if is_frame(y) and not isinstance(y, (ArrowTable, NamedColumns)) and len(y.columns) == 1:
+        y = y[y.columns[0]]
+    exact = exact_labels(y)
+    y = y if exact is None else exact
     values = _column_of_objects(y, owner, "label")
     if values is None:
         return y
+    if len(values) and all(isinstance(value, numbers.Integral) for value in values):
+        return np.array(values.tolist())
     kinds = sorted({type(value).__name__ for value in values})
     words = [isinstance(value, str) for value in values]
     numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
@@ -425,6 +435,40 @@ def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
             f"numbers, such as by y.astype(str)."
         )
     return y
+
+
+def weights_of_classes(given: Mapping[Any, float], classes: AnyArray) -> FloatArray:
+    """Return the weight of each class, 1 of a class that is not given.
+
+    Classes are named as the labels are, or in another spelling if only one class can be meant.
+
+    Examples
+    --------
+    >>> weights_of_classes({"0": 1, "1": 5}, np.array([0, 1]))
+    array([1., 5.])
+    """
+    names = [*category_labels(classes.tolist())]
+    weights, unknown = np.ones(len(classes)), []
+    weighted: dict[int, object] = {}
+    for key, weight in given.items():
+        same = [k for k, label in enumerate(classes.tolist()) if label == key]
+        (name,) = category_labels([key])
+        meant = same or [k for k, label in enumerate(names) if label == name]
+        if not meant:
+            unknown.append(key)
+            continue
+        if len(meant) > 1 or meant[0] in weighted:
+            raise InputError(
+                f"class_weight: {key!r} may be another key or class too; write the classes as the "
+                f"labels are, {classes.tolist()[:5]}."
+            )
+        weighted[meant[0]], weights[meant[0]] = key, weight
+    if unknown and len(weighted) < len(classes):
+        raise InputError(
+            f"class_weight: {unknown[0]!r} is none of the classes; write them as the labels are, "
+            f"{classes.tolist()[:5]}."
+        )
+    return weights
 
 
 def ordered_classes(y: object) -> AnyArray | None:
@@ -450,11 +494,20 @@ def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
         return None
     if values.dtype.kind not in "OUT" or values.ndim != 1:
         return None
-    values = values.astype(object)
+    refuse_missing(y if isinstance(y, list) else values.astype(object), owner, what)
+    return values.astype(object)
+
+
+def refuse_missing(values: Sequence[Any] | AnyArray, owner: str, what: str) -> None:
+    """Raise InputError if a value is None, NaN, NaT or pandas' NA; ``what`` names the values.
+
+    Of lists, NumPy would make the text "nan" of NaN beside other text.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuSU":
+        return
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InputError(
             f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as "
             f"of {len(missing):,} of {len(values):,} rows; remove these rows."
         )
-    return values
