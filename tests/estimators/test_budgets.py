@@ -173,7 +173,7 @@ def test_integers_beyond_floats_are_refused(name: str) -> None:
 
 
 def wide(n_rows: int = 60, n_columns: int = 200_000) -> tuple[sp.csr_array, np.ndarray]:
-    rows = sp.random_array((n_rows, n_columns), density=1e-4, format="csr", rng=0)
+    rows = sp.csr_array(sp.random(n_rows, n_columns, density=1e-4, random_state=0))
     return rows, np.asarray(rows.sum(axis=1)).ravel()
 
 

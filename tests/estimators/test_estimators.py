@@ -581,7 +581,7 @@ def test_tables_of_pyarrow(X: NDArray, y: NDArray) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     columns = {name: X[:, j] for j, name in enumerate("abc")}
     expected = regressor().fit(X, y).predict(X)
-    for make in (pyarrow.table, pyarrow.record_batch):
+    for make in (pyarrow.table, pyarrow.RecordBatch.from_pydict):
         model = regressor().fit(make(columns), pyarrow.array(y))
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
         np.testing.assert_array_equal(model.predict(make(columns)), expected)

@@ -157,7 +157,7 @@ def test_ties_do_not_leave_a_half_empty() -> None:
 
 def test_sparse_rows_without_inputs_in_common_are_parted_evenly() -> None:
     rng = np.random.default_rng(0)
-    X = sp.random_array((400, 1000), density=0.01, format="csr", rng=rng)
+    X = sp.csr_array(sp.random(400, 1000, density=0.01, random_state=rng))
     matrix = IndependentBlocks(block_rows=100, random_state=0).fit_matrix(X)
     sizes = [len(rows) for rows, _, _ in matrix.diagonal_blocks()]
     assert min(sizes) == max(sizes) == 100
@@ -167,7 +167,7 @@ def test_sparse_rows_that_do_not_fit_into_memory_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "8e6")
-    X = sp.random_array((100, 20_000), density=0.01, format="csr", rng=0)
+    X = sp.csr_array(sp.random(100, 20_000, density=0.01, random_state=0))
     with pytest.raises(InputError, match="all their zeros"):
         IndependentBlocks().fit(X)
     IndependentBlocks().fit(X[:, :1000])

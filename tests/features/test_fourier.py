@@ -330,7 +330,7 @@ def test_sparse_rows(sampling: str) -> None:
 
 
 def test_wide_sparse_rows_stay_sparse() -> None:
-    X = sp.random_array((50, 10**6), density=1e-6, rng=np.random.default_rng(0), format="csr")
+    X = sp.csr_array(sp.random(50, 10**6, density=1e-6, random_state=np.random.default_rng(0)))
     Z = RandomFourier(n_components=4, bandwidth=1.0, random_state=0).fit_transform(X)
     np.testing.assert_allclose((Z**2).sum(axis=1), 1.0)
 

@@ -143,7 +143,7 @@ def test_what_failed_is_computed_again():
 
 
 def test_sparse_rows():
-    rows = sp.random_array((3000, 5), density=0.3, format="csr", rng=0)
+    rows = sp.csr_array(sp.random(3000, 5, density=0.3, random_state=0))
 
     def double(part, out):
         out[:] = 2.0 * part.toarray()

@@ -119,7 +119,7 @@ def test_rows_in_time() -> None:
     assert rows_in_time(rows, 100, 1.0) == found[2] // 2
     assert rows_in_time(rows, 10**6, None) == 50_000
     # Zeros of sparse rows take no time.
-    wide = sp.random_array((600, 100_000), density=1e-5, format="csr", rng=0)
+    wide = sp.csr_array(sp.random(600, 100_000, density=1e-5, random_state=0))
     assert rows_in_time(wide, 1, 1.0) == 600
     assert rows_in_time(np.broadcast_to(0.0, wide.shape), 1, 1e-2) == 500
 

@@ -114,7 +114,7 @@ POLARS = {
         pl.Series(FLOATS, dtype=kind)
         for kind in (pl.Float32, pl.Float64, OTHERS.get("Float16", pl.Float32))
     ],
-    "`Decimal`": [pl.Series(DECIMALS, dtype=pl.Decimal(10, 2))],
+    "`Decimal`": [pl.Series(DECIMALS, dtype=pl.Decimal(10, 2), strict=False)],
     "`Boolean`": [pl.Series(TRUTHS), pl.Series([True, False])],
     "`String`": [pl.Series(WORDS)],
     "`Categorical`, `Enum`": [

@@ -38,7 +38,7 @@ def test_what_is_a_frame():
     assert is_frame(pl.DataFrame({"a": [1]}))
     assert is_frame(Table({"a": np.array([1.0])}))
     assert is_frame(pa.table({"a": [1]}))
-    assert is_frame(pa.record_batch({"a": [1]}))
+    assert is_frame(pa.RecordBatch.from_pydict({"a": [1]}))
     for other in (np.eye(2), [[1]], pd.Series([1]), pl.Series([1]), pl.LazyFrame({"a": [1]}), None):
         assert not is_frame(other)
 
@@ -134,7 +134,7 @@ TEXT = {
     "table": Table({"t": objects("b", "a", "", "b")}),
     "arrow": pa.table({"t": WORDS}),
     "arrow dictionary": pa.table({"t": pa.array(WORDS).dictionary_encode()}),
-    "arrow batch": pa.record_batch({"t": WORDS}),
+    "arrow batch": pa.RecordBatch.from_pydict({"t": WORDS}),
 }
 
 
@@ -367,7 +367,7 @@ def test_many_missing_columns_are_listed_briefly():
         (pd.DataFrame({"a": [np.inf]}), "infinity"),
         (pd.DataFrame({"a": [[1], [2]]}), "type list"),
         (pd.DataFrame({"a": [1j]}), "complex128"),
-        (Table(matrix=sp.eye_array(2, format="csr")), "no column names"),
+        (Table(matrix=sp.csr_array(np.eye(2))), "no column names"),
         (np.eye(2), "got ndarray"),
     ],
 )

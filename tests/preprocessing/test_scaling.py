@@ -35,7 +35,7 @@ def weight() -> NDArray[np.float64]:
 
 @pytest.fixture
 def sparse() -> sp.csr_array:
-    rows = sp.random_array((500, 6), density=0.3, rng=np.random.default_rng(2), format="csr")
+    rows = sp.csr_array(sp.random(500, 6, density=0.3, random_state=np.random.default_rng(2)))
     rows.data -= 0.2
     return rows
 

@@ -32,7 +32,7 @@ class Case:
     @property
     def exact(self) -> NDArray[np.float64]:
         weighted = (self.problem.row_weights * self.problem.targets.T).T
-        return np.linalg.lstsq(self.hessian, self.dense.T @ weighted)[0]
+        return np.linalg.lstsq(self.hessian, self.dense.T @ weighted, rcond=None)[0]
 
 
 def random_codes(n_grids: int, n_bins: int, n_rows: int, seed: int = 0) -> BinnedMatrix:

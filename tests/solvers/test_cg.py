@@ -166,7 +166,7 @@ def uneven_problem() -> Problem:
     vectors = np.linalg.eigh(root[:, None] * hessian * root)[1]
 
     def target(right: NDArray) -> NDArray:
-        return len(dense) * np.linalg.lstsq(dense.T, right)[0]
+        return len(dense) * np.linalg.lstsq(dense.T, right, rcond=None)[0]
 
     easy = target(vectors[:, -1] / root)
     few = target((vectors[:, -1] + vectors[:, -2] - vectors[:, -3]) / root)

@@ -168,7 +168,7 @@ def test_without_a_penalty_the_norm_is_least(
     """Two columns are alike and one is empty; the intercept counts like the others."""
     case = make_case(shape, kind=kind, alpha=0.0, intercept=intercept, n_outputs=3, repeated=True)
     roots = np.sqrt(case.problem.row_weights)[:, None]
-    exact = np.linalg.lstsq(roots * case.dense, roots * case.problem.targets)[0]
+    exact = np.linalg.lstsq(roots * case.dense, roots * case.problem.targets, rcond=None)[0]
     close(case.solve(), exact, 1e-7)
 
 
@@ -181,7 +181,8 @@ def test_columns_that_a_rounded_gram_matrix_tells_apart_are_alike() -> None:
     rounded[-1, -1] *= 1 + 1e-7
     prepared = replace(prepared, gram=replace(prepared.gram, blocks=[(columns_of, rounded)]))
     roots = np.sqrt(case.problem.row_weights)
-    exact = np.linalg.lstsq(roots[:, None] * case.dense, roots * case.problem.targets)[0]
+    left, right = roots[:, None] * case.dense, roots * case.problem.targets
+    exact = np.linalg.lstsq(left, right, rcond=None)[0]
     close(prepared.solve(case.problem).weights, exact)
 
 
@@ -195,6 +196,7 @@ def test_singular_matrices_with_next_to_no_penalty(shape: tuple[int, int], inter
     limit = np.linalg.lstsq(
         np.vstack([roots[:, None] * case.dense, ridge]),
         np.append(roots * case.problem.targets, np.zeros(shape[1])),
+        rcond=None,
     )[0]
     close(case.solve(), limit, 1e-4)
 

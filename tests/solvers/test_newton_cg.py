@@ -454,7 +454,7 @@ def test_all_margins_over_one(intercept: bool) -> None:
     """No row curves the squared hinge loss at the start, only the penalty does."""
     case = make_case(SquaredHinge(), intercept=intercept, alpha=1e-3)
     cold = precise().solve(case.problem)
-    separating = np.linalg.lstsq(case.dense, 1e3 * case.problem.targets)[0]
+    separating = np.linalg.lstsq(case.dense, 1e3 * case.problem.targets, rcond=None)[0]
     labels = np.sign(case.dense @ separating)
     problem = replace(case.problem, targets=labels)
     start = separating / np.abs(case.dense @ separating).min() * 2

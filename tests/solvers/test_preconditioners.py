@@ -287,7 +287,7 @@ def test_next_to_no_penalty(alpha: float, n_rows: int | None, intercept: bool) -
     solution = solver.solve(case.problem)
     assert solution.status == "converged"
     root = np.sqrt(case.problem.row_weights)
-    exact = np.linalg.lstsq(root[:, None] * case.dense, root * case.problem.targets)[0]
+    exact = np.linalg.lstsq(root[:, None] * case.dense, root * case.problem.targets, rcond=None)[0]
     responses = case.dense @ solution.weights
     np.testing.assert_allclose(root * responses, root * (case.dense @ exact), atol=1e-8)
 

@@ -256,7 +256,7 @@ def test_sparse_rows_are_as_dense_ones(n_inputs: int, index: Any) -> None:
 
 
 def test_wide_sparse_rows_stay_sparse() -> None:
-    X = sp.random_array((50, 10**6), density=1e-5, rng=np.random.default_rng(0), format="csr")
+    X = sp.csr_array(sp.random(50, 10**6, density=1e-5, random_state=np.random.default_rng(0)))
     blocks = FrequencyBlocks(Gaussian(), seed=0, size=2, n_inputs=10**6)
     products = CpuProducts(blocks, np.zeros(10**6), np.ones(10**6), budget=0)
     features = products.gradient(products.prepare(X), 0, np.eye(50))

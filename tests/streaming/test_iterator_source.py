@@ -119,7 +119,7 @@ def test_sparse_batches_and_words() -> None:
         ([(np.ones(2), np.ones(2))], "table of numbers"),
         ([(np.array([["a"]]), [1])], "table of numbers"),
         ([(np.eye(2), [1, 2]), (np.eye(3), [1, 2, 3])], "Chunk 1 .* has 3 columns, not the 2"),
-        ([(np.eye(2), [1, 2]), (sparse.eye_array(2), [1, 2])], "some chunks are sparse"),
+        ([(np.eye(2), [1, 2]), (sparse.csr_array(np.eye(2)), [1, 2])], "some chunks are sparse"),
         ([(np.eye(2), [1, 2]), (np.eye(2), ["a", "b"])], "Chunk 1.*targets of type"),
         ([(np.eye(2), [1, 2]), (np.eye(2), np.eye(2))], "Chunk 1.*outputs"),
         ([np.ones((2, 2))], r"pair \(X, y\)"),

@@ -124,7 +124,7 @@ def test_sparse_rows(center: float) -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_wide_sparse_rows_stay_sparse() -> None:
-    X = sp.random_array((50, 10**6), density=1e-5, rng=np.random.default_rng(0), format="csr")
+    X = sp.csr_array(sp.random(50, 10**6, density=1e-5, random_state=np.random.default_rng(0)))
     blocks = FrequencyBlocks(Gaussian(), seed=0, size=2, n_inputs=10**6)
     products = TorchProducts(blocks, np.zeros(10**6), np.ones(10**6), budget=0)
     tracemalloc.start()

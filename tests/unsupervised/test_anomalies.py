@@ -317,7 +317,7 @@ def test_data_frames_with_gaps_and_categories() -> None:
 
 
 def test_sparse_rows_score_as_dense_ones() -> None:
-    X = sp.random_array((300, 30), density=0.1, format="csr", random_state=0)
+    X = sp.csr_array(sp.random(300, 30, density=0.1, random_state=0))
     detector = AnomalyDetector(n_grids=32, random_state=0).fit(X)
     np.testing.assert_allclose(detector.score_samples(X), detector.score_samples(X.toarray()))
     assert detector.contributions(X).shape == (300, 30)

@@ -271,7 +271,7 @@ def test_frames_with_categories_and_gaps():
 
 
 def test_sparse_rows():
-    blocks = [sp.random_array((80, 10), density=0.5, rng=seed, format="csr") for seed in (0, 1)]
+    blocks = [sp.csr_array(sp.random(80, 10, density=0.5, random_state=seed)) for seed in (0, 1)]
     X = sp.csr_array(sp.block_diag(blocks))
     clusters = SpectralClustering(2, random_state=0).fit(X)
     assert adjusted_rand_score(np.repeat([0, 1], 80), clusters.labels_) > 0.9

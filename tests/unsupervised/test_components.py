@@ -86,7 +86,7 @@ def test_frames_with_text_and_gaps():
 
 
 def test_sparse_rows_are_dense_rows():
-    X = sp.random_array((100, 6), density=0.4, rng=np.random.default_rng(0), format="csr")
+    X = sp.csr_array(sp.random(100, 6, density=0.4, random_state=np.random.default_rng(0)))
     sparse, dense = (
         KernelPCA(n_grids=16, bandwidth=1.0, scaling="none", random_state=0).fit(part)
         for part in (X, X.toarray())
@@ -95,7 +95,7 @@ def test_sparse_rows_are_dense_rows():
 
 
 def test_wide_sparse_rows_keep_the_columns_that_are_not_empty():
-    X = sp.random_array((60, 1500), density=0.001, rng=np.random.default_rng(0), format="csr")
+    X = sp.csr_array(sp.random(60, 1500, density=0.001, random_state=np.random.default_rng(0)))
     pca = KernelPCA(n_grids=16, random_state=0).fit(X)
     assert pca.transform(X).shape == (60, 2)
 

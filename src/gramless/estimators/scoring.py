@@ -226,9 +226,8 @@ def _is_scikit(scorer: object) -> TypeGuard[_BaseScorer]:
 
 
 def _takes_weights(scorer: Scorer) -> bool:
-    if _is_scikit(scorer):
-        return bool(scorer._accept_sample_weight())
-    return "sample_weight" in inspect.signature(scorer).parameters
+    function = scorer._score_func if _is_scikit(scorer) else scorer
+    return "sample_weight" in inspect.signature(function).parameters
 
 
 def _check_rows(X: TableLike, n_rows: int) -> None:

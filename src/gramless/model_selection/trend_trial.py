@@ -84,7 +84,7 @@ def may_be_better(
         weighted = weights[:, None] * features
         gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
         # Without a penalty equal inputs leave no single solution.
-        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes)[0]
+        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes, rcond=None)[0]
     raws = (constant + length * step for length in _STEP_LENGTHS)
     score = min(goal.scored(data, raw, held_back)[0] for raw in raws)
     return score <= scaled_score(found.score, _MAY_BE_BETTER)

@@ -84,7 +84,7 @@ def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatAr
     """Return the weights of rows, which are not all zero; ``owner`` names the caller."""
     if given is None:
         return np.ones(n_rows)
-    if not np.asarray(given).any():
+    if np.count_nonzero(np.asarray(given)) == 0:
         raise InputError(f"{owner}: every sample weight is zero.")
     try:
         # Only the number of rows counts.
