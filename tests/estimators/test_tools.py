@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel
 from sklearn.inspection import permutation_importance
+from sklearn.utils import get_tags
 
-from gramless import KernelClassifier, KernelRegressor
+from gramless import AnomalyDetector, KernelClassifier, KernelRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5))
@@ -68,3 +69,10 @@ def test_a_fit_to_sparse_rows_says_why_it_has_no_importances() -> None:
     model = KernelRegressor(n_grids=8, bandwidth=1.0, alpha=0.1).fit(sp.csr_array(X), Y)
     with pytest.raises(AttributeError, match="sparse"):
         _ = model.feature_importances_
+
+
+@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier(), AnomalyDetector()])
+def test_tags_say_that_tables_may_hold_categories(model: Any) -> None:
+    tags = get_tags(model).input_tags
+    assert tags.categorical
+    assert tags.allow_nan

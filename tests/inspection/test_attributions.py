@@ -222,3 +222,18 @@ def test_sparse_rows_need_a_background() -> None:
     found = shapley_values(model, sparse[:3], sparse[:20])
     sums = found.base_values + found.values.sum(axis=1)
     np.testing.assert_allclose(sums, model.predict(sparse[:3]), atol=1e-10)
+
+
+def test_shap_draws_them() -> None:
+    shap = pytest.importorskip("shap")
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b", "c"])
+    model = KernelRegressor(n_grids=8, bandwidth=1.0, alpha=0.1).fit(X, X["a"])
+    attributions = shapley_values(model, X[:5])
+    explanation = attributions.to_shap()
+    assert isinstance(explanation, shap.Explanation)
+    np.testing.assert_array_equal(explanation.values, attributions.values)
+    np.testing.assert_array_equal(explanation.base_values, attributions.base_values)
+    np.testing.assert_array_equal(explanation.data, X[:5])
+    assert list(explanation.feature_names) == ["a", "b", "c"]
+    shap.plots.beeswarm(explanation, show=False)
+    shap.plots.waterfall(explanation[0], show=False)

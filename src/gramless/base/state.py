@@ -34,6 +34,7 @@ _CLASSES: dict[tuple[str, str], type[Stateful]] = {}
 _FAMILIES: dict[str, type[Stateful]] = {}
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _LONG = 64
+_FEW = 6  # numbers of an array that a representation shows
 _MOST_MODELS = 10_000
 """Nested in each other, or parts of hybrids: each takes a tenth of a millisecond."""
 _MOST_CHARACTERS = 1 << 22
@@ -105,6 +106,10 @@ class Stateful:
     def check(self) -> None:
         """Check what the constructor trusts, with a ``ValueError`` for what is unsound."""
 
+    def __repr__(self) -> str:
+        shown = (f"{k}={_in_few_words(v)}" for k, v in vars(self).items() if not k.startswith("_"))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def __getstate__(self) -> dict[str, object]:
         return _compacted(vars(self))
 
@@ -122,6 +127,8 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
     """Attributes that follow from others: neither files nor pickles hold them."""
     _former_attributes: ClassVar[Mapping[str, str]] = {}
     """New names of fitted attributes by the names that files of earlier versions use."""
+
+    __repr__ = BaseEstimator.__repr__
 
     @abstractmethod
     def check_state(self, state: State) -> None:
@@ -181,6 +188,15 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self._take(_restored(state))
+
+
+def _in_few_words(value: object) -> str:
+    """Return a part of a representation on one line: arrays of many numbers by their shape."""
+    if isinstance(value, np.ndarray):
+        if value.ndim == 1 and len(value) <= _FEW:
+            return f"[{', '.join(map(_in_few_words, value.tolist()))}]"
+        return f"array of shape {value.shape}"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
 def _compacted(values: Mapping[str, object]) -> dict[str, object]:

@@ -809,6 +809,7 @@ class KernelMachine(StatefulEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.grids != "grown"
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
         return tags
 
     @abstractmethod

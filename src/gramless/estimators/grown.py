@@ -17,6 +17,7 @@ from gramless.base.random import RandomState, seed_from
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.parameters import check_choice, check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
+from gramless.features.base import as_output
 from gramless.features.binning import GivenBinning
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
@@ -47,6 +48,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         At most: growth stops when a stage of grids lowers the error by less than 2 %.
     target : {"auto", "number", "class"}, default="auto"
         What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
+    sparse_output : bool, default=True
+        Whether ``transform`` returns SciPy CSR. False returns an array, which
+        ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
         Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
@@ -81,6 +85,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     n_grids: int = 256
     target: Literal["auto", "number", "class"] = "auto"
+    sparse_output: bool = True
     random_state: RandomState = None
     n_jobs: int | None = None
 
@@ -101,8 +106,8 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.fit_matrix(X, y)
         return self
 
-    def fit_transform(self, X: TableLike, y: ArrayLike | None = None) -> sp.csr_array:
-        """Fit to the rows and return their features as SciPy CSR.
+    def fit_transform(self, X: TableLike, y: ArrayLike | None = None) -> AnyArray | sp.csr_array:
+        """Fit to the rows and return their features, as :meth:`transform` does.
 
         Parameters
         ----------
@@ -111,7 +116,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
             Targets that grids are chosen for.
         """
-        return self.fit_matrix(X, y).tocsr()
+        return as_output(self, self.fit_matrix(X, y).tocsr())
 
     def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> PlainBins:
         """Fit to the rows and return their compact feature matrix.
@@ -176,8 +181,8 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         rows = check_rows(self, X, reset=False)
         return self.features_.rows_matrix(self.scaler_.rows(rows, self.n_jobs))
 
-    def transform(self, X: TableLike) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR, one entry a grid and row at most.
+    def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
+        """Return the features of rows, one non-zero a grid and row at most.
 
         Parameters
         ----------
@@ -186,9 +191,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Returns
         -------
-        csr_array (n_samples, D)
+        csr_array (n_samples, D), or array with ``sparse_output=False``
         """
-        return self.feature_matrix(X).tocsr()
+        return as_output(self, self.feature_matrix(X).tocsr())
 
     def _encoded(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
         """Return what turns such targets into numbers, and the numbers."""

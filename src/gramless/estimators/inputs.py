@@ -31,7 +31,7 @@ _MANY_COLUMNS = 1000
 """Sparse rows of at most so many columns keep them all: empty ones cost little."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RowInputs(Stateful):
     """How the rows of a table become inputs of a feature map.
 

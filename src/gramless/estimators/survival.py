@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -81,7 +81,7 @@ def _columns(y: Any) -> list[AnyArray] | None:
     return None if names is None else [np.asarray(y[name]) for name in names]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BaselineHazard(Stateful):
     """The cumulative hazard of rows with log risk 0, which steps up at the times of events.
 
@@ -93,8 +93,8 @@ class BaselineHazard(Stateful):
         From each time on until the next one; 0 before the first.
     """
 
-    times: FloatArray = field(repr=False)
-    cumulative: FloatArray = field(repr=False)
+    times: FloatArray
+    cumulative: FloatArray
 
     def check(self) -> None:
         """Check that the parts of a hazard from a file fit each other."""

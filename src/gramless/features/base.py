@@ -9,7 +9,12 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,6 +41,7 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 _ROWS_AT_ONCE = 1024
+_NUMBERS_SHOWN = 6
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEstimator):
@@ -77,7 +83,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         -------
         array or csr_array (n_samples, n_features_out)
             SciPy CSR of float64 for bins, 12 bytes a non-zero; a row has none in bins never seen in
-            ``fit``. Other features are dense, float32 for float32 rows, else float64.
+            ``fit``. An array with ``sparse_output=False``. Other features are dense, float32 for
+            float32 rows, else float64.
         """
 
     @abstractmethod
@@ -119,10 +126,29 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         message = "%(name)s knows no features yet; fit it first."
         check_is_fitted(self, self.fitted_name, msg=message)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        if self.fitted_name not in vars(self):
+            return super().__repr__(N_CHAR_MAX)
+        name = type(self).__name__
+        return f"{name}({self._n_features_out:,} features of {self.n_inputs:,} inputs)"
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def as_output(owner: BaseEstimator, features: sp.csr_array) -> AnyArray | sp.csr_array:
+    """Return the same features, as an array if ``owner`` has ``sparse_output=False``."""
+    if owner.sparse_output:
+        return features
+    n_rows, n_columns = features.shape
+    check_memory(
+        f"{type(owner).__name__}: {n_columns:,} features of {n_rows:,} rows as an array",
+        8.0 * n_rows * n_columns,
+        "transform fewer rows at a time, or use sparse_output=True",
+    )
+    return features.toarray()
 
 
 class DifferentiableMap(FeatureMap):
@@ -232,6 +258,11 @@ class SizedMap(FeatureMap):
             self.bytes_to_fit(n_rows, n_inputs),
             self._lighter,
         )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        # On one line, also if parameters are arrays.
+        with np.printoptions(threshold=_NUMBERS_SHOWN, edgeitems=2):
+            return " ".join(BaseEstimator.__repr__(self, N_CHAR_MAX).split())
 
     @property
     def _lighter(self) -> str:

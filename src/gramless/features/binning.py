@@ -14,8 +14,8 @@ from gramless.base.errors import InputError
 from gramless.base.memory import outgrows_memory
 from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
-from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
-from gramless.features.base import FeatureMap, SizedMap
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.features.base import FeatureMap, SizedMap, as_output
 from gramless.features.cells import CellRanks
 from gramless.features.grids import CodeType, Grids, KnownBins, divided_inputs
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
@@ -293,6 +293,7 @@ class DrawnGrids(GridMap, SizedMap):
 
     size_name: ClassVar[str] = "n_grids"
     enough_to_search: ClassVar[int] = 96
+    sparse_output: bool
 
     category_codes_: CategoryCodes
 
@@ -317,8 +318,11 @@ class DrawnGrids(GridMap, SizedMap):
         SizedMap.check_state(self, state)
         array_in(state, "bandwidth_", np.float64, part_in(state, "widths_", np.ndarray).shape[1:])
 
-    def fit_transform(self, X: TableLike, y: object = None) -> sp.csr_array:
-        """Fit to the rows and return their features as SciPy CSR, in one pass.
+    def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
+        return as_output(self, self.feature_matrix(X).tocsr())
+
+    def fit_transform(self, X: TableLike, y: object = None) -> AnyArray | sp.csr_array:
+        """Fit to the rows and return their features in one pass, as :meth:`transform` does.
 
         Parameters
         ----------
@@ -327,7 +331,7 @@ class DrawnGrids(GridMap, SizedMap):
         y : ignored
             Taken for scikit-learn's sake.
         """
-        return self.fit_matrix(X, y).tocsr()
+        return as_output(self, self.fit_matrix(X, y).tocsr())
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         return float(self.size) * bytes_of_grid(n_rows, n_inputs)
@@ -354,6 +358,9 @@ class RandomBinning(BinningMap, DrawnGrids):
         two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
     n_grids : int, default=256
         The error of the kernel falls as ``1/sqrt(n_grids)``.
+    sparse_output : bool, default=True
+        Whether ``transform`` returns SciPy CSR. False returns an array, which
+        ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
         Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
     n_jobs : int or None, default=None
@@ -406,11 +413,12 @@ class RandomBinning(BinningMap, DrawnGrids):
         bandwidth: float | ArrayLike | str = "median",
         categorical: ArrayLike | None = None,
         n_grids: int = 256,
+        sparse_output: bool = True,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
-        self.n_grids = n_grids
+        self.n_grids, self.sparse_output = n_grids, sparse_output
 
     def fit_rows(self, X: Rows) -> PlainBins:
         kernel, X = cast(BinningKernel, self._prepare(X)), self._learn_codes(X)

@@ -26,7 +26,7 @@ _RUNS = (32.0, 4.0)
 few cache lines."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CellRanks(Stateful):
     """Keys of the bins of grids, by cells.
 

@@ -146,7 +146,7 @@ class Panels:
             trig.project(rows, panels, starts, sums)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HadamardBlocks(Stateful):
     """Frequencies that are never written down: products of Hadamard matrices and octonions.
 

@@ -15,7 +15,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.state import State, array_in, check_columns, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.features.base import FeatureMap, SizedMap
+from gramless.features.base import FeatureMap, SizedMap, as_output
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import HStack
 from gramless.preprocessing.categories import check_categories
@@ -111,6 +111,9 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         For parts of different widths use kernels such as ``Scaled(Laplacian(), 10.0)``.
     categorical : list of int or array (n_features,) of bool, default=None
         Takes the place of the parts' own where it is given.
+    sparse_output : bool, default=True
+        Whether ``transform`` returns SciPy CSR if a part does. False returns an array, which
+        ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
         Part i depends on the seed and i alone. Parts with a seed of their own keep it.
     n_jobs : int or None, default=None
@@ -151,6 +154,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         weights: ArrayLike | None = None,
         bandwidth: float | ArrayLike | str = "own",
         categorical: ArrayLike | None = None,
+        sparse_output: bool = True,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -158,6 +162,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         self.weights = weights
         self.bandwidth = bandwidth
         self.categorical = categorical
+        self.sparse_output = sparse_output
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -177,7 +182,8 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         fitted = zip(self.maps_, self.scales_.tolist(), strict=True)
         parts = [scale * part.transform(rows) for part, scale in fitted]
         if any(sp.issparse(part) for part in parts):
-            return sp.hstack([sp.csr_array(part) for part in parts], format="csr")
+            joined = sp.hstack([sp.csr_array(part) for part in parts], format="csr")
+            return as_output(self, joined)
         return np.hstack(parts)
 
     def _checked(self, X: TableLike) -> Rows:

@@ -51,6 +51,9 @@ class SmoothBinning(DrawnGrids):
     precision : {"float32", "float16"}, default="float32"
         Of the values that are kept; all sums are float64. Half precision saves 2 of 6 bytes a
         non-zero and rounds values by 0.05 % at most.
+    sparse_output : bool, default=True
+        Whether ``transform`` returns SciPy CSR. False returns an array, which
+        ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
         Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
     n_jobs : int or None, default=None
@@ -93,11 +96,12 @@ class SmoothBinning(DrawnGrids):
         categorical: ArrayLike | None = None,
         n_grids: int = 256,
         precision: Literal["float32", "float16"] = "float32",
+        sparse_output: bool = True,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
-        self.n_grids, self.precision = n_grids, precision
+        self.n_grids, self.precision, self.sparse_output = n_grids, precision, sparse_output
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
         self.kernel_, X = cast(Windowed, self._prepare(X)), self._learn_codes(X)

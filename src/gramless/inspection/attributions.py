@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramless.base.errors import InputError
+from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.memory import check_memory
 from gramless.base.types import AnyArray, FloatArray
 from gramless.estimators.base import KernelMachine
@@ -21,7 +22,7 @@ _COPIES = 3.0
 class Attributions:
     """Shapley values of predictions; fields are named as those of shap's ``Explanation``.
 
-    ``shap.Explanation(**vars(attributions))`` makes one, for the plots of that library.
+    :meth:`to_shap` makes one, for the plots of that library.
 
     Attributes
     ----------
@@ -48,6 +49,24 @@ class Attributions:
     data: AnyArray
     feature_names: list[str]
     output_names: list[str] | None = None
+
+    def to_shap(self) -> Any:
+        """Return a ``shap.Explanation``, which the functions of ``shap.plots`` draw.
+
+        With several outputs, choose one before drawing: ``attributions.to_shap()[..., 0]``.
+
+        Raises
+        ------
+        MissingDependencyError
+            If shap is not installed.
+        """
+        try:
+            import shap
+        except ImportError as error:
+            raise MissingDependencyError(
+                "to_shap needs the package shap; pip install shap."
+            ) from error
+        return shap.Explanation(**vars(self))
 
     def importances(self) -> FloatArray:
         """Return the mean absolute value of each column, (n_features,) or (n_features, n_outputs).

@@ -29,7 +29,7 @@ _UNDECIDED_ROWS = 0.5
 _FLOOR = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Calibration(Stateful):
     """Probabilities from the raw responses of a classifier.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ _ROUNDING = 1e-10
 """By as much ``(n + 1) coverage`` may come out above the whole number that it is, relatively."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conformal(Stateful):
     """Quantiles of held-back scores that cover a new one as often as asked.
 
@@ -37,8 +37,8 @@ class Conformal(Stateful):
         Weight of all rows up to each score.
     """
 
-    scores: Values = field(repr=False)
-    masses: Values = field(repr=False)
+    scores: Values
+    masses: Values
 
     def check(self) -> None:
         """Check that the parts of scores from a file fit each other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ _SINGLE = 1e-6
 """Sums of squares of float32 are no more exact."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Posterior(Stateful):
     """What a Gaussian process leaves open, as draws of the weights around those of the fit.
 
@@ -52,7 +52,7 @@ class Posterior(Stateful):
         ``s`` of each output, for a row of weight 1.
     """
 
-    draws: NDArray[np.float64] = field(repr=False)
+    draws: NDArray[np.float64]
     prior: float
     noise: float | NDArray[np.float64]
 

@@ -57,6 +57,9 @@ class TableEncoder(Stateful, mark="encoder"):
     def __init__(self, max_categories: int = 50_000) -> None:
         self.max_categories = max_categories
 
+    def __repr__(self) -> str:
+        return f"TableEncoder({len(self.columns)} columns: {_listing(self.names)})"
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns that ``transform`` asks for."""

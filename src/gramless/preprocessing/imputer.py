@@ -18,7 +18,7 @@ _SAMPLE_ROWS = 2000
 _NUMBERS_AT_ONCE = 2_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Imputer(Stateful, former=("GapFiller",)):
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 

@@ -8,7 +8,7 @@ different categories.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,7 @@ _SPARSE_RANKS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaler(Stateful):
     """The unit of each input and, for quantile scaling, the table of ranks.
 
@@ -53,9 +53,9 @@ class Scaler(Stateful):
     kind: ScalingKind
     unit: FloatArray
     spread: float
-    knots: FloatArray = field(repr=False)
-    levels: FloatArray = field(repr=False)
-    categorical: BoolArray | None = field(default=None, repr=False)
+    knots: FloatArray
+    levels: FloatArray
+    categorical: BoolArray | None = None
 
     def check(self) -> None:
         """Check that the parts of a scaler from a file fit each other."""

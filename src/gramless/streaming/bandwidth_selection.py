@@ -33,7 +33,7 @@ _ROUNDING = 1e-12
 """A deviation below this share of the mean may be the rounding error of a constant."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Preparation(Stateful):
     """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled."""
 

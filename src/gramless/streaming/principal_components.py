@@ -18,7 +18,7 @@ from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.summary_statistics import Summary
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Projection(Stateful):
     """A projection of rows to a few linear combinations of their centred inputs."""
 

@@ -55,6 +55,7 @@ class TableEstimator(StatefulEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
         return tags
 
 

@@ -29,7 +29,7 @@ _ROWS_A_CLUSTER = 5
 """Base clusterings have fewer clusters where they would have fewer rows, on average."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BaseClusterings(Stateful):
     """Clusterings of rows by k-means, each into another number of clusters.
 

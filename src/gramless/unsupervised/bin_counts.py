@@ -27,7 +27,7 @@ def hashed_grids(widths: FloatArray, shifts: FloatArray, seed: int) -> Grids:
     return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BinCounts(Stateful):
     """How many rows are in each bin of random grids, and the codes of a random sample of them.
 

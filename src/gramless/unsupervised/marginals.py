@@ -19,7 +19,7 @@ _LEAST = 1e-3
 """A surprise of none: where no coordinate is surprising all share alike."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MarginalCells(Stateful):
     """Minus the logarithm of the share of some rows in each cell of a grid along one coordinate.
 

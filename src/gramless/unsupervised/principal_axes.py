@@ -24,7 +24,7 @@ _LEAST_VARIANCE = 1e-4
 """Relative to that along the first axis; axes of less are rounding errors, or nearly."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrincipalAxes(Stateful):
     """Principal axes of inputs, each divided by its ``unit``: ``directions`` (n_inputs, k).
 

@@ -1,0 +1,67 @@
+"""Fitted parts are shown on one short line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gramless import (
+    AnomalyDetector,
+    GrownBinning,
+    Hybrid,
+    KernelClassifier,
+    KernelPCA,
+    KernelRegressor,
+    KernelSurvival,
+    RandomBinning,
+    RandomFourier,
+    SpectralClustering,
+)
+from gramless.base.state import Stateful
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({"age": RNG.normal(size=120), "pet": RNG.choice(["cat", "dog"], 120)})
+TABLE.loc[3, "age"] = np.nan
+WIDE = RNG.normal(size=(120, 60))
+Y = RNG.normal(size=120)
+MODELS: list[Any] = [
+    KernelRegressor(random_state=0).fit(TABLE, Y),
+    KernelRegressor(effort=1, grids="grown", random_state=0).fit(WIDE, Y),
+    KernelRegressor(RandomFourier(n_components=64), n_posterior=2, random_state=0).fit(WIDE, Y),
+    KernelClassifier(effort=1, random_state=0).fit(TABLE, Y > 0),
+    KernelSurvival(effort=1, random_state=0).fit(TABLE, np.exp(Y)),
+    AnomalyDetector(random_state=0).fit(TABLE),
+    KernelPCA(2, random_state=0).fit(TABLE),
+    SpectralClustering(2, random_state=0).fit(TABLE),
+    GrownBinning(n_grids=12, random_state=0).fit(WIDE, Y),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_fitted_parts_are_shown_on_one_line(model: Any) -> None:
+    parts = {name: part for name, part in vars(model).items() if isinstance(part, Stateful)}
+    assert parts
+    for name, part in parts.items():
+        shown = repr(part)
+        assert shown.startswith(type(part).__name__ + "("), name
+        assert "\n" not in shown, name
+        assert "0x" not in shown, name
+        assert len(shown) <= 700, name
+
+
+def test_an_encoder_names_its_columns() -> None:
+    assert repr(MODELS[0].encoder_) == "TableEncoder(2 columns: 'age', 'pet')"
+
+
+def test_grown_grids_count_their_features() -> None:
+    model = MODELS[1]
+    assert repr(model.features_) == f"GivenBinning({len(model.weights_):,} features of 120 inputs)"
+
+
+def test_parameters_of_public_maps_are_shown_as_before() -> None:
+    assert repr(RandomBinning(n_grids=8).fit(WIDE)) == "RandomBinning(n_grids=8)"
+    assert repr(Hybrid([RandomFourier()])) == "Hybrid(maps=[RandomFourier()])"
+    assert "\n" not in repr(RandomBinning(bandwidth=np.arange(1.0, 100.0)))
