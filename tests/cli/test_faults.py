@@ -42,7 +42,7 @@ FIT_FAULTS = {
     "holes in the target": (["holes.csv"], "missing in 1 of 120 rows"),
     "beyond the memory": (["a.csv", "--limits", "max_memory=1e3"], "--limits max_memory="),
     "no such limit": (["a.csv", "--limits", "memory=1e3"], "NAME of max_line_bytes"),
-    "no threads": (["a.csv", "--n-jobs", "0"], "n_jobs"),
+    "no threads": (["a.csv", "--n-jobs", "0"], "--n-jobs must be"),
 }
 
 

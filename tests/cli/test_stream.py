@@ -259,7 +259,7 @@ def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
 
     monkeypatch.setattr("gramless.open_stream", unreachable, raising=False)
     faults = {
-        "is of a run with another batch_size": ["--checkpoint", at, "--batch-size", 30],
+        "is of a run with another --batch-size": ["--checkpoint", at, "--batch-size", 30],
         "is no checkpoint": ["--checkpoint", model],
         "cannot be loaded": ["--checkpoint", data.with_name("b.csv")],
         "is the data": ["--checkpoint", data],
@@ -380,7 +380,7 @@ FAULTS = {
     "alpha": (["a.csv", "--alpha", "-1"], "alpha"),
     "too many components": (["a.csv", "--components", "3"], "from 1 to the 2 inputs"),
     "picture": (["a.csv", "--picture", "a.gif"], "ends in .png"),
-    "no threads": (["a.csv", "--n-jobs", "0"], "n_jobs"),
+    "no threads": (["a.csv", "--n-jobs", "0"], "--n-jobs must be"),
 }
 
 

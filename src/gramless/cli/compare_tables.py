@@ -27,7 +27,8 @@ def compare_tables(
     ],
     after: Annotated[Path, Argument(metavar="AFTER", help="A table with the same columns.")],
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="OUT.html", help="A page with pictures.")
+        Path | None,
+        Option("--output", "-o", "--page", metavar="OUT.html", help="A page with pictures."),
     ] = None,
     ignore: options.Ignore = None,
     categorical: options.Categorical = None,

@@ -23,7 +23,9 @@ def explain(
         Path,
         Option(metavar="DATA", help="Rows with known labels; best ones that fit has not seen."),
     ],
-    output: Annotated[Path, Option("--output", "-o", metavar="OUT.html", help="The page.")],
+    output: Annotated[
+        Path, Option("--output", "-o", "--page", metavar="OUT.html", help="The page.")
+    ],
     target: options.KnownTarget = None,
     force: options.Force = False,
     part: options.PartOption = "auto",

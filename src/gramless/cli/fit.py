@@ -73,7 +73,15 @@ Loss = Annotated[
     Option(
         metavar="NAME",
         help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
-        "poisson, gamma, tweedie. auto is logistic for classes where grids are grown.",
+        "quantile, poisson, gamma, tweedie. auto is logistic for classes where grids are grown.",
+    ),
+]
+Quantile = Annotated[
+    float | None,
+    Option(
+        callback=options.inner_share,
+        help="Of the targets, with --loss quantile.",
+        show_default="0.5",
     ),
 ]
 Bandwidth = Annotated[
@@ -140,6 +148,7 @@ def fit(
     time_budget: TimeBudget = None,
     memory: Memory = None,
     loss: Loss = "auto",
+    quantile: Quantile = None,
     bandwidth: Bandwidth = "auto",
     alpha: options.Alpha = "auto",
     l1_ratio: L1Ratio = 0.0,
@@ -159,25 +168,20 @@ def fit(
     Scaling, bandwidth and alpha are chosen on held-back rows unless given.
     Text is encoded and missing numbers filled by rules kept in the model file.
     """
-    parameters = {"loss": loss, "l1_ratio": l1_ratio, "scaling": scaling, "grids": grids}
+    parameters = {"loss": loss, "quantile": quantile, "l1_ratio": l1_ratio, "grids": grids}
     parameters |= {"effort": effort, "scoring": scoring, "time_budget": time_budget}
     parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth")
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
-    parameters |= {"n_grids": n_grids or "auto", "memory_budget": memory}
+    parameters |= {"n_grids": n_grids or "auto", "memory_budget": memory, "scaling": scaling}
     parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
-    chosen = options.names(features, "--features")
-    text = options.names(categorical, "--categorical")
+    chosen, text = (
+        options.names(features, "--features"),
+        options.names(categorical, "--categorical"),
+    )
     with reporting(as_json, debug, verbose) as report:
         check_outputs([Output("--model", model, "model")], {"the data": data}, force)
-
-        def prepared(table: Table | StoredTable) -> _Task:
-            from gramless.cli.reading import decide_task, training_rows
-
-            rows = training_rows(table, target, chosen, weight, groups)
-            kind, reason = decide_task(rows.y, task)
-            machine = _estimator(kind, approximation, kernel, size, parameters)
-            return _Task(rows, machine, kind, reason)
-
+        columns, kind = (target, chosen, weight, groups), (approximation, kernel, size)
+        prepared = partial(_prepared, columns, task, kind, parameters)
         if cluster is None:
             found = _fit_here(report, data, text, limits, memory, prepared)
         elif text:
@@ -194,6 +198,21 @@ class _Task(NamedTuple):
     machine: KernelMachine
     kind: str
     reason: str
+
+
+def _prepared(
+    columns: tuple[str | None, Sequence[str], str | None, str | None],
+    task: str,
+    features: tuple[str, str | None, int | None],
+    parameters: dict[str, Any],
+    table: Table | StoredTable,
+) -> _Task:
+    """Split a table and decide the task; ``columns`` are target, inputs, weights and groups."""
+    from gramless.cli.reading import decide_task, training_rows
+
+    rows = training_rows(table, *columns)
+    kind, reason = decide_task(rows.y, task)
+    return _Task(rows, _estimator(kind, *features, parameters), kind, reason)
 
 
 @contextmanager
@@ -276,6 +295,14 @@ def _estimator(
     from gramless.features.registry import map_class
 
     features: str | SizedMap = approximation
+    if parameters["quantile"] is None:
+        parameters = {name: value for name, value in parameters.items() if name != "quantile"}
+    elif parameters["loss"] != "quantile":
+        raise InputError("--quantile is for --loss quantile; give both.")
+    if parameters["n_grids"] != "auto" and map_class(approximation).size_name != "n_grids":
+        raise InputError(
+            f"--n-grids is for bins, and --approximation {approximation} has none; give --size."
+        )
     if kernel is not None or size is not None:
         kind = map_class(approximation)
         features = kind() if kernel is None else kind(named_kernel(kernel))

@@ -93,6 +93,13 @@ def names(text: str | None, option: str) -> list[str]:
     return found
 
 
+def inner_share(share: float | None) -> float | None:
+    """Return an option's number if it lies strictly between 0 and 1."""
+    if share is not None and not 0.0 < share < 1.0:
+        raise BadParameter(f"it must be above 0 and below 1, got {share}.")
+    return share
+
+
 def auto_or_number(
     text: str, option: str, *words: str, number: Callable[[str], float] = float
 ) -> str | float:

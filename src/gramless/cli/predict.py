@@ -24,8 +24,7 @@ Interval = Annotated[
     float | None,
     Option(
         metavar="COVERAGE",
-        min=0.0,
-        max=1.0,
+        callback=options.inner_share,
         help="Add the bounds that so many targets lie between, as in 0.9.",
     ),
 ]
@@ -34,8 +33,7 @@ Set = Annotated[
     Option(
         "--set",
         metavar="COVERAGE",
-        min=0.0,
-        max=1.0,
+        callback=options.inner_share,
         help="Add 1 for each class of a set that holds the true one so often.",
     ),
 ]

@@ -24,6 +24,7 @@ from rich.table import Table
 from gramless.base.errors import GramlessError
 from gramless.base.files import writing
 from gramless.base.reporting import LOGGER
+from gramless.cli.messages import in_options
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +166,7 @@ def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Rep
 
 
 def _one_line(fault: Exception) -> str:
-    text = " ".join(str(fault).split())
+    text = in_options(" ".join(str(fault).split()))
     if isinstance(fault, MemoryError):
         return f"not enough memory ({text or 'no details'}); use fewer rows, columns or grids."
     if isinstance(fault, (GramlessError, ValueError)) and text:
@@ -177,7 +178,7 @@ def _one_line(fault: Exception) -> str:
 
 def _warn(message: Warning | str, category: type[Warning]) -> None:
     if not issubclass(category, _QUIET):
-        LOGGER.warning("warning: %s", " ".join(str(message).split()))
+        LOGGER.warning("warning: %s", in_options(" ".join(str(message).split())))
 
 
 def _write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:

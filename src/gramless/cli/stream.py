@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from typer import Argument, Exit, Option
+from typer import Argument, BadParameter, Exit, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
@@ -75,7 +75,13 @@ Components = Annotated[int | None, Option(min=1, help="Work on so many principal
 Scaling = Annotated[Literal["auto", "standard", "none"], Option(help="Units of the inputs.")]
 Time = Annotated[
     float | None,
-    Option(metavar="SECONDS", min=0.01, help="For the steps, once the rows are shuffled."),
+    Option(
+        "--time-budget",
+        "--time",
+        metavar="SECONDS",
+        min=0.01,
+        help="For the steps, once the rows are shuffled.",
+    ),
 ]
 Patience = Annotated[
     int,
@@ -108,7 +114,8 @@ Device = Annotated[
 
 def stream(
     data: DataFile,
-    model: Annotated[Path, Argument(metavar="MODEL", help="Where the model goes.")],
+    place: Annotated[Path | None, Argument(metavar="MODEL", help="As --model.")] = None,
+    model: Annotated[Path | None, Option("--model", "-m", help="Where the model goes.")] = None,
     target: options.Target = None,
     task: options.TaskOption = "auto",
     strategy: Strategy = "checking",
@@ -122,7 +129,7 @@ def stream(
     block_size: Annotated[int, Option(min=1, help="Frequencies a block.")] = 256,
     batch_size: Annotated[int, Option(min=1, help="Rows a step.")] = 4096,
     steps: Annotated[int, Option(min=1, help="At most.")] = 500,
-    time: Time = None,
+    time_budget: Time = None,
     patience: Patience = 10,
     checkpoint: Checkpoint = None,
     rows_folder: RowsFolder = None,
@@ -143,35 +150,28 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
-    parameters: Parameters = {
-        "strategy": strategy,
-        "update": update,
-        "bandwidth": options.auto_or_number(bandwidth, "--bandwidth", "median"),
-        "alpha": options.auto_or_number(alpha, "--alpha"),
-        "scaling": scaling,
-        "n_components": components,
-        "block_size": block_size,
-        "batch_size": batch_size,
-        "max_steps": steps,
-        "time_budget": time,
-        "patience": patience or None,
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-        "device": device,
-        "random_state": seed,
-        "n_jobs": n_jobs,
-    }
+    path = place if model is None else model
+    if path is None or None not in (place, model):
+        raise BadParameter("--model must say where the model goes; give it once.")
+    parameters: Parameters = {"strategy": strategy, "update": update, "scaling": scaling}
+    parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth", "median")
+    parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
+    parameters |= {"n_components": components, "block_size": block_size, "batch_size": batch_size}
+    parameters |= {"max_steps": steps, "time_budget": time_budget, "patience": patience or None}
+    parameters["checkpoint"] = None if checkpoint is None else str(checkpoint)
+    parameters |= {"device": device, "random_state": seed, "n_jobs": n_jobs}
     with reporting(as_json, debug) as report:
         parameters["kernel"] = named_kernel(kernel)
-        _check_places(data, model, checkpoint, picture, force)
+        _check_places(data, path, checkpoint, picture, force)
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, parameters))
         source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
-        _save(report, estimator, model, picture)
+        _save(report, estimator, path, picture)
         files = {"data": data, "checkpoint": checkpoint, "picture": picture}
-        _show(report, estimator, source, model, files, f"{kind} ({reason})")
+        _show(report, estimator, source, path, files, f"{kind} ({reason})")
     if estimator.status_ == "stopped":
         raise Exit(INTERRUPTED)
 
@@ -187,7 +187,7 @@ def _check_places(
             f"{data} can be read only once, and stream reads its rows twice; save them to a file "
             "first, or give them to gramless fit."
         )
-    outputs = [Output("the model", model, "model"), Output("--picture", picture, "picture")]
+    outputs = [Output("--model", model, "model"), Output("--picture", picture, "picture")]
     check_outputs(outputs, {"the data": data}, force)
     # The run in an existing checkpoint goes on; other files are refused when it is loaded.
     inputs = {"the data": data, "the model": model, "the picture": picture}

@@ -1,0 +1,72 @@
+"""Messages of the library in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+
+_OPTIONS = {
+    "alpha": "--alpha",
+    "bandwidth": "--bandwidth",
+    "batch_size": "--batch-size",
+    "block_size": "--block-size",
+    "categorical_features": "--categorical",
+    "checkpoint": "--checkpoint",
+    "contamination": "--contamination",
+    "cv": "--cv",
+    "device": "--device",
+    "effort": "--effort",
+    "features": "--approximation",
+    "folder": "--rows-folder",
+    "grids": "--grids",
+    "groups": "--groups",
+    "kernel": "--kernel",
+    "l1_ratio": "--l1-ratio",
+    "limits": "--limits",
+    "loss": "--loss",
+    "max_rows": "--size",
+    "max_steps": "--steps",
+    "memory_budget": "--memory",
+    "n_clusters": "--clusters",
+    "n_components": "--components",
+    "n_grids": "--n-grids",
+    "n_jobs": "--n-jobs",
+    "n_permutations": "--permutations",
+    "patience": "--patience",
+    "quantile": "--quantile",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+    "scaling": "--scaling",
+    "scoring": "--scoring",
+    "strategy": "--strategy",
+    "target": "--target",
+    "time_budget": "--time-budget",
+    "update": "--update",
+}
+"""Options by the parameters that they set."""
+
+_NAMES = "|".join(_OPTIONS)
+_UNUSUAL = "|".join(name for name in _OPTIONS if "_" in name or name == "cv")
+# Names of one word are English too: they are parameters at the head of a message and before "=".
+_HEAD = re.compile(rf"^(?:[A-Z]\w+: )?({_NAMES})\b(?=:| (?:must|needs?|names|is|has)\b)")
+_ASSIGNED = re.compile(rf"(?<![\w.-])({_NAMES})=(?:'([^']*)'|\"([^\"]*)\"|([\w.+-]*\w))?(?!\()")
+_ANYWHERE = re.compile(rf"(?<![\w./'\"=`-])`?({_UNUSUAL})\b`?(?![\w/'\"=(-]|\.\w)")
+_READ_LIMITS = re.compile(r"limits=ReadLimits\([^)]*\), on the command line ")
+
+
+def in_options(message: str) -> str:
+    """Return a message with the options of the command line in place of Python's parameters.
+
+    Examples
+    --------
+    >>> in_options("KernelRegressor: n_jobs must not be 0; n_grids=8 and grids='random' do.")
+    '--n-jobs must not be 0; --n-grids 8 and --grids random do.'
+    """
+    message = _READ_LIMITS.sub("", message)
+    message = _HEAD.sub(lambda match: _OPTIONS[match[1]], message)
+    message = _ASSIGNED.sub(_assigned, message)
+    return _ANYWHERE.sub(lambda match: _OPTIONS[match[1]], message)
+
+
+def _assigned(match: re.Match[str]) -> str:
+    values = [value for value in match.groups()[1:] if value is not None]
+    return " ".join([_OPTIONS[match[1]], *values])

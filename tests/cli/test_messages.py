@@ -1,0 +1,114 @@
+"""Messages name options of the command line, and options have one name in every command."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from gramless.cli.main import app
+from gramless.cli.messages import _OPTIONS, in_options
+
+from .conftest import QUICK
+
+MESSAGES = {
+    "n_jobs must be None or a non-zero integer, got 0.": "--n-jobs must be",
+    "KernelRegressor: loss must be one of 'a', 'b'; got 'c'.": "--loss must be one of 'a', 'b'",
+    "KernelRegressor: cv=500 folds are too many; lower cv.": "--cv 500 folds .* lower --cv",
+    "grids='grown' chooses bins; use features='binning'.": "--grids grown chooses bins; use --appr",
+    "Negative values in data passed to `sample_weight`.": "data passed to --weight.$",
+    "raise max_rows, or take fewer.": "raise --size, or",
+    "quantile= is of the loss quantile.": "--quantile is of the loss quantile",
+    "allow more by limits=ReadLimits(max_memory=6), on the command line --limits max_memory=6.": (
+        "allow more by --limits max_memory=6.$"
+    ),
+}
+KEPT = [
+    "a.csv has no column 'n_jobs'; it has cv_1, features, loss.",
+    "/data/n_jobs/cv.csv does not exist; check the name.",
+    "the loss and the features of the kernel are alpha and omega.",
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_parameters_become_options(message):
+    assert re.search(MESSAGES[message], in_options(message))
+
+
+@pytest.mark.parametrize("message", KEPT)
+def test_other_words_stay(message):
+    assert in_options(message) == message
+
+
+def test_the_options_exist():
+    commands = ("fit", "stream", "anomalies", "cluster", "compare-tables")
+    texts = [CliRunner().invoke(app, [command, "--help"]).stdout for command in commands]
+    missing = [option for option in _OPTIONS.values() if not any(option in t for t in texts)]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--n-jobs", "0", "--n-jobs must be"),
+        ("--bandwidth", "-1", "--bandwidth must be positive"),
+        ("--cv", "1", "--cv must be an integer"),
+        ("--memory", "much", "--memory: a number of bytes"),
+        ("--grids", "many", "--grids must be one of"),
+        ("--quantile", "0.5", "--quantile is for --loss quantile"),
+    ],
+)
+def test_fit_names_its_options(option, value, said, write, shell, tmp_path):
+    words = ["fit", write("a.csv"), "--model", tmp_path / "m", option, value]
+    assert said in shell.error(*words)
+
+
+def test_grids_of_features_that_have_none(write, shell, tmp_path):
+    words = ["--approximation", "nystrom", "--n-grids", 8]
+    error = shell.error("fit", write("a.csv"), "--model", tmp_path / "m", *words)
+    assert "--n-grids is for bins, and --approximation nystrom has none; give --size" in error
+
+
+def test_a_quantile_is_fitted(write, shell, tmp_path, columns):
+    data, model = write("a.csv"), tmp_path / "m"
+    shell("fit", data, "--model", model, *QUICK, "--loss", "quantile", "--quantile", 0.9)
+    lines = shell("predict", model, data).stdout.split()[1:]
+    below = [float(line) > price for line, price in zip(lines, columns["price"], strict=True)]
+    assert 0.75 <= sum(below) / len(below) <= 1.0
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, "nan"])
+@pytest.mark.parametrize("option", ["--interval", "--set"])
+def test_shares_are_checked_before_anything_is_read(option, share, shell):
+    text = shell.error("predict", "absent", "absent.csv", option, share, code=2)
+    assert option in text
+    assert "above 0 and below 1" in text
+
+
+def options_of(command: str) -> str:
+    return CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "commands"),
+    [
+        ("--page", ["explain", "anomalies", "cluster", "compare-tables"]),
+        ("--output", ["predict", "explain", "anomalies", "cluster", "compare-tables"]),
+        ("--time-budget", ["fit", "stream"]),
+        ("--model", ["fit", "stream", "anomalies"]),
+        ("--picture", ["evaluate", "inspect", "stream"]),
+        ("--force", ["fit", "stream", "predict", "explain", "anomalies", "evaluate", "demo"]),
+        ("--n-jobs", ["fit", "stream", "predict", "evaluate", "explain", "anomalies"]),
+    ],
+)
+def test_options_have_one_name(option, commands):
+    assert all(option in options_of(command) for command in commands)
+
+
+def test_stream_names_its_model_as_fit_does(write, shell, tmp_path):
+    data, model = write("a.csv"), tmp_path / "m"
+    shell("stream", data, "--model", model, "--steps", 2)
+    assert model.exists()
+    assert "--model" in shell.error("stream", data, code=2)
+    assert "--model" in shell.error("stream", data, model, "--model", model, code=2)
