@@ -169,14 +169,14 @@ class ColumnCode:
         if column.type not in _READABLE[self.type]:
             raise self._refused(column)
         if column.type not in _TEXT:
-            if column.type == "boolean" and not 0 <= (self.fill or 0) <= 1:
-                self._warn_of_type(column.type, "they are read as 1 and 0")
-            self._check_time_zone(column.type)
+            self._warn_of_doubt(column.type)
             return self._read(column, PLAIN)
         numbers = self._read(column, self.notation if self.type == "number" else self._written)
         if self._written == DATES:
             has_zone = any(map(has_offset, labels(column.values)))
-            self._check_time_zone("zoned" if has_zone else "datetime")
+            self._warn_of_doubt("zoned" if has_zone else "datetime")
+        elif any(cell.strip() in _BOOLEAN_WORDS for cell in labels(column.values)):
+            self._warn_of_doubt("boolean")
         return numbers
 
     def _read(self, column: PlainColumn, notation: str) -> AnyArray:
@@ -244,12 +244,15 @@ class ColumnCode:
                 stacklevel=2,
             )
 
-    def _check_time_zone(self, now: str) -> None:
-        if {self.type, now} == {"datetime", "zoned"}:
-            self._warn_of_type(now, "those without a time zone count as UTC")
-
-    def _warn_of_type(self, now: str, what: str) -> None:
+    def _warn_of_doubt(self, now: str) -> None:
+        """Warn if values of another type can be read, but hardly were meant so."""
         assert self.type is not None
+        if {self.type, now} == {"datetime", "zoned"}:
+            what = "those without a time zone count as UTC"
+        elif self.type == "number" and now == "boolean" and not 0 <= (self.fill or 0) <= 1:
+            what = "they are read as 1 and 0"
+        else:
+            return
         warnings.warn(
             f"column {self.name!r} held {COLUMN_TYPES[self.type]} in fit and holds "
             f"{COLUMN_TYPES[now]} now; {what}.",
