@@ -37,7 +37,7 @@ LEVELS: dict[str, list[Any]] = {
     "whole": [1, 2, 3, 4],
     "bits": [0, 1, 0, 1],
     "decimal": [Decimal("1.5"), Decimal("2.5"), Decimal("4.0"), Decimal("7.5")],
-    "digits": ["1", "2", "3", "4"],
+    "digits": ["0", "1", "2", "3"],
     "text": ["red", "blue", "green", "black"],
     "category": ["red", "blue", "green", "black"],
     "boolean": [False, True, False, True],

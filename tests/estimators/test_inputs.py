@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from gramless import KernelRegressor
 from gramless.base.errors import InputError
 from gramless.estimators.inputs import RowInputs
 from gramless.preprocessing.categories import MISSING_CODE
@@ -140,3 +141,24 @@ def test_new_rows_that_cannot_be_used(X: NDArray) -> None:
         pytest.raises(InputError, match="2 features"),
     ):
         inputs.transform(estimator, X[:, :2])
+
+
+def test_values_of_an_input_that_was_empty_in_fit_are_missing():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    rows[:, 1] = np.nan
+    for categorical in ("auto", [1]):
+        model = KernelRegressor(effort=1, random_state=0, categorical_features=categorical)
+        model.fit(rows, rows[:, 0])
+        with pytest.warns(UserWarning, match="input 1 held no values in fit"):
+            result = model.predict(np.nan_to_num(rows, nan=5.0))
+        np.testing.assert_array_equal(result, model.predict(rows))
+
+
+def test_unknown_categories_of_an_array_are_named_if_they_are_most(recwarn):
+    codes = np.tile([1.0, 2.0, np.nan], 20)[:, None]
+    model = KernelRegressor(effort=1, random_state=0, categorical_features=[0])
+    model.fit(codes, np.nan_to_num(codes[:, 0]))
+    model.predict([[1], [7], [np.nan]])
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="input 0: 67 % of the values .* '7', '8'"):
+        model.predict([[1], [7], [8], [np.nan], [np.nan]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -39,7 +40,8 @@ class RowInputs(Stateful):
     gaps. ``categorical`` says which inputs are categories, None if none is. ``kept`` are the
     columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
     None where all columns are inputs. ``categories`` numbers the categories of arrays and sparse
-    rows, before gaps are filled; None if there are none, and in files up to version 0.2.
+    rows, before gaps are filled; None if there are none, and in files up to version 0.2. ``empty``
+    are the columns of arrays without any value in the training rows, None if all have one.
     """
 
     encoder: TableEncoder | None
@@ -47,6 +49,7 @@ class RowInputs(Stateful):
     categorical: Mask | None
     kept: NDArray[np.int64] | None = None
     categories: CategoryCodes | None = None
+    empty: NDArray[np.int64] | None = None
 
     def check(self) -> None:
         """Check that the parts of inputs from a file fit each other."""
@@ -65,6 +68,12 @@ class RowInputs(Stateful):
             require(rising, "inputs_ keeps no columns")
         if self.categorical is not None:
             array_in(vars(self), "categorical", np.bool_, (None,))
+        if self.empty is not None:
+            array_in(vars(self), "empty", np.int64, (None,))
+            require(
+                gaps is not None and bool((self.empty >= 0).all()),
+                "inputs_ has wrong empty columns",
+            )
 
     def check_sizes(self, n_inputs: int, n_features: int) -> None:
         """Check that tables of ``n_features`` columns become rows of ``n_inputs`` inputs."""
@@ -80,6 +89,7 @@ class RowInputs(Stateful):
             marked = 0 if self.gaps is None else len(self.gaps.marked)
             fits = fits and n_features + marked == n_inputs
             fits = fits and (self.gaps is None or len(self.gaps.fill) == n_features)
+            fits = fits and (self.empty is None or bool((self.empty < n_features).all()))
         require(fits, "inputs_ does not fit the grids or the table")
 
     @classmethod
@@ -118,13 +128,15 @@ class RowInputs(Stateful):
         if kept is not None:
             rows, mask = rows[:, kept], mask[kept]
         categories = CategoryCodes.fit(rows, mask) if mask.any() else None
+        empty = None if sp.issparse(rows) else _without_values(rows)
         if categories is not None:
             rows = categories.transform(rows)
         if sp.issparse(rows):
             return cls(None, None, _some(mask), kept, categories), rows, targets
         gaps = Imputer.fit(rows)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
-        return cls(None, gaps, _some(mask), None, categories), gaps.transform(rows), targets
+        learned = cls(None, gaps, _some(mask), None, categories, empty)
+        return learned, gaps.transform(rows), targets
 
     @classmethod
     def _fit_on_disk(
@@ -178,7 +190,11 @@ class RowInputs(Stateful):
             rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
             return self.encoder.transform(_Unnamed(self.encoder.names, rows))
         rows = self._checked(estimator, X)
-        rows = rows if self.categories is None else self.categories.transform(rows)
+        if self.empty is not None and not sp.issparse(rows):
+            rows = _as_missing(rows, self.empty)
+        if self.categories is not None:
+            self.categories.warn_of_unknown(rows)
+            rows = self.categories.transform(rows)
         return rows if self.gaps is None else self.gaps.transform(rows)
 
     def with_categories_of(self, estimator: BaseEstimator, X: TableLike) -> RowInputs:
@@ -225,6 +241,28 @@ class _Unnamed(NamedColumns):
         """Return one column."""
         column: AnyArray = self.rows[:, self.names.index(name)]
         return column
+
+
+def _without_values(rows: AnyArray) -> NDArray[np.int64] | None:
+    """Return the columns of an array that hold NaN alone, None if there are none."""
+    empty = np.flatnonzero(np.isnan(rows[0]))
+    empty = empty[[bool(np.isnan(rows[:, j]).all()) for j in empty]]
+    return empty.astype(np.int64) if len(empty) > 0 else None
+
+
+def _as_missing(rows: AnyArray, empty: NDArray[np.int64]) -> AnyArray:
+    """Return rows without the values of columns that held none in fit, with a warning."""
+    filled = ~np.isnan(rows[:, empty]).all(axis=0)
+    if not filled.any():
+        return rows
+    warnings.warn(
+        f"input {empty[filled][0]} held no values in fit and holds numbers now, which are treated "
+        f"as missing; fit again with these values, or drop the input.",
+        stacklevel=2,
+    )
+    rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=True)
+    rows[:, empty] = np.nan
+    return rows
 
 
 def _not_empty(rows: Rows) -> NDArray[np.int64] | None:

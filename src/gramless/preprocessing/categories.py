@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.preprocessing.column_codes import MOST_UNKNOWN, warn_of_unknown
 from gramless.preprocessing.rows import Rows, dense_columns
 
 Mask: TypeAlias = BoolArray
@@ -160,6 +161,17 @@ class CategoryCodes(Stateful):
                 out = X.astype(np.result_type(X.dtype, least), copy=True)
             out[:, j] = codes
         return out
+
+    def warn_of_unknown(self, X: Rows) -> None:
+        """Warn if most values of a column are none of its categories."""
+        mask = np.zeros(X.shape[1], bool)
+        mask[self.columns] = True
+        for (j, column), known in zip(dense_columns(X, mask), self._known(), strict=True):
+            unknown = _codes(column, known) == len(known)
+            n_present = len(column) - int(np.isnan(column).sum())
+            if unknown.sum() > MOST_UNKNOWN * n_present:
+                cells = (f"{value:g}" for value in column[unknown].tolist())
+                warn_of_unknown(f"input {j}", cells, unknown.sum() / n_present)
 
     def _transform_sparse(self, X: sp.csr_array) -> sp.csr_array:
         mask = np.zeros(X.shape[1], bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ _REMEDIES = {
     "boolean": "give booleans, 0 and 1, or the words true and false",
 }
 _SHOWN = 3
-_MOST_UNKNOWN = 0.5
+MOST_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,8 @@ class ColumnCode:
     def _warn_of_unknown(self, cells: list[str], unknown: BoolArray) -> None:
         n_present = len(cells) - cells.count(MISSING)
         odd = [cell for cell, is_unknown in zip(cells, unknown, strict=True) if is_unknown and cell]
-        if len(odd) > _MOST_UNKNOWN * n_present:
-            shown = ", ".join(repr(cell[:40]) for cell in [*dict.fromkeys(odd)][:_SHOWN])
-            warnings.warn(
-                f"column {self.name!r}: {100 * len(odd) / n_present:.0f} % of the values are none "
-                f"of the categories in fit, such as {shown}; predictions for them rest on the "
-                f"other columns. Check that the values are written as in fit.",
-                stacklevel=2,
-            )
+        if len(odd) > MOST_UNKNOWN * n_present:
+            warn_of_unknown(f"column {self.name!r}", odd, len(odd) / n_present)
 
     def _warn_of_doubt(self, now: str) -> None:
         """Warn if values of another type can be read, but hardly were meant so."""
@@ -267,6 +261,17 @@ class ColumnCode:
             f"column {self.name!r} held {held} in fit and holds {COLUMN_TYPES[column.type]} now"
             f"{example}; {remedy}, or fit again with the column as it is now."
         )
+
+
+def warn_of_unknown(where: str, cells: Iterable[str], share: float) -> None:
+    """Warn that a share of the values of a column, ``cells``, are unknown categories."""
+    shown = ", ".join(repr(cell[:40]) for cell in [*dict.fromkeys(cells)][:_SHOWN])
+    warnings.warn(
+        f"{where}: {100 * share:.0f} % of the values are none of the categories in fit, such as "
+        f"{shown}; predictions for them rest on the other columns. Check that the values are "
+        f"written as in fit.",
+        stacklevel=2,
+    )
 
 
 def _with_categories(name: str, type_: str, cells: Sequence[str], most: int) -> ColumnCode:
