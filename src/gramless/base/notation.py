@@ -12,8 +12,15 @@ import numpy as np
 
 from gramless.base.types import FloatArray
 
-MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
-"""What stands for a missing value in text."""
+# What stands for a missing value among numbers and dates written as text: the words that pandas
+# reads so, and some that other programs write.
+MISSING_WORDS = frozenset(
+    [
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
+        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+        *("?", "NAN", "NaT"),
+    ]
+)
 
 PLAIN = "1234.5"
 """The notation of programming languages."""

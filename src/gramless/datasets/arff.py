@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
-from gramless.datasets.delimited import DelimitedRows, read_columns
-from gramless.datasets.files import decoded, lines_of, open_text, plain_path, shortened
+from gramless.datasets.delimited import DelimitedRows, read_columns, require_polars
+from gramless.datasets.files import lines_of, plain_path, shortened
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
@@ -55,21 +55,20 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     array(['cat', 'dog'], dtype=object)
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    return decoded(where, lambda encoding: _read(where, encoding, limits))
-
-
-def _read(path: Path, encoding: str, limits: ReadLimits) -> Table:
-    kinds, n_lines, quote = _header(path, encoding, limits)
+    require_polars(where)
+    kinds, n_lines, quote = _header(where, limits)
     rows = DelimitedRows(
-        path, encoding, limits, tuple(kinds), quotechar=quote, skip_lines=n_lines, comment="%"
+        where, limits, tuple(kinds), quotechar=quote, skip_lines=n_lines, comment="%"
     )
     text = {j for j, kind in enumerate(kinds.values()) if kind.lower() not in _NUMERIC}
     columns = read_columns(rows, text, stray_share=1.0)
+    for name in (rows.names[j] for j in text):
+        columns[name][columns[name] == "?"] = ""
     for name, kind in kinds.items():
         if kind.startswith("{"):
             _check_declared(rows, name, columns[name], kind)
     nominal = tuple(name for name, kind in kinds.items() if kind.startswith("{"))
-    return Table(columns, source=str(path), declared=nominal)
+    return Table(columns, source=str(where), declared=nominal)
 
 
 def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str) -> None:
@@ -92,32 +91,31 @@ def _plain_word(word: str) -> str:
     return re.sub(r"\\(.)", r"\1", bare)
 
 
-def _header(path: Path, encoding: str, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
+def _header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
     """Return the declared kind of each column, the number of lines, and the quote of the rows."""
     kinds: dict[str, str] = {}
     n_bytes = 0
-    with open_text(path, encoding, limits) as text:
-        lines = lines_of(text, path, limits)
-        for number, line in enumerate(lines, start=1):
-            word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
-            if word == "@data":
-                if not kinds:
-                    raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
-                # Of more rows than this the table would be beyond the limits, quotes or not.
-                most = int(limits.max_memory) // (8 * len(kinds))
-                return kinds, number, _quote(path, islice(lines, most), number)
-            if word == "@attribute":
-                name, kind = _attribute(path, number, line)
-                if name in kinds:
-                    raise DataFileError(f"{path}, line {number}: a second column {name!r}.")
-                kinds[name] = kind
-                n_bytes += len(line) + _ATTRIBUTE_BYTES
-                limits.check_memory(path, f"a table of {len(kinds):,} columns", n_bytes)
-            elif word and not word.startswith(("%", "@relation")):
-                raise DataFileError(
-                    f"{path}, line {number}: {line.strip()[:40]!r} is no ARFF declaration; "
-                    "@relation, @attribute or @data is expected."
-                )
+    lines = lines_of(path, limits)
+    for number, line in enumerate(lines, start=1):
+        word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
+        if word == "@data":
+            if not kinds:
+                raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
+            # Of more rows than this the table would be beyond the limits, quotes or not.
+            most = int(limits.max_memory) // (8 * len(kinds))
+            return kinds, number, _quote(path, islice(lines, most), number)
+        if word == "@attribute":
+            name, kind = _attribute(path, number, line)
+            if name in kinds:
+                raise DataFileError(f"{path}, line {number}: a second column {name!r}.")
+            kinds[name] = kind
+            n_bytes += len(line) + _ATTRIBUTE_BYTES
+            limits.check_memory(path, f"a table of {len(kinds):,} columns", n_bytes)
+        elif word and not word.startswith(("%", "@relation")):
+            raise DataFileError(
+                f"{path}, line {number}: {line.strip()[:40]!r} is no ARFF declaration; "
+                "@relation, @attribute or @data is expected."
+            )
     raise DataFileError(f"{path} has no @data line; it is cut off or not ARFF.")
 
 

@@ -1,32 +1,32 @@
-"""Delimited text: CSV, TSV and the .data files of older collections."""
+"""Delimited text: CSV, TSV and the .data files of older collections, parsed by polars."""
 
 from __future__ import annotations
 
 import csv
-import io
+import importlib.util
+import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gramless.base.errors import DataFileError, InputError
+from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.notation import MISSING_WORDS
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.datasets.files import (
     HEAD_BYTES,
-    blocks_of_lines,
-    decoded,
+    cut_lines,
     lines_of,
-    next_line,
-    open_text,
     plain_path,
     shortened,
-    undecodable,
+    text_blocks,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
@@ -35,19 +35,19 @@ from gramless.datasets.table import Table
 if TYPE_CHECKING:
     from _csv import Reader
 
-STRAY_SHARE = 0.01
-"""Share of cells that are no numbers above which a column is text; fewer are typing errors."""
+    import polars as pl
 
-_SAMPLE_ROWS, _MOST_PLAIN_COLUMNS = 200, 4096
-_SAMPLE_CELL_BYTES = 200
-"""Memory of a cell of the first rows, which are held both as text and as columns."""
-_TEXT_BYTES = 57
-"""Memory of a cell of text and of the pointer to it, without its characters."""
+# Share of cells that are not numbers above which a column is text; fewer are typing errors.
+STRAY_SHARE = 0.01
+
+_SAMPLE_ROWS = 200
+_SAMPLE_CELL_BYTES = 200  # of a cell of the first rows, held as text and as columns
+_TEXT_BYTES = 49  # of a str without its characters
+_MOST_POLARS_COLUMNS = 4096  # polars needs a kilobyte for each column of each block
 # The comma comes late: a file cut by semicolons may hold decimal commas in every row.
 _DELIMITERS = ("\t", ";", "|", ",", " ")
-
-Column: TypeAlias = AnyArray | Sequence[str]
-"""Numbers as float64, text as an object array, or cells not yet classified."""
+_SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?\s*')  # Excel's first line
+_PANDAS_NAMELESS = "Unnamed: 0"  # name of a first column without a name that pandas has read
 
 
 def read_csv(
@@ -60,12 +60,16 @@ def read_csv(
 ) -> Table:
     r"""Read delimited text, plain or compressed.
 
+    Text is UTF-8, UTF-16 or else Windows-1252. Lines of which some are UTF-8 and some are not are
+    refused.
+
     Parameters
     ----------
     path : str or Path
         ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
     delimiter : str, default=None
-        One character; ``" "`` is any run of blanks and tabs. By default found from the first lines.
+        One character; ``" "`` is any run of blanks and tabs. By default found from the first lines,
+        of which the very first may be ``sep=;``.
     header : bool, default=None
         Whether the first row holds the names. By default it does if no cell of it is a number and
         the rows below look different. Without a header the names are x1, x2, ...
@@ -77,16 +81,32 @@ def read_csv(
     Returns
     -------
     Table
-        Numeric columns as float64, ``"", ?, NA, N/A, nan, null`` as NaN; other columns as object
-        arrays of str, the same cells as ``""``. A last column without a name and without any value
-        is left out.
+        Columns of numbers as float64. Empty cells and the words for missing values that pandas
+        knows (``NA``, ``n/a``, ``None``, ``null``, ``#N/A``, ``nan``, ...) and ``?`` are NaN. Other
+        columns are object arrays of str, with the cells as they are written but for blanks around
+        them, and ``""`` where a cell is empty: a country ``NA`` stays one. So do columns of words
+        for missing values alone.
+
+    Raises
+    ------
+    MissingDependencyError
+        If polars is not installed.
+
+    Warns
+    -----
+    UserWarning
+        If a first column without a name is left out because it numbers the rows from 0 or 1, as
+        the index that pandas writes does.
 
     Notes
     -----
-    Where polars is installed, it parses blocks without quotes: a million cells take about 0.2
-    seconds, without it or with quotes 1.5. Holds one block of text and the finished columns; a
-    column that turns out to be text after numbers alone costs a second reading. A few cells that
-    are not numbers in a column of numbers are a fault, and so are ragged rows and unclosed quotes.
+    Empty lines are skipped, as pandas does, unless the table has one column only: there they are
+    empty cells. A last column without a name and without any value is left out.
+
+    A million numbers take about 0.3 seconds, and 1.5 where cells are ragged or quoted in unusual
+    ways. Holds one block of text and the finished columns; a column that turns out to be text after
+    numbers alone costs a second reading. A few cells that are not numbers in a column of numbers
+    are a fault, and so are ragged rows and unclosed quotes.
 
     Examples
     --------
@@ -97,49 +117,36 @@ def read_csv(
     ...     read_csv(path).column("weight")
     array([4.5, nan])
     """
-    _check_delimiter(delimiter)
     where, limits = plain_path(path), limits or ReadLimits()
-
-    def read(encoding: str) -> Table:
-        rows, unnamed_end, _ = _layout(where, encoding, delimiter, header, limits)
-        names = rows.names
-        if absent := [name for name in categorical if name not in names]:
-            raise InputError(f"{where} has no column {absent[0]!r} to take as categorical.")
-        columns = read_columns(rows, {names.index(name) for name in categorical})
-        if len(names) > 1 and unnamed_end and _is_empty(columns[names[-1]]):
-            del columns[names[-1]]
-        return Table(columns, source=str(where), declared=tuple(categorical))
-
-    return decoded(where, read)
+    rows = _find_rows(where, delimiter, header, limits)
+    columns = read_columns(rows, _positions(rows, categorical))
+    _drop_columns_without_data(rows, columns)
+    return Table(columns, source=str(where), declared=tuple(categorical))
 
 
 def delimited_pieces(
-    path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
+    path: Path,
+    delimiter: str | None,
+    header: bool | None,
+    categorical: Sequence[str],
+    limits: ReadLimits,
 ) -> Pieces:
-    """Open delimited text; its first 200 lines say which columns are text."""
-    _check_delimiter(delimiter)
-    rows, unnamed_end, sample = decoded(
-        path, lambda encoding: _layout(path, encoding, delimiter, header, limits)
-    )
-    names = rows.names
-    complete = [row for row in sample if len(row) == len(names)]
-    if not complete:
-        # What the rows lack is a fault with a line, if there are any.
-        next(rows.blocks(), None)
-        raise _no_data(path)
-    columns: dict[str, AnyArray] = {}
-    text: set[int] = set()
-    for j, (name, cells) in enumerate(zip(names, zip(*complete, strict=True), strict=True)):
-        numbers = [cell if is_number(cell) else None for cell in cells]
-        if numbers.count(None) > STRAY_SHARE * len(cells):
-            text.add(j)
-            columns[name] = to_text(cells)
-        else:
-            columns[name] = np.asarray(to_numbers([cell or "" for cell in numbers]))
-    if len(names) > 1 and unnamed_end and _is_empty(columns[names[-1]]):
-        del columns[names[-1]]
-    n_used = len(columns)
-    return Pieces(Table(columns, source=str(path)), lambda: _typed_blocks(rows, text, n_used))
+    """Open delimited text; its first 200 rows say which columns are text."""
+    rows = _find_rows(path, delimiter, header, limits)
+    n_columns, start = len(rows.names), rows.head()
+    text = _positions(rows, categorical)
+    most = STRAY_SHARE * len(start) / n_columns
+    text |= {*np.flatnonzero(_typed(start, n_columns, text).n_strays > most)}
+    columns = dict(zip(rows.names, _typed(start, n_columns, text).columns, strict=True))
+    _drop_columns_without_data(rows, columns)
+    head = Table(columns, source=str(path), declared=tuple(categorical))
+    return Pieces(head, lambda: _typed_pieces(rows, text, tuple(columns)))
+
+
+def _positions(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
+    if absent := [name for name in categorical if name not in rows.names]:
+        raise InputError(f"{rows.path} has no column {absent[0]!r} to take as categorical.")
+    return {rows.names.index(name) for name in categorical}
 
 
 # Rows.
@@ -149,65 +156,124 @@ def delimited_pieces(
 class DelimitedRows:
     """The data rows of a delimited text file, read anew in every pass.
 
-    polars parses blocks in which every line is a complete row without quotes whose numbers it
-    understands; the csv module parses the others and locates faults.
+    polars parses blocks in which every line is a complete row and quotes enclose whole cells. The
+    csv module parses the others, because it allows more and says where a fault is.
     """
 
     path: Path
-    encoding: str
     limits: ReadLimits
     names: tuple[str, ...]
     delimiter: str = ","
     quotechar: str = '"'
     skip_lines: int = 0
-    skip_rows: int = 0
     comment: str | None = None
+    nameless: Collection[str] = ()
 
-    def blocks(self, text: Collection[int] = ()) -> Iterator[list[Column]]:
-        """Yield the columns of some rows at a time; those in ``text`` are known to be text.
+    def blocks(self) -> Iterator[pl.Series]:
+        """Yield the cells of some rows at a time as text, those of the first column first."""
+        import polars as pl
 
-        From its first block with a cell that is no number on, a column is yielded as raw cells.
-        """
-        doubtful = set(text)
-        done = 0
-        with open_text(self.path, self.encoding, self.limits) as file:
-            n_lines = self.skip_lines + self._rows_of(file).line_num
-            for block in blocks_of_lines(file, self.path, self.limits, "\n\r"):
-                columns = self._plain_columns(block, doubtful)
-                if columns is None:
-                    rows, n_read = self._parsed(block, file, n_lines)
-                    columns = list(zip(*self._complete(rows, done), strict=True))
-                else:
-                    n_read = block.count("\n")
-                n_lines += n_read
-                for j, cells in enumerate(columns):
-                    if j in text:
-                        columns[j] = to_text(cells)
-                    elif j not in doubtful and not isinstance(cells, np.ndarray):
-                        numbers = to_numbers(cells)
-                        columns[j] = cells if numbers is None else numbers
-                        if numbers is None:
-                            doubtful.add(j)
-                if columns:
-                    done += len(columns[0])
-                    yield columns
+        rest, n_lines, skip = "", self.skip_lines, self.skip_lines
+        # The empty block at the end is for a row that the file leaves unfinished.
+        for block in chain(text_blocks(self.path, self.limits), [""]):
+            while skip and block:
+                block, skip = block.partition("\n")[2], skip - 1
+            text = rest + block
+            cells = self._parse_plain(text)
+            if cells is None:
+                rows, n_read = self._parse(text, n_lines, is_last=not block)
+                cells = pl.Series([*chain.from_iterable(zip(*rows, strict=True))], dtype=pl.String)
+                rest = text.split("\n", n_read)[n_read]
+                self.limits.check_line(self.path, len(rest))
+            else:
+                n_read, rest = text.count("\n"), ""
+            n_lines += n_read
+            if len(cells):
+                yield cells
+
+    def head(self) -> pl.Series:
+        """Return the cells of the first rows, the same ones for blocks of any size."""
+        first = replace(self, limits=replace(self.limits, block_bytes=HEAD_BYTES))
+        for cells in first.blocks():
+            n_columns = len(self.names)
+            row = np.tile(np.arange(len(cells) // n_columns), n_columns)
+            return cells.filter(row < _SAMPLE_ROWS)
+        raise DataFileError(f"{self.path} has no data rows; copy or download it again.")
 
     def line_of(self, row: int) -> int:
         """Return the line in the file on which data row ``row`` ends, by reading again."""
-        with open_text(self.path, self.encoding, self.limits) as file:
-            reader = self._rows_of(file)
-            next(islice(filter(_is_filled, reader), row, None), None)
-            return self.skip_lines + reader.line_num
+        lines = islice(lines_of(self.path, self.limits), self.skip_lines, None)
+        reader = self._split(lines)
+        next(islice(filter(self._is_row, reader), row, None), None)
+        return self.skip_lines + reader.line_num
 
-    def _rows_of(self, file: io.TextIOWrapper) -> Reader:
-        """Return a reader of the lines of a file, behind those that hold no data."""
-        for _ in range(self.skip_lines):
-            next_line(file, self.path, self.limits)
-        reader = self._split(lines_of(file, self.path, self.limits))
-        filled = filter(_is_filled, self._checked(reader, self.skip_lines))
-        for _ in range(self.skip_rows):
-            next(filled, None)
-        return reader
+    def _parse_plain(self, text: str) -> pl.Series | None:
+        """Parse complete rows by polars; None if it would not read them as the csv module does."""
+        import polars as pl
+
+        n_columns = len(self.names)
+        if (
+            not 1 < n_columns <= _MOST_POLARS_COLUMNS
+            or self.delimiter == " "
+            or not self.delimiter.isascii()
+            or text.startswith("\ufeff")
+            or (self.comment is not None and self.comment in text)
+        ):
+            return None
+        unquoted = self._quoted_cell.sub("", text) if self.quotechar in text else text
+        n_delimiters = (n_columns - 1) * unquoted.count("\n")
+        if self.quotechar in unquoted or unquoted.count(self.delimiter) != n_delimiters:
+            return None
+        # polars refuses rows with too many cells; as the sum is right, none has too few.
+        with suppress(pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            frame = pl.read_csv(
+                text.encode(),
+                has_header=False,
+                separator=self.delimiter,
+                quote_char=self.quotechar,
+                schema=dict.fromkeys(self.names, pl.String),
+                glob=False,
+            )
+            return pl.concat(frame.get_columns())
+        return None
+
+    @cached_property
+    def _quoted_cell(self) -> re.Pattern[str]:
+        quote, delimiter = re.escape(self.quotechar), re.escape(self.delimiter)
+        inside = f"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
+        return re.compile(f"(?<![^{delimiter}\n]){quote}{inside}{quote}(?![^{delimiter}\n])")
+
+    def _parse(self, text: str, n_before: int, is_last: bool) -> tuple[list[list[str]], int]:
+        """Return the complete rows of a text and the number of their lines."""
+        reader = self._split(cut_lines(text))
+        rows, n_read = [], 0
+        try:
+            for row in reader:
+                if self._is_row(row):
+                    rows.append(row or [""])
+                    if len(rows[-1]) != len(self.names):
+                        raise self._ragged(n_before + reader.line_num, len(row))
+                n_read = reader.line_num
+        except csv.Error as fault:
+            if is_last or "unexpected end" not in str(fault):
+                raise DataFileError(
+                    f"{self.path}, line {n_before + n_read + 1}: {fault}. A quote "
+                    f"({self.quotechar}) is probably opened and never closed, or not doubled "
+                    "inside quotes."
+                ) from fault
+        return rows, n_read
+
+    def _is_row(self, cells: Sequence[str]) -> bool:
+        """Return whether a line holds a row: any line but empty ones in tables of many columns."""
+        one_column = len(self.names) == 1 and self.comment is None
+        return one_column or len(cells) > 1 or any(cell.strip() for cell in cells)
+
+    def _ragged(self, line: int, n_cells: int) -> DataFileError:
+        return DataFileError(
+            f"{self.path}, line {line}: {n_cells} cells where the rows before have "
+            f"{len(self.names)}. Correct the line; a cell that holds the delimiter "
+            f"{self.delimiter!r} must be quoted."
+        )
 
     def _split(self, lines: Iterable[str]) -> Reader:
         if self.comment is not None:
@@ -215,90 +281,6 @@ class DelimitedRows:
             mark = self.comment
             lines = ("\n" if line.lstrip().startswith(mark) else line for line in lines)
         return split_lines(lines, self.delimiter, self.quotechar)
-
-    def _plain_columns(self, block: str, doubtful: Collection[int]) -> list[Column] | None:
-        """Parse a block by polars; None if it holds anything else than plain lines of cells."""
-        n_columns, n_lines = len(self.names), block.count("\n") + (not block.endswith("\n"))
-        if (
-            not 1 < n_columns <= _MOST_PLAIN_COLUMNS
-            # A small file is read before polars is imported.
-            or len(block) < self.limits.block_bytes // 4
-            or self.delimiter == " "
-            or not self.delimiter.isascii()
-            or any(mark in block for mark in (self.quotechar, self.comment, "\ufeff") if mark)
-            or block.count("\r") != block.count("\r\n")
-            or block.count(self.delimiter) != (n_columns - 1) * n_lines
-        ):
-            return None
-        try:
-            import polars as pl
-        except ImportError:
-            return None
-        kinds = [pl.String if j in doubtful else pl.Float64 for j in range(n_columns)]
-        try:
-            frame = pl.read_csv(
-                block.encode(),
-                has_header=False,
-                separator=self.delimiter,
-                quote_char=None,
-                schema={str(j): kind for j, kind in enumerate(kinds)},
-                null_values=list(MISSING_WORDS),
-                glob=False,
-            )
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            return None
-        return [
-            np.array(column.to_numpy(), dtype=np.float64)
-            if kind is pl.Float64
-            else column.fill_null("").to_list()
-            for column, kind in zip(frame.iter_columns(), kinds, strict=True)
-        ]
-
-    def _parsed(
-        self, block: str, file: io.TextIOWrapper, n_before: int
-    ) -> tuple[list[list[str]], int]:
-        """Return the rows of a block, read to the end of its last row, and their lines' number."""
-        lines = list(io.StringIO(block, newline=""))
-        reader = self._split(chain(lines, self._rest_of_row(file)))
-        rows: list[list[str]] = []
-        for row in self._checked(reader, n_before):
-            rows.append(row)
-            if reader.line_num >= len(lines):
-                break
-        return rows, reader.line_num
-
-    def _rest_of_row(self, file: io.TextIOWrapper) -> Iterator[str]:
-        n_characters = 0
-        for line in lines_of(file, self.path, self.limits):
-            n_characters += len(line)
-            self.limits.check_line(self.path, n_characters)
-            yield line
-
-    def _complete(self, rows: list[list[str]], done: int) -> list[list[str]]:
-        """Return the rows but blank ones; refuse those with more or fewer cells than columns."""
-        n_columns = len(self.names)
-        if n_columns > 1 and all(len(row) == n_columns for row in rows):
-            return rows
-        filled = list(filter(_is_filled, rows))
-        for offset, row in enumerate(filled):
-            if len(row) != n_columns:
-                raise DataFileError(
-                    f"{self.path}, line {self.line_of(done + offset)}: {len(row)} cells where "
-                    f"the rows before have {n_columns}. Correct the line; a cell that "
-                    f"holds the delimiter {self.delimiter!r} must be quoted."
-                )
-        return filled
-
-    def _checked(self, reader: Reader, n_before: int) -> Iterator[list[str]]:
-        """Yield rows; what the csv module raises becomes DataFileError."""
-        try:
-            yield from reader
-        except csv.Error as fault:
-            raise DataFileError(
-                f"{self.path}, line {n_before + reader.line_num}: {fault}. A quote "
-                f"({self.quotechar}) is probably opened and never closed, or not doubled inside "
-                "quotes."
-            ) from fault
 
 
 def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> Reader:
@@ -310,116 +292,134 @@ def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> R
     )
 
 
-def _is_filled(row: Sequence[str]) -> bool:
-    return len(row) > 1 or (len(row) == 1 and bool(row[0].strip()))
-
-
 # Cells.
 
 
-def to_numbers(cells: Sequence[str]) -> FloatArray | None:
-    """Return cells as numbers, missing ones as NaN, or None if any cell is neither."""
-    # Python reads 1_000 as a number; in a data file it is a name.
-    if "_" in "".join(cells):
-        return None
-    with suppress(ValueError):
-        return np.fromiter(map(float, cells), np.float64, len(cells))
-    with suppress(ValueError):
-        filled = ("nan" if cell.strip() in MISSING_WORDS else cell for cell in cells)
-        return np.fromiter(map(float, filled), np.float64, len(cells))
-    return None
+class Numbers(NamedTuple):
+    """Cells of columns read as numbers, each array with a row for every column.
+
+    ``values`` is NaN where a cell is missing or no number. ``strays`` marks cells that are neither,
+    ``words`` the words for missing values.
+    """
+
+    values: FloatArray
+    strays: BoolArray
+    words: BoolArray
 
 
-def is_number(cell: str) -> bool:
-    """Tell whether a cell is a number or missing."""
-    try:
-        float(cell)
-    except ValueError:
-        return cell.strip() in MISSING_WORDS
-    return "_" not in cell
+def to_numbers(cells: pl.Series, n_columns: int) -> Numbers:
+    """Read cells as numbers, those of the first column first."""
+    import polars as pl
+
+    shape = n_columns, len(cells) // max(1, n_columns)
+    numbers = cells.cast(pl.Float64, strict=False)
+    values = numbers.to_numpy(writable=True)
+    strays, words = np.zeros((2, len(values)), bool)
+    if numbers.null_count():
+        unread = numbers.is_null()
+        # Blanks around a number are allowed, but rare enough to be looked for only now.
+        rest = _stripped(cells.filter(unread))
+        numbers = rest.cast(pl.Float64, strict=False)
+        missing = rest.is_in(list(MISSING_WORDS))
+        places = np.flatnonzero(unread.to_numpy())
+        values[places] = numbers.to_numpy()
+        strays[places] = (numbers.is_null() & ~missing).to_numpy()
+        words[places] = (numbers.is_null() & missing & (rest != "")).to_numpy()
+    return Numbers(values.reshape(shape), strays.reshape(shape), words.reshape(shape))
 
 
-def to_text(cells: Column) -> AnyArray:
-    """Return cells as an object array of stripped str, missing ones as ``""``."""
-    stripped = map(str.strip, cells)
-    return np.array(["" if cell in MISSING_WORDS else cell for cell in stripped], dtype=object)
+def to_text(cells: pl.Series) -> AnyArray:
+    """Return cells as an object array of stripped str, empty ones as ``""``."""
+    return np.array([*_stripped(cells), None], dtype=object)[:-1]
 
 
-def _is_numeric(column: Column) -> bool:
-    return isinstance(column, np.ndarray) and column.dtype.kind == "f"
+def _stripped(cells: pl.Series) -> pl.Series:
+    return cells.fill_null("").str.strip_chars()
 
 
-def _is_empty(column: AnyArray) -> bool:
-    """Tell whether no cell has a number: a delimiter that ends every line is not a column."""
-    return column.dtype.kind == "f" and bool(np.isnan(column).all())
+# Columns.
 
 
-def _n_bytes(column: Column) -> int:
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
-        return column.nbytes
-    return _TEXT_BYTES * len(column) + len("".join(column))
+class TypedColumns(NamedTuple):
+    """Columns as float64 or object arrays, and counts of their cells that are no numbers."""
+
+    columns: list[AnyArray]
+    n_strays: IntArray
+    first_strays: IntArray
+    n_words: IntArray
 
 
-# Whole columns.
+def _typed(cells: pl.Series, n_columns: int, text: Collection[int]) -> TypedColumns:
+    """Read the columns of some rows as numbers, but those in ``text``."""
+    n_rows = len(cells) // n_columns
+    is_numeric = np.array([j not in text for j in range(n_columns)])
+    n_numeric = int(is_numeric.sum())
+    # All at once, because each call of polars costs as much as a thousand cells.
+    given = cells if not text else cells.filter(np.repeat(is_numeric, n_rows))
+    numbers = to_numbers(given, n_numeric)
+    values = iter(numbers.values)
+    columns = [
+        to_text(cells.slice(j * n_rows, n_rows)) if j in text else next(values)
+        for j in range(n_columns)
+    ]
+    counts = np.zeros((3, n_columns), np.int64)
+    if n_numeric:
+        strays, words = numbers.strays, numbers.words.sum(axis=1)
+        counts[:, is_numeric] = strays.sum(axis=1), strays.argmax(axis=1), words
+    return TypedColumns(columns, *counts)
 
 
 def read_columns(
     rows: DelimitedRows, text: Collection[int] = (), stray_share: float = STRAY_SHARE
 ) -> dict[str, AnyArray]:
-    """Read all columns as float64 or object arrays, in two passes if text follows numbers.
+    """Read all columns as float64 or object arrays, again if some turn out to be text.
 
-    A column is text if more than ``stray_share`` of its cells are neither numbers nor missing.
-    Fewer are reported as faults: one typing error must not turn numbers into categories.
+    A column is text if more than ``stray_share`` of its cells are neither numbers nor missing, or
+    if it holds words for missing values and no number. Fewer strays are reported as faults: one
+    typing error must not turn numbers into categories.
     """
-    known = set(text)
+    n_columns, head = len(rows.names), rows.head()
+    strays = _typed(head, n_columns, text).n_strays * n_columns / len(head)
+    # Columns that begin with words are text from the start, which saves a reading.
+    known = {*text, *np.flatnonzero(strays > max(0.5, stray_share))}
     while True:
-        columns = [list(parts) for parts in zip(*_held(rows, known), strict=True)]
-        n_rows = sum(map(len, columns[0]))
-        strays: list[tuple[int, str, int, int]] = []
-        late = False
-        for j, parts in enumerate(columns):
-            raw = [part for part in parts if not _is_numeric(part)]
-            if j in known or not raw:
-                continue
-            found = list(islice(_strays(parts), int(stray_share * n_rows) + 1))
-            if len(found) > stray_share * n_rows:
-                known.add(j)
-                late |= len(raw) < len(parts)
-                columns[j] = [to_text(part) for part in raw]
-            elif found:
-                strays.append((*found[0], j, len(found)))
-        if strays:
-            row, cell, j, count = min(strays)
+        parts: list[list[AnyArray]] = [[] for _ in rows.names]
+        n_strays, n_words = np.zeros((2, n_columns), np.int64)
+        first_strays: dict[int, tuple[int, str]] = {}
+        n_rows = n_bytes = 0
+        for cells in rows.blocks():
+            typed = _typed(cells, n_columns, known)
+            for own, column in zip(parts, typed.columns, strict=True):
+                own.append(column)
+            for j in np.flatnonzero(typed.n_strays).tolist():
+                row = int(typed.first_strays[j])
+                cell = cells[j * len(typed.columns[j]) + row]
+                first_strays.setdefault(j, (n_rows + row, cell))
+            n_strays += typed.n_strays
+            n_words += typed.n_words
+            n_rows += len(cells) // n_columns
+            n_bytes += sum(map(_n_bytes, typed.columns))
+            # The parts, and the columns that are put together from them.
+            what = f"a table of the first {n_rows:,} rows"
+            rows.limits.check_memory(rows.path, what, 2 * n_bytes)
+        columns = [own[0] if len(own) == 1 else np.concatenate(own) for own in parts]
+        late = (n_strays > stray_share * n_rows) | (n_words > 0) & [*map(_is_empty, columns)]
+        if late.any():
+            known.update(np.flatnonzero(late))
+            del parts, columns
+        elif first_strays:
+            j = min(first_strays, key=first_strays.__getitem__)
             remedy = f", or list the column in categorical=[{rows.names[j]!r}]"
-            what = f"as all but {count} of the {n_rows:,} cells of this column are. Correct them"
-            raise _stray(rows, row, cell, j, f"{what}{remedy if stray_share < 1 else ''}.")
-        if not late:
-            whole = [np.asarray(p[0]) if len(p) == 1 else np.concatenate(p) for p in columns]
-            return dict(zip(rows.names, whole, strict=True))
-        del columns
+            what = f"as all but {n_strays[j]} of the {n_rows:,} cells of this column are. Correct"
+            what += f" them{remedy if stray_share < 1 else ''}."
+            raise _stray(rows, *first_strays[j], j, what)
+        else:
+            return dict(zip(rows.names, columns, strict=True))
 
 
-def _held(rows: DelimitedRows, text: Collection[int]) -> list[list[Column]]:
-    pieces: list[list[Column]] = []
-    done = n_bytes = 0
-    for columns in rows.blocks(text):
-        pieces.append(columns)
-        done += len(columns[0])
-        n_bytes += sum(map(_n_bytes, columns))
-        # The pieces, and the columns that are put together from them.
-        rows.limits.check_memory(rows.path, f"a table of the first {done:,} rows", 2 * n_bytes)
-    if not pieces:
-        raise _no_data(rows.path)
-    return pieces
-
-
-def _strays(parts: Iterable[Column]) -> Iterator[tuple[int, str]]:
-    """Yield the cells of a column that are no numbers, and their rows."""
-    row = 0
-    for part in parts:
-        if not _is_numeric(part):
-            yield from ((k, cell) for k, cell in enumerate(part, row) if not is_number(cell))
-        row += len(part)
+def _n_bytes(column: AnyArray) -> int:
+    text = 0 if column.dtype.kind == "f" else _TEXT_BYTES * len(column) + len("".join(column))
+    return column.nbytes + text
 
 
 def _stray(rows: DelimitedRows, row: int, cell: str, j: int, remedy: str) -> DataFileError:
@@ -429,103 +429,127 @@ def _stray(rows: DelimitedRows, row: int, cell: str, j: int, remedy: str) -> Dat
     )
 
 
-def _no_data(path: Path) -> DataFileError:
-    return DataFileError(f"{path} has no data rows; copy or download it again.")
+def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]) -> None:
+    """Drop a last column that is only a delimiter, and a first one that only counts the rows."""
+    first, last = rows.names[0], rows.names[-1]
+    if len(columns) > 1 and last in rows.nameless and _is_empty(columns[last]):
+        del columns[last]
+    if len(columns) > 1 and first in rows.nameless and _counts_rows(columns[first]):
+        del columns[first]
+        warnings.warn(
+            f"{rows.path}: the first column has no name and counts the rows, so it is left out. "
+            "If it is an input, name it.",
+            stacklevel=4,
+        )
 
 
-# Chunks.
+def _is_empty(column: AnyArray) -> bool:
+    return column.dtype.kind == "f" and bool(np.isnan(column).all())
 
 
-def _typed_blocks(rows: DelimitedRows, text: Collection[int], n_used: int) -> Iterator[Table]:
-    """Yield the rows; from the block on whose bytes are not UTF-8, as Latin-1."""
-    done = 0
-    while True:
-        rest = replace(rows, skip_rows=rows.skip_rows + done)
-        try:
-            for columns in rest.blocks(text):
-                _check_kinds(rows, columns, text, n_used, done)
-                named = zip(rows.names, columns[:n_used], strict=False)
-                yield Table({name: np.asarray(c) for name, c in named}, source=str(rows.path))
-                done += len(columns[0])
-            return
-        except UnicodeDecodeError as fault:
-            if rows.encoding != "utf-8-sig":
-                raise undecodable(rows.path, fault) from fault
-            rows = replace(rows, encoding="latin-1")
+def _counts_rows(column: AnyArray) -> bool:
+    """Return whether a column holds 0, 1, 2, ... or 1, 2, 3, ... in any order."""
+    # A single row counts nothing.
+    if column.dtype.kind != "f" or len(column) < 2 or column.min() not in (0, 1):
+        return False
+    return np.array_equal(np.sort(column), column.min() + np.arange(len(column)))
 
 
-def _check_kinds(
-    rows: DelimitedRows, columns: list[Column], text: Collection[int], n_used: int, done: int
-) -> None:
-    """Refuse text in columns of numbers, and anything in a last column that is not used."""
-    for j, cells in enumerate(columns):
-        if j not in text and not _is_numeric(cells):
-            k = next(k for k, cell in enumerate(cells) if not is_number(cell))
+# Pieces.
+
+
+def _typed_pieces(
+    rows: DelimitedRows, text: Collection[int], used: Sequence[str]
+) -> Iterator[Table]:
+    """Yield the rows; refuse text in columns of numbers, and values in a dropped last column."""
+    n_rows = 0
+    for cells in rows.blocks():
+        typed = _typed(cells, len(rows.names), text)
+        for j in np.flatnonzero(typed.n_strays)[:1].tolist():
+            row = int(typed.first_strays[j])
+            cell = cells[j * len(typed.columns[j]) + row]
             remedy = "as the first rows of this column are. Correct it, or encode the column as "
-            raise _stray(rows, done + k, cells[k], j, remedy + "numbers.")
-    for cells in columns[n_used:]:
-        given = np.flatnonzero(~np.isnan(np.asarray(cells)))
-        if len(given):
+            raise _stray(rows, n_rows + row, cell, j, remedy + "numbers.")
+        columns = dict(zip(rows.names, typed.columns, strict=True))
+        last = columns[rows.names[-1]]
+        if rows.names[-1] not in used and not _is_empty(last):
+            line = rows.line_of(n_rows + int(np.flatnonzero(~np.isnan(last))[0]))
             raise DataFileError(
-                f"{rows.path}, line {rows.line_of(done + int(given[0]))}: a value in the last "
-                "column, which has no name and is empty in the first rows. Name the column, or "
-                "drop it."
+                f"{rows.path}, line {line}: a value in the last column, which has no name and is "
+                "empty in the first rows. Name the column, or drop it."
             )
+        yield Table({name: columns[name] for name in used}, source=str(rows.path))
+        n_rows += len(last)
 
 
 # Layout.
 
 
-def _check_delimiter(delimiter: str | None) -> None:
+def _find_rows(
+    path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
+) -> DelimitedRows:
+    """Return how to cut the text, from its first lines."""
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
-
-
-def _layout(
-    path: Path, encoding: str, delimiter: str | None, header: bool | None, limits: ReadLimits
-) -> tuple[DelimitedRows, bool, list[list[str]]]:
-    """Return how to cut the text, whether the last column has no name, and its first rows."""
-    lines = _sample_lines(path, encoding, limits)
-    delimiter = delimiter or _find_delimiter(lines)
-    sample = _sample_rows(lines, delimiter)
+    require_polars(path)
+    lines = _sample_lines(path, limits)
+    skip = 0
+    if lines and (separator := _SEPARATOR_LINE.fullmatch(lines[0])):
+        delimiter, skip = delimiter or separator[1], 1
+    delimiter = delimiter or _find_delimiter(lines[skip:])
+    sample = _sample_rows(lines[skip:], delimiter)
     if not sample:
         raise DataFileError(f"{path} has no rows; copy or download it again.")
-    named = _has_header(sample) if header is None else header
-    names = _names(path, sample[0]) if named else [f"x{j + 1}" for j in range(len(sample[0]))]
-    rows = DelimitedRows(path, encoding, limits, tuple(names), delimiter, skip_rows=int(named))
-    return rows, not named or not sample[0][-1].strip(), sample[int(named) :]
+    cells = [row for _, row in sample]
+    if not (_has_header(cells) if header is None else header):
+        names = tuple(f"x{j + 1}" for j in range(len(cells[0])))
+        return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless={names[-1]})
+    names = _names(path, cells[0])
+    nameless = {name for name, cell in zip(names, cells[0], strict=True) if not cell.strip()}
+    if names[0] == _PANDAS_NAMELESS:
+        nameless.add(names[0])
+    skip += sample[0][0]
+    return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless=nameless)
 
 
-def _sample_lines(path: Path, encoding: str, limits: ReadLimits) -> list[str]:
+def require_polars(path: Path) -> None:
+    """Raise MissingDependencyError if polars, which parses text, is not installed."""
+    if importlib.util.find_spec("polars") is None:
+        raise MissingDependencyError(f'Reading {path} needs polars: pip install "gramless[cli]".')
+
+
+def _sample_lines(path: Path, limits: ReadLimits) -> list[str]:
     """Return the first lines, a few even where each is very long."""
     lines: list[str] = []
     size = n_cells = 0
-    with open_text(path, encoding, limits) as text:
-        for line in lines_of(text, path, limits):
-            lines.append(line)
-            size += len(line)
-            n_cells += 1 + max(map(line.count, _DELIMITERS))
-            what = f"a table whose first {len(lines)} rows have {n_cells:,} cells"
-            limits.check_memory(path, what, _SAMPLE_CELL_BYTES * n_cells)
-            few = 2 if size >= 1 << 24 else 10
-            if len(lines) >= _SAMPLE_ROWS or (len(lines) >= few and size >= HEAD_BYTES):
-                break
+    for line in lines_of(path, replace(limits, block_bytes=HEAD_BYTES)):
+        lines.append(line)
+        size += len(line)
+        n_cells += 1 + max(map(line.count, _DELIMITERS))
+        what = f"a table whose first {len(lines)} rows have {n_cells:,} cells"
+        limits.check_memory(path, what, _SAMPLE_CELL_BYTES * n_cells)
+        few = 2 if size >= 1 << 24 else 10
+        if len(lines) >= _SAMPLE_ROWS or (len(lines) >= few and size >= HEAD_BYTES):
+            break
     return lines
 
 
-def _sample_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    rows: list[list[str]] = []
+def _sample_rows(lines: Sequence[str], delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not empty, with the numbers of the lines on which they end."""
+    reader = split_lines(lines, delimiter)
+    rows: list[tuple[int, list[str]]] = []
     # Only a sample: the reading proper meets the fault again and names its line.
     with suppress(csv.Error):
-        for row in filter(_is_filled, split_lines(lines, delimiter)):
-            rows.append(row)
+        for row in reader:
+            if any(cell.strip() for cell in row) or len(row) > 1:
+                rows.append((reader.line_num, row))
     return rows
 
 
 def _find_delimiter(lines: Sequence[str]) -> str:
     best, best_share = ",", 0.5
     for delimiter in _DELIMITERS:
-        lengths = Counter(len(row) for row in _sample_rows(lines, delimiter))
+        lengths = Counter(len(row) for _, row in _sample_rows(lines, delimiter))
         width, count = max(lengths.items(), key=lambda item: item[1], default=(0, 0))
         share = count / max(1, lengths.total())
         if width > 1 and share > best_share:
@@ -534,25 +558,36 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    import polars as pl
+
     first = [cell.strip() for cell in rows[0]]
-    if not any(first) or any(cell and is_number(cell) for cell in first):
+    is_word = to_numbers(pl.Series(first), 1).strays[0]
+    if not any(first) or any(cell and not word for cell, word in zip(first, is_word, strict=True)):
         return False
     below = [row for row in rows[1:] if len(row) == len(first)]
     if not below:
         return True
     columns = list(zip(*below, strict=True))
-    if any(to_numbers(column) is not None and set(column) - MISSING_WORDS for column in columns):
+    cells = to_numbers(pl.Series([*chain.from_iterable(columns)]), len(columns))
+    if (~cells.strays.any(axis=1) & ~np.isnan(cells.values).all(axis=1)).any():
         return True
     unlike = all(name not in column for name, column in zip(first, columns, strict=True))
     return unlike and len(set(first)) == len(first)
 
 
-def _names(path: Path, row: Sequence[str]) -> list[str]:
-    names = [cell.strip() or f"x{j + 1}" for j, cell in enumerate(row)]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+def _names(path: Path, row: Sequence[str]) -> tuple[str, ...]:
+    names = [cell.strip() for cell in row]
+    repeated = [name for name, count in Counter(filter(None, names)).items() if count > 1]
     if repeated:
         raise DataFileError(
             f"{path}: the header names column {repeated[0]!r} more than once; rename one, or "
             "say header=False if the first row is data."
         )
-    return names
+    given = set(names)
+    for j, name in enumerate(names):
+        if not name:
+            names[j] = f"x{j + 1}"
+            while names[j] in given:
+                names[j] += "_"
+            given.add(names[j])
+    return tuple(names)

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, AnyStr, TypeVar
+from typing import IO, TYPE_CHECKING, AnyStr
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import checked_name, reason_of
@@ -22,8 +22,6 @@ from gramless.datasets.limits import ReadLimits
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-T = TypeVar("T")
 
 HEAD_BYTES = 1 << 16
 
@@ -154,13 +152,6 @@ class _WatchedBytes(io.RawIOBase):
         return len(content)
 
 
-@contextmanager
-def open_text(path: Path, encoding: str, limits: ReadLimits) -> Iterator[io.TextIOWrapper]:
-    """Open a text file for reading, with its line ends unchanged."""
-    with open_bytes(path, limits) as file, io.TextIOWrapper(file, encoding, newline="") as text:
-        yield text
-
-
 def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
     """Return the next line, empty at the end, and never read further than it may be long."""
     line = file.readline(int(limits.max_line_bytes) + 1)
@@ -179,10 +170,84 @@ def blocks_of_lines(
         yield block + rest
 
 
-def lines_of(text: IO[str], path: Path, limits: ReadLimits) -> Iterator[str]:
-    """Yield lines as :func:`next_line` reads them."""
-    while line := next_line(text, path, limits):
-        yield line
+def text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
+    """Yield whole lines of a text file, each ended by one newline, as :func:`blocks_of_lines`.
+
+    Text is UTF-8, UTF-16 or else Windows-1252.
+    """
+    encoding = text_encoding(path)
+    decoder = _Decoder(path)
+    try:
+        # Latin-1 keeps bytes as they are until it is known what they mean.
+        with (
+            open_bytes(path, limits) as file,
+            io.TextIOWrapper(file, encoding or "latin-1", newline=None) as text,
+        ):
+            for block in blocks_of_lines(text, path, limits, "\n"):
+                lines = block if block.endswith("\n") else f"{block}\n"
+                yield lines if encoding else decoder.decode(lines)
+    except UnicodeDecodeError as fault:
+        raise DataFileError(f"{path} is not valid {encoding}; save it as UTF-8.") from fault
+
+
+class _Decoder:
+    """Decodes lines as UTF-8, or from the first line on that is not UTF-8 as Windows-1252.
+
+    ASCII is the same in both. A file that mixes them is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._encoding, self._n_lines = path, "", 0
+
+    def decode(self, lines: str) -> str:
+        """Return the text of lines that were read as Latin-1."""
+        content = lines.encode("latin-1")
+        if self._n_lines == 0 and content.startswith(codecs.BOM_UTF8):
+            content, self._encoding = content[len(codecs.BOM_UTF8) :], "utf-8"
+        if not content.isascii():
+            self._find_encoding(content)
+        self._n_lines += content.count(b"\n")
+        return content.decode(self._encoding or "ascii")
+
+    def _find_encoding(self, content: bytes) -> None:
+        if self._encoding != "cp1252" and _is_valid(content, "utf-8"):
+            self._encoding = "utf-8"
+            return
+        for number, line in enumerate(content.split(b"\n"), start=self._n_lines + 1):
+            if line.isascii():
+                continue
+            encoding = "utf-8" if _is_valid(line, "utf-8") else "cp1252"
+            where = f"{self._path}, line {number}: "
+            if self._encoding not in ("", encoding):
+                names = {"utf-8": "UTF-8", "cp1252": "Windows-1252"}
+                raise DataFileError(
+                    f"{where}text in {names[encoding]} after lines in {names[self._encoding]}; "
+                    "save the whole file as UTF-8."
+                )
+            if encoding == "cp1252" and not _is_valid(line, encoding):
+                raise DataFileError(
+                    f"{where}text that is neither UTF-8 nor Windows-1252; save the file as UTF-8."
+                )
+            self._encoding = encoding
+
+
+def _is_valid(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def lines_of(path: Path, limits: ReadLimits) -> Iterator[str]:
+    """Yield the lines of a text file, see :func:`text_blocks`."""
+    for block in text_blocks(path, limits):
+        yield from cut_lines(block)
+
+
+def cut_lines(text: str) -> Iterator[str]:
+    """Yield lines with their newlines; unlike splitlines, cut nowhere else and one at a time."""
+    return (line[0] for line in re.finditer(r"[^\n]*\n", text))
 
 
 def read_unpacked(path: Path, limits: ReadLimits) -> io.BytesIO:
@@ -261,37 +326,27 @@ def _looks_like_libsvm(head: bytes) -> bool:
     )
 
 
-def text_encodings(path: Path) -> tuple[str, ...]:
-    """Return the encodings to try in turn for a text file; refuse files that are not text.
+def text_encoding(path: Path) -> str | None:
+    """Return which UTF-16 a text file is in, None if it is in another encoding.
 
-    Latin-1 comes last because it accepts every byte.
+    Raises DataFileError for files that are not text.
     """
     head = read_head(path)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return ("utf-16",)
+        return "utf-16"
     if kind := _recognised(head)[1]:
         raise DataFileError(f"{path} is not text but {kind}.")
+    for half, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        # Without a mark at the start, half of the bytes are zeros if most letters are Latin.
+        zeros, others = head[half::2], head[1 - half :: 2]
+        if 2 * zeros.count(0) > len(zeros) and not others.count(0):
+            return encoding
     if found := _UNPRINTABLE.search(head):
         raise DataFileError(
             f"{path} is not text: byte {found.start()} is {found[0][0]:#04x}. "
             "Check its ending, or say format=."
         )
-    return ("utf-8-sig", "latin-1")
-
-
-def decoded(path: Path, read: Callable[[str], T]) -> T:
-    """Call ``read`` with the encodings of a text file until one decodes it."""
-    for encoding in text_encodings(path):
-        try:
-            return read(encoding)
-        except UnicodeDecodeError as fault:
-            wrong = fault
-    raise undecodable(path, wrong)
-
-
-def undecodable(path: Path, fault: UnicodeDecodeError) -> DataFileError:
-    """Return the error for text in no encoding that is tried."""
-    return DataFileError(f"{path} is not valid {fault.encoding}; save it as UTF-8.")
+    return None
 
 
 def shortened(text: str) -> str:

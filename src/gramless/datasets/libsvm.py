@@ -20,7 +20,7 @@ from gramless.datasets.files import (
     open_plain,
     plain_path,
     shortened,
-    text_encodings,
+    text_encoding,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces, join
@@ -144,7 +144,7 @@ def csr_bytes(X: sparse.csr_matrix) -> int:
 
 def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
     """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
-    text_encodings(path)
+    text_encoding(path)
     n_lines = n_rows = 0
     with open_bytes(path, limits) as file:
         for block in blocks_of_lines(file, path, limits, b"\n"):

@@ -285,6 +285,7 @@ def open_pieces(
     zero_based: ZeroBased = "auto",
     delimiter: str | None,
     header: bool | None,
+    categorical: Sequence[str] = (),
     limits: ReadLimits,
 ) -> tuple[Pieces, str | int | None]:
     """Open a file to read it in pieces, see :func:`open_chunks`; columns may hold text.
@@ -303,7 +304,7 @@ def open_pieces(
         pieces = libsvm_pieces(where, n_features, zero_based, limits)
     elif kind in ("csv", "tsv"):
         cut = "\t" if kind == "tsv" and delimiter is None else delimiter
-        pieces = delimited_pieces(where, cut, header, limits)
+        pieces = delimited_pieces(where, cut, header, categorical, limits)
     elif kind == "arff":
         raise InputError(
             f"{where}: ARFF is not read in chunks; read it by read_table, or save it as CSV."

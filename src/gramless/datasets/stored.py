@@ -80,7 +80,13 @@ def store_table(
     """
     own = limits or ReadLimits()
     pieces, _ = open_pieces(
-        path, target=target, format=format, delimiter=delimiter, header=header, limits=own
+        path,
+        target=target,
+        format=format,
+        delimiter=delimiter,
+        header=header,
+        categorical=categorical,
+        limits=own,
     )
     mapped = None if categorical else _mapped(path, pieces.head)
     head = pieces.head
