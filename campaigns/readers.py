@@ -145,8 +145,6 @@ def _check_form(table: Table) -> None:
 
 def _same(a: Any, b: Any) -> bool:
     """Tell whether two arrays or matrices hold the same, NaN included."""
-    if isinstance(a, Table) or isinstance(b, Table):
-        return isinstance(a, Table) and isinstance(b, Table) and a.names == b.names
     a, b = (x.toarray() if sparse.issparse(x) else np.asarray(x) for x in (a, b))
     if a.shape != b.shape:
         return False

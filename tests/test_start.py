@@ -24,8 +24,8 @@ def script(text: str) -> str:
     return "\n".join(lines)
 
 
-def run(page: str, tmp_path: Path) -> None:
-    """Run a page's script in an empty folder, with this Python and its command line."""
+def run(page: str, tmp_path: Path) -> str:
+    """Run a page's script in an empty folder and return what it prints."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, options in (("python", ""), ("gramless", "-m gramless")):
@@ -36,13 +36,18 @@ def run(page: str, tmp_path: Path) -> None:
     command = ["bash", "-c", script((ROOT / page).read_text(encoding="utf-8"))]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
 def test_start_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
-    run("docs/start.md", tmp_path)
-    assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 442 // 5
-    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 442 // 5
+    printed = run("docs/start.md", tmp_path)
+    assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 569 // 5
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 569 // 5
+    scores = [
+        float(score) for score in re.findall(r"^(?:gramless|least squares): (.*)$", printed, re.M)
+    ]
+    assert scores == pytest.approx([0.81, 0.74], abs=0.011)
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 

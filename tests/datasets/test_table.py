@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
@@ -70,11 +71,11 @@ def test_mixed_features_stay_a_table(mixed: Table) -> None:
     assert_array_equal(y, words("a", "b", "a"))
 
 
-def test_numeric_features_become_an_array(mixed: Table) -> None:
+def test_numeric_features_keep_their_names(mixed: Table) -> None:
     X, y, names = mixed.split_target("kind", ["weight", "age"])
+    assert isinstance(X, Table)
     assert_array_equal(X, np.array([[1.5, 3], [np.nan, 5], [2, 7]]))
-    assert X.dtype == np.float64
-    assert names == ("weight", "age")
+    assert names == X.names == ("weight", "age")
     assert_array_equal(y, words("cat", "", "dog"))
 
 
@@ -134,6 +135,21 @@ def test_take_rows(mixed: Table, rows: sparse.csr_matrix) -> None:
     labelled = Table(matrix=rows, target=np.array([1, 2])).take_rows(np.array([False, True]))
     assert labelled.shape == (1, 3)
     assert_array_equal(labelled.target, [2])
+
+
+def test_an_array_of_a_table(mixed: Table, rows: sparse.csr_matrix) -> None:
+    numbers = np.asarray(mixed.split_target("kind", ["weight", "age"])[0], np.float32)
+    assert numbers.dtype == np.float32
+    assert np.asarray(mixed).dtype == object
+    assert_array_equal(np.asarray(Table(matrix=rows)), rows.toarray())
+
+
+@pytest.mark.parametrize("part", [[2, 0], slice(1, 3), np.array([True, False, True])])
+def test_scikit_learn_takes_rows_of_a_table(mixed: Table, part: object) -> None:
+    expected = np.array([3.0, 5.0, 7.0])[part]
+    assert_array_equal(_safe_indexing(mixed, part).column("age"), expected)
+    if isinstance(part, slice):
+        assert_array_equal(mixed[part].column("age"), expected)
 
 
 def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:

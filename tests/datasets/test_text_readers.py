@@ -443,6 +443,6 @@ def test_housing_agrees_with_the_npz(data_folder: Path) -> None:
     with np.load(data_folder / "cadata.npz") as stored:
         # Another order of the columns, and coordinates rounded in one of the two.
         order = [7, 2, 3, 4, 5, 6, 1, 0]
-        assert_allclose(X[:, order], stored["X"], rtol=1e-6)
+        assert_allclose(np.asarray(X)[:, order], stored["X"], rtol=1e-6)
         assert_array_equal(y, stored["y"])
     assert names[0] == "longitude"

@@ -339,7 +339,7 @@ def text_encoding(path: Path) -> str | None:
     for half, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         # Without a mark at the start, half of the bytes are zeros if most letters are Latin.
         zeros, others = head[half::2], head[1 - half :: 2]
-        if 2 * zeros.count(0) > len(zeros) and not others.count(0):
+        if 2 * zeros.count(0) > len(zeros) and not _UNPRINTABLE.search(others):
             return encoding
     if found := _UNPRINTABLE.search(head):
         raise DataFileError(

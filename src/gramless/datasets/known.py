@@ -91,17 +91,19 @@ def _libsvm(known: KnownSet, path: Path) -> Chunk:
 
 
 def _letter(path: Path) -> Chunk:
-    table = read_csv(path, header=False)
-    X, y, _ = table.split_target("x1")
-    if isinstance(X, Table) or not all(len(c) == 1 and "A" <= c <= "Z" for c in y.astype(str)):
+    X, y, _ = read_csv(path, header=False).split_target("x1")
+    if (
+        not isinstance(X, Table)
+        or X.categorical
+        or not all(len(c) == 1 and "A" <= c <= "Z" for c in y.astype(str))
+    ):
         raise DataFileError(f"{path} is not letter-recognition.data: a letter, then numbers.")
-    return X.astype(np.float32), np.array([ord(c) - ord("A") for c in y])
+    return np.asarray(X, np.float32), np.array([ord(c) - ord("A") for c in y])
 
 
 def _kddcup99(path: Path) -> tuple[Table, AnyArray]:
-    table = read_csv(path, header=False)
-    X, y, _ = table.split_target(-1)
-    if not isinstance(X, Table) or y.dtype.kind != "O":
+    X, y, _ = read_csv(path, header=False).split_target(-1)
+    if not isinstance(X, Table) or not X.categorical or y.dtype.kind != "O":
         raise DataFileError(f"{path} is not a KDD Cup 99 file: words among numbers, then a label.")
     return X, (y != "normal.").astype(np.int64)
 

@@ -77,7 +77,7 @@ def read_table(
     DataFileError
         For every fault of the file, with its place and a remedy, and beyond the limits.
     MissingDependencyError
-        Parquet and Arrow IPC without polars and pyarrow.
+        Text without polars; Parquet and Arrow IPC without polars and pyarrow.
 
     Examples
     --------
@@ -315,9 +315,11 @@ def open_pieces(
 
 
 def _numbers(X: Matrix | Table) -> Matrix:
-    """Return inputs that are numbers; refuse others."""
+    """Return inputs as a matrix; raise InputError if any is text."""
     if not isinstance(X, Table):
         return X
+    if not X.categorical:
+        return np.asarray(X)
     name = X.categorical[0]
     seen = next((value for value in X.column(name) if value), "")
     raise InputError(

@@ -75,8 +75,8 @@ def store_table(
     ...     path = Path(folder, "pets.csv")
     ...     _ = path.write_text("weight,age,label\n4.5,3,cat\n30,7,dog\n")
     ...     X, y, names = store_table(path).split_target()
-    >>> X[:1], y, names
-    (array([[4.5, 3. ]]), array(['cat', 'dog'], dtype=object), ('weight', 'age'))
+    >>> X.column("age"), y, names
+    (array([3., 7.]), array(['cat', 'dog'], dtype=object), ('weight', 'age'))
     """
     own = limits or ReadLimits()
     pieces, _ = open_pieces(
@@ -308,4 +308,6 @@ class StoredTable(RowTable):
         _, _, names = self.head.split_target(target, features)
         position = self.head.target_position(target)
         y = np.asarray(self.target) if position is None else self.column(position)
-        return self.select(names), y, names
+        if self.head.columns is None:
+            return self.select(names), y, names
+        return self.of_columns([self.head.index_of(name) for name in names or ()]), y, names

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import EllipsisType
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
@@ -104,6 +106,15 @@ class Table(NamedColumns):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        """Return the cells of all columns as one array, of objects if any column is text."""
+        columns = [self.column(j) for j in range(self.shape[1])]
+        return np.asarray(np.column_stack(columns), dtype)
+
+    def __getitem__(self, rows: slice | AnyArray | tuple[slice | AnyArray, EllipsisType]) -> Table:
+        """Return some rows, as scikit-learn's splitters ask for them."""
+        return self.take_rows(rows[0] if isinstance(rows, tuple) else rows)
+
     @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns, without the labels that the file keeps apart."""
@@ -191,12 +202,16 @@ class Table(NamedColumns):
         if self.columns is None:
             whole = order == list(range(self.shape[1]))
             return self._numbers if whole else self._numbers[:, order]
-        names = list(self.columns)
-        chosen = {names[j]: self.columns[names[j]] for j in order}
-        types = {name: self.types[name] for name in chosen if name in self.types}
-        if types or any(values.dtype.kind == "O" for values in chosen.values()):
-            return Table(chosen, source=self.source, declared=self.declared, types=types)
-        return np.column_stack(list(chosen.values()))
+        chosen = self._of_columns(order)
+        if chosen.types or chosen.categorical:
+            return chosen
+        return np.asarray(chosen)
+
+    def _of_columns(self, positions: Sequence[int]) -> Table:
+        names = [self._name(j) for j in positions]
+        columns = {name: self.column(name) for name in names}
+        types = {name: self.types[name] for name in names if name in self.types}
+        return Table(columns, source=self.source, declared=self.declared, types=types)
 
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
@@ -214,8 +229,9 @@ class Table(NamedColumns):
 
         Returns
         -------
-        X : ndarray, CSR matrix or Table of shape (n_rows, n_features)
-            A Table if any feature is categorical.
+        X : Table, ndarray or CSR matrix of shape (n_rows, n_features)
+            A Table, whose columns estimators match by name, unless the file holds one matrix
+            (LIBSVM, NPZ, NPY).
         y : ndarray of shape (n_rows,)
             Numbers, or an object array of str.
         feature_names : tuple of str or None
@@ -225,7 +241,7 @@ class Table(NamedColumns):
         --------
         >>> table = Table({"y": np.array([1.0, 0.0]), "a": np.array([3.0, 4.0])})
         >>> X, y, names = table.split_target()
-        >>> X.ravel(), y, names
+        >>> X.column("a"), y, names
         (array([3., 4.]), array([1., 0.]), ('a',))
         """
         position = self.target_position(target)
@@ -242,7 +258,8 @@ class Table(NamedColumns):
             order.remove(position)
         if position in order:
             raise InputError(f"The target {self._name(position)!r} is also among the features.")
-        return self.select(order), y, tuple(map(self._name, order))
+        X = self.select(order) if self.columns is None else self._of_columns(order)
+        return X, y, tuple(map(self._name, order))
 
     def _order(self, features: Sequence[str | int] | None) -> list[int]:
         """Return the positions of the requested columns."""
