@@ -338,8 +338,8 @@ def text_encoding(path: Path) -> str | None:
         raise DataFileError(f"{path} is not text but {kind}.")
     for half, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         # Without a mark at the start, half of the bytes are zeros if most letters are Latin.
-        zeros, others = head[half::2], head[1 - half :: 2]
-        if 2 * zeros.count(0) > len(zeros) and not _UNPRINTABLE.search(others):
+        zeros, text = head[half::2], head.decode(encoding, "ignore").encode()
+        if 2 * zeros.count(0) > len(zeros) and not _UNPRINTABLE.search(text):
             return encoding
     if found := _UNPRINTABLE.search(head):
         raise DataFileError(
