@@ -79,7 +79,6 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
         X.astype(np.longdouble) * np.longdouble("1e600"),
         "infinity|large|beyond",
     ),
-    "sparse NaN": (sp.csr_array(with_entry(X, np.nan)), "X contains NaN"),
     "sparse infinity": (sp.csc_array(with_entry(X, np.inf)), "X contains infinity"),
     "no rows": (X[:0], "0 sample"),
     "no columns": (X[:, :0], "0 feature"),
@@ -121,12 +120,15 @@ def test_wrong_number_of_columns_in_predict(n_columns: int) -> None:
             usual().predict(form)
 
 
-def test_sparse_rows_where_ranks_were_learned() -> None:
-    model = regressor(scaling="quantile").fit(X, y)
+def test_wide_sparse_rows_have_no_ranks_and_no_missing_values() -> None:
+    rows = sp.csr_array(np.hstack([X, np.zeros((len(X), 5000))]))
     with pytest.raises(InputError, match=r"quantile.*sparse.*toarray"):
-        model.predict(sp.csr_array(X))
-    with pytest.raises(InputError, match=r"quantile.*sparse.*toarray"):
-        regressor(scaling="quantile").fit(sp.csr_array(X), y)
+        regressor(scaling="quantile").fit(rows, y)
+    model = regressor().fit(rows, y)
+    rows.data[0] = np.nan
+    for use in (model.predict, lambda rows: regressor().fit(rows, y)):
+        with pytest.raises(InputError, match="X contains NaN"):
+            use(rows)
 
 
 # Targets and weights that cannot be used.

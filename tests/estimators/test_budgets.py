@@ -205,7 +205,9 @@ def test_the_default_draws_fewer_grids_over_many_inputs() -> None:
 
 def test_sparse_rows_of_a_thousand_columns_keep_them_all() -> None:
     rows, targets = wide(60, 1000)
-    model = KernelRegressor(n_grids=8, random_state=0).fit(rows, targets)
+    model = KernelRegressor(n_grids=8, random_state=0, memory_budget="1.5 MB")
+    model.fit(rows, targets)
+    assert model.inputs_.gaps is None
     assert model.inputs_.kept is None
     assert model.features_.widths_.shape == (8, 1000)
 

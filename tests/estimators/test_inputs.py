@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator
 
 from gramless import KernelRegressor
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import LazyRows
+from gramless.base.memory import limited_memory
 from gramless.estimators.inputs import RowInputs
 from gramless.preprocessing.categories import MISSING_CODE
 
@@ -85,23 +87,48 @@ def test_arrays_without_gaps_are_not_copied() -> None:
     assert inputs.transform(estimator, rows) is rows
 
 
-def test_sparse_rows() -> None:
-    rows = sp.csr_array(np.eye(4))
+def test_sparse_rows_of_many_columns_stay_sparse() -> None:
+    rows = sp.csr_array(np.eye(4, 5000))
     inputs, found, estimator = learned(rows, [2])
     assert found.shape == (4, 4)
+    assert sp.issparse(found)
     assert inputs.gaps is None
     assert inputs.categorical is not None
-    assert inputs.sources(4).tolist() == [0, 1, 2, 3]
-    assert inputs.transform(estimator, np.eye(4)).shape == (4, 4)
+    assert inputs.sources(5000).tolist() == [0, 1, 2, 3]
+    assert inputs.transform(estimator, np.eye(4, 5000)).shape == (4, 4)
     with pytest.raises(ValueError, match="NaN"):
-        inputs.transform(estimator, np.full((1, 4), np.nan))
+        inputs.transform(estimator, np.full((1, 5000), np.nan))
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix])
+def test_small_sparse_rows_are_those_of_their_array(X: NDArray, form: Any) -> None:
+    dense, found = learned(X, [1]), learned(form(X), [1])
+    np.testing.assert_array_equal(found[1], dense[1])
+    np.testing.assert_array_equal(found[0].transform(found[2], form(X)), dense[1])
+
+
+def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
+    rows = sp.csr_array(np.eye(4))
+    with limited_memory(500):
+        assert sp.issparse(learned(rows)[1])
+    with limited_memory(512):
+        assert not sp.issparse(learned(rows)[1])
+
+
+def test_new_sparse_rows_are_filled_in_blocks_if_memory_is_short(X: NDArray) -> None:
+    inputs, rows, estimator = learned(X, [1])
+    with limited_memory(100):
+        found = inputs.transform(estimator, sp.csr_array(X))
+    assert isinstance(found, LazyRows)
+    assert (found.shape, found.dtype) == (rows.shape, rows.dtype)
+    np.testing.assert_array_equal(found[1:3], rows[1:3])
 
 
 def test_sparse_rows_after_a_fit_with_gaps(X: NDArray) -> None:
     inputs, _, estimator = learned(X)
     dense = np.array([[0.0, 7.0, 0.0]])
     found = inputs.transform(estimator, sp.csc_array(dense))
-    np.testing.assert_array_equal(found.toarray(), inputs.transform(estimator, dense))
+    np.testing.assert_array_equal(found, inputs.transform(estimator, dense))
 
 
 def test_none_among_numbers_is_a_gap() -> None:
@@ -118,7 +145,7 @@ def test_none_among_numbers_is_a_gap() -> None:
         (np.eye(4), ["a"], "categorical_features: no input is called 'a'"),
         (np.eye(4), "all", "categorical_features must be a list"),
         (np.full((4, 2), np.inf), "auto", "infinity"),
-        (sp.csr_array(np.full((4, 2), np.nan)), "auto", "NaN"),
+        (sp.csr_array(np.full((4, 5000), np.nan)), "auto", "NaN"),
     ],
 )
 def test_rows_that_cannot_be_used(rows: Any, chosen: Any, said: str) -> None:

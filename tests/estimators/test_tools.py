@@ -66,7 +66,8 @@ def test_shap_explains_a_model(table: Any, model: Any, y: Any) -> None:
 
 
 def test_a_fit_to_sparse_rows_says_why_it_has_no_importances() -> None:
-    model = KernelRegressor(n_grids=8, bandwidth=1.0, alpha=0.1).fit(sp.csr_array(X), Y)
+    model = KernelRegressor(n_grids=8, bandwidth=1.0, alpha=0.1)
+    model.fit(sp.csr_array(np.hstack([X, np.zeros((len(X), 5000))])), Y)
     with pytest.raises(AttributeError, match="sparse"):
         _ = model.feature_importances_
 

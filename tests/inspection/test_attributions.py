@@ -211,7 +211,7 @@ def test_orders_reach_all_subsets_of_a_path() -> None:
 
 
 def test_sparse_rows_need_a_background() -> None:
-    sparse = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+    sparse = sp.csr_array(np.hstack([np.where(np.abs(X) > 1, X, 0.0), np.zeros((len(X), 5000))]))
     model = KernelRegressor("nystrom", **GIVEN).fit(sparse, Y)
     with pytest.raises(InputError, match="KernelSurvival, got Ridge"):
         shapley_values(Ridge(), sparse)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.preprocessing.imputer import Imputer
@@ -73,14 +72,6 @@ def test_other_types_after_a_fit_with_gaps(X: NDArray) -> None:
     for dtype in (np.uint8, np.int64, np.float16):
         filled = gaps.transform(np.ones((2, 3), dtype))
         np.testing.assert_array_equal(filled, [[1, 1, 1, 0]] * 2)
-
-
-def test_sparse_rows_have_no_gaps(X: NDArray) -> None:
-    gaps = Imputer.fit(X)
-    rows = sp.csr_array(np.eye(3))
-    filled = gaps.transform(rows)
-    np.testing.assert_array_equal(filled.toarray(), np.eye(3, 4))
-    assert np.shares_memory(filled.data, rows.data)
 
 
 def test_gaps_are_found_in_every_row_of_many() -> None:

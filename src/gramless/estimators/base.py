@@ -156,7 +156,9 @@ class KernelMachine(StatefulEstimator, ABC):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            NaN is a missing value, but in sparse rows. Data frames may hold text, dates
+            NaN is a missing value. Sparse rows of up to 4,096 columns that take at most a quarter
+            of the memory budget as an array are fitted as this array; others stay sparse, and must
+            not hold NaN. Data frames may hold text, dates
             and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
             ``memory_budget`` those of a mapped array, stay on the disk.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
@@ -188,8 +190,8 @@ class KernelMachine(StatefulEstimator, ABC):
         Raises
         ------
         ValueError
-            On infinity, NaN in sparse rows or targets, one class or one group, wrong shapes or
-            wrong parameters, and scores that are no numbers.
+            On infinity, NaN in rows that stay sparse or in targets, one class or one group, wrong
+            shapes or wrong parameters, and scores that are no numbers.
         """
         with limited_memory(self._memory()):
             validation = ValidationArguments.of(
@@ -668,7 +670,7 @@ class KernelMachine(StatefulEstimator, ABC):
         rows of the fit, which the model keeps as ``background_``, with the same rows as the
         background; the share of each column, of several outputs the mean of their shares. It is
         computed when asked for, and tells of the model, not of how well it predicts. Models of
-        sparse rows have none.
+        rows that stay sparse have none.
         """
         check_is_fitted(self, "weights_")
         if self.background_ is None:
@@ -807,7 +809,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.grids != "grown"
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
@@ -312,7 +313,8 @@ class EvalRows:
                 f"{type(model).__name__}: {self.name} needs training rows in memory; give cv for "
                 f"rows on the disk."
             )
-        return model.inputs_.transform(model, self.table)
+        own = model.inputs_.transform(model, self.table)
+        return sp.csr_array(own) if sp.issparse(rows) else own
 
     def codes(
         self, model: StatefulEstimator, encoder: TargetEncoder, targets: AnyArray

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +16,10 @@ from gramless.base.columns import is_frame
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, OrderedRows
 from gramless.base.mapped import MappedRows
-from gramless.base.memory import given_memory
+from gramless.base.memory import given_memory, memory_budget
 from gramless.base.state import Stateful, StatefulEstimator, array_in, require
 from gramless.base.types import AnyArray, IntArray, NamedColumns, RowTable, TableLike
+from gramless.model_selection.budget import MOST_COLUMNS
 from gramless.preprocessing.categories import (
     CategoryCodes,
     Mask,
@@ -26,22 +28,31 @@ from gramless.preprocessing.categories import (
 )
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
-from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_integers, normalise_rows, validated
+from gramless.preprocessing.rows import (
+    ROW_OPTIONS,
+    Rows,
+    check_integers,
+    check_structure,
+    normalise_rows,
+    validated,
+)
 
 _MANY_COLUMNS = 1000
 """Sparse rows of at most so many columns keep them all: empty ones cost little."""
+_DENSE_SHARE = 0.25  # of the memory budget; fits take most of the rest
 
 
 @dataclass(frozen=True, repr=False)
 class RowInputs(Stateful):
     """How the rows of a table become inputs of a feature map.
 
-    Data frames are encoded, gaps in arrays are filled; sparse rows pass as they are, and have no
-    gaps. ``categorical`` says which inputs are categories, None if none is. ``kept`` are the
-    columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
-    None where all columns are inputs. ``categories`` numbers the categories of arrays and sparse
-    rows, before gaps are filled; None if there are none, and in files up to version 0.2. ``empty``
-    are the columns of arrays without any value in the training rows, None if all have one.
+    Data frames are encoded, gaps in arrays are filled. Sparse rows become an array if that takes
+    little memory, see :func:`dense_if_small`; others pass as they are, and have no gaps.
+    ``categorical`` says which inputs are categories, None if none is. ``kept`` are the columns that
+    are not empty in the training rows, if sparse rows have more than 1,000 columns; None where all
+    columns are inputs. ``categories`` numbers the categories of arrays and sparse rows, before gaps
+    are filled; None if there are none, and in files up to version 0.2. ``empty`` are the columns of
+    arrays without any value in the training rows, None if all have one.
     """
 
     encoder: TableEncoder | None
@@ -112,6 +123,7 @@ class RowInputs(Stateful):
             X = MappedRows(X)
         if isinstance(X, (RowTable, LazyRows)):
             return cls._fit_on_disk(estimator, X, y, chosen, target_options)
+        X = dense_if_small(X)
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
             options = ROW_OPTIONS | target_options
@@ -190,7 +202,19 @@ class RowInputs(Stateful):
             rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
             return self.encoder.transform(_Unnamed(self.encoder.names, rows))
         rows = self._checked(estimator, X)
-        if self.empty is not None and not sp.issparse(rows):
+        if self.gaps is None or not sp.issparse(rows):
+            return self._numbered_and_filled(rows)
+        if _bytes_if_dense(rows) <= _DENSE_SHARE * memory_budget():
+            return self._numbered_and_filled(rows.toarray())
+
+        def filled(part: Rows) -> AnyArray:
+            return np.asarray(self._numbered_and_filled(part.toarray()))
+
+        width, dtype = rows.shape[1] + len(self.gaps.marked), np.result_type(rows.dtype, np.float32)
+        return OrderedRows(rows, np.arange(rows.shape[0]), filled, width, dtype)
+
+    def _numbered_and_filled(self, rows: Rows) -> Rows:
+        if self.empty is not None:
             rows = _as_missing(rows, self.empty)
         if self.categories is not None:
             self.categories.warn_of_unknown(rows)
@@ -205,7 +229,8 @@ class RowInputs(Stateful):
 
     def _checked(self, estimator: BaseEstimator, X: TableLike) -> Rows:
         """Return checked new rows of an array, or sparse ones, with the columns that are kept."""
-        options = ROW_OPTIONS if self.gaps is None else row_options(X)
+        finite = True if self.gaps is None else "allow-nan"
+        options = ROW_OPTIONS | {"ensure_all_finite": finite}
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
         rows = rows if self.kept is None else rows[:, self.kept]
         if self.categorical is not None:
@@ -263,6 +288,24 @@ def _as_missing(rows: AnyArray, empty: NDArray[np.int64]) -> AnyArray:
     rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=True)
     rows[:, empty] = np.nan
     return rows
+
+
+def dense_if_small(X: Any) -> Any:
+    """Return sparse rows as an array if that takes at most a quarter of the memory budget.
+
+    Rows of more columns than grids are grown over stay sparse; other tables are returned as given.
+    """
+    if not sp.issparse(X) or X.ndim != 2 or X.shape[1] > MOST_COLUMNS:
+        return X
+    if _bytes_if_dense(X) > _DENSE_SHARE * memory_budget():
+        return X
+    if X.format in ("csr", "csc"):
+        check_structure(X)
+    return X.toarray()
+
+
+def _bytes_if_dense(rows: Rows) -> float:
+    return float(rows.shape[0]) * rows.shape[1] * rows.dtype.itemsize
 
 
 def _not_empty(rows: Rows) -> NDArray[np.int64] | None:

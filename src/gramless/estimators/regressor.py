@@ -303,7 +303,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            NaN is a missing value, but in sparse rows. Data frames may hold text, dates
+            NaN is a missing value. Sparse rows of up to 4,096 columns that take at most a quarter
+            of the memory budget as an array are fitted as this array; others stay sparse, and must
+            not hold NaN. Data frames may hold text, dates
             and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
             ``memory_budget`` those of a mapped array, stay on the disk.
         y : array-like (n_samples,) or (n_samples, n_outputs)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.state import Stateful, array_in, require
@@ -55,12 +54,9 @@ class Imputer(Stateful, former=("GapFiller",)):
         """Fill missing numbers and append the 0/1 columns: (n_samples, n_features + n_marked).
 
         Returns ``X`` itself where nothing is marked or missing, else a copy in its precision and
-        order. CSR rows, in which nothing is missing, share their numbers with ``X``.
+        order.
         """
         check_width("Imputer", X, len(self.fill))
-        if sp.issparse(X):
-            shape = X.shape[0], X.shape[1] + len(self.marked)
-            return sp.csr_array((X.data, X.indices, X.indptr), shape)
         if not len(self.marked) and not _with_missing(X).any():
             return X
         n_rows, n_features = X.shape

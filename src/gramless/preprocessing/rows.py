@@ -57,7 +57,7 @@ def check_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool, min_rows:
 def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: object) -> Any:
     """Call scikit-learn's ``validate_data``, raising ``InputError`` with its messages."""
     if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
-        _check_structure(X)
+        check_structure(X)
     owner = type(estimator).__name__
     _refuse_unread(owner, X)
     if options.get("dtype", "numeric") is not None:
@@ -155,7 +155,7 @@ def check_width(owner: str, X: Rows, n_inputs: int) -> None:
         )
 
 
-def _check_structure(X: Rows) -> None:
+def check_structure(X: Rows) -> None:
     """Check the positions of non-zeros, which SciPy does not check in arrays set by hand."""
     n_minor = X.shape[1] if X.format == "csr" else X.shape[0]
     ends, n_stored = X.indptr, min(len(X.indices), len(X.data))
