@@ -14,6 +14,7 @@ from gramless.estimators.targets import (
     log_probabilities,
     most_likely,
     plain_labels,
+    plain_numbers,
 )
 from gramless.losses import LOSSES, Loss, Squared
 
@@ -42,6 +43,13 @@ def test_large_integer_labels_keep_every_digit(form):
 def test_missing_integer_labels_are_refused(form):
     with pytest.raises(InputError, match="the label of row 1 is missing"):
         plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series])
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]"])
+def test_targets_without_a_unit_of_their_own_are_refused(kind, dtype):
+    with pytest.raises(InputError, match="convert them to numbers"):
+        plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
 
 
 def test_nan_beside_text_labels_is_missing():

@@ -146,6 +146,11 @@ def training_rows(
     named = head.columns is not None or bool(features or weight or groups)
     weights = None if weight is None else table.column(weight)
     shared = None if groups is None else table.column(groups)
+    if shared is not None and shared.dtype.kind == "O" and (shared == "").any():
+        raise InputError(
+            f"{table.source}: column {groups!r} of groups is empty in {int((shared == '').sum()):,} "
+            f"of {len(shared):,} rows; remove these rows."
+        )
     if isinstance(table, Table):
         return Training(inputs_of(table, inputs, named), y, weights, name, shared)
     return Training(_stored_inputs(table, inputs, named), y, weights, name, shared)

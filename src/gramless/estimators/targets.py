@@ -14,7 +14,14 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from gramless.base.columns import category_labels, exact_labels, is_frame, is_missing, labels
+from gramless.base.columns import (
+    Series,
+    category_labels,
+    exact_labels,
+    is_frame,
+    is_missing,
+    labels,
+)
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.notation import PLAIN, notation_of, read_cells
@@ -396,6 +403,12 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
     >>> plain_numbers(["0,5", "1,25"], "KernelRegressor")
     array([0.5 , 1.25])
     """
+    dtype = np.asarray(y).dtype if isinstance(y, np.ndarray | Series) else None
+    if dtype is not None and dtype.kind in "mM":
+        raise InputError(
+            f"{owner}: targets are {dtype}; convert them to numbers, such as seconds by "
+            f"(y - y.min()) / np.timedelta64(1, 's')."
+        )
     values = _column_of_objects(y, owner, "target")
     if values is None:
         return y

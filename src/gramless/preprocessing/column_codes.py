@@ -60,6 +60,8 @@ _REMEDIES = {
     "timedelta": "give timedeltas, or text such as '1 days 02:00:00' or 'P1DT2H'",
     "time": "give times of day, or text such as '12:30:00'",
     "boolean": "give booleans, 0 and 1, or the words true and false",
+    "text": "give text",
+    "category": "give the same kind of categories",
 }
 _SHOWN = 3
 MOST_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
@@ -91,7 +93,7 @@ class ColumnCode:
         ``is_named`` says that numbers and dates are categories too; ``most`` categories are kept.
         """
         is_category = is_named or column.is_category
-        if not _present(column).any():
+        if not _has_values(column):
             if is_category:
                 return cls(name, categories=(MISSING,), type="empty")
             return cls(name, fill=0.0, indicator=True, type="empty")
@@ -142,8 +144,7 @@ class ColumnCode:
         them are unknown categories, unless ``is_complete`` says that categories were left out.
         """
         if self.type == "empty":
-            present = _present(column)
-            if present.any():
+            if _has_values(column):
                 warnings.warn(
                     f"column {self.name!r} held no values in fit and holds "
                     f"{COLUMN_TYPES[column.type]} now, which are treated as missing; fit again "
@@ -164,7 +165,7 @@ class ColumnCode:
         """Return the numbers of a column, NaN where missing; see :meth:`write`."""
         if self.type is None:
             return self._read(column, self.notation)
-        if not _present(column).any():
+        if not _has_values(column):
             return np.full(len(column.values), np.nan)
         if column.type not in _READABLE[self.type]:
             raise self._refused(column)
@@ -199,10 +200,10 @@ class ColumnCode:
             cells = [*labels(column.values)]
         else:
             cells = [*column.category_labels()]
-            if _present(column).any():
+            if _has_values(column):
                 self._check_categories(column, cells)
         codes = np.fromiter((place.get(cell, unknown) for cell in cells), np.float64, len(cells))
-        if self.type in _TEXT and is_complete:
+        if self.type in _TEXT and is_complete and (codes == unknown).any():
             self._warn_of_unknown(cells, codes == unknown)
         return codes
 
@@ -256,7 +257,7 @@ class ColumnCode:
     def _refused(self, column: PlainColumn, cell: str | None = None) -> InputError:
         held = "numbers" if self.type is None else COLUMN_TYPES[self.type]
         example = "" if cell is None else f", such as {cell[:40]!r}"
-        remedy = _REMEDIES.get(self.type or "number", "give the values of fit")
+        remedy = _REMEDIES[self.type or "number"]
         return InputError(
             f"column {self.name!r} held {held} in fit and holds {COLUMN_TYPES[column.type]} now"
             f"{example}; {remedy}, or fit again with the column as it is now."
@@ -280,12 +281,12 @@ def _with_categories(name: str, type_: str, cells: Sequence[str], most: int) -> 
     return ColumnCode(name, categories=tuple(ranked[:most]), type=type_)
 
 
-def _present(column: PlainColumn) -> BoolArray:
-    """Return which values of a column are not missing."""
+def _has_values(column: PlainColumn) -> bool:
+    """Return whether some value of a column is not missing."""
     values = column.values
     if values.dtype == object:
-        return np.fromiter((cell != MISSING for cell in labels(values)), bool, len(values))
-    return np.ones(len(values), bool) if values.dtype == bool else ~np.isnan(values)
+        return any(cell != MISSING for cell in labels(values))
+    return values.dtype == bool or not bool(np.isnan(values).all())
 
 
 def _type_of_text(name: str, cells: list[str]) -> tuple[str, str]:
