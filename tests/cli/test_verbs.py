@@ -176,6 +176,13 @@ def test_a_measure_and_folds_of_ones_own(write, shell, tmp_path):
         assert shell.json("fit", data, *options, "--cv", text)["cv"].startswith(start)
 
 
+def test_empty_cells_of_groups_are_refused(write, shell, tmp_path):
+    who = np.where(np.arange(N_ROWS) % 3 == 0, "", "a").astype(object)
+    data = write("a.csv", ("size", "weight", "price"), who=who)
+    options = "--target", "price", "-m", tmp_path / "m", *QUICK
+    assert "'who' of groups is empty in" in shell.error("fit", data, *options, "--groups", "who")
+
+
 def test_weights_matter_and_are_no_input(write, shell, tmp_path):
     data = write("a.csv", ("size", "weight", "price"), w=np.arange(N_ROWS) % 2)
     shell("fit", data, "--target", "price", "--weight", "w", "-m", tmp_path / "m", *QUICK)

@@ -146,10 +146,10 @@ def training_rows(
     named = head.columns is not None or bool(features or weight or groups)
     weights = None if weight is None else table.column(weight)
     shared = None if groups is None else table.column(groups)
-    if shared is not None and shared.dtype.kind == "O" and (shared == "").any():
+    if shared is not None and shared.dtype.kind == "O" and (n_empty := int((shared == "").sum())):
         raise InputError(
-            f"{table.source}: column {groups!r} of groups is empty in {int((shared == '').sum()):,} "
-            f"of {len(shared):,} rows; remove these rows."
+            f"{table.source}: column {groups!r} of groups is empty in {n_empty:,} of "
+            f"{len(shared):,} rows; remove these rows."
         )
     if isinstance(table, Table):
         return Training(inputs_of(table, inputs, named), y, weights, name, shared)
