@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pydoc
 import re
 import subprocess
 import sys
@@ -47,6 +48,24 @@ def test_import_is_light() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.split(), f"import gramless also imports {done.stdout}"
+
+
+def test_cross_references_lead_somewhere() -> None:
+    def exists(name: str) -> bool:
+        try:
+            return bool(pydoc.locate(name))
+        except pydoc.ErrorDuringImport:
+            # An optional package is not installed.
+            return True
+
+    names = {
+        name
+        for path in SOURCES
+        for name in re.findall(r":[a-z]+:`~?(gramless\.[\w.]+)`", path.read_text(encoding="utf-8"))
+    }
+    assert len(names) > 20
+    missing = [name for name in sorted(names) if not exists(name)]
+    assert not missing, f"docstrings refer to {missing}"
 
 
 def test_no_leftover_marks() -> None:

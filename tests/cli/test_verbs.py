@@ -325,7 +325,7 @@ def test_why_a_model_has_no_probabilities(write, shell, tmp_path, columns):
     bare = KernelClassifier(n_grids=8, loss="squared", calibrate=False)
     save(bare.fit(rows, columns["kind"]), tmp_path / "kinds")
     said = shell.error("predict", tmp_path / "kinds", data, "--probabilities")
-    assert "needs calibrate=True or loss='logistic'" in said
+    assert "needs calibrate=True or --loss logistic" in said
 
 
 def test_intervals_and_sets(write, shell, tmp_path, columns):

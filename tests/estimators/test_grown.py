@@ -19,6 +19,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.errors import InputError
 from gramless.estimators.grown import GrownBinning
+from gramless.model_selection.budget import (
+    _ROWS_PER_OUTPUT,
+    LEAST_ROWS,
+    LEAST_ROWS_OF_CLASSES,
+    MOST_COLUMNS,
+)
 
 Check = Callable[[Any], None]
 Array = NDArray[np.float64]
@@ -303,3 +309,13 @@ def test_products_in_single_precision_are_close_enough_for_several_classes():
     assert single.status_ == double.status_ == "converged"
     differences = single.decision_function(X) - double.decision_function(X)
     assert np.abs(differences).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [(KernelRegressor, LEAST_ROWS), (KernelClassifier, LEAST_ROWS_OF_CLASSES)],
+)
+def test_docstrings_state_the_limits_of_growth(kind, least):
+    text = " ".join(kind.__doc__.split())
+    assert f"with at least {least} rows, {_ROWS_PER_OUTPUT} rows per" in text
+    assert f"at most {MOST_COLUMNS:,} inputs" in text

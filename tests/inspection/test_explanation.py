@@ -379,3 +379,19 @@ def test_classes_and_sparse_rows_and_ignored_inputs():
     found = model_grid_use(model, X)
     np.testing.assert_allclose(found.share, [1.0, 1.0, 1.0, 0.0])
     assert not found.selective
+
+
+def test_small_codes_are_categories_in_ascending_order():
+    X = np.array([[2.0, 10.0, np.nan, 2.0]]).T
+    found = dependence_on(lambda rows: np.nan_to_num(rows, nan=-1.0), X, 0, "code")
+    assert found.values.tolist() == ["2", "10", ""]
+    np.testing.assert_array_equal(found.shares, [0.5, 0.25, 0.25])
+    np.testing.assert_array_equal(found.means, [[2.0], [10.0], [-1.0]])
+
+
+@pytest.mark.parametrize(
+    "values", [[0.5, 1.0], [-1.0, 1.0], [2020.0, 2021.0], list(map(float, range(13)))], ids=str
+)
+def test_other_numbers_are_no_codes(values):
+    X = np.array([values]).T
+    assert dependence_on(lambda rows: rows, X, 0, "number").values.dtype.kind == "f"

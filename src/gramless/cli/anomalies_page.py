@@ -65,8 +65,8 @@ def _histogram(scores: FloatArray, threshold: float) -> Chart:
     """Chart how many rows have a score, on a logarithmic axis: the strange ones are few."""
     counts, edges = np.histogram(scores, bins=_BARS)
     x = np.repeat(edges, 2)[1:-1]
-    # Bars of no rows end at the axis.
-    y = np.repeat(np.maximum(counts, 0.5), 2)
+    # A logarithmic axis has no place for counts of 0: the line breaks there.
+    y = np.repeat(counts, 2)
     return Chart(
         "How many rows have a score",
         "score",
@@ -74,7 +74,7 @@ def _histogram(scores: FloatArray, threshold: float) -> Chart:
         [
             Series(x.tolist(), y.tolist(), _LINE, "rows"),
             Series(
-                [threshold, threshold], [0.5, float(counts.max())], _DASHES, "outliers are left"
+                [threshold, threshold], [1.0, float(counts.max())], _DASHES, "outliers are left"
             ),
         ],
         y_log=True,

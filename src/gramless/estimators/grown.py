@@ -38,8 +38,8 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Binning features whose grids are chosen one by one for what they add to a prediction.
 
     Each grid divides a few inputs, or their ranks, and ignores the others. Candidates
-    are fitted to half of the rows and judged on the other half, both ways (see
-    :class:`gramless.model_selection.growth.Growth`). :class:`KernelRegressor` and
+    are fitted to half of the rows and scored on the other half, and the reverse (see
+    :func:`gramless.model_selection.growth.grow`). :class:`KernelRegressor` and
     :class:`KernelClassifier` grow theirs by themselves: this is for other models.
 
     Parameters

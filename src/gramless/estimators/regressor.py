@@ -111,10 +111,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     grids : {"auto", "random", "grown"}, default="auto"
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" grows them where features, bandwidth, alpha and scaling are left open, rows are
-        dense, at least 300 and 30 an output, and inputs at most 4,096; else "random". Up to 2,000
-        such rows it tries kernel ridge regression first, a Gaussian kernel with every row as a
-        landmark, and takes it where that predicts held-back rows clearly better.
+        "auto" grows them if features, bandwidth, alpha and scaling are left open, ``l1_ratio`` is
+        0, and the table is dense, with at least 10 rows, 5 rows per output and at most 4,096
+        inputs; otherwise it is "random". Up to 2,000 such rows it tries kernel ridge regression
+        first, a Gaussian kernel with every row as a landmark, and takes it if it predicts held-back
+        rows clearly better.
     n_grids : int or "auto", default="auto"
         "auto" doubles random grids until that improves the score of held-back rows by less than
         2 %, and grows others until 160 more improve it by less than 2 %, with ``effort`` 4 and 5 by

@@ -32,6 +32,7 @@ Predictor: TypeAlias = Callable[[Given], FloatArray]
 """From a table of the kind that was given to numbers, ``(n_rows,)`` or ``(n_rows, n_outputs)``."""
 
 _SLICES, _CATEGORIES = 10, 12
+_LARGEST_CODE = 99
 _ENDS, _MIDDLES = np.linspace(0.0, 1.0, 21), (np.arange(6) + 0.5) / 6.0
 """Quantiles at which the dependence on one number is shown, and that on two."""
 
@@ -172,6 +173,9 @@ class Dependence:
 def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Dependence:
     """Return the partial dependence on a column at its quantiles, or its main categories.
 
+    At most 12 different whole numbers from 0 to 99 are categories, in ascending order: such columns
+    are mostly codes.
+
     Parameters
     ----------
     response : callable
@@ -193,12 +197,14 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
 
     Examples
     --------
-    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> X = np.array([[0.5, 1.0], [1.5, 3.0]])
     >>> found = dependence_on(lambda rows: rows[:, :1] * rows[:, 1:], X, 0, "x1")
     >>> found.means.tolist(), found.shares
-    ([[0.0], [2.0]], array([0.25, 0.75]))
+    ([[1.0], [3.0]], array([0.25, 0.75]))
     """
     values, categorical = column_values(X, column)
+    if not categorical and _are_codes(values):
+        return _dependence_on_codes(response, X, column, name, values)
     donors = _category_rows(values) if categorical else _quantile_rows(values, _ENDS)
     chosen = values[donors]
     if categorical:
@@ -268,6 +274,25 @@ def joint_dependence_on(
     left = means - effects + means.mean(axis=(0, 1))
     values = read[0][0][first], read[1][0][second]
     return JointDependence(names, values, means, np.mean(left**2, axis=(0, 1)))
+
+
+def _are_codes(values: FloatArray) -> bool:
+    distinct = np.unique(values[~np.isnan(values)])
+    if not 0 < len(distinct) <= _CATEGORIES:
+        return False
+    return bool(
+        (distinct == np.round(distinct)).all() and 0 <= distinct[0] <= distinct[-1] <= _LARGEST_CODE
+    )
+
+
+def _dependence_on_codes(
+    response: Predictor, X: Rows, column: int, name: str, values: FloatArray
+) -> Dependence:
+    # Missing values are one code, the last.
+    codes, donors, counts = np.unique(values, return_index=True, return_counts=True)
+    labels = np.array(["" if np.isnan(code) else f"{code:.0f}" for code in codes], dtype=object)
+    means = partial_dependence(response, X, column, donors)
+    return Dependence(name, labels, counts / len(values), means)
 
 
 def _quantile_rows(values: FloatArray, levels: AnyArray) -> AnyArray:
