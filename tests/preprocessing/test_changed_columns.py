@@ -110,6 +110,13 @@ def test_zero_and_one_stand_for_booleans_and_the_reverse(numbers):
     np.testing.assert_array_equal(codes_of(numbers, [False, True]), codes_of(numbers, numbers))
 
 
+def test_missing_words_and_blanks_beside_words_of_booleans():
+    encoder = TableEncoder().fit(frame([" true", "FALSE", "NA", None]))
+    assert encoder.columns[0].categories == ("", "False", "True")
+    new = encoder.transform(frame(["1", "false ", "null", True]))
+    assert new[:, 0].tolist() == [2, 1, 0, 2]
+
+
 def test_other_numbers_are_no_booleans():
     with pytest.raises(InputError, match="'a' held booleans in fit and holds numbers now"):
         codes_of([False, True], [0, 2])

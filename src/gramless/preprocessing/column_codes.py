@@ -103,8 +103,8 @@ class ColumnCode:
         if column.is_text:
             type_, notation = _type_of_text(name, [*labels(column.values)])
         if type_ == "boolean":
-            cells = (_SPELLINGS.get(cell, cell) for cell in column.category_labels())
-            return _with_categories(name, type_, [*cells], most)
+            cells = [*map(_boolean_label, column.category_labels())]
+            return _with_categories(name, type_, cells, most)
         if type_ in _TEXT:
             return _with_categories(name, type_, [*column.category_labels()], most)
         numbers = finite_numbers(name, column.values, notation)
@@ -200,6 +200,8 @@ class ColumnCode:
             cells = [*labels(column.values)]
         else:
             cells = [*column.category_labels()]
+            if self.type == "boolean":
+                cells = [*map(_boolean_label, cells)]
             if _has_values(column):
                 self._check_categories(column, cells)
         codes = np.fromiter((place.get(cell, unknown) for cell in cells), np.float64, len(cells))
@@ -215,14 +217,12 @@ class ColumnCode:
         elif self.type is not None and places.keys() <= {MISSING, "0", "1"}:
             numbered = ((word, _BOOLEAN_NUMBERS[label]) for word, label in _SPELLINGS.items())
             places |= {word: places[number] for word, number in numbered if number in places}
-        if self.type == "boolean":
-            places |= {word: places.get(MISSING, len(self.categories)) for word in MISSING_WORDS}
         return places
 
     def _check_categories(self, column: PlainColumn, cells: list[str]) -> None:
         """Raise InputError unless a column can hold the categories of ``fit``."""
         if self.type == "boolean":
-            odd = next((c for c in cells if c not in _SPELLINGS and c not in MISSING_WORDS), None)
+            odd = next((cell for cell in cells if cell not in ("True", "False", MISSING)), None)
             if column.type not in _READABLE["boolean"] or odd is not None:
                 raise self._refused(column, odd)
         elif column.type == "boolean":
@@ -279,6 +279,11 @@ def _with_categories(name: str, type_: str, cells: Sequence[str], most: int) -> 
     counts = Counter(cells)
     ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
     return ColumnCode(name, categories=tuple(ranked[:most]), type=type_)
+
+
+def _boolean_label(cell: str) -> str:
+    word = cell.strip()
+    return MISSING if word in MISSING_WORDS else _SPELLINGS.get(word, word)
 
 
 def _has_values(column: PlainColumn) -> bool:
