@@ -277,7 +277,7 @@ def test_initial_constant_is_better_than_zero_and_best_for_the_mean_by_its_link(
     elif loss.targets[0] == "labels":
         y = np.sign(y - 2.5)
     constant = loss.initial_constant(y, weights)
-    if loss.name != "quantile":
+    if not loss.robust:
         mean_target = np.average(y, axis=0, weights=weights)
         np.testing.assert_allclose(loss.inverse_link(constant), mean_target, rtol=1e-12)
 
@@ -290,6 +290,25 @@ def test_initial_constant_is_better_than_zero_and_best_for_the_mean_by_its_link(
     if loss.name in best:
         slopes = loss.gradient(np.broadcast_to(constant, y.shape), y)
         np.testing.assert_allclose(np.average(slopes, axis=0, weights=weights), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Huber(0.5), SmoothPinball(0.3), SmoothPinball((0.2, 0.7))])
+def test_losses_of_outliers_are_compared_as_if_these_were_nearer(loss: Loss) -> None:
+    rng = np.random.default_rng(0)
+    shape = (50,) if np.size(getattr(loss, "quantile", 0.0)) == 1 else (50, 2)
+    z, y = rng.normal(size=(2, *shape))
+    np.testing.assert_array_equal(loss.comparable_value(z, y), loss.value(z, y))
+    y[:9], y[9:12] = 1e6, -1e6
+    near = np.clip(y, -10.0, 10.0)
+    np.testing.assert_allclose(loss.comparable_value(z, y), loss.value(z, near), atol=1e-9)
+    other = z + 1e6
+    saved = loss.comparable_value(z, y) - loss.comparable_value(other, y)
+    np.testing.assert_allclose(saved, loss.value(z, y) - loss.value(other, y), atol=1e-9)
+
+
+def test_other_losses_are_compared_as_they_are() -> None:
+    z, y = np.zeros(2), np.array([1.0, 1e6])
+    np.testing.assert_array_equal(Squared().comparable_value(z, y), Squared().value(z, y))
 
 
 @every_smooth_loss

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from gramless.base.arrays import inner, softmax
 from gramless.base.errors import InputError
+from gramless.base.quantiles import robust_centre, weighted_quantiles
 from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
@@ -23,8 +24,13 @@ TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts", "ranks
 above 0; numbers of ordered classes, from 0."""
 
 
+FAR_TARGET = 10.0
+"""In robust standard deviations from the median: scores count farther targets as this far."""
+OUTLIER_BOUND = 3.0
+"""In the same unit: to this distance targets are moved for fits by least squares."""
 _SHARPNESS = 0.1
 """Of the mean error: half-width within which a pinball loss is rounded off."""
+_MOST_ERROR = 5.0  # of this mean, in medians: larger errors count as this large
 _NARROWER, _SHIFTED = 0.8, 0.02
 """Widths and thresholds that would change by less stay as they are."""
 _MEAN_OF_ZEROS = math.exp(-4.0)
@@ -55,6 +61,10 @@ class Loss(Stateful, ABC):
     straight : bool, default=False
         Whether the loss is straight but for a corner that is rounded off: few rows have any
         curvature, and these are others at each output.
+    robust : bool, default=False
+        Whether the slope is bounded, however far the target is. Then targets are centred by their
+        median and scaled by their interquartile range, and outliers do not decide which model is
+        the best.
     smoothness : float, default=inf
         The largest eigenvalue that a row's Hessian can have (beta in RB16, Theorem 1).
 
@@ -83,6 +93,7 @@ class Loss(Stateful, ABC):
     coupled: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     straight: ClassVar[bool] = False
+    robust: ClassVar[bool] = False
 
     @property
     def smoothness(self) -> float:
@@ -125,9 +136,23 @@ class Loss(Stateful, ABC):
             Targets as numbers; of coupled losses the number of the class of each row.
         """
 
+    def comparable_value(self, z: Values, y: Values) -> Values:
+        """Return the loss less a number for each row, by which models are compared.
+
+        The number is 0 unless the loss is robust and the target of the row is farther than
+        ``FAR_TARGET`` from 0. Then it is what a prediction of 0 would save if the target were only
+        that far. Without it, relative differences between models would vanish beside the losses of
+        a few outliers.
+        """
+        value = self.value(z, y)
+        if not self.robust or (np.abs(y) <= FAR_TARGET).all():
+            return value
+        zeros, near = np.zeros_like(z), np.clip(y, -FAR_TARGET, FAR_TARGET)
+        return value - (self.value(zeros, y) - self.value(zeros, near))
+
     def by_row(self, z: Values, y: Values) -> Values:
-        """Return the loss of each row, (n,), summed over its outputs."""
-        losses = self.value(z, y)
+        """Return the comparable loss of each row, (n,), summed over its outputs."""
+        losses = self.comparable_value(z, y)
         return losses if losses.ndim == 1 else losses.sum(axis=1)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
@@ -489,6 +514,7 @@ class Huber(ResidualLoss):
     name = "huber"
     targets = ("numbers",)
     smoothness = 1.0
+    robust = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.threshold < np.inf:
@@ -506,8 +532,14 @@ class Huber(ResidualLoss):
         return (np.abs(z - y) <= self.threshold).astype(np.float64)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # The parabola that touches the loss at z and at its mirror image is nowhere below it.
-        return self.threshold / np.maximum(np.abs(z - y), self.threshold)
+        # The parabola that touches the loss at z and at its mirror image is nowhere below it, and
+        # less so with more curvature: steps do not depend on how far an outlier is.
+        near = np.minimum(np.abs(z - y), FAR_TARGET)
+        return self.threshold / np.maximum(near, self.threshold)
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return each output's weighted median."""
+        return robust_centre(y, weights)
 
 
 @dataclass(frozen=True)
@@ -535,6 +567,7 @@ class SmoothPinball(ResidualLoss):
     name = "quantile"
     targets = ("numbers",)
     straight = True
+    robust = True
 
     def __post_init__(self) -> None:
         levels = np.atleast_1d(self.levels)
@@ -568,8 +601,9 @@ class SmoothPinball(ResidualLoss):
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
-        return 0.5 / np.maximum(np.abs(y - z), self.width)
+        # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000), and
+        # less so with more curvature: steps do not depend on how far an outlier is.
+        return 0.5 / np.maximum(np.minimum(np.abs(y - z), FAR_TARGET), self.width)
 
     def of_output(self, k: int) -> SmoothPinball:
         """Return the loss of the output's own quantile."""
@@ -577,20 +611,15 @@ class SmoothPinball(ResidualLoss):
 
     def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
         """Return the loss with a width that is small beside the errors of these predictions."""
-        typical = float(np.average(np.abs(y - z), axis=0, weights=weights).min())
+        errors = np.abs(y - z)
+        most = _MOST_ERROR * weighted_quantiles(errors, 0.5, weights)
+        typical = float(np.average(np.minimum(errors, most), axis=0, weights=weights).min())
         width = _SHARPNESS * typical
         return replace(self, width=width) if 0.0 < width < _NARROWER * self.width else self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return each output's weighted quantile."""
-        own = y if y.ndim == 2 else y[:, None]
-        levels = np.broadcast_to(self.levels, own.shape[1:])
-        order = np.argsort(own, axis=0, kind="stable")
-        masses = np.cumsum(weights[order], axis=0)
-        ranks = (masses < levels * masses[-1]).sum(axis=0)
-        at = np.take_along_axis(order, np.minimum(ranks, len(own) - 1)[None], axis=0)
-        found = np.take_along_axis(own, at, axis=0)[0]
-        return found if y.ndim == 2 else found[0]
+        return weighted_quantiles(y, self.levels, weights)
 
     def correction(self, z: Values, y: Values, weights: Values | None = None) -> Values:
         """Return what to add to predictions, by rows that were held back from the fit.

@@ -512,7 +512,7 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
         own, sample = super()._target_encoder(y, weight), self._sample
-        if sample.complete or sample.moments is None:
+        if sample.complete or sample.moments is None or self._named_loss().robust:
             return own
         return sample.moments.encoder(self._named_loss())
 

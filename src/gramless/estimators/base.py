@@ -62,7 +62,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.shapley import shapley_values
 from gramless.features.shapley_grids import Players
 from gramless.kernels import bandwidth_vector
-from gramless.losses import LOSSES, Loss, Squared, TargetKind
+from gramless.losses import LOSSES, OUTLIER_BOUND, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import taken_rows
@@ -385,6 +385,7 @@ class KernelMachine(StatefulEstimator, ABC):
             encoder.fits_intercept,
             self.inputs_.categorical,
             measure=encoder.measure,
+            outlier_bound=OUTLIER_BOUND if self._named_loss().robust else None,
         )
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:

@@ -14,6 +14,7 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.streamed import StreamedMachine
 from gramless.estimators.targets import (
+    LARGEST_CODE,
     ClassEncoder,
     NumberEncoder,
     log_probabilities,
@@ -47,7 +48,9 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     kernel : str or Kernel, default="gaussian"
         One with a spectral density, from which frequencies are drawn.
     loss : {"squared", "huber"}, default="squared"
-        Squared errors, or absolute ones beyond half a standard deviation of the targets.
+        "huber": squared up to half a standard deviation of the targets, linear beyond. Targets are
+        then centred by the median and scaled by the interquartile range of a sample, which the
+        deviation is estimated from; outliers hardly matter.
     strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
         Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
         one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
@@ -148,7 +151,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     True
     """
 
-    _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber()}
+    _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber(0.5)}
     _target_options: ClassVar[dict[str, object]] = {"multi_output": True, "y_numeric": True}
 
     def predict(self, X: TableLike) -> FloatArray:
@@ -178,7 +181,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     @property
     def _encoder(self) -> NumberEncoder:
-        return NumberEncoder(self.target_mean_, self.target_scale_)
+        largest = LARGEST_CODE if self.loss_.robust else np.inf
+        return NumberEncoder(self.target_mean_, self.target_scale_, largest=largest)
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
         return plain_numbers(y, type(self).__name__)
@@ -193,11 +197,16 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
             raise self._refused(
                 "targets must be numbers; use DoublyStochasticClassifier for labels."
             )
-        self.target_mean_ = summary.target_mean
-        deviations = np.sqrt(summary.target_variance)
-        self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
-        self.one_output_ = summary.sample_targets.ndim == 1
-        return self._given_loss()
+        loss, sample = self._given_loss(), summary.sample_targets
+        self.one_output_ = sample.ndim == 1
+        if loss.robust:
+            encoder = NumberEncoder.fit(sample.reshape(len(sample), -1), None, loss)
+            self.target_mean_, self.target_scale_ = encoder.centre, encoder.spread
+        else:
+            deviations = np.sqrt(summary.target_variance)
+            self.target_mean_ = summary.target_mean
+            self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
+        return loss
 
     def _encode(self, y: ArrayLike) -> FloatArray:
         targets = np.asarray(y, dtype=np.float64)

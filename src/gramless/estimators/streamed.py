@@ -42,7 +42,7 @@ from gramless.estimators.parameters import (
     unknown_value,
 )
 from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
-from gramless.losses import Loss
+from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.streaming.bandwidth_selection import Preparation, prepare
 from gramless.streaming.doubly_stochastic import (
@@ -339,6 +339,9 @@ class StreamedMachine(StatefulEstimator, ABC):
         projection = self._projection(summary) if components else None
         self.block_size_ = self._checked_block_size(summary, projection)
         targets = self._encode(summary.sample_targets)
+        if self.loss_.robust:
+            # The bandwidth is chosen by least squares.
+            targets = np.clip(targets, -OUTLIER_BOUND, OUTLIER_BOUND)
         self.constant_ = np.zeros(targets.shape[1])
         self.preparation_, self.reason_ = prepare(
             *(summary, targets, projection, self.bandwidth),

@@ -25,6 +25,7 @@ from gramless.base.columns import (
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.notation import PLAIN, notation_of, read_cells
+from gramless.base.quantiles import robust_centre, robust_scale
 from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
 from gramless.losses import Loss, Squared
 from gramless.model_selection.alpha import mean_loss
@@ -33,6 +34,7 @@ from gramless.preprocessing.rows import check_integers
 
 _LARGEST_TARGET = np.finfo(np.float64).max / 16
 """Predictions may lie beyond all targets."""
+LARGEST_CODE = 1e8  # of robust losses, whose sums over rows keep eight digits beside outliers
 _LEAST_COUNT = 1e-3
 """Of the mean: least-squares predictions of counts below this are taken for so much."""
 _BYTES_PER_CODE = 24.0
@@ -100,7 +102,8 @@ class NumberEncoder(TargetEncoder):
     ``mean`` and ``deviation`` are in multiples of ``unit``, a power of two: it divides without
     rounding, and keeps squares of huge targets finite. With a log link, ``offset`` is that of raw
     predictions, the logarithm of what the targets are divided by: encoded targets have mean 1, so
-    that fits start from the best constant.
+    that fits start from the best constant. For a robust loss, the median stands for the mean and
+    the interquartile range for the deviation, and encoded targets are at most ``largest``.
 
     Examples
     --------
@@ -113,6 +116,7 @@ class NumberEncoder(TargetEncoder):
     deviation: FloatArray | float
     unit: FloatArray | float = 1.0
     offset: FloatArray | float | None = None
+    largest: float = np.inf
 
     fits_intercept = True
 
@@ -134,6 +138,8 @@ class NumberEncoder(TargetEncoder):
         """Learn the units of checked targets, which depend on the loss (squared by default)."""
         loss = Squared() if loss is None else loss
         loss.check_targets(y)
+        if loss.robust:
+            return cls(robust_centre(y, weight), robust_scale(y, weight), largest=LARGEST_CODE)
         largest = np.abs(y).max(axis=0)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
         mean = np.average(y / unit, axis=0, weights=weight)
@@ -159,8 +165,9 @@ class NumberEncoder(TargetEncoder):
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return targets in deviations from their mean."""
-        encoded: FloatArray = (np.asarray(y, np.float64) / self.unit - self.mean) / self.deviation
-        return encoded
+        with np.errstate(over="ignore"):
+            encoded = (np.asarray(y, np.float64) / self.unit - self.mean) / self.deviation
+        return encoded if self.largest == np.inf else np.clip(encoded, -self.largest, self.largest)
 
     def decode(self, raw: FloatArray) -> FloatArray:
         """Return predictions in units of the targets."""

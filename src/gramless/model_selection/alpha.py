@@ -174,7 +174,7 @@ def _path(
 
 
 def mean_loss(loss: Loss) -> Score:
-    """Return the score that is the (weighted) mean of a loss."""
+    """Return the score that is the (weighted) mean of a loss, up to a constant."""
 
     def score(z, y, weight):  # type: ignore[no-untyped-def]
         return float(np.average(loss.by_row(z, y), weights=weight))

@@ -29,7 +29,8 @@ class Data:
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
     inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
     those of any rows have a mean of 1. ``measure`` is what ``score`` is called. The last
-    ``n_judging`` rows are never fitted: they judge alone.
+    ``n_judging`` rows are never fitted: they judge alone. ``outlier_bound`` is the largest size of
+    targets in fits by least squares, if the loss is robust.
     """
 
     rows: Rows
@@ -41,6 +42,15 @@ class Data:
     count_unit: float | None = None
     measure: str = "squared error"
     n_judging: int = 0
+    outlier_bound: float | None = None
+
+    @cached_property
+    def for_squares(self) -> Data:
+        """The data for fits by least squares, which outlying targets would decide alone."""
+        if self.outlier_bound is None:
+            return self
+        near = np.clip(self.targets, -self.outlier_bound, self.outlier_bound)
+        return replace(self, targets=near, outlier_bound=None)
 
     @property
     def n_outputs(self) -> int:

@@ -97,7 +97,7 @@ class _GridModel:
     @classmethod
     def fit(cls, search: Search, split: Split, scaler: Scaler, grown: GrownGrids) -> _GridModel:
         """Fit to some of the training rows, with the penalty of growth."""
-        data, n_jobs = search.data, search.n_jobs
+        data, n_jobs = search.data.for_squares, search.n_jobs
         chosen = stream(search.seed, "slopes").permutation(split[0])[:_TRAINING_ROWS]
         binning = GivenBinning(n_jobs=n_jobs)
         Z = data.matrix(binning.learn_bins(scaler.rows(data.rows[chosen], n_jobs), grown.grids))

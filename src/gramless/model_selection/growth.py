@@ -337,7 +337,7 @@ class CrossFittedModels:
         truth, weights = self.targets[judging], self.counts[judging]
         z, least = raw[judging].astype(np.float64), []
         for scale in self.scales:
-            value = self.loss.value(scale * z, truth).reshape(len(z), -1).sum(axis=1)
+            value = self.loss.comparable_value(scale * z, truth).reshape(len(z), -1).sum(axis=1)
             least.append(float(np.average(value, weights=weights)))
         best = int(np.argmin(least))
         return least[best], self.scales[best]
@@ -523,7 +523,7 @@ class _Growth:
             self._share(last - score)
             self._note(judged, time.perf_counter() - begun, report)
             share = self.config.least_gain * (n_grids - before) / _SETTLED
-            gained_little = score > (1.0 - share) * last
+            gained_little = score > scaled_score(last, 1.0 - share)
             gained_little &= judged > scaled_score(judged_last, 1.0 - share)
             if not more or stop() or (n_grids > _SETTLED and gained_little):
                 break

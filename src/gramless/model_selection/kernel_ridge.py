@@ -299,7 +299,7 @@ class _Sample:
 
 def _samples(search: Search, splits: Sequence[Split], scalers: Sequence[Scaler]) -> list[_Sample]:
     """Return the samples of some splits, scaled in each way."""
-    tasks = [(search.data, splits, scaler, search.seed) for scaler in scalers]
+    tasks = [(search.data.for_squares, splits, scaler, search.seed) for scaler in scalers]
     return map_blocks(_Sample.of, tasks, search.n_jobs)
 
 

@@ -88,7 +88,7 @@ class _Sample:
     @classmethod
     def of(cls, search: Search, chosen: IntArray, scaler: Scaler, used: BoolArray) -> _Sample:
         """Take some rows, with weights whose mean is 1."""
-        data = search.data
+        data = search.data.for_squares
         values = np.asarray(scaler.rows(data.rows[chosen], search.n_jobs), np.float64)[:, used]
         values = np.clip(values / scaler.unit[used], -_FARTHEST, _FARTHEST)
         given = data.weights_of(chosen)

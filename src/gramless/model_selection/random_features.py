@@ -151,7 +151,8 @@ def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
     space = search.space
     if not is_open(search):
         return search.first_settings(_DEFAULT_ALPHA if space.alpha is None else space.alpha)
-    settings = search.run()
+    squares = search.data.for_squares
+    settings = (search if squares is search.data else replace(search, data=squares)).run()
     if space.alpha is None and (goal.loss.name != "squared" or goal.sparse):
         settings = search_alpha(search, settings, goal)
     budget.has_time(TIME_SHARE, "search")

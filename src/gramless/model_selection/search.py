@@ -88,7 +88,7 @@ class Search:
         """Rows that belong together, which no split parts: as given, or drawn together."""
         if self.folds is not None:
             return self.folds.groups
-        groups = matched_rows(self.data, self.n_jobs)
+        groups = matched_rows(self.data.for_squares, self.n_jobs)
         if groups is not None:
             self.report("search", "rows that agree in all inputs but one are matched: not parted")
         return groups

@@ -149,7 +149,7 @@ class DoublyStochastic:
         responses = np.zeros((len(targets), f.n_outputs))
         if f.n_blocks:
             responses = f.scale * self.products.responses(rows, f.groups, f.n_blocks) + f.constant
-        loss = float(self.loss.value(responses, targets).sum()) / len(targets)
+        loss = float(self.loss.comparable_value(responses, targets).sum()) / len(targets)
         objective = loss + 0.5 * self.alpha * f.n_blocks * f.squared_norm
         slopes = self.loss.gradient(responses, targets)
         mean = slopes.sum(axis=0) / len(slopes)

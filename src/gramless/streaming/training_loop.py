@@ -206,7 +206,7 @@ class Training:
         groups = in_groups(present.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
         responses += present.constant
-        loss = float(self.machine.loss.value(responses, targets).sum()) / len(targets)
+        loss = float(self.machine.loss.comparable_value(responses, targets).sum()) / len(targets)
         error = self.error(responses, targets)
         loss = loss if np.isfinite(loss) else np.inf
         if self.best is None or loss < min(e["loss"] for e in self.evaluations):
@@ -220,7 +220,8 @@ class Training:
         losses = [e["loss"] for e in self.evaluations]
         if limits.patience is None or len(losses) <= limits.patience:
             return False
-        return min(losses) >= (1.0 - limits.tol) * min(losses[: -limits.patience])
+        before = min(losses[: -limits.patience])
+        return min(losses) >= before - limits.tol * abs(before)
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:

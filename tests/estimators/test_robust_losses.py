@@ -1,0 +1,127 @@
+"""Losses with bounded slopes: how far outliers are changes no prediction of the other rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import DoublyStochasticRegressor, KernelRegressor
+from gramless.base.types import FloatArray
+from gramless.estimators.targets import NumberEncoder
+from gramless.losses import Huber, SmoothPinball
+
+NOISE = 0.3
+LOSSES: dict[str, dict[str, Any]] = {
+    "absolute_error": {"loss": "absolute_error"},
+    "huber": {"loss": "huber"},
+    "quantiles": {"loss": "quantile", "quantile": [0.25, 0.5, 0.75]},
+}
+any_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
+
+
+def table(n_rows: int = 120, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + NOISE * random.normal(size=n_rows)
+
+
+def spoilt(y: FloatArray, share: float, pattern: str, factor: float) -> FloatArray:
+    """Return targets of which the last ones are outliers, and their size times a factor."""
+    wrong, n = y.copy(), int(share * len(y))
+    signs = {"above": np.ones(n), "both sides": np.resize([1.0, -1.0], n)}
+    wrong[-n:] = 50.0 * factor * signs[pattern]
+    return wrong
+
+
+def change(
+    model: KernelRegressor, rows: FloatArray, targets: list[FloatArray], **fit: Any
+) -> float:
+    """Return by how much predictions of the rows without outliers differ, beside the noise."""
+    first, second = (np.asarray(model.fit(rows, y, **fit).predict(rows)) for y in targets)
+    n = int(0.9 * len(rows))
+    return float(np.sqrt(np.mean((first[:n] - second[:n]) ** 2))) / NOISE
+
+
+@any_loss
+@pytest.mark.parametrize(
+    ("share", "pattern"), [(0.02, "above"), (0.1, "above"), (0.1, "both sides")]
+)
+def test_the_size_of_outliers_changes_nothing(
+    loss: dict[str, Any], share: float, pattern: str
+) -> None:
+    X, y = table()
+    targets = [spoilt(y, share, pattern, factor) for factor in (1.0, 1e3)]
+    assert change(KernelRegressor(effort=1, random_state=0, **loss), X, targets) < 0.05
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"features": "fourier"}, {"grids": "random"}, {"effort": 2}],
+    ids=lambda options: next(iter(options.values())),
+)
+def test_other_features_do_not_see_the_size_either(options: dict[str, Any]) -> None:
+    X, y = table()
+    targets = [spoilt(y, 0.05, "above", factor) for factor in (1.0, 1e3)]
+    model = KernelRegressor(loss="absolute_error", random_state=0, **{"effort": 1, **options})
+    assert change(model, X, targets) < 0.05
+
+
+def test_weights_and_validation_rows_do_not_change_that() -> None:
+    X, y = table()
+    targets = [spoilt(y, 0.05, "both sides", factor) for factor in (1.0, 1e3)]
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))
+    model = KernelRegressor(loss="absolute_error", effort=1, random_state=0)
+    assert change(model, X, targets, sample_weight=weights, eval_set=(X[:60], y[:60])) < 0.05
+
+
+def test_each_output_has_a_scale() -> None:
+    X, y = table()
+    targets = [
+        np.column_stack([spoilt(y, 0.05, "above", factor), 1e-3 * y]) for factor in (1.0, 1e3)
+    ]
+    model = KernelRegressor(loss="huber", effort=1, random_state=0)
+    assert change(model, X, targets) < 0.05
+    error = np.abs(model.predict(X)[:, 1] - targets[0][:, 1])
+    assert np.median(error) < 1e-3 * NOISE
+
+
+def test_error_codes_leave_predictions_and_intervals_near_the_clean_ones() -> None:
+    X, y = table(300)
+    wrong = y.copy()
+    wrong[:3] = 1e6
+    model = KernelRegressor(loss="absolute_error", effort=1, random_state=0).fit(X, wrong)
+    assert np.median(np.abs(model.predict(X) - y)) < NOISE
+    rows, targets = table(1000, seed=1)
+    lower, upper = model.predict_interval(rows, coverage=0.8)
+    assert np.median(upper - lower) < 6 * NOISE
+    assert 0.7 < np.mean((lower <= targets) & (targets <= upper)) < 0.95
+
+
+def test_a_distant_group_that_inputs_explain_is_predicted() -> None:
+    X, y = table(300)
+    far = X[:, 2] > 1.3
+    model = KernelRegressor(loss="absolute_error", effort=1, random_state=0)
+    predicted = model.fit(X, np.where(far, 200.0 + y, y)).predict(X)
+    assert np.median(predicted[far]) == pytest.approx(200.0, abs=10.0)
+
+
+def test_streamed_fits_do_not_see_the_size_of_outliers() -> None:
+    X, y = table(400)
+    found = []
+    for factor in (1.0, 1e3):
+        model = DoublyStochasticRegressor(loss="huber", max_steps=10, block_size=32, random_state=0)
+        found.append(model.fit(X, spoilt(y, 0.05, "above", factor)).predict(X[:360]))
+    assert np.sqrt(np.mean((found[0] - found[1]) ** 2)) < 0.05 * NOISE
+    assert np.median(np.abs(found[1] - y[:360])) < 2 * NOISE
+
+
+@pytest.mark.parametrize("loss", [Huber(0.5), SmoothPinball(0.3)], ids=lambda loss: loss.name)
+def test_targets_are_encoded_by_median_and_interquartile_range(loss: Any) -> None:
+    y = np.random.default_rng(0).normal(7.0, 3.0, size=20_000)
+    y[:100] = 1e300
+    codes = NumberEncoder.fit(y, None, loss).encode(y)
+    assert np.median(codes) == pytest.approx(0.0, abs=1e-3)
+    assert codes[100:].std() == pytest.approx(1.0, rel=0.05)
+    assert codes.max() == 1e8
