@@ -444,7 +444,7 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
     ----------
     client : distributed.Client or None, default=None
         None: the one that the program made last.
-    loss, quantile, power, intervals, n_posterior : as in :class:`KernelRegressor`
+    loss, quantile, power, fit_intercept, intervals, n_posterior : as in :class:`KernelRegressor`
         But several quantiles and ``intervals="quantiles"`` are not taken, ``n_posterior`` and
         ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
     features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelRegressor`
@@ -514,7 +514,7 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         own, sample = super()._target_encoder(y, weight), self._sample
         if sample.complete or sample.moments is None or self._named_loss().robust:
             return own
-        return sample.moments.encoder(self._named_loss())
+        return sample.moments.encoder(self._named_loss(), self.fit_intercept)
 
     def _check_distributable(self) -> None:
         super()._check_distributable()

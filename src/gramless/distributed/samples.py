@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -81,14 +81,25 @@ class Moments:
         squares = self.squares + other.squares + step**2 * (self.mass * other.mass / mass)
         return Moments(mass, np.maximum(self.largest, other.largest), mean, squares)
 
-    def encoder(self, loss: Loss) -> NumberEncoder:
+    def encoder(self, loss: Loss, fit_intercept: bool = True) -> NumberEncoder:
         """Return the encoder of the targets, but for rounding that of :class:`NumberEncoder`."""
+        if not fit_intercept:
+            return self._without_centre(loss)
         unit = np.exp2(np.floor(np.log2(np.where(self.largest > 0, self.largest, 1.0))))
         mean = self.mean / unit
         if loss.has_positive_means:
             return NumberEncoder(np.zeros_like(mean), mean, unit, loss.link(np.asarray(self.mean)))
         deviation = np.sqrt(self.squares / self.mass) / unit
         return NumberEncoder(mean, np.where(deviation > 0, deviation, 1.0), unit)
+
+    def _without_centre(self, loss: Loss) -> NumberEncoder:
+        if loss.has_positive_means:
+            zeros = np.zeros(np.shape(self.mean))
+            return NumberEncoder(zeros, np.ones_like(zeros), 1.0, zeros, fits_intercept=False)
+        centred = replace(
+            self, mean=0.0 * self.mean, squares=self.squares + self.mass * self.mean**2
+        )
+        return replace(centred.encoder(loss), fits_intercept=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         Steps at most.
     fit_intercept : bool, default=True
         An unpenalised constant; steps are then taken along features centred over the batch, and
-        may be several times longer. False is the papers' function, with their steps.
+        may be several times longer. False is the papers' function, with their steps: targets are
+        not centred, and predictions tend to 0 far from all rows.
     average : bool, default=True
         Predict with the average over the steps, later ones weighing more.
     scaling : {"auto", "standard", "none"}, default="auto"
@@ -200,12 +201,16 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         loss, sample = self._given_loss(), summary.sample_targets
         self.one_output_ = sample.ndim == 1
         if loss.robust:
-            encoder = NumberEncoder.fit(sample.reshape(len(sample), -1), None, loss)
-            self.target_mean_, self.target_scale_ = encoder.centre, encoder.spread
-        else:
-            deviations = np.sqrt(summary.target_variance)
-            self.target_mean_ = summary.target_mean
-            self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
+            columns = sample.reshape(len(sample), -1)
+            encoder = NumberEncoder.fit(columns, None, loss, self.fit_intercept)
+            self.target_mean_ = np.asarray(encoder.centre)
+            self.target_scale_ = np.asarray(encoder.spread)
+            return loss
+        mean, squares = summary.target_mean, summary.target_variance
+        if not self.fit_intercept:
+            mean, squares = np.zeros_like(mean), squares + mean**2
+        self.target_mean_ = mean
+        self.target_scale_ = np.sqrt(np.where(squares > 0, squares, 1.0))
         return loss
 
     def _encode(self, y: ArrayLike) -> FloatArray:

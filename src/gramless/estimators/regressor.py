@@ -22,7 +22,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.continued import FREE_TO_CHANGE, check_batches, keeps_choice
 from gramless.estimators.given_rows import EvalSet
-from gramless.estimators.parameters import check_choice, check_count, check_number
+from gramless.estimators.parameters import check_choice, check_count, check_number, check_switch
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
@@ -90,6 +90,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Several, in rising order, are predicted in a column each, sorted so that they never cross.
     power : float, default=1.5
         Of the loss "tweedie": variances grow with this power of the mean, between 1 and 2.
+    fit_intercept : bool, default=True
+        Whether predictions have a constant without penalty. False: targets are not centred, the
+        raw prediction is 0 where all features are, and no trend is tried, as it has a constant.
+        Quantiles are not corrected by rows held back.
     intervals : {"split", "quantiles"}, default="split"
         How :meth:`predict_interval` finds bounds. "split" learns one width from rows held back.
         "quantiles" fits a second model to the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the
@@ -281,6 +285,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     quantile: float | ArrayLike = 0.5
     power: float = 1.5
+    fit_intercept: bool = True
     intervals: str = "split"
     n_posterior: int = 0
     _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
@@ -432,7 +437,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         least = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
         self.lower_limit_: FloatArray = np.minimum(self.lower_limit_, least)
-        return NumberEncoder(zeros, np.ones_like(zeros))
+        return NumberEncoder(zeros, np.ones_like(zeros), fits_intercept=self.fit_intercept)
 
     def _quantile_model(self, X: TableLike) -> KernelRegressor:
         """Return the second model before its fit, which may go on from an earlier one."""
@@ -462,6 +467,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def _search_config(self) -> SearchConfig:
         config = super()._search_config()
+        if not check_switch(self, "fit_intercept"):
+            config = replace(config, tries_trend=False)
         if not check_count(self, "n_posterior", low=0, high=_MOST_DRAWS):
             return config
         if self.monotonic_cst is not None:
@@ -792,7 +799,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             require(n_scores in (n_outputs, n_outputs // 2), "errors_ do not fit weights_")
         if state["posterior_"] is not None:
             posterior = part_in(state, "posterior_", Posterior)
-            fits = len(posterior.draws) == len(coef) + 1
+            fits = len(posterior.draws) == len(coef) + int(self.fit_intercept)
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
             require(fits, "posterior_ does not fit weights_")
         if state["dispersion_"] is not None:
@@ -834,7 +841,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 exposure = exposures[rows]
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
             raw, codes = validation.raw, data.targets[validation.rows]
-            if isinstance(self.loss_, SmoothPinball):
+            if isinstance(self.loss_, SmoothPinball) and self.fit_intercept:
                 added = self.loss_.correction(raw, codes, counts)
                 self.intercept_, raw = self.intercept_ + added * encoder.spread, raw + added
             self.errors_ = self._learnt_errors(raw, codes, exposure, counts, encoder)
@@ -894,7 +901,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 "again with n_posterior=100."
             )
         find = self.posterior_.deviations
-        parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
+        parts = [
+            find(WithIntercept(Z) if self.fit_intercept else Z, unseen_squares(Z))
+            for Z in self._feature_blocks(X)
+        ]
         return np.concatenate([np.zeros((0, *np.shape(self.posterior_.noise))), *parts])
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
@@ -907,13 +917,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         loss = self._named_loss()
         self.lower_limit_ = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
         if not (isinstance(loss, SmoothPinball) and loss.levels.ndim == 1):
-            return NumberEncoder.fit(y, weight, loss)
+            return NumberEncoder.fit(y, weight, loss, self.fit_intercept)
         if y.ndim != 1:
             raise InputError(
                 f"KernelRegressor: several quantiles need targets of one column, got {y.shape[1]}; "
                 f"fit a model for each."
             )
-        return replace(QuantileEncoder.fit(y, weight, loss), n_levels=loss.levels.size)
+        encoder = QuantileEncoder.fit(y, weight, loss, self.fit_intercept)
+        return replace(encoder, n_levels=loss.levels.size)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,7 +48,7 @@ PROBABILISTIC = "logistic", "multinomial", "cumulative"
 class TargetEncoder(ABC):
     """How the targets of an estimator become numbers, and raw predictions become targets again."""
 
-    fits_intercept: ClassVar[bool]
+    fits_intercept: bool
     """Whether predictions have a free constant."""
     measure: ClassVar[str] = "squared error"
     """What :meth:`score` returns, in words."""
@@ -103,7 +103,8 @@ class NumberEncoder(TargetEncoder):
     rounding, and keeps squares of huge targets finite. With a log link, ``offset`` is that of raw
     predictions, the logarithm of what the targets are divided by: encoded targets have mean 1, so
     that fits start from the best constant. For a robust loss, the median stands for the mean and
-    the interquartile range for the deviation, and encoded targets are at most ``largest``.
+    the interquartile range for the deviation, and encoded targets are at most ``largest``. Without
+    an intercept targets are not centred, nor divided beneath a log link.
 
     Examples
     --------
@@ -117,8 +118,7 @@ class NumberEncoder(TargetEncoder):
     unit: FloatArray | float = 1.0
     offset: FloatArray | float | None = None
     largest: float = np.inf
-
-    fits_intercept = True
+    fits_intercept: bool = True
 
     @staticmethod
     def check(y: AnyArray, owner: str) -> FloatArray:
@@ -134,10 +134,18 @@ class NumberEncoder(TargetEncoder):
         return y
 
     @classmethod
-    def fit(cls, y: FloatArray, weight: FloatArray | None = None, loss: Loss | None = None) -> Self:
+    def fit(
+        cls,
+        y: FloatArray,
+        weight: FloatArray | None = None,
+        loss: Loss | None = None,
+        fit_intercept: bool = True,
+    ) -> Self:
         """Learn the units of checked targets, which depend on the loss (squared by default)."""
         loss = Squared() if loss is None else loss
         loss.check_targets(y)
+        if not fit_intercept:
+            return cls._without_centre(y, weight, loss)
         if loss.robust:
             return cls(robust_centre(y, weight), robust_scale(y, weight), largest=LARGEST_CODE)
         largest = np.abs(y).max(axis=0)
@@ -147,6 +155,16 @@ class NumberEncoder(TargetEncoder):
             return cls(np.zeros_like(mean), mean, unit, loss.link(mean * unit))
         deviation = np.sqrt(np.average((y / unit - mean) ** 2, axis=0, weights=weight))
         return cls(mean, np.where(deviation > 0, deviation, 1.0), unit)
+
+    @classmethod
+    def _without_centre(cls, y: FloatArray, weight: FloatArray | None, loss: Loss) -> Self:
+        """Learn the unit of targets alone: the centre of their mirrored copies is 0."""
+        zeros = np.zeros(y.shape[1:])
+        if loss.has_positive_means:
+            return cls(zeros, np.ones_like(zeros), 1.0, zeros, fits_intercept=False)
+        weights = None if weight is None else np.concatenate([weight, weight])
+        mirrored = cls.fit(np.concatenate([y, -y]), weights, loss)
+        return replace(mirrored, mean=zeros, fits_intercept=False)
 
     @property
     def n_outputs(self) -> int:
@@ -184,6 +202,8 @@ class NumberEncoder(TargetEncoder):
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept in units of the targets, or of their link."""
+        if not self.fits_intercept:
+            return super().decode_weights(weights * self.spread)
         coef, constant = weights[:-1], weights[-1]
         if self.offset is not None:
             intercept = constant + self.offset
@@ -193,6 +213,8 @@ class NumberEncoder(TargetEncoder):
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
         """Return coefficients and intercept in units of encoded targets, or of their link."""
+        if not self.fits_intercept:
+            return coef / self.spread
         if self.offset is not None:
             constant = intercept - self.offset
         else:
