@@ -19,7 +19,7 @@ import numpy as np
 
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.notation import MISSING_WORDS
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, IntArray
 from gramless.datasets.files import (
     HEAD_BYTES,
     cut_lines,
@@ -103,10 +103,10 @@ def read_csv(
     Empty lines are skipped, as pandas does, unless the table has one column only: there they are
     empty cells. A last column without a name and without any value is left out.
 
-    A million numbers take about 0.3 seconds, and 1.5 where cells are ragged or quoted in unusual
-    ways. Holds one block of text and the finished columns; a column that turns out to be text after
-    numbers alone costs a second reading. A few cells that are not numbers in a column of numbers
-    are a fault, and so are ragged rows and unclosed quotes.
+    A million numbers take about 0.2 seconds, and 1.5 where quotes do not enclose whole cells or
+    lines are empty. Holds one block of text and the finished columns; a column that turns out to
+    be text after numbers alone costs a second reading. A few cells that are not numbers in a column
+    of numbers are a fault, and so are ragged rows and unclosed quotes.
 
     Examples
     --------
@@ -193,11 +193,13 @@ class DelimitedRows:
 
     def head(self) -> pl.Series:
         """Return the cells of the first rows, the same ones for blocks of any size."""
+        import polars as pl
+
         first = replace(self, limits=replace(self.limits, block_bytes=HEAD_BYTES))
         for cells in first.blocks():
             n_columns = len(self.names)
             row = np.tile(np.arange(len(cells) // n_columns), n_columns)
-            return cells.filter(row < _SAMPLE_ROWS)
+            return cells.filter(pl.Series(row < _SAMPLE_ROWS))
         raise DataFileError(f"{self.path} has no data rows; copy or download it again.")
 
     def line_of(self, row: int) -> int:
@@ -292,40 +294,54 @@ def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> R
     )
 
 
-# Cells.
+# Columns.
 
 
-class Numbers(NamedTuple):
-    """Cells of columns read as numbers, each array with a row for every column.
+class TypedColumns(NamedTuple):
+    """Columns as float64 or object arrays.
 
-    ``values`` is NaN where a cell is missing or no number. ``strays`` marks cells that are neither,
-    ``words`` the words for missing values.
+    ``n_strays`` counts the cells of each column of numbers that are neither numbers nor missing,
+    ``n_words`` its words for missing values. ``first_strays`` has the row and the text of the first
+    stray by the position of the column.
     """
 
-    values: FloatArray
-    strays: BoolArray
-    words: BoolArray
+    columns: list[AnyArray]
+    n_strays: IntArray
+    n_words: IntArray
+    first_strays: dict[int, tuple[int, str]]
 
 
-def to_numbers(cells: pl.Series, n_columns: int) -> Numbers:
-    """Read cells as numbers, those of the first column first."""
+def _typed(cells: pl.Series, n_columns: int, text: Collection[int] = ()) -> TypedColumns:
+    """Read the columns of some rows as numbers, but those in ``text``."""
     import polars as pl
 
-    shape = n_columns, len(cells) // max(1, n_columns)
-    numbers = cells.cast(pl.Float64, strict=False)
+    n_rows = len(cells) // n_columns
+    is_numeric = np.repeat([j not in text for j in range(n_columns)], n_rows)
+    # All columns at once, because each call of polars costs as much as a thousand cells.
+    given = cells.filter(pl.Series(is_numeric)) if text else cells
+    numbers = given.cast(pl.Float64, strict=False)
     values = numbers.to_numpy(writable=True)
-    strays, words = np.zeros((2, len(values)), bool)
+    strays, words = np.zeros((2, n_columns, n_rows), bool)
     if numbers.null_count():
         unread = numbers.is_null()
         # Blanks around a number are allowed, but rare enough to be looked for only now.
-        rest = _stripped(cells.filter(unread))
+        rest = _stripped(given.filter(unread))
         numbers = rest.cast(pl.Float64, strict=False)
         missing = rest.is_in(list(MISSING_WORDS))
         places = np.flatnonzero(unread.to_numpy())
         values[places] = numbers.to_numpy()
-        strays[places] = (numbers.is_null() & ~missing).to_numpy()
-        words[places] = (numbers.is_null() & missing & (rest != "")).to_numpy()
-    return Numbers(values.reshape(shape), strays.reshape(shape), words.reshape(shape))
+        places = np.flatnonzero(is_numeric)[places]
+        strays.flat[places] = (numbers.is_null() & ~missing).to_numpy()
+        words.flat[places] = (numbers.is_null() & missing & (rest != "")).to_numpy()
+    numeric = iter(values.reshape(-1, n_rows))
+    columns = [
+        to_text(cells.slice(j * n_rows, n_rows)) if j in text else next(numeric)
+        for j in range(n_columns)
+    ]
+    n_strays, rows = strays.sum(axis=1), strays.argmax(axis=1)
+    first = {j: int(rows[j]) for j in np.flatnonzero(n_strays).tolist()}
+    first_strays = {j: (row, cells[j * n_rows + row]) for j, row in first.items()}
+    return TypedColumns(columns, n_strays, words.sum(axis=1), first_strays)
 
 
 def to_text(cells: pl.Series) -> AnyArray:
@@ -335,38 +351,6 @@ def to_text(cells: pl.Series) -> AnyArray:
 
 def _stripped(cells: pl.Series) -> pl.Series:
     return cells.fill_null("").str.strip_chars()
-
-
-# Columns.
-
-
-class TypedColumns(NamedTuple):
-    """Columns as float64 or object arrays, and counts of their cells that are no numbers."""
-
-    columns: list[AnyArray]
-    n_strays: IntArray
-    first_strays: IntArray
-    n_words: IntArray
-
-
-def _typed(cells: pl.Series, n_columns: int, text: Collection[int]) -> TypedColumns:
-    """Read the columns of some rows as numbers, but those in ``text``."""
-    n_rows = len(cells) // n_columns
-    is_numeric = np.array([j not in text for j in range(n_columns)])
-    n_numeric = int(is_numeric.sum())
-    # All at once, because each call of polars costs as much as a thousand cells.
-    given = cells if not text else cells.filter(np.repeat(is_numeric, n_rows))
-    numbers = to_numbers(given, n_numeric)
-    values = iter(numbers.values)
-    columns = [
-        to_text(cells.slice(j * n_rows, n_rows)) if j in text else next(values)
-        for j in range(n_columns)
-    ]
-    counts = np.zeros((3, n_columns), np.int64)
-    if n_numeric:
-        strays, words = numbers.strays, numbers.words.sum(axis=1)
-        counts[:, is_numeric] = strays.sum(axis=1), strays.argmax(axis=1), words
-    return TypedColumns(columns, *counts)
 
 
 def read_columns(
@@ -391,9 +375,7 @@ def read_columns(
             typed = _typed(cells, n_columns, known)
             for own, column in zip(parts, typed.columns, strict=True):
                 own.append(column)
-            for j in np.flatnonzero(typed.n_strays).tolist():
-                row = int(typed.first_strays[j])
-                cell = cells[j * len(typed.columns[j]) + row]
+            for j, (row, cell) in typed.first_strays.items():
                 first_strays.setdefault(j, (n_rows + row, cell))
             n_strays += typed.n_strays
             n_words += typed.n_words
@@ -465,9 +447,7 @@ def _typed_pieces(
     n_rows = 0
     for cells in rows.blocks():
         typed = _typed(cells, len(rows.names), text)
-        for j in np.flatnonzero(typed.n_strays)[:1].tolist():
-            row = int(typed.first_strays[j])
-            cell = cells[j * len(typed.columns[j]) + row]
+        for j, (row, cell) in typed.first_strays.items():
             remedy = "as the first rows of this column are. Correct it, or encode the column as "
             raise _stray(rows, n_rows + row, cell, j, remedy + "numbers.")
         columns = dict(zip(rows.names, typed.columns, strict=True))
@@ -561,15 +541,18 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     import polars as pl
 
     first = [cell.strip() for cell in rows[0]]
-    is_word = to_numbers(pl.Series(first), 1).strays[0]
+    is_word = _typed(pl.Series(first), len(first)).n_strays
     if not any(first) or any(cell and not word for cell, word in zip(first, is_word, strict=True)):
         return False
     below = [row for row in rows[1:] if len(row) == len(first)]
     if not below:
         return True
     columns = list(zip(*below, strict=True))
-    cells = to_numbers(pl.Series([*chain.from_iterable(columns)]), len(columns))
-    if (~cells.strays.any(axis=1) & ~np.isnan(cells.values).all(axis=1)).any():
+    typed = _typed(pl.Series([*chain.from_iterable(columns)]), len(columns))
+    if any(
+        not n_strays and not _is_empty(column)
+        for n_strays, column in zip(typed.n_strays, typed.columns, strict=True)
+    ):
         return True
     unlike = all(name not in column for name, column in zip(first, columns, strict=True))
     return unlike and len(set(first)) == len(first)
