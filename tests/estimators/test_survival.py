@@ -126,7 +126,7 @@ def test_wrong_targets():
     ]:
         with pytest.raises(InputError, match=message):
             KernelSurvival(**GIVEN).fit(X, own)
-    with pytest.raises(InputError, match="no row with an event has a weight"):
+    with pytest.raises(InputError, match="no event in a row with a weight"):
         KernelSurvival(**GIVEN).fit(X, y, np.where(y["died"], 0.0, 1.0))
     with pytest.raises(InputError, match="loss must be one of 'cox'"):
         KernelSurvival(loss="squared", **GIVEN).fit(X, y)

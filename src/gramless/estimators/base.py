@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramless.base.columns import target_name
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
@@ -31,7 +31,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import one_thread_if_small, thread_count
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
@@ -40,6 +40,7 @@ from gramless.estimators.given_rows import (
     EvalSet,
     GivenRows,
     ValidationArguments,
+    taken_rows_of,
     told_cv,
 )
 from gramless.estimators.inputs import RowInputs, rising_inputs
@@ -213,12 +214,14 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
     ) -> Self:
         """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
+        used = self._rows_with_weight(X, y, sample_weight)
+        if used is not None:
+            X, y, sample_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
         rows, targets = self._known_rows(X, self._plain_targets(y))
         targets = self._check_targets(targets)
         weight = np.ones(len(targets))
         if sample_weight is not None:
             weight = self._check_weight(sample_weight, rows)
-            rows, targets, weight = rows[weight > 0], targets[weight > 0], weight[weight > 0]
         encoder = self._encoder_of_batch(targets)
         weight = np.asarray(self._weigh(targets, weight))
         batch = Batch.of(self, rows, encoder)
@@ -257,6 +260,10 @@ class KernelMachine(StatefulEstimator, ABC):
         deadline = self._deadline()
         # Before the training rows: what targets say of their classes is remembered of those.
         judges = None if validation is None else EvalRows.of(self, validation)
+        table, own_weight, used = X, sample_weight, self._rows_with_weight(X, y, sample_weight)
+        if used is not None:
+            # Before anything is learned: rows without weight count as absent.
+            X, y, own_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
         y, again = self._plain_targets(y), keeps_choice(self, X)
         if again:
             rows, targets = self._known_rows(X, y)
@@ -265,9 +272,9 @@ class KernelMachine(StatefulEstimator, ABC):
                 self, X, y, self.categorical_features, self._target_options
             )
         targets, weight = self._check_targets(targets), None
-        if sample_weight is not None:
-            weight = self._check_weight(sample_weight, rows)
-        given = GivenRows.of(self, X, targets, weight, groups)
+        if own_weight is not None:
+            weight = self._check_weight(own_weight, rows)
+        given = GivenRows.of(self, table, targets, weight, groups, used)
         if weight is not None and not weight.all():
             rows, targets, weight = _taken(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
@@ -293,6 +300,26 @@ class KernelMachine(StatefulEstimator, ABC):
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
         with one_thread_if_small(data.rows.shape, self.n_jobs):
             return self._selected(search, budget, given, encoder, again)
+
+    def _rows_with_weight(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> IntArray | None:
+        """Return the numbers of the rows with a weight, None if all have one.
+
+        None too if lengths differ, which is refused later, and for rows on a disk.
+        """
+        if sample_weight is None or isinstance(X, RowTable):
+            return None
+        try:
+            n_rows = _num_samples(X)
+            lengths = {n_rows, _num_samples(y), _num_samples(sample_weight)}
+        except TypeError:
+            return None
+        if len(lengths) > 1:
+            return None
+        weight = checked_weights(sample_weight, n_rows, type(self).__name__)
+        used = np.flatnonzero(relative_weights(weight, weight.max()) > 0)
+        return used if len(used) < n_rows else None
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
         """Return the inputs of further rows to fit, of the same table, and their targets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,9 @@ from sklearn.utils.validation import _num_samples
 
 from gramless.base.columns import exact_labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows
+from gramless.base.lazy_rows import LazyRows, taken
+from gramless.base.mapped import MappedRows
+from gramless.base.memory import given_memory
 from gramless.base.state import StatefulEstimator
 from gramless.base.types import (
     AnyArray,
@@ -61,13 +63,21 @@ class GivenRows:
         targets: AnyArray,
         weight: FloatArray | None,
         groups: ArrayLike | None,
+        used: IntArray | None = None,
     ) -> GivenRows:
         """Return the rows with their groups numbered, of which there are at least two.
 
-        ``weight`` is that of all rows; messages name the estimator ``owner``.
+        Targets and weights are those of the rows ``used``, by default all; messages name the
+        estimator ``owner``.
         """
-        used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
-        own = None if weight is None else weight[used]
+        if used is None:
+            used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
+            own = None if weight is None else weight[used]
+        else:
+            # Nothing asks for the targets of the other rows.
+            own, fitted = weight, targets
+            targets = np.resize(fitted[:1], (_num_samples(table), *fitted.shape[1:]))
+            targets[used] = fitted
         if groups is None:
             return cls(table, targets, used, own, None, None)
         names, numbers = _numbered(type(owner).__name__, groups, len(targets))
@@ -156,8 +166,15 @@ class GivenRows:
         if isinstance(rows, NamedColumns):
             # Splitters know only how many rows such a table has.
             rows = np.arange(len(self.targets)).reshape(-1, 1)
+        parts: tuple[Any, ...] = rows, self.targets, self.groups
+        by_splitter = not isinstance(owner.cv, Iterable) and len(self.used) < len(self.targets)
+        if by_splitter:
+            # Rows without weight count as absent; pairs name rows as they were given.
+            parts = tuple(None if x is None else taken_rows_of(x, self.used) for x in parts)
         try:
-            pairs = list(check_cv(owner.cv).split(rows, self.targets, self.groups))
+            pairs = list(check_cv(owner.cv).split(*parts))
+            if by_splitter:
+                pairs = [tuple(self.used[np.asarray(own)] for own in pair) for pair in pairs]
         except (ValueError, TypeError) as fault:
             raise InputError(
                 f"{name}: cv={_short(owner.cv)}: {str(fault).rstrip('.')}; give a splitter that "
@@ -261,6 +278,15 @@ class ValidationArguments:
         return None
 
 
+def taken_rows_of(X: Any, rows: IntArray) -> Any:
+    """Return some rows, or some of the entries, of what a user gave."""
+    from sklearn.utils import _safe_indexing
+
+    if given_memory() is not None and MappedRows.can_map(X):
+        X = MappedRows(X)
+    return taken(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
+
+
 @dataclass(frozen=True, eq=False)
 class EvalRows:
     """Validation rows as given, with checked targets and sample weights above 0.
@@ -289,9 +315,7 @@ class EvalRows:
             weight = checked_weights(given.weight, n_rows, f"{owner}: sample_weight_val")
             positive = np.flatnonzero(weight > 0)
             if len(positive) < n_rows:
-                from sklearn.utils import _safe_indexing
-
-                table, targets = _safe_indexing(table, positive), targets[positive]
+                table, targets = taken_rows_of(table, positive), targets[positive]
                 weight = weight[positive]
         return cls(table, targets, weight, given.name)
 

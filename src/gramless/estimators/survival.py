@@ -69,7 +69,10 @@ def event_times(y: object, owner: str) -> AnyArray:
             f"negative; count them from the start of the observation."
         )
     if not found["event"].any():
-        raise InputError(f"{owner}: y has no event; nothing can be learned of when one comes.")
+        raise InputError(
+            f"{owner}: y has no event in a row with a weight above 0; nothing can be learned of "
+            f"when one comes."
+        )
     return found
 
 

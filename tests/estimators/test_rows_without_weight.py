@@ -1,0 +1,98 @@
+"""Rows of weight 0 count as absent: the model is that without them, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+
+from gramless import KernelClassifier, KernelRegressor, KernelSurvival
+
+pd = pytest.importorskip("pandas")
+
+RNG = np.random.default_rng(0)
+N, EXTRA = 200, 60
+ORDER = RNG.permutation(N + EXTRA)
+X: NDArray[np.float64] = RNG.normal(size=(N, 4))
+X[:, 3] = RNG.integers(0, 4, N)
+Y: NDArray[np.float64] = np.sin(2 * X[:, 0]) + X[:, 1] + (X[:, 3] == 2) + 0.1 * RNG.normal(size=N)
+WEIGHT = RNG.uniform(0.5, 2.0, N)
+WILD: NDArray[np.float64] = RNG.normal(size=(EXTRA, 4)) * 1e6
+WILD[:, 3] = RNG.integers(10, 50, EXTRA)
+WILD[::3, :2] = np.nan
+MODELS: dict[str, tuple[Any, NDArray, NDArray]] = {
+    "numbers": (KernelRegressor, Y, np.full(EXTRA, 1e9)),
+    "classes": (KernelClassifier, np.where(Y > 0, "a", "b"), np.full(EXTRA, "c")),
+    "times": (KernelSurvival, np.exp(Y), np.full(EXTRA, 1e9)),
+}
+
+
+def mixed(rows: Any, others: Any) -> Any:
+    """Return rows followed by others, all in random order."""
+    return np.concatenate([rows, others])[ORDER]
+
+
+ROWS, WEIGHTS = mixed(X, WILD), mixed(WEIGHT, np.zeros(EXTRA))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "options", [{}, {"grids": "random", "n_grids": 32}, {"scaling": "quantile"}]
+)
+def test_the_model_is_that_without_them(name: str, options: dict[str, Any]) -> None:
+    kind, targets, others = MODELS[name]
+    used = ORDER < N
+    options = {"categorical_features": [3], "effort": 1, "random_state": 0, **options}
+    without = kind(**options).fit(X[ORDER[used]], targets[ORDER[used]], WEIGHT[ORDER[used]])
+    found = kind(**options).fit(ROWS, mixed(targets, others), WEIGHTS)
+    np.testing.assert_array_equal(found.weights_, without.weights_)
+    np.testing.assert_array_equal(found.predict(X), without.predict(X))
+
+
+def test_frames_and_sparse_rows() -> None:
+    used, options = ORDER < N, {"effort": 1, "random_state": 0}
+    targets = mixed(Y, np.zeros(EXTRA))
+    frame = pd.DataFrame(ROWS, columns=list("abcd")).assign(kind=ROWS[:, 3].astype(str))
+    expected = KernelRegressor(**options).fit(frame[used], targets[used], WEIGHTS[used])
+    found = KernelRegressor(**options).fit(frame, targets, WEIGHTS)
+    np.testing.assert_array_equal(found.predict(frame[used]), expected.predict(frame[used]))
+    sparse = sp.csr_array(np.hstack([np.nan_to_num(ROWS), np.zeros((len(ROWS), 5000))]))
+    sparse[:, 4003] = np.where(used, 0.0, 1.0)
+    expected = KernelRegressor(n_grids=8, **options).fit(sparse[used], targets[used], WEIGHTS[used])
+    found = KernelRegressor(n_grids=8, **options).fit(sparse, targets, WEIGHTS)
+    np.testing.assert_array_equal(found.inputs_.kept, expected.inputs_.kept)
+    np.testing.assert_array_equal(found.predict(sparse[used]), expected.predict(sparse[used]))
+
+
+@pytest.mark.parametrize("by_pairs", [False, True], ids=["splitter", "pairs"])
+def test_splitters_see_rows_with_weight_and_pairs_number_all(by_pairs: bool) -> None:
+    used = np.flatnonzero(ORDER < N)
+    splitter = KFold(3, shuffle=True, random_state=0)
+    pairs = [(used[a], used[b]) for a, b in splitter.split(used)]
+    options: dict[str, Any] = {"grids": "random", "n_grids": 16, "random_state": 0}
+    targets = mixed(Y, np.zeros(EXTRA))
+    expected = KernelRegressor(cv=splitter, **options)
+    expected.fit(ROWS[used], targets[used], WEIGHTS[used])
+    found = KernelRegressor(cv=pairs if by_pairs else splitter, **options)
+    found.fit(ROWS, targets, WEIGHTS)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_batches() -> None:
+    options: dict[str, Any] = {"grids": "random", "n_grids": 16, "random_state": 0}
+    found = []
+    for rows, targets, weights in (
+        (X[100:], Y[100:], WEIGHT[100:]),
+        (
+            np.vstack([WILD, X[100:]]),
+            np.append(np.ones(EXTRA), Y[100:]),
+            [0.0] * EXTRA + [*WEIGHT[100:]],
+        ),
+    ):
+        model = KernelRegressor(categorical_features=[3], **options).fit(X[:100], Y[:100])
+        found.append(model.partial_fit(rows, targets, weights).predict(X))
+    np.testing.assert_array_equal(*found)
