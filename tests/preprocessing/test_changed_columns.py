@@ -64,6 +64,13 @@ def test_whole_numbers_are_no_datetimes():
             codes_of(VALUES["datetimes"], numbers)
 
 
+@pytest.mark.parametrize("was", VALUES)
+@pytest.mark.parametrize("now", VALUES)
+def test_no_rows_stand_for_every_type(was, now):
+    encoder = TableEncoder().fit(frame(VALUES[was]))
+    assert len(encoder.transform(frame(VALUES[now])[:0])) == 0
+
+
 TEXTS = {
     "datetimes": ["2024-01-31", "2024-02-01T06:00:00.000", "2024-02-09 00:00"],
     "timedeltas": ["P1DT2H", "0 days 00:01:00", "3 days"],
@@ -130,7 +137,7 @@ def test_booleans_for_larger_numbers_are_named():
 def test_time_zones_are_converted_and_named_where_one_side_has_none(recwarn):
     naive = pd.Series(pd.to_datetime(["2024-01-31 12:00", "2024-02-01 00:00"]))
     paris = naive.dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")
-    text = ["2024-01-31T13:00:00+01:00", "2024-02-01 00:00Z"]
+    text = ["2024-01-31T13:00:00+01", "2024-02-01 00:00Z"]
     expected = TableEncoder().fit(frame(paris)).transform(frame(paris))
     np.testing.assert_array_equal(TableEncoder().fit(frame(paris)).transform(frame(text)), expected)
     assert not recwarn.list
@@ -161,6 +168,8 @@ def test_other_text_is_its_label(value):
         (-0.0, "0"), ("-0.0", "0"), (Decimal("-0.0"), "0"), (Decimal("1.50"), "1.5"), (1.5, "1.5"),
         (2**53 + 1, str(2**53 + 1)), (Decimal("1E+3"), "1000"), (True, "True"), (None, ""),
         (dt.date(2024, 1, 31), "2024-01-31"), (START, "2024-01-31"), (pd.NaT, ""),
+        ("2024-01-31 00:00:00", "2024-01-31"), ("2024-01-31T12:30", "2024-01-31 12:30:00"),
+        ("2024-01-31 12:30:00+01", "2024-01-31 11:30:00"), ("2024-13-31 00:00", "2024-13-31 00:00"),
         (pd.Timestamp("2024-01-31 12:30"), "2024-01-31 12:30:00"), (float("inf"), "inf"),
         (dt.timedelta(hours=26), "1 days 02:00:00"), (np.timedelta64(26, "h"), "1 days 02:00:00"),
     ],
@@ -210,6 +219,19 @@ def test_numbers_stand_for_text_of_digits_but_not_for_names():
     np.testing.assert_array_equal(codes_of(fitted, [1.0, 2.0]), codes_of(fitted, ["1", "2"]))
     with pytest.raises(InputError, match="'a' held text in fit and holds numbers now"):
         codes_of(["x", "y"], [1.0, 2.0])
+
+
+def test_zero_and_one_stand_for_declared_categories_that_are_booleans():
+    fitted = pd.Series([True, False]).astype("category")
+    np.testing.assert_array_equal(codes_of(fitted, [1, 0]), codes_of(fitted, [True, False]))
+
+
+def test_dates_that_are_categories_may_come_as_text():
+    dates = pd.Series(pd.date_range("2024-01-31", periods=4, freq="36h"))
+    for column, named in ((dates, ["a"]), (dates.astype("category"), None)):
+        encoder = TableEncoder().fit(frame(column), named)
+        for new in (dates, dates.astype(str)):
+            assert encoder.transform(frame(new))[:, 0].tolist() == [0, 1, 2, 3]
 
 
 def test_unknown_categories_are_named_if_they_are_most(recwarn):

@@ -7,6 +7,7 @@ import numbers
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -15,7 +16,7 @@ import numpy as np
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.base.notation import MISSING_WORDS, NOTATIONS, NOTATIONS_OF_TIMES, PLAIN
+from gramless.base.notation import DATES, MISSING_WORDS, NOTATIONS, NOTATIONS_OF_TIMES, PLAIN
 from gramless.base.types import AnyArray, ArrowTable, DataFrame, NamedColumns
 
 MISSING = ""
@@ -380,7 +381,7 @@ def category_labels(values: Iterable[object]) -> Iterator[str]:
     """Return the labels of categories; a missing one is ``""``.
 
     Equal values have one label, whatever their type: 1, 1.0, "1" and "1.0" are "1", but "01" stays.
-    Datetimes are as in "2024-01-31 12:30:00", without the time at midnight.
+    Datetimes, also as text, are as in "2024-01-31 12:30:00", in UTC, without the time at midnight.
 
     Examples
     --------
@@ -389,8 +390,7 @@ def category_labels(values: Iterable[object]) -> Iterator[str]:
     """
     for value in values:
         if isinstance(value, str):
-            whole = _WHOLE_FLOAT.fullmatch(value) if value.endswith("0") else None
-            yield value if whole is None else _POSITIVE_ZERO.get(whole[1], whole[1])
+            yield _label_of_text(value)
         elif is_missing(value):
             yield MISSING
         elif (write := _WRITERS.get(_type_of(value))) is not None:
@@ -401,6 +401,15 @@ def category_labels(values: Iterable[object]) -> Iterator[str]:
             yield _plain_decimal(value)
         else:
             yield str(value)
+
+
+def _label_of_text(text: str) -> str:
+    if text.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
+        return _POSITIVE_ZERO.get(whole[1], whole[1])
+    if len(text) > len("2024-01-31") and text[4] == text[7] == "-":
+        with suppress(ValueError, OverflowError):
+            return _written_datetime(NOTATIONS[DATES].read(text))
+    return text
 
 
 def _plain_decimal(value: Decimal) -> str:

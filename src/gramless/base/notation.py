@@ -81,7 +81,7 @@ _DURATION = re.compile(
 """Of ISO 8601, of pandas and Python ("1 days 02:00:00", "1 day, 2:00:00"), or a clock alone."""
 _UNITS_OF_DURATIONS = 604800, 86400, 3600, 60, 1
 _NAMES_UNIT = re.compile(r"T|day")
-_OFFSET = re.compile(r"\d{2}:.*(Z|[+-]\d{2}:?\d{2})", re.ASCII)
+_OFFSET = re.compile(r":.*(Z|[+-]\d{2})", re.ASCII)
 
 
 def _seconds(cell: str) -> float:
@@ -117,7 +117,7 @@ NOTATIONS = {
     "1'234.5": Notation.of_numbers("'\u2019", "."),
     DATES: Notation(
         re.compile(
-            r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?",
+            r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?",
             re.ASCII,
         ),
         _seconds,

@@ -230,7 +230,7 @@ class ColumnCode:
                 raise self._refused(column)
         elif column.type not in _TEXT:
             allowed = NOTATIONS[_WRITTEN[column.type]].allowed
-            if not any(map(allowed.fullmatch, self.categories)):
+            if not any(map(allowed.fullmatch, self._places())):
                 raise self._refused(column)
 
     def _warn_of_unknown(self, cells: list[str], unknown: BoolArray) -> None:
@@ -291,7 +291,7 @@ def _has_values(column: PlainColumn) -> bool:
     values = column.values
     if values.dtype == object:
         return any(cell != MISSING for cell in labels(values))
-    return values.dtype == bool or not bool(np.isnan(values).all())
+    return len(values) > 0 and (values.dtype == bool or not bool(np.isnan(values).all()))
 
 
 def _type_of_text(name: str, cells: list[str]) -> tuple[str, str]:
