@@ -6,12 +6,18 @@ the rest of gramless nor numba, SciPy or scikit-learn.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import math
+import numbers
 import os
+import re
+import stat
+import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,8 +42,8 @@ class PortableModel:
     """A saved ``KernelRegressor``, ``KernelClassifier`` or ``KernelSurvival``, by NumPy alone.
 
     Covers bins of grids, Gaussian kernels and trends beside them and kernel ridge regression, as
-    default fits to arrays choose; categories, gaps and several outputs. Predictions differ from the
-    model's own by rounding, some 1e-15 of the largest response.
+    default fits choose; data frames, categories, gaps and several outputs. Predictions differ from
+    the model's own by rounding, some 1e-15 of the largest response.
 
     Parameters
     ----------
@@ -47,8 +53,8 @@ class PortableModel:
     Raises
     ------
     ValueError
-        If the file is damaged, or holds what is not covered: fits to data frames or to sparse rows
-        with many columns, other feature maps, ordered classes, several labels, quantile losses.
+        If the file is damaged, or holds what is not covered: fits to sparse rows with many columns,
+        other feature maps, ordered classes, several labels, quantile losses.
 
     Notes
     -----
@@ -68,12 +74,32 @@ class PortableModel:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path} is no regular file; name a model file.")
+        try:
+            self._read(path)
+        except _NotCoveredError:
+            raise
+        # A damaged header leads to errors of many kinds.
+        except (
+            *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError),
+            *(RecursionError, AssertionError, zlib.error, np.linalg.LinAlgError),
+        ) as fault:
+            raise ValueError(
+                f"{path} is damaged or no model of gramless ({type(fault).__name__}: "
+                f"{str(fault)[:200]}); copy it again, or save the model again."
+            ) from fault
+
+    def _read(self, path: str | os.PathLike[str]) -> None:
         with open(path, "rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= os.fstat(file.fileno()).st_size - 8:
+                raise ValueError("its header is cut off")
+            header = json.loads(file.read(length))
             data = file.read()
         metadata = header.pop("__metadata__")
         if hashlib.sha256(data).hexdigest() != metadata["data_sha256"]:
-            raise ValueError(f"{path} is damaged: its data do not have their checksum.")
+            raise ValueError("its data do not have their checksum")
         self._tensors = {name: _tensor(data, entry) for name, entry in header.items()}
         self.fitted: Part = self._decoded({"model": json.loads(metadata["model"])})
         fitted, inputs = self.fitted, self.fitted["inputs_"]
@@ -83,11 +109,9 @@ class PortableModel:
         else:
             covered = loss in _IDENTITY + _EXPONENTIAL
         if not covered:
-            raise ValueError(f"{path}: {loss} models of this kind need gramless.load.")
-        if inputs["encoder"] is not None or inputs["kept"] is not None:
-            raise ValueError(
-                f"{path} was fitted to a data frame or sparse rows: use gramless.load."
-            )
+            raise _NotCoveredError(f"{path}: {loss} models of this kind need gramless.load.")
+        if inputs["kept"] is not None:
+            raise _NotCoveredError(f"{path} was fitted to sparse rows: use gramless.load.")
         features = fitted["features_"]
         joined = features["class"] == "JoinedMaps"
         maps = features["maps_"] if joined else [features]
@@ -98,7 +122,7 @@ class PortableModel:
         for part, scale in zip(maps, scales, strict=True):
             kind = _PARTS.get(part["class"])
             if kind is None:
-                raise ValueError(f"{path}: {part['class']} features need gramless.load.")
+                raise _NotCoveredError(f"{path}: {part['class']} features need gramless.load.")
             n_columns = kind.n_columns(part)
             self._parts.append(kind(part, scale * weights[start : start + n_columns]))
             start += n_columns
@@ -108,14 +132,20 @@ class PortableModel:
 
         Parameters
         ----------
-        X : array-like of numbers (n_samples, n_features)
-            NaN where a number is missing.
+        X : array-like of numbers (n_samples, n_features), data frame, or dict of columns
+            NaN where a number is missing. A model that was fitted to a data frame takes one of
+            pandas, polars or pyarrow, or a dict, and matches its columns by name.
 
         Returns
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        rows = self._scaled(self._filled(np.asarray(X, np.float64)))
+        encoder = self.fitted["inputs_"]["encoder"]
+        if encoder is None:
+            inputs = self._filled(np.asarray(X, np.float64))
+        else:
+            inputs = _encoded(encoder, X).astype(np.float64)
+        rows = self._scaled(inputs)
         step = max(1, _MOST_NUMBERS // max(part.numbers_a_row for part in self._parts))
         # At least one block, of no rows if there are none.
         blocks = [rows[a : a + step] for a in range(0, max(1, len(rows)), step)]
@@ -167,6 +197,10 @@ class PortableModel:
         gaps, categories = self.fitted["inputs_"]["gaps"], self.fitted["inputs_"].get("categories")
         if X.ndim != 2 or X.shape[1] != self.fitted["n_features_in_"]:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
+        empty = self.fitted["inputs_"].get("empty")
+        if empty is not None and np.size(empty):
+            X = X.copy()
+            X[:, empty] = np.nan
         X = X if categories is None else _with_codes(categories, X)
         if gaps is None:
             return X
@@ -210,6 +244,257 @@ class PortableModel:
             values = content["params"] | (content.get("state") or {})
             return {"class": content["class"], **self._decoded({"dict": values})}
         return self._decoded(content)
+
+
+class _NotCoveredError(ValueError):
+    """A model that needs the whole of gramless."""
+
+
+_MISSING_WORDS = frozenset(
+    [
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
+        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+        *("?", "NAN", "NaT"),
+    ]
+)
+_TRUE, _FALSE = ("true", "TRUE", "True", "1"), ("false", "FALSE", "False", "0")
+_SPELLINGS = dict.fromkeys(_TRUE, "True") | dict.fromkeys(_FALSE, "False")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DATE = re.compile(
+    r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
+)
+_WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
+_EPOCH = datetime.datetime(1970, 1, 1)
+# Types of new columns that can be read as the type of the fit.
+_READABLE = {
+    "number": ("number", "boolean", "text"),
+    "datetime": ("datetime", "text"),
+    "zoned": ("datetime", "text"),
+    "timedelta": ("timedelta",),
+    "time": ("time",),
+    "boolean": ("boolean", "number", "text"),
+}
+_MOST_UNKNOWN = 0.5
+
+
+def _encoded(encoder: Part, X: Any) -> Array:
+    """Return the columns of the fit as inputs, matched by name: see TableEncoder."""
+    columns = [(code, _values(str(code["name"]), X)) for code in encoder["columns"]]
+    lengths = {len(values) for _, values in columns}
+    if len(lengths) != 1:
+        raise ValueError(f"the columns have different lengths: {sorted(lengths)}.")
+    inputs = [_inputs_of(code, values) for code, values in columns]
+    return np.hstack(inputs).astype(encoder["dtype"])
+
+
+def _values(name: str, X: Any) -> list[Any]:
+    """Return the values of a column as Python's or NumPy's, None where missing."""
+    try:
+        column = X[name]
+    # Frames raise errors of their own for a column that they lack.
+    except Exception as fault:
+        raise ValueError(
+            f"the rows have no column {name!r}; give a data frame or a dict with the columns of "
+            "the fit."
+        ) from fault
+    if type(column).__module__.partition(".")[0] == "pyarrow":
+        column = column.to_pylist()
+    array = np.asarray(column) if not isinstance(column, list) else None
+    if array is not None and array.ndim != 1:
+        raise ValueError(f"column {name!r} holds more than one value a row.")
+    values: Iterable[Any] = column if array is None else array
+    return [None if _is_missing(value) else value for value in values]
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def _type_of(value: Any) -> str:
+    """Return the type of a present value."""
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bool, np.bool_)):
+        return "boolean"
+    # NumPy's durations count as integers.
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return "timedelta"
+    if isinstance(value, (datetime.date, np.datetime64)):
+        return "datetime"
+    if isinstance(value, datetime.time):
+        return "time"
+    return "number" if isinstance(value, (numbers.Real, Decimal)) else "category"
+
+
+def _number(value: Any) -> float:
+    """Return a number, or the seconds of a datetime, duration or time of day."""
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    if isinstance(value, datetime.datetime):
+        offset = value.utcoffset() or datetime.timedelta(0)
+        return float((value.replace(tzinfo=None) - _EPOCH - offset).total_seconds())
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH.date()).total_seconds()
+    if isinstance(value, datetime.timedelta):
+        return float(value.total_seconds())
+    if isinstance(value, datetime.time):
+        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return float(value)
+
+
+def _inputs_of(code: Part, values: list[Any]) -> Array:
+    """Return the columns that stand for one column of a table."""
+    present = [value for value in values if value is not None and value != ""]
+    if code.get("type") == "empty":
+        if present:
+            warnings.warn(
+                f"column {code['name']!r} held no values in fit; its values are treated as "
+                "missing.",
+                stacklevel=2,
+            )
+        return np.tile([0.0, 1.0] if code["indicator"] else [0.0], (len(values), 1))
+    if code["fill"] is None:
+        return _codes(code, values, present)[:, None]
+    found = _numbers(code, values, present)
+    missing = np.isnan(found)
+    if np.isinf(found).any():
+        raise ValueError(f"column {code['name']!r} holds infinity; give finite numbers.")
+    filled = np.where(missing, code["fill"], found)
+    return np.column_stack([filled, missing] if code["indicator"] else [filled])
+
+
+def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
+    """Return the numbers of a column, NaN where missing."""
+    type_ = code.get("type") or "number"
+    for now in {_type_of(value) for value in present}:
+        # Files of 0.2.0 have no types: seconds and numbers are the same.
+        if now not in _READABLE[type_] and (code.get("type") or now in ("text", "category")):
+            raise _refused(code, now, present)
+    are_booleans = any(_type_of(value) == "boolean" for value in present)
+    if type_ == "number" and are_booleans and not 0.0 <= code["fill"] <= 1.0:
+        warnings.warn(
+            f"column {code['name']!r} held numbers in fit and holds booleans now; they are read "
+            "as 1 and 0.",
+            stacklevel=2,
+        )
+    read = _seconds if type_ in ("datetime", "zoned") else _written_number
+    numbers_read = []
+    for value in values:
+        is_text = isinstance(value, str)
+        if value is None or (is_text and value.strip() in _MISSING_WORDS):
+            numbers_read.append(np.nan)
+            continue
+        try:
+            notation = code["notation"]
+            numbers_read.append(read(value.strip(), notation) if is_text else _number(value))
+        except ValueError:
+            raise _refused(code, _type_of(value), [value]) from None
+    return np.array(numbers_read, np.float64)
+
+
+def _written_number(cell: str, notation: str) -> float:
+    """Return a number that is written plainly, or as the text of the fit was."""
+    if cell.lower() in ("true", "false"):
+        return float(cell.lower() == "true")
+    if _NUMBER.fullmatch(cell) and notation in ("1234.5", "1,234.5", "1 234.5", "1'234.5"):
+        return float(cell)
+    # Such as 1.234,5: the mark before the last digit parts decimals, the other one thousands.
+    group, decimal = (notation[1], notation[-2]) if len(notation) == 7 else ("", ".")
+    groups = " \u00a0\u202f" if group == " " else "'\u2019" if group == "'" else group
+    part = f"[{re.escape(groups)}]" if groups else "(?!)"
+    whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{part}\d{{3}})+)"
+    mark = re.escape(decimal)
+    if not re.fullmatch(
+        rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", cell, re.ASCII
+    ):
+        raise ValueError(cell)
+    return float(cell.translate({ord(mark): None for mark in groups} | {ord(decimal): "."}))
+
+
+def _seconds(cell: str, notation: str) -> float:
+    if not _DATE.fullmatch(cell):
+        raise ValueError(cell)
+    moment = datetime.datetime.fromisoformat(cell if len(cell) > 7 else f"{cell}-01")
+    return _number(moment)
+
+
+def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
+    """Return the numbers of the categories of a column."""
+    places = {category: k for k, category in enumerate(code["categories"])}
+    type_, unknown = code.get("type"), len(places)
+    if places.keys() <= {"", "True", "False"}:
+        places |= {word: places[name] for word, name in _SPELLINGS.items() if name in places}
+    elif type_ and places.keys() <= {"", "0", "1"}:
+        digits = {"True": "1", "False": "0"}
+        spelled = [(word, digits[name]) for word, name in _SPELLINGS.items()]
+        places |= {word: places[digit] for word, digit in spelled if digit in places}
+    if type_ == "boolean":
+        places |= dict.fromkeys(_MISSING_WORDS, places.get("", unknown))
+    cells = [_label(value, type_ is not None) for value in values]
+    if type_:
+        _check_categories(code, places, cells, present)
+    codes = np.array([places.get(cell, unknown) for cell in cells], np.float64)
+    odd = [cell for cell, place in zip(cells, codes, strict=True) if cell and place == unknown]
+    is_complete = len(code["categories"]) < 50_000
+    if type_ in ("text", "category") and is_complete and len(odd) > _MOST_UNKNOWN * len(present):
+        warnings.warn(
+            f"column {code['name']!r}: {100 * len(odd) / len(present):.0f} % of the values are "
+            f"none of the categories in fit, such as {odd[0][:40]!r}.",
+            stacklevel=2,
+        )
+    return codes
+
+
+def _label(value: Any, is_typed: bool) -> str:
+    """Return the label of a category; files of 0.2.0 keep text as it is written."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        whole = _WHOLE_FLOAT.fullmatch(value) if is_typed else None
+        return value if whole is None else {"-0": "0"}.get(whole[1], whole[1])
+    if isinstance(value, (float, np.floating)) and value.is_integer():
+        return str(int(value))
+    if is_typed and isinstance(value, Decimal) and value.is_finite():
+        return f"{value.normalize():f}"
+    if is_typed and _type_of(value) == "datetime":
+        moment = str(np.datetime64(round(_number(value) * 1e6), "us")).replace("T", " ")
+        return moment.removesuffix(".000000").removesuffix(" 00:00:00")
+    return str(value)
+
+
+def _check_categories(
+    code: Part, places: dict[str, int], cells: list[str], present: list[Any]
+) -> None:
+    """Raise ValueError unless a column can hold the categories of the fit."""
+    for now in {_type_of(value) for value in present}:
+        if code["type"] == "boolean":
+            odd = [c for c in cells if c not in _SPELLINGS and c not in _MISSING_WORDS]
+            fits = now in _READABLE["boolean"] and not odd
+        elif now == "boolean":
+            fits = bool(places.keys() & {"True", "False"})
+        elif now in ("number", "datetime"):
+            allowed = _NUMBER if now == "number" else _DATE
+            fits = any(map(allowed.fullmatch, code["categories"]))
+        else:
+            fits = now in ("text", "category")
+        if not fits:
+            raise _refused(code, now, present)
+
+
+def _refused(code: Part, now: str, values: list[Any]) -> ValueError:
+    held = code.get("type") or "number"
+    return ValueError(
+        f"column {code['name']!r} held values of the type {held} in fit and holds {now} now, such "
+        f"as {str(values[0])[:40]!r}; give values as in fit, or predict with gramless.load, which "
+        "reads more forms."
+    )
 
 
 def _with_codes(categories: Part, X: Array) -> Array:
@@ -307,7 +592,7 @@ class _Gaussians:
     def __init__(self, part: Part, weights: Array) -> None:
         kernel = part["kernel"]
         if (kernel if isinstance(kernel, str) else kernel.get("name")) != "gaussian":
-            raise ValueError("kernels other than the Gaussian need gramless.load.")
+            raise _NotCoveredError("kernels other than the Gaussian need gramless.load.")
         self.landmarks, self.inverse = part["landmarks_"], 1.0 / part["bandwidth_"]
         self.numbers_a_row = self.landmarks.size
         self.categorical = np.zeros(len(self.inverse), bool)

@@ -35,6 +35,8 @@ _FAMILIES: dict[str, type[Stateful]] = {}
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _LONG = 64
 _FEW = 6  # numbers of an array that a representation shows
+LARGEST = 1e300
+"""Sums of larger numbers could overflow in predictions."""
 _MOST_MODELS = 10_000
 """Nested in each other, or parts of hybrids: each takes a tenth of a millisecond."""
 _MOST_CHARACTERS = 1 << 22
@@ -398,7 +400,10 @@ def array_in(
             wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
         )
         require(fits, f"{name} has a wrong shape")
-    require(not finite or np.isfinite(array).all(), f"{name} is not finite")
+    if finite and array.size:
+        # NaN compares as False.
+        is_moderate = float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST
+        require(is_moderate, f"{name} is not finite, or beyond {LARGEST:g}")
     return array
 
 
@@ -413,6 +418,7 @@ def number_in(
     if isinstance(number, bool) or not isinstance(number, (int, float) if kind is float else kind):
         raise ValueError(f"{name} is no number")
     found = cast(Number, number)
+    require(not LARGEST < abs(found) < math.inf, f"{name} is beyond {LARGEST:g}")
     require(low is None or low <= found < high, f"{name} is out of range")
     return found
 
