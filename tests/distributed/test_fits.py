@@ -54,6 +54,7 @@ class SampledClassifier(DaskKernelClassifier):
     ("kind", "y", "weight", "options"),
     [
         (KernelRegressor, Z, None, GIVEN),
+        (KernelRegressor, Z + 5.0, WEIGHT, GIVEN | {"fit_intercept": False}),
         (KernelRegressor, np.column_stack([Z, -2 * Z + X[:, 3]]), WEIGHT, GIVEN),
         pytest.param(
             KernelRegressor,
@@ -89,6 +90,7 @@ class SampledClassifier(DaskKernelClassifier):
     ],
     ids=[
         "squares",
+        "no constant",
         "outputs",
         "poisson",
         "grown",
@@ -211,6 +213,7 @@ def test_a_sample_knows_every_category_of_arrays(client):
 def test_sampled_fits_with_everything_given_are_those_of_one_machine(client):
     for kind, twin, y, options in (
         (KernelRegressor, SampledRegressor, Z, {}),
+        (KernelRegressor, SampledRegressor, Z + 5.0, {"fit_intercept": False}),
         (KernelClassifier, SampledClassifier, Z > 0, {"loss": "logistic"}),
     ):
         local = kind(**GIVEN, **options).fit(X, y)
