@@ -17,12 +17,14 @@ from campaigns.fitted import ESTIMATORS, MAPS, THREE, X, fit, rows_for
 from gramless import load, save
 from gramless.base.errors import GramlessError, ModelFileError
 from gramless.estimators.persistence import file_parts, pack
+from gramless.portable import PortableModel
 from harness.memory import peak_memory, reset_peak
 from harness.process import ROOT
 
 PROMISE = (
     "a model file, whatever it holds, is refused by a ModelFileError or gives a model that "
-    "predicts or says why not; loading takes at most 5 s and, beyond 48 MB, 4 times its size"
+    "predicts or says why not; loading takes at most 5 s and, beyond 48 MB, 4 times its size; "
+    "PortableModel reads it or answers by a ValueError that names the file"
 )
 FULL, SHORT = 20_000, 160
 SECONDS = 120.0
@@ -54,6 +56,7 @@ def check(number: int, seed: int) -> str:
             path.write_bytes(written(content, tensors))
         except (ValueError, KeyError):
             return "no file holds it"
+        _read_portably(path)
         try:
             model = _loaded(path)
         except ModelFileError as error:
@@ -66,6 +69,17 @@ def check(number: int, seed: int) -> str:
 def written(content: Content, tensors: Tensors) -> bytes:
     """Return the bytes of a file with valid checksums."""
     return b"".join(map(bytes, file_parts(content, tensors)))
+
+
+def _read_portably(path: Path) -> None:
+    """Read a file by NumPy alone; only a ValueError that names the file is allowed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            PortableModel(path)
+        except ValueError as error:
+            if str(path) not in str(error):
+                raise AssertionError(f"the error does not name the file: {error}") from error
 
 
 def _loaded(path: Path) -> Any:

@@ -190,6 +190,7 @@ HEADERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no checksum": lambda header: put("__metadata__", {"model": "{}"})(header),
     "model no JSON": put("__metadata__", "model", "{"),
     "model of numbers": put("__metadata__", "model", "[1, 2]"),
+    "a value without a mark": put("__metadata__", "model", '{"class": "A", "params": {"a": {}}}'),
     "model of null": put("__metadata__", "model", "null"),
     "model without state": put("__metadata__", "model", '{"class": "KernelRegressor"}'),
     "model deeply nested": put("__metadata__", "model", "[" * 100_000 + "]" * 100_000),

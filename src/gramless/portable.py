@@ -78,12 +78,12 @@ class PortableModel:
             raise ValueError(f"{path} is no regular file; name a model file.")
         try:
             self._read(path)
-        except _NotCoveredError:
-            raise
+        except _NotCoveredError as fault:
+            raise ValueError(f"{path}: {fault}") from None
         # A damaged header leads to errors of many kinds.
         except (
             *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError),
-            *(RecursionError, AssertionError, zlib.error, np.linalg.LinAlgError),
+            *(RecursionError, AssertionError, StopIteration, zlib.error, np.linalg.LinAlgError),
         ) as fault:
             raise ValueError(
                 f"{path} is damaged or no model of gramless ({type(fault).__name__}: "
@@ -109,9 +109,9 @@ class PortableModel:
         else:
             covered = loss in _IDENTITY + _EXPONENTIAL
         if not covered:
-            raise _NotCoveredError(f"{path}: {loss} models of this kind need gramless.load.")
+            raise _NotCoveredError(f"{loss} models of this kind need gramless.load.")
         if inputs["kept"] is not None:
-            raise _NotCoveredError(f"{path} was fitted to sparse rows: use gramless.load.")
+            raise _NotCoveredError("fits to sparse rows of many columns need gramless.load.")
         features = fitted["features_"]
         joined = features["class"] == "JoinedMaps"
         maps = features["maps_"] if joined else [features]
@@ -122,7 +122,7 @@ class PortableModel:
         for part, scale in zip(maps, scales, strict=True):
             kind = _PARTS.get(part["class"])
             if kind is None:
-                raise _NotCoveredError(f"{path}: {part['class']} features need gramless.load.")
+                raise _NotCoveredError(f"{part['class']} features need gramless.load.")
             n_columns = kind.n_columns(part)
             self._parts.append(kind(part, scale * weights[start : start + n_columns]))
             start += n_columns
