@@ -21,6 +21,8 @@ _UNKNOWN = 4 << 30
 _LITTLE = 8 << 20
 _CODES_SHARE = 0.4
 """Of a budget that a user gave: larger arrays of codes lie on the disk."""
+ARRAYS_SHARE = 0.5
+"""Of the ``memory_budget`` of an estimator: what large arrays may take of it together."""
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _given: ContextVar[int | None] = ContextVar("memory", default=None)
 """The budget of the fit that is running in this thread, None where none was given."""
@@ -71,6 +73,11 @@ def given_memory() -> int | None:
     return _given.get()
 
 
+def is_limited() -> bool:
+    """Return whether a user gave a limit, for this fit or for the process."""
+    return _given.get() is not None or VARIABLE in os.environ
+
+
 def outgrows_memory(n_bytes: float) -> bool:
     """Tell whether an array is too large for the budget that a user gave, and belongs on a disk.
 
@@ -106,7 +113,7 @@ def memory_for(needed: float) -> int:
 
     To ask takes a third of a millisecond, half of what the prediction of a row takes.
     """
-    is_little = needed <= _LITTLE and VARIABLE not in os.environ and _given.get() is None
+    is_little = needed <= _LITTLE and not is_limited()
     return _LITTLE if is_little else memory_budget()
 
 
@@ -136,9 +143,14 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
     """
     budget = memory_for(needed)
     if needed > budget:
+        more = (
+            f"set the environment variable {VARIABLE} to the bytes that may be used"
+            if _given.get() is None
+            else f"raise memory_budget to at least {_told(needed / ARRAYS_SHARE)}"
+        )
         raise InputError(
             f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used: "
-            f"{remedy}, or set the environment variable {VARIABLE} to the bytes that may be used."
+            f"{remedy}, or {more}."
         )
 
 

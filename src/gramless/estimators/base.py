@@ -19,7 +19,7 @@ from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
-from gramless.base.memory import limited_memory, parse_bytes
+from gramless.base.memory import ARRAYS_SHARE, limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
 from gramless.base.state import (
@@ -69,7 +69,13 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import taken_rows
 from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
+from gramless.model_selection.budget import (
+    LEAST_TO_GROW,
+    Budget,
+    can_grow,
+    check_wide_table,
+    rows_in_time,
+)
 from gramless.model_selection.config import EFFORTS, SearchConfig
 from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
@@ -271,6 +277,7 @@ class KernelMachine(StatefulEstimator, ABC):
             self.inputs_, rows, targets = RowInputs.fit(
                 self, X, y, self.categorical_features, self._target_options
             )
+        check_wide_table(rows)
         targets, weight = self._check_targets(targets), None
         if own_weight is not None:
             weight = self._check_weight(own_weight, rows)
@@ -426,10 +433,12 @@ class KernelMachine(StatefulEstimator, ABC):
         return Deadline(check_number(self, "time_budget", low=1e-3) if given else None)
 
     def _memory(self) -> int | None:
+        """Return how many bytes large arrays may take together, None for no limit."""
         if self.memory_budget is None:
             return None
         try:
-            return parse_bytes(self.memory_budget)
+            # The rest is for blocks of rows, scaled samples and what solvers keep.
+            return max(1, int(ARRAYS_SHARE * parse_bytes(self.memory_budget)))
         except InputError as fault:
             raise InputError(f"{type(self).__name__}: memory_budget: {fault}") from fault
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
-from gramless.base.memory import check_memory, memory_budget, memory_for, outgrows_memory
+from gramless.base.memory import (
+    check_memory,
+    is_limited,
+    memory_budget,
+    memory_for,
+    outgrows_memory,
+)
 from gramless.base.reporting import Reporter
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
@@ -37,6 +44,10 @@ _BYTES_PER_CODE = 2
 """More a row and grid where bins are many."""
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
+_GROWTH_BYTES_AN_INPUT, _LEAST_GROWTH_ROWS = 48, 200
+"""Of a row in growth: itself, scaled in two ways, in standard deviations; and rows at least."""
+_WIDE_BYTES_A_CELL = 10
+"""Of tables of many columns, whose rows are copied whole when they are split and scaled."""
 _CERTAIN = 8
 """Up to an eighth of the columns that fitted when the system was last asked, it is not asked again,
 which takes a third of a millisecond."""
@@ -140,14 +151,32 @@ class Budget:
         return min(n_grids, most)
 
     def within(self, config: SearchConfig) -> SearchConfig:
-        """Return a configuration whose growth uses fewer rows where outputs are many."""
-        if self.deadline.seconds is None:
+        """Return a configuration whose growth uses as many rows as time and memory allow."""
+        rows = self._growth_rows_in_memory(config)
+        if self.deadline.seconds is not None:
+            most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
+            rows = min(rows, max(most, _LEAST_SAMPLE))
+        if rows == config.growth_rows:
             return config
-        most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
-        rows = min(config.growth_rows, max(most, _LEAST_SAMPLE))
         return replace(
             config, growth_rows=rows, judging_rows=min(config.judging_rows, max(1, rows // 4))
         )
+
+    def _growth_rows_in_memory(self, config: SearchConfig) -> int:
+        """Return how many rows grids may be grown on."""
+        n_rows, n_inputs = self.shape
+        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs
+        needed = min(n_rows, config.growth_rows) * of_row
+        if needed <= (budget := memory_for(needed)):
+            return config.growth_rows
+        check_memory(
+            f"Growth of grids over {n_inputs:,} inputs",
+            _LEAST_GROWTH_ROWS * of_row,
+            "give fewer columns",
+        )
+        rows = int(budget // of_row)
+        self._note(f"memory: grids grown on {rows} rows")
+        return rows
 
     def judged_rows(self, n_rows: int) -> slice:
         """Return which of the rows held back say how far predictions are off: evenly spaced."""
@@ -182,6 +211,17 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
         cells_a_second * seconds / n_cells,
     )
     return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
+
+
+def check_wide_table(rows: Rows) -> None:
+    """Raise ``InputError`` if a limit is too low for a table of many columns in memory."""
+    n_rows, n_inputs = rows.shape
+    if isinstance(rows, np.ndarray) and n_inputs > _NARROW and is_limited():
+        check_memory(
+            f"A table of {n_rows:,} rows and {n_inputs:,} columns",
+            _WIDE_BYTES_A_CELL * n_rows * n_inputs,
+            "give fewer columns or rows",
+        )
 
 
 def can_grow(data: Data, of_classes: bool) -> bool:

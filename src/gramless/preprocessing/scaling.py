@@ -9,6 +9,7 @@ different categories.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import OrderedRows
+from gramless.base.memory import memory_for
 from gramless.base.numeric import in_range
 from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import map_blocks
@@ -28,7 +30,10 @@ SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
 _WORTH_THREADS = 1 << 12
 _MOST_COPIED = 1 << 24
 """Numbers of rows that are copied whole to be scaled."""
+# A number of such rows, in them and in what is computed beside them.
+_COPIED_BYTES = 32
 _SAMPLE_ROWS = 20_000
+_NUMBERS_AT_ONCE = 1 << 18
 _LEVELS = 257
 _LEAST_UNIT = 1e-307
 _UNIFORM_STD = 12.0**-0.5
@@ -106,23 +111,50 @@ class Scaler(Stateful):
         cls, kind: ScalingKind, X: Rows, weight: FloatArray, ignored: BoolArray
     ) -> Scaler:
         step = _sample_step(X)
-        sample, weight = np.asarray(X[::step], np.float64), weight[::step]
+        sample, weight = X[::step], weight[::step]
+        # A dozen arrays as large as a block are needed at once. Blocks are of nearly equal widths,
+        # because NumPy adds up the rows of a single column in another order.
+        n_blocks = max(1, -(-sample.shape[0] * X.shape[1] // _NUMBERS_AT_ONCE))
+        bounds = [X.shape[1] * k // n_blocks for k in range(n_blocks + 1)]
+        parts = [
+            cls._fit_columns(kind, X, a, np.asarray(sample[:, a:b], np.float64), weight, ignored)
+            for a, b in pairwise(bounds)
+        ]
+        units, knots, levels, spreads = (
+            np.concatenate([part[k] for part in parts], axis=-1) for k in range(4)
+        )
+        return cls(kind, units.ravel(), float(spreads.ravel().sum()), knots.T, levels.T)
+
+    @classmethod
+    def _fit_columns(
+        cls,
+        kind: ScalingKind,
+        X: Rows,
+        start: int,
+        sample: FloatArray,
+        weight: FloatArray,
+        ignored: BoolArray,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return units, knots, levels and spreads of some columns, which are the last axis."""
         ordered, share = _sorted_columns(sample, weight)
-        knots = levels = np.empty((X.shape[1], 0))
+        n_columns = sample.shape[1]
+        knots = levels = np.empty((n_columns, 0))
         units = []
         if kind != "quantile":
-            units.append(_dense_unit(X, ordered, share))
+            units.append(_dense_unit(X, start, ordered, share))
         if kind == "none":
             units[0][np.isfinite(units[0])] = 1.0
         if kind in ("quantile", "both"):
             knots, levels = _quantile_table(ordered, share)
-            units.append(np.full(X.shape[1], _UNIFORM_STD))
+            units.append(np.full(n_columns, _UNIFORM_STD))
         if kind == "both":
             units[1][[len(np.unique(values)) <= 2 for values in knots]] = np.inf
-        unit = np.concatenate([np.where(ignored, np.inf, own) for own in units])
-        scaler = cls(kind, unit, 1.0, knots, levels)
+        own = ignored[start : start + n_columns]
+        unit = np.concatenate([np.where(own, np.inf, each) for each in units])
         shares = np.tile(share, len(units))
-        return replace(scaler, spread=_spread(scaler.rows(ordered), shares, unit))
+        spreads = _spreads(cls(kind, unit, 1.0, knots, levels).rows(ordered), shares, unit)
+        shape = len(units), n_columns
+        return unit.reshape(shape), knots.T, levels.T, spreads.reshape(shape)
 
     @classmethod
     def _fit_sparse(
@@ -226,7 +258,9 @@ class Scaler(Stateful):
         """Return :meth:`rows` of some rows in an order; of many they are computed when read."""
         width = len(self.unit)
         n_rows = X.shape[0] if isinstance(order, slice) else len(order)
-        if sp.issparse(X) or n_rows * width <= _MOST_COPIED:
+        n_bytes = _COPIED_BYTES * n_rows * width
+        is_small = n_rows * width <= _MOST_COPIED and n_bytes <= memory_for(n_bytes)
+        if sp.issparse(X) or is_small:
             return self.rows(X[order], n_jobs)
         ranked = self.kind in ("quantile", "both") and X.dtype != np.float32
         dtype = np.dtype(np.float64) if ranked else X.dtype
@@ -253,12 +287,12 @@ def _sorted_columns(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray,
     return np.take_along_axis(sample, order, axis=0), share
 
 
-def _dense_unit(X: Rows, ordered: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the deviations in the sample, or in all rows where the sample is constant."""
+def _dense_unit(X: Rows, start: int, ordered: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the deviations of columns from ``start`` on, in all rows if samples are constant."""
     unit = _standard_unit(ordered, share)
     if len(ordered) < X.shape[0]:
         for j in np.flatnonzero(np.isinf(unit)):
-            column = np.sort(np.asarray(X[:, j], np.float64))[:, None]
+            column = np.sort(np.asarray(X[:, start + j], np.float64))[:, None]
             even = np.linspace(1.0 / len(column), 1.0, len(column))[:, None]
             unit[j] = _standard_unit(column, even)[0]
     return unit
@@ -295,17 +329,18 @@ def _usable(deviation: FloatArray, size: FloatArray) -> FloatArray:
     return np.where(deviation > 1e-12 * size, deviation, np.inf)
 
 
-def _spread(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> float:
-    """Return the mean L1 distance of two random rows (Gini's mean difference, summed)."""
+def _spreads(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return the mean distance of two random rows along each column (Gini's mean difference)."""
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
-    return float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
+    found: FloatArray = 2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit
+    return found
 
 
 def _sparse_spread(
     values: sp.csr_array, share: FloatArray, zero: FloatArray, unit: FloatArray
 ) -> float:
-    """Compute :func:`_spread` from the non-zeros and one entry a column for all its zeros."""
+    """Return the sum of :func:`_spreads`, with one entry a column for all its zeros."""
     n_columns = values.shape[1]
     column = np.concatenate([values.indices, np.arange(n_columns)])
     number = np.concatenate([values.data, np.zeros(n_columns)])

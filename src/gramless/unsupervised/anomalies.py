@@ -18,6 +18,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
+from gramless.base.memory import memory_for
 from gramless.base.numeric import as_float, in_range
 from gramless.base.random import RandomState, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
@@ -33,6 +34,9 @@ from gramless.unsupervised.marginals import MarginalCells
 from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
 _ROWS_AT_ONCE = 1 << 16
+_FEWEST_AT_ONCE = 1 << 10
+# A row in a block is there with its axes, and cut off; its bins have codes and places.
+_BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
 _NUMBERS_TO_SHARE = 1 << 24
 """Bounds rows times inputs of a block whose rarities are shared: rows become dense there."""
 _MOST_SHAPING_ROWS = 10_000
@@ -385,7 +389,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     ) -> None:
         """Add rows to counts, and set the offset by the sampled ones, each scored as a new row."""
         grids = binned.bins.grids
-        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
+        for a, b in row_blocks(rows.shape[0], _rows_at_once(grids)):
             own = None if weights is None else weights[a:b]
             block = _beside(self.axes_, grids, rows[a:b])
             binned = binned.added(block, self.seed_, own, shaping[a:b])
@@ -410,10 +414,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         k = max(1, int(np.searchsorted(reached, most, side="right")))
         return float(scores[order[k - 1]] - _ROUNDING)
 
-    def _blocks(self, rows: Rows, most: int = _ROWS_AT_ONCE) -> Iterator[Rows]:
+    def _blocks(self, rows: Rows, most: int | None = None) -> Iterator[Rows]:
         """Yield inputs of rows with their coordinates along the axes, block by block."""
         grids = self.bin_counts_.bins.grids
-        for a, b in row_blocks(rows.shape[0], most):
+        for a, b in row_blocks(rows.shape[0], most or _rows_at_once(grids)):
             yield _beside(self.axes_, grids, rows[a:b])
 
     def _means(self, X: TableLike, values: FloatArray) -> FloatArray:
@@ -437,6 +441,14 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         sources = self.inputs_.sources(self.n_features_in_)
         ones, inputs = np.ones(len(sources)), np.arange(len(sources))
         return sp.csr_array((ones, (inputs, sources)), shape=(len(sources), self.n_features_in_))
+
+
+def _rows_at_once(grids: Grids) -> int:
+    """Return how many rows are looked at together: fewer if memory is short."""
+    n_grids, n_columns = grids.widths.shape
+    of_row = _BYTES_A_COLUMN * n_columns + _BYTES_A_GRID * n_grids
+    budget = memory_for(_MEMORY_BLOCKS * _ROWS_AT_ONCE * of_row)
+    return min(_ROWS_AT_ONCE, max(_FEWEST_AT_ONCE, budget // (_MEMORY_BLOCKS * of_row)))
 
 
 def rarity(share: FloatArray, resolution: int) -> FloatArray:
