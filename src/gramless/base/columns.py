@@ -212,9 +212,9 @@ def _large_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyAr
 
 
 def exact_labels(column: object) -> AnyArray | None:
-    """Return integers or booleans of a nullable or Arrow column as NumPy's own, None of others.
+    """Return the integers or booleans of a nullable or Arrow column as an array, else None.
 
-    NumPy would make floats of them. They stay objects if some are missing.
+    NumPy would convert them to floats. They stay objects if some are missing.
     """
     if isinstance(column, _ArrowArray):
         dtype, values = str(column.type), column.to_pylist

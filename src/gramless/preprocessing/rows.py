@@ -117,7 +117,10 @@ def _refuse_unread(owner: str, X: object) -> None:
 
 
 def _refuse_other_types(owner: str, X: object, in_fit: bool) -> None:
-    """Refuse datetimes and other columns whose conversion by NumPy is no number that means them."""
+    """Raise InputError if rows of numbers hold datetimes, durations or text that is no number.
+
+    NumPy would count datetimes and durations in whatever unit they are stored.
+    """
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         held = COLUMN_TYPES[plain_column("X", X.reshape(-1)).type]
         raise InputError(
