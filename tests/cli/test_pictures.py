@@ -10,7 +10,7 @@ import pytest
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.cli.metrics import probability_metrics, regression_metrics
-from gramless.datasets import Table, read_table
+from gramless.datasets import read_table
 from gramless.losses import SmoothPinball
 
 from .conftest import N_ROWS, QUICK
@@ -223,8 +223,7 @@ def test_the_picture_of_numbers(n_rows, said):
 
 def test_classes_need_probabilities(write, shell, tmp_path):
     data, model = write("a.csv", KINDS["chosen"]), tmp_path / "m"
-    X, y, names = read_table(data).split_target()
-    rows = Table(matrix=X, names=names)
+    rows, y, _ = read_table(data).split_target()
     save(
         KernelClassifier(n_grids=8, grids="random", calibrate=False, loss="squared").fit(rows, y),
         model,
