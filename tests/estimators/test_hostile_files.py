@@ -225,6 +225,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "intercept too large": ("regressor", put("intercept_", 1.7e308)),
     "intercept nan": ("regressor", put("intercept_", {"float": "nan"})),
     "spreads too large": ("fourier", array("spreads_", lambda s: s * 0 + 1e301)),
+    "factors too large": ("structured", array("blocks_.factors", lambda f: f * 0 + 1e200)),
     "phases too large": ("shifted", array("phases_", set_at(0, -1e301))),
     "landmarks too large": ("nystrom", array("landmarks_", set_at((0, 0), -1e308))),
     "factor too large": ("nystrom", array("factor_", set_at((0, 0), 1e307))),

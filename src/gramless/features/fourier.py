@@ -17,7 +17,7 @@ from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import in_range
 from gramless.base.random import RandomState, stream
-from gramless.base.state import State, Stateful, array_in, part_in, require
+from gramless.base.state import LARGEST, State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.base import DenseMap, DifferentiableMap, SeparableMap
@@ -172,7 +172,9 @@ class HadamardBlocks(Stateful):
         array_in(vars(self), "signs", np.int8)
         array_in(vars(self), "orders", np.int32)
         for name in ("factors", "scales"):
-            array_in(vars(self), name, np.float64, finite=True)
+            numbers = array_in(vars(self), name, np.float64, finite=True)
+            # Their products are frequencies.
+            require(bool((np.abs(numbers) <= LARGEST**0.25).all()), f"{name} are too large")
 
     def __post_init__(self) -> None:
         # The loops trust these sizes and numbers, which may come from a file.
