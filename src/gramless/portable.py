@@ -209,6 +209,8 @@ class PortableModel:
 
     def _scaled(self, X: Array) -> Array:
         scaler = self.fitted["scaler_"]
+        if scaler.get("limits") is not None:
+            X = np.clip(X, *scaler["limits"])
         if scaler["kind"] in ("none", "standard"):
             return X
         first = X.shape[1] if scaler["kind"] == "both" else 0

@@ -411,6 +411,7 @@ OTHERS = [
     "preconditioner.py",
     "budget.py",
     "small_tables.py",
+    "noise.py",
     "digits.py",
 ]
 

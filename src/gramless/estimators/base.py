@@ -85,6 +85,7 @@ from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import select_grown, select_random
 from gramless.model_selection.selected import SelectedModel
+from gramless.model_selection.shrinkage import shrink_to_constant
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import relative_error
 from gramless.preprocessing.encoder import TableEncoder
@@ -372,6 +373,7 @@ class KernelMachine(StatefulEstimator, ABC):
             selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
             selected = select_random(search, goal, budget, validates or data.n_judging > 0)
+        selected = shrink_to_constant(selected, search, goal)
         self.loss_ = selected.loss
         goal = replace(goal, loss=selected.loss)
         judged = selected.validation if validates else None
@@ -580,6 +582,9 @@ class KernelMachine(StatefulEstimator, ABC):
         else:
             solution = Solution(chosen.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
+        shrinkage = chosen.selected.shrinkage
+        if shrinkage is not None:
+            solution = replace(solution, weights=shrinkage.applied_to(solution.weights))
         self._keep_solution(solution, chosen, chosen.data.n_fitted)
 
     def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -82,7 +82,8 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
     if alpha is None:
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
     return EarlierFit(
-        model.scaler_,
+        # Rows of this fit may lie beyond the limits that follow from those before.
+        replace(model.scaler_, limits=None),
         model.features_,
         model.settings_,
         alpha,

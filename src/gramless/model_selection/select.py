@@ -69,7 +69,7 @@ from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.selected import Order, SelectedModel, fitted_part
 from gramless.model_selection.smooth import EQUAL_LENGTH, fineness, smooth_bandwidths
-from gramless.model_selection.splits import Split, all_rows
+from gramless.model_selection.splits import ROWS_OF_ONE_SPLIT, Split, all_rows
 from gramless.model_selection.trend_trial import (
     MOST_NUMBERS,
     TREND_ROWS,
@@ -113,8 +113,6 @@ _GAIN_OVER_RIDGE = 0.95
 """Grids of few rows must lower the score of kernel ridge regression at least to this share."""
 _WORTH_GROWING = 60
 """With fewer rows kernel ridge regression and a trend are tried alone, where they can be."""
-_MOST_IN_TURNS = 300
-"""With fewer rows all are held back in turns."""
 _PROJECTED_LANDMARKS = 400
 """Of a kernel along learned directions, at least, where rows are not too many."""
 
@@ -201,7 +199,7 @@ class _Selection:
     def _takes_turns(self, found: SelectedModel) -> bool:
         """Tell whether all rows are to be held back in turns."""
         search = self.search
-        few = search.data.rows.shape[0] < _MOST_IN_TURNS
+        few = search.data.rows.shape[0] < ROWS_OF_ONE_SPLIT
         # Thresholds of ordered classes are those of one fit alone.
         is_alike = not isinstance(found.loss, CumulativeLogistic)
         return few and search.folds is None and is_alike and not search.is_over("validation")

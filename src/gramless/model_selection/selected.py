@@ -19,6 +19,20 @@ Order = IntArray | slice
 
 
 @dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """Factors by which deviations of raw predictions from a constant are multiplied, by output."""
+
+    factors: FloatArray
+    constant: FloatArray
+
+    def applied_to(self, weights: Vector) -> Vector:
+        """Return the weights of shrunk predictions, that of the intercept last."""
+        shrunk = self.factors * weights
+        shrunk[-1] += (1.0 - self.factors) * self.constant
+        return shrunk
+
+
+@dataclass(frozen=True, eq=False)
 class SelectedModel:
     """What model selection decided: features of all rows, and the penalty of their fit.
 
@@ -45,6 +59,8 @@ class SelectedModel:
         Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
     count_power : float
         By which the priors of bins' weights depend on their rows, see :func:`prior_deviations`.
+    shrinkage : Shrinkage, optional
+        How far predictions are shrunk towards a constant after the final fit.
     products : SingleRowProducts, optional
         The same features of the same rows with products in single precision, where trials had them.
     """
@@ -66,6 +82,7 @@ class SelectedModel:
     signs: IntArray | None = field(default=None, repr=False)
     rounding_step: float = 0.0
     count_power: float = 0.0
+    shrinkage: Shrinkage | None = None
     products: SingleRowProducts | None = field(default=None, repr=False)
 
     @property

@@ -16,6 +16,7 @@ _VALIDATION_SHARE = 0.25
 _FOLDS = 4
 _ENOUGH_FOR_ONE_SPLIT = 4000
 
+ROWS_OF_ONE_SPLIT = 300  # with fewer rows, five-fold cross-validation judges the selected model
 MOST_HELD_BACK = 20_000
 _JUDGING_SHARE, _SMALL_SHARE = 0.2, 0.1
 _ENOUGH_TO_JUDGE = 2000

@@ -52,7 +52,8 @@ class Scaler(Stateful):
     distribution for ranks); it is infinite for ignored inputs: constants, and ranks of categories
     or of two values. ``spread`` is the mean L1 distance between two random rows in these units.
     ``knots`` and ``levels``, of shape (n_features, n_knots), are values and their ranks in [0, 1].
-    ``categorical`` tells which inputs of the returned rows are categories.
+    ``categorical`` tells which inputs of the returned rows are categories. ``limits``, of shape
+    (2, n_features), are the least and the largest values of the inputs: others are clipped.
     """
 
     kind: ScalingKind
@@ -61,6 +62,7 @@ class Scaler(Stateful):
     knots: FloatArray
     levels: FloatArray
     categorical: BoolArray | None = None
+    limits: FloatArray | None = None
 
     def check(self) -> None:
         """Check that the parts of a scaler from a file fit each other."""
@@ -73,6 +75,9 @@ class Scaler(Stateful):
         array_in(fields, "unit", np.float64, (len(knots) * (2 if twice else 1),))
         if self.categorical is not None:
             array_in(fields, "categorical", np.bool_, self.unit.shape)
+        if self.limits is not None:
+            lower, upper = array_in(fields, "limits", np.float64, (2, len(knots)))
+            require(bool((lower <= upper).all()), "limits of a scaler are not in order")
         number_in(fields, "spread", float)
 
     @classmethod
@@ -218,6 +223,17 @@ class Scaler(Stateful):
         unit[n_inputs:][chosen] = np.where(varies[chosen], _UNIFORM_STD, np.inf)
         return replace(self, unit=unit)
 
+    def limited(self, X: FloatArray, margin: float) -> Scaler:
+        """Return the scaler that clips inputs beyond the range of some rows.
+
+        The limits are ``margin`` times the range of an input beyond it; categories have none.
+        """
+        least, most = (edge.astype(np.float64) for edge in (X.min(axis=0), X.max(axis=0)))
+        with np.errstate(over="ignore"):
+            beyond = margin * (most - least)
+            beyond[self.categorical_mask[: len(beyond)]] = np.inf
+            return replace(self, limits=np.stack([least - beyond, most + beyond]))
+
     def unscaled(self, bandwidth: float | FloatArray) -> FloatArray:
         """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite."""
         with np.errstate(over="ignore"):
@@ -227,10 +243,14 @@ class Scaler(Stateful):
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
         """Return the rows in which ``unit`` is measured.
 
-        This is ``X`` itself, or a copy in its precision: its ranks, or both side by side. Raises
-        ``InputError`` for other columns than those of the fit, and for ranks of sparse rows.
+        This is ``X`` itself, or a copy in its precision: its ranks, or both side by side. Values
+        beyond the limits are clipped first. Raises ``InputError`` for other columns than those of
+        the fit, and for ranks of sparse rows.
         """
         check_width("Scaler", X, len(self.unit) // (2 if self.kind == "both" else 1))
+        if self.limits is not None:
+            dense = X.toarray() if sp.issparse(X) else X
+            X = np.clip(dense, *self.limits.astype(dense.dtype))
         if self.kind in ("none", "standard"):
             return X
         if sp.issparse(X):
