@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import ExactKernel, KernelPCA, RandomBinning, load, save
 from gramless.base.errors import InputError
-from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
 def rows(n=200, d=3, seed=0):
@@ -25,10 +24,6 @@ def rows(n=200, d=3, seed=0):
 
 @parametrize_with_checks(
     [KernelPCA(n_grids=8)],
-    expected_failed_checks=lambda estimator: {
-        f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
-        for kind in ("dense", "sparse")
-    },
 )
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)

@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import taken
 from gramless.base.random import RandomState, seed_from
 from gramless.base.state import State, StatefulEstimator, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
@@ -27,6 +28,7 @@ from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.normalised import RowScaledMatrix
+from gramless.preprocessing.equal_rows import equal_rows
 from gramless.preprocessing.median import median_distance, neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
@@ -73,6 +75,24 @@ class UnsupervisedMachine(TableEstimator, ABC):
     n_grids: int | str = "auto"
     random_state: RandomState = None
     n_jobs: int | None = None
+
+    def _distinct_rows(
+        self, X: TableLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, FloatArray, float]:
+        """Learn inputs; return the distinct rows, their weights, and how many rows each stands for.
+
+        Rows of weight 0 are left out. The weights are 1 on average, the number is a mean. Samples
+        of rows and bandwidths then do not depend on whether rows are repeated or weighted.
+        """
+        rows, _ = self._learn_inputs(X)
+        n_rows = rows.shape[0]
+        weights = self._relative_weights(sample_weight, n_rows)
+        first, group = equal_rows(rows)
+        n_counted = np.count_nonzero(weights)
+        if len(first) < n_rows or weights.min() < weights.max():
+            sums = np.asarray(np.bincount(group, weights=weights), np.float64)
+            rows, weights = taken(rows, first[sums > 0.0]), sums[sums > 0.0]
+        return rows, weights / weights.mean(), n_counted / len(weights)
 
     def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
         """Learn inputs, units and features from rows; return their matrix and the seed."""
@@ -134,10 +154,15 @@ class UnsupervisedMachine(TableEstimator, ABC):
             f"'median' or 'neighbors'; got {given!r}."
         )
 
+    def _relative_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+        """Return the weight of each row, checked, the largest between 1/2 and 1."""
+        weights = checked_weights(sample_weight, n_rows, type(self).__name__)
+        # Powers of two do not round: repeated and weighted rows have the same sums of weights.
+        return np.ldexp(weights, -np.frexp(weights.max())[1])
+
     def _row_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
         """Return the weight of each row, checked, 1 on average."""
-        weights = checked_weights(sample_weight, n_rows, type(self).__name__)
-        weights = weights / weights.max()
+        weights = self._relative_weights(sample_weight, n_rows)
         return weights / weights.mean()
 
     def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:

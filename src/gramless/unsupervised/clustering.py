@@ -234,10 +234,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
                 f"SpectralClustering: needs at least a row a cluster, got n_samples={n_rows} rows "
                 f"for {least} clusters."
             )
-        weights = self._row_weights(sample_weight, n_rows)
+        weights = self._relative_weights(sample_weight, n_rows)
         first, group = equal_rows(rows)
         if len(first) == n_rows and weights.min() == weights.max():
-            self._fit_distinct(rows, weights)
+            self._fit_distinct(rows, weights / weights.mean())
             return self
         # Neighbours, bandwidths and samples of the rows would be those of the copies alone.
         sums = np.bincount(group, weights=weights)

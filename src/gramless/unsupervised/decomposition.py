@@ -114,25 +114,27 @@ class KernelPCA(_Components):
         y : ignored
             Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows in means and variances; units and bandwidths ignore them.
+            Relative weights of the rows. A row of weight 2 counts like two equal rows; bandwidths
+            are those of the distinct rows.
 
         Returns
         -------
         The estimator itself.
         """
         n_components = check_count(self, "n_components")
-        matrix, seed = self._fit_features(X)
-        n_rows = matrix.shape[0]
+        rows, row_weights, copies = self._distinct_rows(X, sample_weight)
+        n_rows = round(copies * len(row_weights))
         if n_rows < 2:
             raise InputError(f"KernelPCA: needs at least two rows, got n_samples={n_rows}.")
-        row_weights = self._row_weights(sample_weight, n_rows)
+        matrix, seed = self._fit_row_features(rows, row_weights)
         centred = self._centred(matrix, row_weights)
         # What centring leaves of equal rows is rounding errors, as large as rows are long.
         least = _ROUNDING * float(np.sqrt(matrix.gram_diagonal(row_weights).sum()))
         self._decompose(centred, n_components, seed, least)
+        self.singular_values_ *= np.sqrt(copies)
         self.n_components_: int = len(self.singular_values_)
         self.explained_variance_ = self.singular_values_**2 / (n_rows - 1)
-        total = centred.gram_diagonal().sum() / (n_rows - 1)
+        total = copies * centred.gram_diagonal().sum() / (n_rows - 1)
         self.explained_variance_ratio_ = self.explained_variance_ / total
         return self
 
@@ -230,8 +232,8 @@ class FeatureDecomposition(_Components):
         y : ignored
             Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows, whose roots are factors of the rows of Z; units and
-            bandwidths ignore them.
+            Relative weights of the rows, whose roots are factors of the rows of Z. A row of weight
+            2 counts like two equal rows; bandwidths are those of the distinct rows.
 
         Returns
         -------
@@ -243,8 +245,8 @@ class FeatureDecomposition(_Components):
             raise InputError(
                 f"FeatureDecomposition: normalization must be one of {names}; got {kind!r}."
             )
-        matrix, seed = self._fit_features(X)
-        weights = self._row_weights(sample_weight, matrix.shape[0])
+        rows, weights, copies = self._distinct_rows(X, sample_weight)
+        matrix, seed = self._fit_row_features(rows, weights)
         self.mean_ = np.zeros(matrix.shape[1])
         self.column_sums_ = matrix.rmatvec(weights)
         if kind == "centered":
@@ -254,6 +256,8 @@ class FeatureDecomposition(_Components):
         else:
             chosen = _weighted_rows(matrix, weights)
         found = self._decompose(chosen, n_components, seed)
+        if kind != "degree":
+            self.singular_values_ *= np.sqrt(copies)
         self.residuals_: FloatArray = found.residuals
         self.n_components_: int = len(self.singular_values_)
         return self

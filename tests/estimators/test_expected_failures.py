@@ -1,0 +1,104 @@
+"""Every public estimator passes scikit-learn's checks, but for those that are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import gramless
+from gramless import (
+    AnomalyDetector,
+    DoublyStochasticClassifier,
+    DoublyStochasticRegressor,
+    ExactKernel,
+    FeatureDecomposition,
+    GrownBinning,
+    Hybrid,
+    KernelClassifier,
+    KernelPCA,
+    KernelRegressor,
+    KernelSurvival,
+    Nystrom,
+    RandomBinning,
+    RandomFourier,
+    SmoothBinning,
+    SpectralClustering,
+)
+from gramless.estimators.expected_failures import EXPECTED_FAILED_CHECKS, expected_failed_checks
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "trust.md"
+DEFAULTS = [
+    AnomalyDetector(),
+    DoublyStochasticClassifier(),
+    DoublyStochasticRegressor(),
+    ExactKernel(),
+    FeatureDecomposition(),
+    GrownBinning(),
+    Hybrid([RandomBinning()]),  # which has no default
+    KernelClassifier(),
+    KernelPCA(),
+    KernelRegressor(),
+    KernelSurvival(),
+    Nystrom(),
+    RandomBinning(),
+    RandomFourier(),
+    SmoothBinning(),
+    SpectralClustering(),
+]
+OTHERS = [
+    KernelRegressor(effort=1),
+    KernelClassifier(effort=1),
+    KernelSurvival(effort=1),
+    KernelRegressor(features="fourier"),
+    KernelClassifier(features="fourier"),
+]
+LEAVING = {"Density", "IndependentBlocks", "KernelKMeans", "LabelSpreading"}
+
+
+@pytest.mark.slow
+@parametrize_with_checks([*DEFAULTS, *OTHERS], expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+WEIGHTED = [AnomalyDetector(), FeatureDecomposition(), KernelPCA(), SpectralClustering(), *OTHERS]
+
+
+@pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
+def test_weights_are_repetitions_but_where_listed(estimator: Any) -> None:
+    listed = expected_failed_checks(estimator)
+    for model, check in estimator_checks_generator(estimator, legacy=False):
+        name = check.func.__name__
+        if "sample_weight_equivalence" not in name:
+            continue
+        if name in listed:
+            with pytest.raises(AssertionError):
+                check(model)
+        else:
+            check(model)
+
+
+def test_every_public_estimator_is_checked() -> None:
+    public = {getattr(gramless, name) for name in gramless.__all__ if name not in LEAVING}
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)}
+    assert kinds == {type(estimator) for estimator in DEFAULTS}
+
+
+def test_listed_estimators_are_checked() -> None:
+    checked = {repr(estimator).removesuffix("()") for estimator in [*DEFAULTS, *OTHERS]}
+    assert EXPECTED_FAILED_CHECKS.keys() <= checked
+
+
+def test_the_documentation_prints_the_list() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if "| `check_" in line]
+    assert rows == [
+        f"| `{estimator}` | `{check}` | {reason} |"
+        for estimator, checks in EXPECTED_FAILED_CHECKS.items()
+        for check, reason in checks.items()
+    ]
