@@ -23,6 +23,15 @@ MESSAGES = {
     "allow more by limits=ReadLimits(max_memory=6), on the command line --limits max_memory=6.": (
         "allow more by --limits max_memory=6.$"
     ),
+    "Rename it, or say format= one of csv, npy.": "Rename it to one of csv, npy.$",
+    "rename one, or say header=False if the first row is data.": "^rename one.$",
+    "or list the column in categorical=['a b'].": "column in --categorical a b.$",
+    "more memory than there is. Read it in chunks by open_chunks, or on a machine with more.": (
+        "than there is. Take fewer rows or columns.$"
+    ),
+    "unknown features 'foo'; use one of 'exact' or a feature map.": (
+        "unknown --approximation 'foo'; use one of 'exact'.$"
+    ),
 }
 KEPT = [
     "a.csv has no column 'n_jobs'; it has cv_1, features, loss.",

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -149,3 +150,17 @@ def test_a_pipe_is_no_model_file(write, shell, tmp_path):
 def test_standard_output_by_its_name(model, write, shell):
     data = write("a.csv")
     assert shell("predict", model, data, "-o", "/dev/stdout").stdout.startswith("prediction\n")
+
+
+@pytest.mark.parametrize(("stream", "said"), [(0, "standard input"), (1, "standard output")])
+def test_a_closed_standard_stream_is_an_error(stream, said, write, shell, tmp_path):
+    shell("fit", write("a.csv"), "-m", tmp_path / "m", *QUICK)
+    # The shell closes it before Python starts.
+    script = f'exec {stream}{"<" if stream == 0 else ">"}&-; exec "$@"'
+    command = [sys.executable, "-m", "gramless", "predict", tmp_path / "m", "-"]
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *map(str, command)], input=b"", capture_output=True
+    )
+    assert done.returncode == 1
+    assert f"the {said} is closed" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1

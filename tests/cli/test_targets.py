@@ -119,3 +119,16 @@ def test_truth_values_are_known_in_any_form(tmp_path, write, shell, columns):
     for label in (truth, truth.astype(int), truth.astype(float)):
         data = write("new.csv", ("size", "weight"), label=label.to_numpy())
         assert shell.json("evaluate", tmp_path / "m", data)["accuracy"] > 0.6
+
+
+@pytest.mark.parametrize("spellings", [("FALSE", "TRUE"), ("false", "true"), (0, 1), (0.0, 1.0)])
+@pytest.mark.parametrize("fitted", [("False", "True"), (0, 1)])
+def test_labels_of_truth_values_may_be_spelled_otherwise(fitted, spellings, write, shell, columns):
+    places = (columns["price"] > 1).astype(int)
+    old = np.array(fitted)[places]
+    data = write("a.csv", ("size", "weight"), dear=old)
+    model = data.with_name("model")
+    shell("fit", data, "--model", model, *QUICK)
+    new = write("b.csv", ("size", "weight"), dear=np.array(spellings)[places])
+    expected, found = (shell.json("evaluate", model, path)["accuracy"] for path in (data, new))
+    assert found == expected > 0.7

@@ -424,3 +424,30 @@ def test_a_small_model_by_default_choices(write, shell, tmp_path):
     found = shell.json("fit", write("a.csv"), "-m", tmp_path / "m", "--n-grids", 8, "--l1-ratio", 1)
     assert found["sparsity"] > 0
     assert found["trials"] == len(load(tmp_path / "m").search_) > 0
+
+
+@pytest.mark.parametrize("ids", [["00001", "2", "9007199254740993"], ["7", "", "NA"]])
+@pytest.mark.parametrize("verb", ["predict", "anomalies", "cluster"])
+def test_columns_beside_the_output_are_written_as_they_are(verb, ids, write, shell, tmp_path):
+    shell("fit", write("train.csv"), "-m", tmp_path / "m", *QUICK)
+    data = write("new.csv", ("size", "weight"), number=np.array(ids * (N_ROWS // 3)))
+    named = [tmp_path / "m"] if verb == "predict" else []
+    lines = shell(verb, *named, data, "--id", "number").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines[1:4]] == ids
+
+
+@pytest.mark.parametrize(("verb", "name"), [("predict", "prediction"), ("anomalies", "score")])
+def test_columns_beside_the_output_do_not_replace_it(verb, name, write, shell, tmp_path):
+    shell("fit", write("train.csv"), "-m", tmp_path / "m", *QUICK)
+    data = write("new.csv", ("size", "weight"), **{name: np.arange(N_ROWS)})
+    named = [tmp_path / "m"] if verb == "predict" else []
+    assert f"--id {name}: the output has a column" in shell.error(verb, *named, data, "--id", name)
+
+
+@pytest.mark.parametrize("word", ["", "NA", "\\N"])
+def test_a_model_without_names_takes_words_for_missing_values(word, shell, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    np.savez(tmp_path / "train.npz", X=X, y=X[:, 0])
+    shell("fit", tmp_path / "train.npz", "-m", tmp_path / "m", *QUICK)
+    (tmp_path / "new.csv").write_text(f"a\n{word}\n{word}\n{word}\n")
+    assert len(shell("predict", tmp_path / "m", tmp_path / "new.csv").stdout.split()) == 4

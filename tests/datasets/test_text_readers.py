@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.notation import MISSING_WORDS
-from gramless.datasets import ReadLimits, read_arff, read_csv, read_table
+from gramless.datasets import ReadLimits, open_chunks, read_arff, read_csv, read_table
 
 from .conftest import Writer
 
@@ -188,15 +188,41 @@ def test_a_nameless_first_column_that_counts_rows_is_left_out(
     assert table.names == ("x1", "b")
 
 
-@pytest.mark.parametrize("text", [",a\n0,1\n2,2\n", ",a\n0.5,1\n1.5,2\n", "id,a\n0,1\n1,2\n"])
+@pytest.mark.parametrize("text", [",a\n2,1\n2,2\n", ",a\n0.5,1\n1.5,2\n", "id,a\n0,1\n1,2\n"])
 def test_a_first_column_that_counts_no_rows_or_has_a_name_stays(write: Writer, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_csv(write("a.csv", text)).shape == (2, 2)
 
 
+def test_a_nameless_first_column_that_may_number_rows_stays_with_a_warning(write: Writer) -> None:
+    with pytest.warns(UserWarning, match="different whole number in each row.*read as 'x1'"):
+        assert read_csv(write("a.csv", ",a\n7,1.5\n0,2.5\n4,3.5\n")).names == ("x1", "a")
+
+
+@pytest.mark.parametrize("text", ["a,b,,\n1,2,,\n3,4,,\n", "a,,b,\n1,,2,\n3,,4,\n"])
+def test_columns_without_name_and_values_are_left_out(write: Writer, text: str) -> None:
+    path = write("a.csv", text)
+    assert read_csv(path).names == ("a", "b")
+    X, y = next(iter(open_chunks(path)))
+    assert X.tolist() == [[1.0], [3.0]]
+    assert y.tolist() == [2.0, 4.0]
+
+
+def test_a_value_in_a_column_left_out_as_empty_is_refused_in_chunks(write: Writer) -> None:
+    path = write("a.csv", "a,,b\n" + "1,,2\n" * 300 + "1,5,2\n")
+    with pytest.raises(DataFileError, match="line 302: a value in column 'x2', which has no name"):
+        list(open_chunks(path))
+
+
+@pytest.mark.parametrize("text", ['"a" "b"\n"r" 1 2\n"s" 3 4\n', "a,b\n1,2,\n3,4,\n"])
+def test_a_header_with_one_name_too_few_is_explained(write: Writer, text: str) -> None:
+    with pytest.raises(DataFileError, match="line 2: 3 cells, but the header names 2 columns"):
+        read_csv(write("a.csv", text))
+
+
 def test_columns_without_a_name_do_not_take_that_of_another(write: Writer) -> None:
-    assert read_csv(write("a.csv", ",x1\n3,1\n4,2\n")).names == ("x1_", "x1")
+    assert read_csv(write("a.csv", ",x1\n3,1\n3,2\n")).names == ("x1_", "x1")
 
 
 @pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "sep=; "])

@@ -18,7 +18,7 @@ MISSING_WORDS = frozenset(
     [
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-        *("?", "NAN", "NaT"),
+        *("?", "NAN", "NaT", "\\N"),  # \N: MySQL, PostgreSQL
     ]
 )
 

@@ -92,9 +92,9 @@ def cluster(
         outputs = [Output("-o", output, "table"), Output("--page", page, "page")]
         check_outputs(outputs, {"the data itself": data}, force)
         with report.stage("read", f"reading {data}"):
-            from gramless.cli.reading import read_data, unlabelled_rows
+            from gramless.cli.reading import beside, read_data, unlabelled_rows
 
-            declared = options.names(categorical, "--categorical")
+            declared = [*options.names(categorical, "--categorical"), *kept]
             table = read_data(data, categorical=declared, part=part, limits=limits)
             for name in left_out:
                 table.index_of(name)
@@ -119,7 +119,7 @@ def cluster(
             report.write_page(page, "--page", cluster_page, *fitted, {"data": data})
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
-        columns = {name: table.column(name) for name in kept} | {"cluster": labels + 1}
+        columns = beside(table, kept, {"cluster": labels + 1})
         report.rows(columns, output, document | {"seconds": report.seconds}, lines)
 
 

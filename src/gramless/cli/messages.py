@@ -50,7 +50,24 @@ _UNUSUAL = "|".join(name for name in _OPTIONS if "_" in name or name == "cv")
 _HEAD = re.compile(rf"^(?:[A-Z]\w+: )?({_NAMES})\b(?=:| (?:must|needs?|names|is|has)\b)")
 _ASSIGNED = re.compile(rf"(?<![\w.-])({_NAMES})=(?:'([^']*)'|\"([^\"]*)\"|([\w.+-]*\w))?(?!\()")
 _ANYWHERE = re.compile(rf"(?<![\w./'\"=`-])`?({_UNUSUAL})\b`?(?![\w/'\"=(-]|\.\w)")
-_READ_LIMITS = re.compile(r"limits=ReadLimits\([^)]*\), on the command line ")
+# Remedies in Python, and those in their place.
+_REMEDIES = {
+    r"limits=ReadLimits\([^)]*\), on the command line ": "",
+    r", or say format= one of ([^.]*)\.": r" to one of \1.",
+    r", or say format=\.": ".",
+    r", or say header=False if the first row is data\.": ".",
+    r"categorical=\['(.*?)'\]": r"--categorical \1",
+    r" ?Read it( in chunks)? by open_chunks(, or on a [^.]*)?\.?": " Take fewer rows or columns.",
+    r"to open_stream and a DoublyStochastic estimator, or read_table where": (
+        "to gramless stream, or leave out --memory if"
+    ),
+    r"read it by read_table, or ": "",
+    r"unknown features (?='.*'; use one of)": "unknown --approximation ",
+    r" or a feature map\.": ".",
+    r", or a function scorer\(estimator, X, y\)": "",
+    r"(?<=must be )None(, | or )": "",
+    r"give it to KernelRegressor or KernelClassifier, which encode text": "use gramless fit",
+}
 
 
 def in_options(message: str) -> str:
@@ -61,7 +78,8 @@ def in_options(message: str) -> str:
     >>> in_options("KernelRegressor: n_jobs must not be 0; n_grids=8 and grids='random' do.")
     '--n-jobs must not be 0; --n-grids 8 and --grids random do.'
     """
-    message = _READ_LIMITS.sub("", message)
+    for pattern, remedy in _REMEDIES.items():
+        message = re.sub(pattern, remedy, message)
     message = _HEAD.sub(lambda match: _OPTIONS[match[1]], message)
     message = _ASSIGNED.sub(_assigned, message)
     return _ANYWHERE.sub(lambda match: _OPTIONS[match[1]], message)

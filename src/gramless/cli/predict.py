@@ -64,13 +64,13 @@ def predict(
         inputs = {"the model": model, "the data itself": data}
         check_outputs([Output("-o", output, "table")], inputs, force)
         with report.stage("read", f"reading {data}"):
-            from gramless.cli.reading import load_predictor, read_for, rows_for
+            from gramless.cli.reading import beside, load_predictor, read_for, rows_for
 
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)
         with report.stage("predict", "predicting"):
-            columns = {name: table.column(name) for name in kept} | _columns(predictor, X, scores)
+            columns = _columns(predictor, X, scores)
             if probabilities:
                 columns |= _probabilities(predictor, X)
             if interval is not None:
@@ -78,7 +78,7 @@ def predict(
             if chosen_set is not None:
                 columns |= _set(predictor, X, chosen_set)
         told = {"rows": len(columns["prediction"])}
-        report.rows(columns, output, told | {"seconds": report.seconds}, told)
+        report.rows(beside(table, kept, columns), output, told | {"seconds": report.seconds}, told)
 
 
 def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:

@@ -19,7 +19,7 @@ from sklearn.base import is_classifier
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
-from gramless.base.notation import notation_of, read_cells
+from gramless.base.notation import MISSING_WORDS, notation_of, read_cells
 from gramless.base.reporting import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
@@ -30,6 +30,7 @@ from gramless.datasets.table import Matrix, with_text
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.persistence import load
 from gramless.estimators.streamed import StreamedMachine
+from gramless.preprocessing.column_codes import BOOLEAN_SPELLINGS
 from gramless.preprocessing.encoder import TableEncoder
 
 Predictor: TypeAlias = KernelMachine | StreamedMachine
@@ -63,6 +64,8 @@ def read_data(
     """
     if not is_piped(path):
         return _read_file(path, categorical, part, n_features, limits)
+    if str(path) == "-" and sys.stdin is None:
+        raise InputError("-: the standard input is closed; send a table, or name a file.")
     # Windows cannot remove a file that is still mapped into memory.
     with tempfile.TemporaryDirectory(prefix="gramless-", ignore_cleanup_errors=True) as folder:
         file = _spooled(path, Path(folder, "standard-input"))
@@ -272,6 +275,8 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
         return _columns_of(table, wanted)
     names = table.names or ()
     X = table.select([name for name in names if name != target] if target in names else None)
+    if isinstance(X, Table) and not X.types:
+        X = _with_gaps(X)
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
         among = ", some of them text" if isinstance(X, Table) and X.categorical else ""
         raise InputError(
@@ -279,6 +284,17 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
             f"to {model.n_features_in_} columns of numbers without names. Give these alone."
         )
     return _complete(table, X) if isinstance(model, StreamedMachine) else X
+
+
+def _with_gaps(table: Table) -> Matrix | Table:
+    """Return numbers if all text is words for missing values, which readers keep as text."""
+    columns = [table.column(name) for name in table.names or ()]
+    texts = [column for column in columns if column.dtype.kind == "O"]
+    if any(cell.strip() not in MISSING_WORDS for text in texts for cell in text):
+        return table
+    return np.column_stack(
+        [np.full(len(own), np.nan) if own.dtype.kind == "O" else own for own in columns]
+    )
 
 
 def check_names(table: Table, wanted: Sequence[str], what: str) -> None:
@@ -321,6 +337,16 @@ def _complete(table: Table, X: Matrix | Table) -> Matrix:
     return X
 
 
+def beside(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> dict[str, AnyArray]:
+    """Return columns of ``--id`` before those of an output; raise InputError if names clash."""
+    for name in ids:
+        if name in outputs:
+            raise InputError(
+                f"--id {name}: the output has a column of this name; rename that of {table.source}."
+            )
+    return {name: table.column(name) for name in ids} | outputs
+
+
 def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
     """Return the labels, and the name of their column if they are one."""
     target = _target_of(model, table) if target is None else target
@@ -340,8 +366,18 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     y = labels_of(y, "regression" if regression else "classification")
     if isinstance(model, Classifier):
+        y = _spelled_as_in_fit(y, model.classes_)
         _check_known_labels(model, table, y, name)
     return y, name
+
+
+def _spelled_as_in_fit(y: AnyArray, classes: AnyArray) -> AnyArray:
+    """Return labels that are truth values in the spelling of a model's classes."""
+    spelled = {BOOLEAN_SPELLINGS.get(label): k for k, label in enumerate(labels(classes))}
+    words = [BOOLEAN_SPELLINGS.get(label) for label in labels(y)]
+    if spelled.keys() != {"True", "False"} or None in words:
+        return y
+    return classes[[spelled[word] for word in words]]
 
 
 def _target_of(model: Predictor, table: Table) -> str | None:

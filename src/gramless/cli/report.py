@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gramless.base.errors import GramlessError
+from gramless.base.errors import GramlessError, InputError
 from gramless.base.files import writing
 from gramless.base.reporting import LOGGER
 from gramless.cli.messages import in_options
@@ -147,6 +147,9 @@ def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Rep
     with warnings.catch_warnings(), logged(report, verbose):
         warnings.showwarning = lambda message, category, *_, **__: _warn(message, category)
         try:
+            if sys.stdout is None:
+                # Python has none if the shell has closed it. The next file would take its number.
+                raise InputError("the standard output is closed; send it to a file or /dev/null.")
             yield report
             sys.stdout.flush()
         except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -96,12 +96,12 @@ def read_csv(
     -----
     UserWarning
         If a first column without a name is left out because it numbers the rows from 0 or 1, as
-        the index that pandas writes does.
+        the index that pandas writes does; or if it is kept, but may be such an index of some rows.
 
     Notes
     -----
     Empty lines are skipped, as pandas does, unless the table has one column only: there they are
-    empty cells. A last column without a name and without any value is left out.
+    empty cells. Columns without a name and without any value are left out.
 
     A million numbers take about 0.2 seconds, and 1.5 where quotes do not enclose whole cells or
     lines are empty. Holds one block of text and the finished columns; a column that turns out to
@@ -138,14 +138,18 @@ def delimited_pieces(
     most = STRAY_SHARE * len(start) / n_columns
     text |= {*np.flatnonzero(_typed(start, n_columns, text).n_strays > most)}
     columns = dict(zip(rows.names, _typed(start, n_columns, text).columns, strict=True))
+    empty = {name for name in rows.nameless if _is_empty(columns[name])}
     _drop_columns_without_data(rows, columns)
     head = Table(columns, source=str(path), declared=tuple(categorical))
-    return Pieces(head, lambda: _typed_pieces(rows, text, tuple(columns)))
+    return Pieces(head, lambda: _typed_pieces(rows, text, tuple(columns), empty - {*columns}))
 
 
 def _positions(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
     if absent := [name for name in categorical if name not in rows.names]:
-        raise InputError(f"{rows.path} has no column {absent[0]!r} to take as categorical.")
+        names = ", ".join(rows.names[:20])
+        raise InputError(
+            f"{rows.path} has no column {absent[0]!r} to take as text; it has {names}."
+        )
     return {rows.names.index(name) for name in categorical}
 
 
@@ -271,6 +275,13 @@ class DelimitedRows:
         return one_column or len(cells) > 1 or any(cell.strip() for cell in cells)
 
     def _ragged(self, line: int, n_cells: int) -> DataFileError:
+        if line == self.skip_lines + 1 and n_cells == len(self.names) + 1:
+            return DataFileError(
+                f"{self.path}, line {line}: {n_cells} cells, but the header names "
+                f"{len(self.names)} columns. If the first cell is the name of the row, as R's "
+                "write.table writes it, name that column; if the rows end with a delimiter, "
+                "remove it."
+            )
         return DataFileError(
             f"{self.path}, line {line}: {n_cells} cells where the rows before have "
             f"{len(self.names)}. Correct the line; a cell that holds the delimiter "
@@ -412,15 +423,25 @@ def _stray(rows: DelimitedRows, row: int, cell: str, j: int, remedy: str) -> Dat
 
 
 def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]) -> None:
-    """Drop a last column that is only a delimiter, and a first one that only counts the rows."""
-    first, last = rows.names[0], rows.names[-1]
-    if len(columns) > 1 and last in rows.nameless and _is_empty(columns[last]):
-        del columns[last]
-    if len(columns) > 1 and first in rows.nameless and _counts_rows(columns[first]):
+    """Drop columns that are only a delimiter, and a first one that only counts the rows."""
+    for name in rows.names:
+        if len(columns) > 1 and name in rows.nameless and _is_empty(columns[name]):
+            del columns[name]
+    first = rows.names[0]
+    if len(columns) == 1 or first not in rows.nameless or first not in columns:
+        return
+    if _counts_rows(columns[first]):
         del columns[first]
         warnings.warn(
             f"{rows.path}: the first column has no name and counts the rows, so it is left out. "
             "If it is an input, name it.",
+            stacklevel=4,
+        )
+    elif _numbers_rows(columns[first]):
+        warnings.warn(
+            f"{rows.path}: the first column has no name and a different whole number in each row, "
+            f"as the index of some rows of a data frame has; it is read as {first!r}. If it is no "
+            "input, drop it; if it is one, name it.",
             stacklevel=4,
         )
 
@@ -431,19 +452,24 @@ def _is_empty(column: AnyArray) -> bool:
 
 def _counts_rows(column: AnyArray) -> bool:
     """Return whether a column holds 0, 1, 2, ... or 1, 2, 3, ... in any order."""
+    return _numbers_rows(column) and column.min() in (0, 1) and np.ptp(column) == len(column) - 1
+
+
+def _numbers_rows(column: AnyArray) -> bool:
+    """Return whether a column holds different whole numbers."""
     # A single row counts nothing.
-    if column.dtype.kind != "f" or len(column) < 2 or column.min() not in (0, 1):
+    if column.dtype.kind != "f" or len(column) < 2 or column.min() < 0:
         return False
-    return np.array_equal(np.sort(column), column.min() + np.arange(len(column)))
+    return bool((column == np.floor(column)).all()) and len(np.unique(column)) == len(column)
 
 
 # Pieces.
 
 
 def _typed_pieces(
-    rows: DelimitedRows, text: Collection[int], used: Sequence[str]
+    rows: DelimitedRows, text: Collection[int], used: Sequence[str], empty: Collection[str]
 ) -> Iterator[Table]:
-    """Yield the rows; refuse text in columns of numbers, and values in a dropped last column."""
+    """Yield the rows; refuse text in columns of numbers, and values in columns of ``empty``."""
     n_rows = 0
     for cells in rows.blocks():
         typed = _typed(cells, len(rows.names), text)
@@ -451,15 +477,16 @@ def _typed_pieces(
             remedy = "as the first rows of this column are. Correct it, or encode the column as "
             raise _stray(rows, n_rows + row, cell, j, remedy + "numbers.")
         columns = dict(zip(rows.names, typed.columns, strict=True))
-        last = columns[rows.names[-1]]
-        if rows.names[-1] not in used and not _is_empty(last):
-            line = rows.line_of(n_rows + int(np.flatnonzero(~np.isnan(last))[0]))
-            raise DataFileError(
-                f"{rows.path}, line {line}: a value in the last column, which has no name and is "
-                "empty in the first rows. Name the column, or drop it."
-            )
+        for name in empty:
+            if not _is_empty(columns[name]):
+                row = int(np.flatnonzero(~np.isnan(columns[name]))[0])
+                place = "the last column" if name == rows.names[-1] else f"column {name!r}"
+                raise DataFileError(
+                    f"{rows.path}, line {rows.line_of(n_rows + row)}: a value in {place}, which "
+                    "has no name and is empty in the first rows. Name the column, or drop it."
+                )
         yield Table({name: columns[name] for name in used}, source=str(rows.path))
-        n_rows += len(last)
+        n_rows += len(cells) // len(rows.names)
 
 
 # Layout.
@@ -479,7 +506,8 @@ def _find_rows(
     delimiter = delimiter or _find_delimiter(lines[skip:])
     sample = _sample_rows(lines[skip:], delimiter)
     if not sample:
-        raise DataFileError(f"{path} has no rows; copy or download it again.")
+        what = "holds no table of delimited text" if any(map(str.strip, lines)) else "has no rows"
+        raise DataFileError(f"{path} {what}; copy or download it again.")
     cells = [row for _, row in sample]
     if not (_has_header(cells) if header is None else header):
         names = tuple(f"x{j + 1}" for j in range(len(cells[0])))

@@ -314,7 +314,10 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
     columns = {name: table.column(name) for name in table.names or ()}
     for name in categorical:
         if name not in columns:
-            raise InputError(f"{table.source} has no column {name!r} to take as categorical.")
+            names = ", ".join([*columns][:20])
+            raise InputError(
+                f"{table.source} has no column {name!r} to take as text; it has {names}."
+            )
         plain = PlainColumn(columns[name], table.types.get(name, "category"))
         columns[name] = np.array([*plain.category_labels(), None], dtype=object)[:-1]
     declared = {*table.declared, *categorical}

@@ -31,10 +31,10 @@ from gramless.base.notation import (
 from gramless.base.state import Json, require
 from gramless.base.types import AnyArray, BoolArray
 
-_SPELLINGS = dict.fromkeys(("true", "TRUE", "True", "1"), "True")
-_SPELLINGS |= dict.fromkeys(("false", "FALSE", "False", "0"), "False")
+BOOLEAN_SPELLINGS = dict.fromkeys(("true", "TRUE", "True", "1"), "True")
+BOOLEAN_SPELLINGS |= dict.fromkeys(("false", "FALSE", "False", "0"), "False")
 """How files and other programs spell truth values."""
-_BOOLEAN_WORDS = frozenset(_SPELLINGS) - {"0", "1"}
+_BOOLEAN_WORDS = frozenset(BOOLEAN_SPELLINGS) - {"0", "1"}
 _BOOLEAN_NUMBERS = {"True": "1", "False": "0"}
 _TEXT = "text", "category"
 _READABLE = {
@@ -212,10 +212,12 @@ class ColumnCode:
     def _places(self) -> dict[str, int]:
         places = {category: k for k, category in enumerate(self.categories)}
         if places.keys() <= {MISSING, "True", "False"}:
-            spelled = _SPELLINGS.items()
+            spelled = BOOLEAN_SPELLINGS.items()
             places |= {word: places[label] for word, label in spelled if label in places}
         elif self.type is not None and places.keys() <= {MISSING, "0", "1"}:
-            numbered = ((word, _BOOLEAN_NUMBERS[label]) for word, label in _SPELLINGS.items())
+            numbered = (
+                (word, _BOOLEAN_NUMBERS[label]) for word, label in BOOLEAN_SPELLINGS.items()
+            )
             places |= {word: places[number] for word, number in numbered if number in places}
         return places
 
@@ -283,7 +285,7 @@ def _with_categories(name: str, type_: str, cells: Sequence[str], most: int) -> 
 
 def _boolean_label(cell: str) -> str:
     word = cell.strip()
-    return MISSING if word in MISSING_WORDS else _SPELLINGS.get(word, word)
+    return MISSING if word in MISSING_WORDS else BOOLEAN_SPELLINGS.get(word, word)
 
 
 def _has_values(column: PlainColumn) -> bool:
