@@ -73,6 +73,19 @@ def test_noise_with_a_robust_loss() -> None:
     assert np.ptp(model.predict(rng.standard_t(1.5, size=(200, 4)))) < 1.0
 
 
+@pytest.mark.parametrize(
+    ("loss", "n_rows", "seed"),
+    [("absolute_error", 60, 1), ("huber", 30, 0), ("quantile", 40, 2), ("huber", 200, 0)],
+)
+def test_outliers_do_not_hide_a_clear_signal(loss: str, n_rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows, 2))
+    targets = rows[:, 1] + 0.1 * rng.normal(size=n_rows)
+    targets[rng.permutation(n_rows)[: n_rows // 15]] = 1e6
+    model = KernelRegressor(loss=loss, effort=1, random_state=0).fit(rows, targets)
+    assert np.median(np.abs(model.predict(rows) - rows[:, 1])) < 0.25
+
+
 @pytest.mark.parametrize("n_rows", [12, 30, 80])
 def test_clear_signal_is_not_shrunk(n_rows: int) -> None:
     model = KernelRegressor(random_state=0).fit(X[:n_rows], LINEAR[:n_rows])

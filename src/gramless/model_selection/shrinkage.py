@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from gramless.base.types import FloatArray
-from gramless.losses import Loss
+from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.search import Search
 from gramless.model_selection.selected import SelectedModel, Shrinkage
@@ -96,7 +96,8 @@ def shrinkage_factors(
     ``F = (n - 1) r^2 / (1 - r^2)`` is the square of a t-statistic with n - 1 degrees of freedom if
     targets are normal and independent of the predictions, however these are distributed. The
     result is ``s (1 - c / F)``, or 0 if that is negative, where c is the critical value of F. The
-    share left of a loss that grows linearly with the error is squared first.
+    share left of a loss that grows linearly with the error is squared first. With a robust loss,
+    targets and predictions count as at most ``OUTLIER_BOUND`` away from the constant.
 
     Examples
     --------
@@ -110,6 +111,10 @@ def shrinkage_factors(
     """
     share = weights / weights.sum()
     deviations = raw - constants
+    if loss.robust:
+        # Outliers, and rows beside them, would hide the gain in all others.
+        targets = np.clip(targets, constants - OUTLIER_BOUND, constants + OUTLIER_BOUND)
+        deviations = np.clip(deviations, -OUTLIER_BOUND, OUTLIER_BOUND)
     losses = np.array([share @ loss.value(constants + s * deviations, targets) for s in _FACTORS])
     best, least = _FACTORS[losses.argmin(axis=0)], losses.min(axis=0)
     left = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
