@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -24,6 +26,7 @@ from gramless import (
     save,
 )
 from gramless import portable as module
+from gramless.estimators.persistence import pack, write
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import with_combinations
 from gramless.features.hybrid import JoinedMaps
@@ -177,3 +180,52 @@ def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) 
         found = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])
         expected = model._responses(new[:, columns])
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def edited(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> Path:
+    """Save a small classifier with a changed state, and checksums that fit."""
+    X = rows(0)
+    given = {"effort": 1, "random_state": 0, "loss": "logistic"}
+    content, tensors = pack(KernelClassifier(**given).fit(X, X[:, 0] > 0))
+    content = json.loads(json.dumps(content))
+    change(content["state"], tensors)
+    write(path, content, tensors)
+    return path
+
+
+HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
+    "no scaler": lambda state, tensors: state.pop("scaler_"),
+    "a list of scalers": lambda state, tensors: state.update(scaler_=[]),
+    "an encoder of text": lambda state, tensors: state["inputs_"]["fields"].update(encoder="x"),
+    "no gaps": lambda state, tensors: state["inputs_"]["fields"]["gaps"].pop("record"),
+    "an intercept of nan": lambda state, tensors: state.update(intercept_={"float": "nan"}),
+    "slopes of nan": lambda state, tensors: tensors.update(
+        {"calibration_.slopes": tensors["calibration_.slopes"] * np.nan}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_headers_that_do_not_fit_are_refused_when_read(tmp_path: Path, case: str) -> None:
+    path = edited(tmp_path / "model", HOSTILE[case])
+    with pytest.raises(ValueError, match=f"{path} is damaged"):
+        PortableModel(path)
+
+
+def test_a_changed_header_is_refused(tmp_path: Path) -> None:
+    path = edited(tmp_path / "model", lambda state, tensors: None)
+    path.write_bytes(path.read_bytes().replace(b'"gramless_version":"0', b'"gramless_version":"1'))
+    with pytest.raises(ValueError, match="its header does not have its checksum"):
+        PortableModel(path)
+
+
+def test_models_without_probabilities_say_so(tmp_path: Path) -> None:
+    X = rows(0)[:, [0, 2]]
+    save(joined(X), tmp_path / "model")
+    with pytest.raises(ValueError, match="no probabilities"):
+        PortableModel(tmp_path / "model").predict_proba(X)
+
+
+def test_no_rows_give_no_probabilities(tmp_path: Path) -> None:
+    model = PortableModel(edited(tmp_path / "model", lambda state, tensors: None))
+    assert model.predict_proba(rows(0)[:0]).shape == (0, 2)

@@ -34,6 +34,7 @@ Part: TypeAlias = dict[str, Fitted]
 
 _TYPES = {"BOOL": "?"} | {f"{k.upper()}{8 * n}": f"<{k}{n}" for k in "fiu" for n in (1, 2, 4, 8)}
 _IDENTITY, _EXPONENTIAL = ("Squared", "Huber"), ("Poisson", "Gamma", "Tweedie")
+_MOST_WEIGHT = 1e300
 _MOST_NUMBERS = 1 << 22
 """Computed at once, in blocks of rows."""
 
@@ -95,9 +96,17 @@ class PortableModel:
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= os.fstat(file.fileno()).st_size - 8:
                 raise ValueError("its header is cut off")
-            header = json.loads(file.read(length))
+            text = file.read(length)
             data = file.read()
+        header = json.loads(text)
         metadata = header.pop("__metadata__")
+        # The signature is that of the header with zeros in its place.
+        signature = metadata["header_sha256"].encode()
+        signed = length.to_bytes(8, "little") + text
+        entry = b'"header_sha256":"%s"'
+        unsigned = signed.replace(entry % signature, entry % (b"0" * 64))
+        if hashlib.sha256(unsigned).hexdigest().encode() != signature:
+            raise ValueError("its header does not have its checksum")
         if hashlib.sha256(data).hexdigest() != metadata["data_sha256"]:
             raise ValueError("its data do not have their checksum")
         self._tensors = {name: _tensor(data, entry) for name, entry in header.items()}
@@ -124,8 +133,24 @@ class PortableModel:
             if kind is None:
                 raise _NotCoveredError(f"{part['class']} features need gramless.load.")
             n_columns = kind.n_columns(part)
-            self._parts.append(kind(part, scale * weights[start : start + n_columns]))
+            own = scale * weights[start : start + n_columns]
+            # NaN is not below the bound either.
+            if not np.abs(own).max(initial=0.0) < _MOST_WEIGHT:
+                raise ValueError(f"its weights are not finite or beyond {_MOST_WEIGHT:g}")
+            self._parts.append(kind(part, own))
             start += n_columns
+        # Predictions show faults of the header that reading it does not.
+        trial: Any = np.zeros((1, fitted["n_features_in_"]))
+        if inputs["encoder"] is not None:
+            trial = {str(code["name"]): [None] for code in inputs["encoder"]["columns"]}
+        if not np.isfinite(self.decision_function(trial)).all():
+            raise ValueError("its predictions are not finite")
+        self.predict(trial)
+        if (
+            fitted.get("calibration_") is not None
+            and not np.isfinite(self.predict_proba(trial)).all()
+        ):
+            raise ValueError("its probabilities are not finite")
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the raw responses of rows, as of the saved model.
@@ -183,8 +208,11 @@ class PortableModel:
         -------
         array (n_samples, n_classes)
         """
-        link, z = self.fitted["calibration_"], self.decision_function(X)
-        z, scores = z.reshape(len(z), -1), np.zeros((1, 1))
+        link = self.fitted.get("calibration_")
+        if link is None:
+            raise ValueError("the model has no probabilities; fit a classifier that is calibrated.")
+        z = self.decision_function(X)
+        z, scores = z[:, None] if z.ndim == 1 else z, np.zeros((1, 1))
         ends = [-np.inf, *link["knots"][1:-1], np.inf]
         for slope, low, high in zip(link["slopes"], ends[:-1], ends[1:], strict=True):
             scores = scores + slope * (np.clip(z, low, high) - np.clip(0.0, low, high))

@@ -55,6 +55,10 @@ def fitted(kind: str) -> Any:
         return KernelRegressor(BINS, calibrate=True, n_posterior=3, **given).fit(X, Y)
     if kind == "classifier":
         return KernelClassifier(BINS, calibrate=True, **given).fit(X, np.digitize(Y, [0.3, 1.2]))
+    if kind == "ordered":
+        return KernelClassifier(BINS, loss="cumulative", **given).fit(X, np.digitize(Y, [0.3, 1.2]))
+    if kind == "quantiles":
+        return KernelRegressor(BINS, loss="quantile", quantile=[0.1, 0.9], **given).fit(X, Y)
     if kind == "grown":
         rows = np.random.default_rng(5).normal(size=(800, 4))
         model = KernelRegressor(grids="grown", effort=2, solver="cg", random_state=0)
@@ -129,6 +133,7 @@ def wider_part(state: Content, tensors: Tensors) -> None:
 
 GRIDS = "features_", "model", "state"
 
+THRESHOLDS = ("loss_", "fields", "thresholds")
 HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "repeated key": ("bins", array("keys", lambda keys: keys[np.arange(len(keys)) // 2])),
     "keys all equal": ("bins", array("keys", lambda keys: keys * 0)),
@@ -226,6 +231,12 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "intercept nan": ("regressor", put("intercept_", {"float": "nan"})),
     "spreads too large": ("fourier", array("spreads_", lambda s: s * 0 + 1e301)),
     "factors too large": ("structured", array("blocks_.factors", lambda f: f * 0 + 1e200)),
+    "spreads too large for angles": ("fourier", array("spreads_", lambda s: s * 0 + 1e299)),
+    "factors of blocks too large": ("blocks", array("factors_", lambda f: f * 0 + 1e299)),
+    "limits nan": ("quantiles", array("lower_limit_", lambda limit: limit * np.nan)),
+    "threshold of nothing": ("ordered", put(*THRESHOLDS, {"tuple": [None, 1.0]})),
+    "thresholds falling": ("ordered", put(*THRESHOLDS, {"tuple": [2.0, 1.0]})),
+    "checksum of a plane": ("grown", array("weights_.planes.0", set_at(-1, 77))),
     "phases too large": ("shifted", array("phases_", set_at(0, -1e301))),
     "landmarks too large": ("nystrom", array("landmarks_", set_at((0, 0), -1e308))),
     "factor too large": ("nystrom", array("factor_", set_at((0, 0), 1e307))),

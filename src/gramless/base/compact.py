@@ -331,9 +331,11 @@ def _inflated(plane: object, size: int) -> AnyArray:
     stream = zlib.decompressobj()
     try:
         found = stream.decompress(np.asarray(plane).tobytes(), size)
+        # Its checksum may come only now.
+        more = stream.decompress(stream.unconsumed_tail, 1)
     except zlib.error as fault:
         raise ValueError(_DAMAGED) from fault
-    _require(len(found) == size and stream.decompress(stream.unconsumed_tail, 1) == b"")
+    _require(len(found) == size and not more)
     _require(stream.eof and not stream.unused_data)
     return np.frombuffer(found, np.uint8)
 

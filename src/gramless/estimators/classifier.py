@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gramless.base.errors import InputError
 from gramless.base.notation import notation_of, seems_to_hold
-from gramless.base.state import State, part_in, require
+from gramless.base.state import LARGEST, State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
@@ -483,7 +483,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         require(isinstance(several, bool), "multilabel_ is no truth value")
         n_classes = max(2, n_outputs)
         if isinstance(loss, CumulativeLogistic):
-            n_classes = len(loss.thresholds) + 1
+            thresholds = np.asarray(loss.thresholds)
+            fits = thresholds.ndim == 1 and thresholds.dtype.kind == "f"
+            fits = fits and bool((np.abs(thresholds) <= LARGEST).all())
+            require(fits and bool((np.diff(thresholds) > 0).all()), "thresholds are out of order")
+            n_classes = len(thresholds) + 1
         n_classes = n_outputs if several else n_classes
         require(classes.shape == (n_classes,), "classes_ does not fit weights_")
         if state["errors_"] is not None:

@@ -806,11 +806,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             number_in(state, "dispersion_", float, 0.0)
             fits = coef.ndim == 1 and isinstance(loss, Poisson)
             require(fits and state["errors_"] is not None, "dispersion_ does not fit the loss")
+        n_limits: int | None = n_outputs
         if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
             require(coef.shape[1:] == loss.levels.shape, "weights_ does not fit the quantiles")
-        else:
-            limits = array_in(state, "lower_limit_", np.float64, (n_outputs,))
-            require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
+            n_limits = None
+        limits = array_in(state, "lower_limit_", np.float64, (n_limits,))
+        require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
         if state["quantile_model_"] is not None:
             model = part_in(state, "quantile_model_", KernelRegressor)
             fits = model.n_features_in_ == state["n_features_in_"] and model._n_levels > 1

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
-from gramless.base.state import State, array_in, part_in, require
+from gramless.base.state import LARGEST, State, array_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -213,6 +213,8 @@ class IndependentBlocks(DenseMap):
         for size, end in zip(sizes, ends, strict=True):
             diagonal = numbers[end - size**2 : end : size + 1]
             require((diagonal != 0).all(), "factors_ have no inverse")
+        # Rows are divided by several of them, one after the other.
+        require(bool((np.abs(numbers) <= LARGEST**0.25).all()), "factors_ are too large")
 
     @property
     def numbers_per_row(self) -> int:

@@ -541,6 +541,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         array_in(state, "center_", np.float64, (n_inputs,), finite=True)
         spreads = array_in(state, "spreads_", np.float64, (n_inputs,), finite=True)
+        # Their products with phases are angles.
+        require(bool((spreads <= LARGEST**0.25).all()), "spreads_ are too large")
         require((spreads >= 0).all(), "spreads_ are negative")
         if state["blocks_"] is None:
             unit = array_in(state, "unit_frequencies_", np.float64, (None, n_inputs), finite=True)
