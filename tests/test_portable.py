@@ -199,6 +199,9 @@ HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "an encoder of text": lambda state, tensors: state["inputs_"]["fields"].update(encoder="x"),
     "no gaps": lambda state, tensors: state["inputs_"]["fields"]["gaps"].pop("record"),
     "an intercept of nan": lambda state, tensors: state.update(intercept_={"float": "nan"}),
+    "infinite slopes": lambda state, tensors: tensors.update(
+        {"calibration_.slopes": tensors["calibration_.slopes"] * np.inf}
+    ),
     "slopes of nan": lambda state, tensors: tensors.update(
         {"calibration_.slopes": tensors["calibration_.slopes"] * np.nan}
     ),

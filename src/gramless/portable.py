@@ -140,17 +140,17 @@ class PortableModel:
             self._parts.append(kind(part, own))
             start += n_columns
         # Predictions show faults of the header that reading it does not.
-        trial: Any = np.zeros((1, fitted["n_features_in_"]))
+        trial: Any = np.zeros((2, fitted["n_features_in_"]))
         if inputs["encoder"] is not None:
-            trial = {str(code["name"]): [None] for code in inputs["encoder"]["columns"]}
-        if not np.isfinite(self.decision_function(trial)).all():
-            raise ValueError("its predictions are not finite")
+            trial = {str(code["name"]): [None, None] for code in inputs["encoder"]["columns"]}
+        raw = self.decision_function(trial)
+        if raw.shape != (2, *weights.shape[1:]) or not np.isfinite(raw).all():
+            raise ValueError("its predictions are not finite or do not fit its weights")
         self.predict(trial)
-        if (
-            fitted.get("calibration_") is not None
-            and not np.isfinite(self.predict_proba(trial)).all()
-        ):
-            raise ValueError("its probabilities are not finite")
+        if fitted.get("calibration_") is not None:
+            finite = np.isfinite(fitted["calibration_"]["slopes"]).all()
+            if not finite or not np.isfinite(self.predict_proba(trial)).all():
+                raise ValueError("its probabilities are not finite")
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the raw responses of rows, as of the saved model.
@@ -623,6 +623,8 @@ class _Gaussians:
         kernel = part["kernel"]
         if (kernel if isinstance(kernel, str) else kernel.get("name")) != "gaussian":
             raise _NotCoveredError("kernels other than the Gaussian need gramless.load.")
+        if not (part["bandwidth_"] > 0.0).all():
+            raise ValueError("its bandwidths are not positive")
         self.landmarks, self.inverse = part["landmarks_"], 1.0 / part["bandwidth_"]
         self.numbers_a_row = self.landmarks.size
         self.categorical = np.zeros(len(self.inverse), bool)

@@ -29,6 +29,7 @@ FIT_FAULTS = {
     "no such target": (["a.csv", "--target", "cost"], "no column 'cost'"),
     "no such feature": (["a.csv", "--features", "size,cost"], "no column 'cost'"),
     "no such weight": (["a.csv", "--weight", "cost"], "no column 'cost'"),
+    "weights of text": (["colours.csv", "--weight", "colour"], "column 'colour' of weights holds"),
     "no such category": (["a.csv", "--categorical", "cost"], "no column 'cost'"),
     "target among features": (["a.csv", "--features", "price"], "also among the features"),
     "unknown kernel": (["a.csv", "--kernel", "cosine"], "unknown kernel 'cosine'"),
@@ -51,6 +52,7 @@ def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
     (name, *options), said = FIT_FAULTS[kind]
     write("a.csv")
     write("text.csv", ("size", "kind"))
+    write("colours.csv", ("size", "colour", "price"))
     write("one.csv", ("size",), label=np.ones(N_ROWS))
     write("holes.csv", ("size",), label=np.append(np.nan, columns["price"][1:]))
     text = shell.error("fit", tmp_path / name, "-m", tmp_path / "m", *QUICK[:2], *options)

@@ -25,7 +25,7 @@ MESSAGES = {
     ),
     "Rename it, or say format= one of csv, npy.": "Rename it to one of csv, npy.$",
     "rename one, or say header=False if the first row is data.": "^rename one.$",
-    "or list the column in categorical=['a b'].": "column in --categorical a b.$",
+    "or list the column in categorical=['a b'].": "or fit with --categorical a b.$",
     "more memory than there is. Read it in chunks by open_chunks, or on a machine with more.": (
         "than there is. Take fewer rows or columns.$"
     ),

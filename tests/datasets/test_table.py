@@ -9,6 +9,7 @@ from sklearn.utils import _safe_indexing
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
 from gramless.datasets import Table
+from gramless.datasets.table import with_text
 
 
 def words(*values: str) -> np.ndarray:
@@ -200,3 +201,9 @@ def test_splits_that_cannot_be(
 def test_wide_tables_list_some_columns() -> None:
     with pytest.raises(InputError, match=r"x20, \.\.\. \(30 columns\)"):
         Table(matrix=np.ones((1, 30))).column("z")
+
+
+def test_rounded_numbers_do_not_become_categories() -> None:
+    table = Table({"id": np.array([2.0**53, 1.0])}, source="a.parquet")
+    with pytest.raises(InputError, match="column 'id' holds numbers beyond 2.53"):
+        with_text(table, ["id"])

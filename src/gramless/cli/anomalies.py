@@ -56,7 +56,7 @@ def anomalies(
     ignore: options.Ignore = None,
     ids: options.Ids = None,
     contamination: Contamination = "auto",
-    seed: Annotated[int, Option(help="Of the random grids.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Of the random grids.")] = 0,
     force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,

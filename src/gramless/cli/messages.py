@@ -56,7 +56,7 @@ _REMEDIES = {
     r", or say format= one of ([^.]*)\.": r" to one of \1.",
     r", or say format=\.": ".",
     r", or say header=False if the first row is data\.": ".",
-    r"categorical=\['(.*?)'\]": r"--categorical \1",
+    r"list the column in categorical=\['(.*?)'\]": r"fit with --categorical \1",
     r" ?Read it( in chunks)? by open_chunks(, or on a [^.]*)?\.?": " Take fewer rows or columns.",
     r"to open_stream and a DoublyStochastic estimator, or read_table where": (
         "to gramless stream, or leave out --memory if"

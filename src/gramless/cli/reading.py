@@ -147,7 +147,12 @@ def training_rows(
         raise InputError(f"The target {name!r} is also among the features.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
     named = head.columns is not None or bool(features or weight or groups)
-    weights = None if weight is None else table.column(weight)
+    weights = None if weight is None else numbers_of(table.column(weight))
+    if weights is not None and weights.dtype.kind == "O":
+        raise InputError(
+            f"{table.source}: column {weight!r} of weights holds text, such as {weights[0]!r}; "
+            "give numbers."
+        )
     shared = None if groups is None else table.column(groups)
     if shared is not None and shared.dtype.kind == "O" and (n_empty := int((shared == "").sum())):
         raise InputError(

@@ -318,7 +318,13 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
             raise InputError(
                 f"{table.source} has no column {name!r} to take as text; it has {names}."
             )
-        plain = PlainColumn(columns[name], table.types.get(name, "category"))
+        column = columns[name]
+        if column.dtype.kind == "f" and bool((np.abs(column) >= 2**53).any()):
+            raise InputError(
+                f"{table.source}: column {name!r} holds numbers beyond 2^53, which are rounded "
+                "when they are read; write the column as text."
+            )
+        plain = PlainColumn(column, table.types.get(name, "category"))
         columns[name] = np.array([*plain.category_labels(), None], dtype=object)[:-1]
     declared = {*table.declared, *categorical}
     types = {name: kind for name, kind in table.types.items() if name not in categorical}
