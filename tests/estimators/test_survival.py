@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import KernelSurvival, RandomBinning, load, save
 from gramless.base.errors import InputError
+from gramless.datasets import Table
 from gramless.estimators.survival import BaselineHazard, concordance_index, event_times
 
 GIVEN = {"bandwidth": 2.0, "alpha": 1e-2, "scaling": "standard", "random_state": 0}
@@ -103,6 +106,39 @@ def test_targets_as_users_have_them():
     all_seen = y.copy()
     all_seen["died"] = True
     np.testing.assert_array_equal(seen.weights_, small().fit(X, all_seen).weights_)
+
+
+FRAME = pd.DataFrame({"days": [3.0, 5.0, 4.0], "died": [True, False, True]})
+FORMS = {
+    "nullable": pd.DataFrame.convert_dtypes,
+    "arrow in pandas": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "objects": lambda frame: frame.astype(object),
+    "durations": lambda frame: frame.assign(days=pd.to_timedelta(frame["days"], unit="s")),
+    "polars": pl.from_pandas,
+    "arrow": pa.Table.from_pandas,
+    "table": lambda frame: Table({name: frame[name].to_numpy() for name in frame}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_frames_of_times(form):
+    y = event_times(FORMS[form](FRAME), "KernelSurvival")
+    assert y["time"].tolist() == [3, 5, 4]
+    assert y["event"].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"days": pd.to_datetime(FRAME["days"], unit="D")}, "column 'days' of y holds datetimes"),
+        ({"died": [True, None, False]}, "value of 'died' in y of row 1 is missing"),
+        ({"died": ["yes", "no", "yes"]}, r"two fields or columns.*== 1"),
+        ({"days": ["3", "5", "4"]}, "two fields or columns"),
+    ],
+)
+def test_frames_that_hold_no_times(column, message):
+    with pytest.raises(InputError, match=message):
+        event_times(FRAME.assign(**column), "KernelSurvival")
 
 
 def test_times_may_be_zero_but_not_negative():

@@ -45,11 +45,19 @@ def test_missing_integer_labels_are_refused(form):
         plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
 
 
-@pytest.mark.parametrize("kind", [np.asarray, pd.Series])
-@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]"])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, pd.Series, list, pd.DataFrame, pl.Series, pa.array, lambda y: y.tolist()]
+)
+@pytest.mark.parametrize("dtype", ["M8[ms]", "m8[ms]"])
 def test_targets_without_a_unit_of_their_own_are_refused(kind, dtype):
     with pytest.raises(InputError, match="convert them to numbers"):
         plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series, pl.Series])
+def test_missing_datetime_labels_are_refused(kind):
+    with pytest.raises(InputError, match="the label of row 1 is missing"):
+        plain_labels(kind(np.array(["2024-01-01", "NaT"], "M8[ms]")), "KernelClassifier")
 
 
 def test_nan_beside_text_labels_is_missing():

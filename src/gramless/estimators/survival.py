@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from gramless.base.columns import is_frame, named_columns
 from gramless.base.errors import InputError
 from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.chosen import Chosen
 from gramless.estimators.given_rows import EvalRows, GivenRows
-from gramless.estimators.targets import NumberEncoder, TargetEncoder
+from gramless.estimators.targets import NumberEncoder, TargetEncoder, refuse_missing
 from gramless.losses import Loss, Poisson
 from gramless.model_selection.data import Data
 from gramless.solvers.objective import Problem, Solution
@@ -33,14 +34,14 @@ def event_times(y: object, owner: str) -> AnyArray:
     """Return targets as a structured array of ``event`` and ``time``.
 
     ``y`` is a structured array with two fields as scikit-survival has them, a data frame with two
-    such columns, or numbers alone: times of events that were all seen.
+    such columns, or numbers alone: times of events that were all seen. Durations are seconds.
 
     Examples
     --------
     >>> event_times([3.0, 5.0], "KernelSurvival")["event"]
     array([ True,  True])
     """
-    columns = _columns(y)
+    columns = _columns(y, owner)
     if columns is None:
         if y is None:
             raise InputError(f"{owner} requires y to be passed, but the target y is None.")
@@ -53,10 +54,11 @@ def event_times(y: object, owner: str) -> AnyArray:
         times = np.asarray(_check_y(y, y_numeric=True, estimator=owner), np.float64)
         columns = [np.ones(len(times), bool), times]
     flags = [k for k, column in enumerate(columns) if column.dtype.kind == "b"]
-    if len(columns) != 2 or len(flags) != 1:
+    if len(columns) != 2 or len(flags) != 1 or columns[1 - flags[0]].dtype.kind not in "iuf":
         raise InputError(
             f"{owner}: y must have two fields or columns, whether the event was seen (bool) and "
-            f"the time (a number); got types {[str(column.dtype) for column in columns]}."
+            f"the time (a number); got types {[str(column.dtype) for column in columns]}. "
+            f"Compare the first with what says that the event was seen, as by y['event'] == 1."
         )
     found = np.empty(len(columns[0]), _TIMES)
     found["event"], found["time"] = columns[flags[0]], columns[1 - flags[0]]
@@ -76,12 +78,27 @@ def event_times(y: object, owner: str) -> AnyArray:
     return found
 
 
-def _columns(y: Any) -> list[AnyArray] | None:
+def _columns(y: Any, owner: str) -> list[AnyArray] | None:
     """Return the fields of a structured array or columns of a frame; None for anything else."""
     names = getattr(getattr(y, "dtype", None), "names", None)
-    if names is None and getattr(y, "ndim", None) == 2:
-        names = getattr(y, "columns", None)
-    return None if names is None else [np.asarray(y[name]) for name in names]
+    if names is not None:
+        return [np.asarray(y[name]) for name in names]
+    if not is_frame(y):
+        return None
+    columns = []
+    for name, read in named_columns(y).items():
+        column = read()
+        if column.type in ("datetime", "zoned"):
+            raise InputError(
+                f"{owner}: column {name!r} of y holds datetimes; give the time since the start of "
+                f"the observation."
+            )
+        values = column.values
+        if column.type == "boolean":
+            refuse_missing(values, owner, f"value of {name!r} in y")
+            values = np.array([label == "True" for label in column.category_labels()])
+        columns.append(values)
+    return columns
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from gramless.base.columns import (
-    Series,
     category_labels,
     exact_labels,
     is_frame,
@@ -41,6 +41,7 @@ _BYTES_PER_CODE = 24.0
 """Of a row and class: the codes, and what is taken of them to fit and to validate."""
 
 
+_TIMES = datetime.date, datetime.time, datetime.timedelta
 PROBABILISTIC = "logistic", "multinomial", "cumulative"
 """Losses whose raw predictions stand for probabilities."""
 
@@ -432,15 +433,19 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
     >>> plain_numbers(["0,5", "1,25"], "KernelRegressor")
     array([0.5 , 1.25])
     """
-    dtype = np.asarray(y).dtype if isinstance(y, np.ndarray | Series) else None
-    if dtype is not None and dtype.kind in "mM":
-        raise InputError(
-            f"{owner}: targets are {dtype}; convert them to numbers, such as seconds by "
-            f"(y - y.min()) / np.timedelta64(1, 's')."
-        )
+    try:
+        dtype = np.asarray(y).dtype
+    except ValueError:
+        # Ragged lists, of which scikit-learn says what is wrong.
+        return y
+    if dtype.kind in "mM":
+        raise _refused_times(owner, str(dtype))
     values = _column_of_objects(y, owner, "target")
     if values is None:
         return y
+    times = [value for value in values if isinstance(value, _TIMES)]
+    if times:
+        raise _refused_times(owner, type(times[0]).__name__)
     words = [value for value in values if isinstance(value, str)]
     if not words:
         return y
@@ -452,6 +457,13 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
             f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers with "
             f"certainty; convert them, or use a classifier for labels."
         ) from fault
+
+
+def _refused_times(owner: str, kind: str) -> InputError:
+    return InputError(
+        f"{owner}: targets are of type {kind}; convert them to numbers, such as seconds by "
+        f"(y - y.min()) / np.timedelta64(1, 's')."
+    )
 
 
 def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
@@ -534,6 +546,8 @@ def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
     except ValueError:
         # Ragged lists, of which scikit-learn says what is wrong.
         return None
+    if values.dtype.kind in "mM":
+        refuse_missing(values, owner, what)
     if values.dtype.kind not in "OUT" or values.ndim != 1:
         return None
     refuse_missing(y if isinstance(y, list) else values.astype(object), owner, what)
