@@ -240,3 +240,67 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe is no regular file"):
         PortableModel(tmp_path / "pipe")
+
+
+def both(model: KernelRegressor, path: Path) -> list[Any]:
+    gramless.save(model, path)
+    return [model, PortableModel(path)]
+
+
+def test_large_integers_with_gaps_keep_every_digit(tmp_path: Path) -> None:
+    shops = np.arange(N) % 4
+    frame = pd.DataFrame({"shop": 2**53 + shops, "other": RNG.normal(size=N)})
+    model = KernelRegressor(effort=1, random_state=0, categorical_features=["shop"])
+    model, portable = both(model.fit(frame, 1.0 * shops), tmp_path / "model")
+    gaps = frame.assign(shop=frame["shop"].astype("Int64").mask(np.arange(N) == 3))
+    np.testing.assert_allclose(portable.predict(gaps), model.predict(gaps), atol=1e-9)
+
+
+def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
+    day = np.arange(N) % 4
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")
+    frame = pd.DataFrame({"when": when, "other": RNG.normal(size=N)})
+    model = KernelRegressor(effort=1, random_state=0, categorical_features=["when"])
+    model, portable = both(model.fit(frame, 1.0 * day), tmp_path / "model")
+    text = frame.assign(when=when.strftime("%Y-%m-%dT%H:%M:%S"))
+    np.testing.assert_allclose(portable.predict(text), model.predict(frame), atol=1e-9)
+
+
+def test_names_of_columns_that_are_numbers(tmp_path: Path) -> None:
+    frame = pd.DataFrame(RNG.normal(size=(N, 2)))
+    model = KernelRegressor(effort=1, random_state=0).fit(frame, frame[0])
+    model, portable = both(model, tmp_path / "model")
+    np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
+
+
+def test_time_zones_that_come_or_go_give_a_warning(tmp_path: Path) -> None:
+    when = pd.date_range("2024-01-01", periods=N, freq="h")
+    frame = pd.DataFrame({"when": when, "other": RNG.normal(size=N)})
+    zoned = frame.assign(when=when.tz_localize("UTC"))
+    for fitted, new in ((frame, zoned), (zoned, frame), (frame, zoned.astype({"when": str}))):
+        model = KernelRegressor(effort=1, random_state=0).fit(fitted, np.arange(N))
+        for predictor in both(model, tmp_path / "model"):
+            with pytest.warns(UserWarning, match="'when'.*UTC"):
+                predictor.predict(new)
+
+
+def test_arrays_of_unknown_categories_or_once_empty_columns_give_a_warning(tmp_path: Path) -> None:
+    X = np.column_stack([np.arange(N) % 4, np.full(N, np.nan), RNG.normal(size=N)])
+    model = KernelRegressor(effort=1, random_state=0, categorical_features=[0]).fit(X, X[:, 0])
+    for predictor in both(model, tmp_path / "model"):
+        with pytest.warns(UserWarning, match="input 0: 100 % of the values"):
+            predictor.predict(X + np.array([10.0, 0.0, 0.0]))
+        with pytest.warns(UserWarning, match="held no values in fit"):
+            predictor.predict(np.nan_to_num(X))
+
+
+def test_postcodes_without_their_zeros_give_a_warning(tmp_path: Path) -> None:
+    text = np.array(["01234", "51234", "61234", "71234"], object)[np.arange(N) % 4]
+    frame = pd.DataFrame({"postcode": text, "other": RNG.normal(size=N)})
+    model = KernelRegressor(effort=1, random_state=0).fit(frame, frame["other"])
+    for predictor in both(model, tmp_path / "model"):
+        with pytest.warns(UserWarning, match="'postcode' holds numbers such as 1234 now"):
+            predictor.predict(frame.astype({"postcode": int}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            predictor.predict(frame[frame["postcode"] > "1"].astype({"postcode": int}))

@@ -6,6 +6,7 @@ the rest of gramless nor numba, SciPy or scikit-learn.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -227,6 +228,12 @@ class PortableModel:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
         empty = self.fitted["inputs_"].get("empty")
         if empty is not None and np.size(empty):
+            if not np.isnan(X[:, empty]).all():
+                warnings.warn(
+                    "inputs that held no values in fit hold numbers now, which are treated as "
+                    "missing.",
+                    stacklevel=2,
+                )
             X = X.copy()
             X[:, empty] = np.nan
         X = X if categories is None else _with_codes(categories, X)
@@ -293,13 +300,15 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(
     r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
 )
+_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
+_OFFSET = re.compile(r":\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})")
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1)
 # Types of new columns that can be read as the type of the fit.
 _READABLE = {
     "number": ("number", "boolean", "text"),
-    "datetime": ("datetime", "text"),
-    "zoned": ("datetime", "text"),
+    "datetime": ("datetime", "zoned", "text"),
+    "zoned": ("datetime", "zoned", "text"),
     "timedelta": ("timedelta",),
     "time": ("time",),
     "boolean": ("boolean", "number", "text"),
@@ -320,7 +329,8 @@ def _encoded(encoder: Part, X: Any) -> Array:
 def _values(name: str, X: Any) -> list[Any]:
     """Return the values of a column as Python's or NumPy's, None where missing."""
     try:
-        column = X[name]
+        keys = {str(key): key for key in getattr(X, "columns", ()) if isinstance(key, int)}
+        column = X[keys.get(name, name)]
     # Frames raise errors of their own for a column that they lack.
     except Exception as fault:
         raise ValueError(
@@ -332,7 +342,10 @@ def _values(name: str, X: Any) -> list[Any]:
     array = np.asarray(column) if not isinstance(column, list) else None
     if array is not None and array.ndim != 1:
         raise ValueError(f"column {name!r} holds more than one value a row.")
-    values: Iterable[Any] = column if array is None else array
+    # NumPy turns integers with gaps into floats, and drops time zones.
+    dtype = str(getattr(column, "dtype", "")).lower()
+    as_given = "int" in dtype or (array is not None and array.dtype.kind == "M")
+    values: Iterable[Any] = column if array is None or as_given else array
     return [None if _is_missing(value) else value for value in values]
 
 
@@ -354,6 +367,8 @@ def _type_of(value: Any) -> str:
     # NumPy's durations count as integers.
     if isinstance(value, (datetime.timedelta, np.timedelta64)):
         return "timedelta"
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return "zoned"
     if isinstance(value, (datetime.date, np.datetime64)):
         return "datetime"
     if isinstance(value, datetime.time):
@@ -412,6 +427,16 @@ def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
         warnings.warn(
             f"column {code['name']!r} held numbers in fit and holds booleans now; they are read "
             "as 1 and 0.",
+            stacklevel=2,
+        )
+    has_zone = any(
+        _OFFSET.search(value) is not None if isinstance(value, str) else _type_of(value) == "zoned"
+        for value in present
+    )
+    if present and type_ == ("datetime" if has_zone else "zoned"):
+        warnings.warn(
+            f"column {code['name']!r}: only its datetimes in fit or only those now have a time "
+            "zone; those without count as UTC.",
             stacklevel=2,
         )
     read = _seconds if type_ in ("datetime", "zoned") else _written_number
@@ -487,16 +512,23 @@ def _label(value: Any, is_typed: bool) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
+        if is_typed and len(value) > len("2024-01-31") and _DATE.fullmatch(value):
+            with contextlib.suppress(ValueError):
+                return _written_datetime(_seconds(value, ""))
         whole = _WHOLE_FLOAT.fullmatch(value) if is_typed else None
         return value if whole is None else {"-0": "0"}.get(whole[1], whole[1])
     if isinstance(value, (float, np.floating)) and value.is_integer():
         return str(int(value))
     if is_typed and isinstance(value, Decimal) and value.is_finite():
         return f"{value.normalize():f}"
-    if is_typed and _type_of(value) == "datetime":
-        moment = str(np.datetime64(round(_number(value) * 1e6), "us")).replace("T", " ")
-        return moment.removesuffix(".000000").removesuffix(" 00:00:00")
+    if is_typed and _type_of(value) in ("datetime", "zoned"):
+        return _written_datetime(_number(value))
     return str(value)
+
+
+def _written_datetime(seconds: float) -> str:
+    moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return moment.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _check_categories(
@@ -509,13 +541,22 @@ def _check_categories(
             fits = now in _READABLE["boolean"] and not odd
         elif now == "boolean":
             fits = bool(places.keys() & {"True", "False"})
-        elif now in ("number", "datetime"):
+        elif now in ("number", "datetime", "zoned"):
             allowed = _NUMBER if now == "number" else _DATE
             fits = any(map(allowed.fullmatch, code["categories"]))
         else:
             fits = now in ("text", "category")
         if not fits:
             raise _refused(code, now, present)
+        without = {name.lstrip("0"): name for name in code["categories"] if _ZEROS.fullmatch(name)}
+        lost = [cell for cell in cells if cell in without] if now == "number" else []
+        if lost:
+            warnings.warn(
+                f"column {code['name']!r} holds numbers such as {lost[0]} now, and "
+                f"{without[lost[0]]!r} "
+                "was a category in fit, which is another one.",
+                stacklevel=2,
+            )
 
 
 def _refused(code: Part, now: str, values: list[Any]) -> ValueError:
@@ -534,7 +575,14 @@ def _with_codes(categories: Part, X: Array) -> Array:
         order = np.append(np.argsort(known), len(known))
         places = order[np.searchsorted(known, X[:, j], sorter=order[:-1])]
         out[:, j] = np.where(np.append(known, np.nan)[places] == X[:, j], places, len(known))
-        out[np.isnan(X[:, j]), j] = -1.0
+        is_missing = np.isnan(X[:, j])
+        out[is_missing, j] = -1.0
+        share = np.mean(out[~is_missing, j] == len(known)) if not is_missing.all() else 0.0
+        if share > _MOST_UNKNOWN:
+            warnings.warn(
+                f"input {j}: {100 * share:.0f} % of the values are none of the categories in fit.",
+                stacklevel=2,
+            )
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -63,6 +64,7 @@ _REMEDIES = {
     "text": "give text",
     "category": "give the same kind of categories",
 }
+_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
 _SHOWN = 3
 MOST_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
 
@@ -234,6 +236,18 @@ class ColumnCode:
             allowed = NOTATIONS[_WRITTEN[column.type]].allowed
             if not any(map(allowed.fullmatch, self._places())):
                 raise self._refused(column)
+            self._warn_of_lost_zeros(cells)
+
+    def _warn_of_lost_zeros(self, cells: list[str]) -> None:
+        """Warn of numbers that are categories in fit but for leading zeros."""
+        without = {name.lstrip("0"): name for name in self.categories if _ZEROS.fullmatch(name)}
+        odd = next((cell for cell in cells if cell in without), None)
+        if odd is not None:
+            warnings.warn(
+                f"column {self.name!r} holds numbers such as {odd} now, and {without[odd]!r} was a "
+                f"category in fit, which is another one; read the column as text.",
+                stacklevel=2,
+            )
 
     def _warn_of_unknown(self, cells: list[str], unknown: BoolArray) -> None:
         n_present = len(cells) - cells.count(MISSING)
