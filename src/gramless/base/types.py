@@ -77,6 +77,10 @@ class RowTable(NamedColumns):
     def take_rows(self, rows: slice | AnyArray) -> NamedColumns:
         """Return some rows, in memory."""
 
+    @abstractmethod
+    def keep_rows(self, rows: IntArray) -> RowTable:
+        """Return the table of some rows, which stay on the disk."""
+
 
 TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns | ArrowTable
 """Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""

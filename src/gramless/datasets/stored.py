@@ -11,7 +11,7 @@ from scipy import sparse
 
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows
+from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows, taken
 from gramless.base.mapped import BlockFile, MappedBlock, MappedRows
 from gramless.base.types import AnyArray, IntArray, RowTable
 from gramless.datasets.files import is_compressed, plain_path
@@ -270,6 +270,11 @@ class StoredTable(RowTable):
         numbers, columns = self.rows[rows], self.stored.values()
         found = {c.name: c.restored(numbers[:, j]) for j, c in enumerate(columns)}
         return Table(found, source=self.source, declared=self.declared, types=self.types)
+
+    def keep_rows(self, rows: IntArray) -> StoredTable:
+        """Return the table of some rows, which stay on the disk."""
+        target = None if self.target is None else self.target[rows]
+        return replace(self, n_rows=len(rows), target=target, rows=taken(self.rows, rows))
 
     def select(self, features: Sequence[str | int] | None = None) -> StoredTable | LazyRows:
         """Return columns for an estimator: rows of numbers, or a table if any holds text."""

@@ -31,7 +31,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import one_thread_if_small, thread_count
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
@@ -314,9 +314,9 @@ class KernelMachine(StatefulEstimator, ABC):
     ) -> IntArray | None:
         """Return the numbers of the rows with a weight, None if all have one.
 
-        None too if lengths differ, which is refused later, and for rows on a disk.
+        None too if lengths differ, which is refused later.
         """
-        if sample_weight is None or isinstance(X, RowTable):
+        if sample_weight is None:
             return None
         try:
             n_rows = _num_samples(X)

@@ -282,6 +282,8 @@ def taken_rows_of(X: Any, rows: IntArray) -> Any:
     """Return some rows, or some of the entries, of what a user gave."""
     from sklearn.utils import _safe_indexing
 
+    if isinstance(X, RowTable):
+        return X.keep_rows(rows)
     if given_memory() is not None and MappedRows.can_map(X):
         X = MappedRows(X)
     return taken(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
