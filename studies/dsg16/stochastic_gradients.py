@@ -196,12 +196,16 @@ def _gradient_steps(
 ) -> Iterator[State]:
     """Take doubly stochastic steps without end."""
     model = _estimator(label, training, options)
-    classes = {} if training.task == "regression" else {"classes": np.unique(training.y)}
+    regression = training.task == "regression"
+    classes = {} if regression else {"classes": np.unique(training.y)}
+    # The paper's functions have no constant; all runs fit centred numbers.
+    centre = training.y.mean() if regression else 0.0
     batch_rows = int(model.batch_size)
     for step in count():
         X, y = course.read(step * batch_rows, (step + 1) * batch_rows)
-        model.partial_fit(X, y, **(classes if step == 0 else {}))
-        yield lambda: _snapshot(model, course)
+        targets = y - centre if regression else y
+        model.partial_fit(X, targets, **(classes if step == 0 else {}))
+        yield lambda: _snapshot(model, course, centre)
 
 
 def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) -> Iterator[State]:
@@ -307,16 +311,24 @@ def _estimator(label: str, training: Training, options: Mapping[str, Any]) -> An
     return kind(bandwidth="median", scaling="none", random_state=training.seed, **given)
 
 
-def _snapshot(model: Any, course: Course) -> Snapshot:
-    """Return what the runner judges; it is of the model as it stands, until the next step."""
+def _snapshot(model: Any, course: Course, centre: float) -> Snapshot:
+    """Return what the runner scores: the model as it is until the next step.
+
+    ``centre`` has been subtracted from targets that are numbers.
+    """
     blocks = len(model.weights_) // (2 * model.block_size_)
     squares = float(np.square(model.weights_, dtype=np.float64).sum())
+    regression = isinstance(model, DoublyStochasticRegressor)
     # A regressor's weights are of targets in units of their deviation.
-    unit = float(model.target_scale_[0]) if hasattr(model, "target_scale_") else 1.0
-    answer = model.predict if hasattr(model, "target_scale_") else model.decision_function
+    unit = float(model.target_scale_[0]) if regression else 1.0
+    answer = model.predict if regression else model.decision_function
+
+    def responses(X: Any) -> Any:
+        return answer(course.project(X)) + centre
+
     return Snapshot(
-        predict=lambda X: model.predict(course.project(X)),
-        responses=lambda X: answer(course.project(X)),
+        predict=responses if regression else lambda X: model.predict(course.project(X)),
+        responses=responses,
         penalty=0.5 * model.alpha_ * blocks * squares * unit**2,
         facts={
             "steps": int(model.n_iter_),
