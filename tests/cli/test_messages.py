@@ -23,6 +23,7 @@ MESSAGES = {
     "allow more by limits=ReadLimits(max_memory=6), on the command line --limits max_memory=6.": (
         "allow more by --limits max_memory=6.$"
     ),
+    "Seed must be between 0 and 2**32 - 1": "^--seed must be between",
     "Rename it, or say format= one of csv, npy.": "Rename it to one of csv, npy.$",
     "rename one, or say header=False if the first row is data.": "^rename one.$",
     "or list the column in categorical=['a b'].": "or fit with --categorical a b.$",

@@ -221,6 +221,13 @@ def test_a_header_with_one_name_too_few_is_explained(write: Writer, text: str) -
         read_csv(write("a.csv", text))
 
 
+def test_utf_32_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\n1,2\n".encode("utf-32"))
+    with pytest.raises(DataFileError, match="text in UTF-32; save it as UTF-8"):
+        read_csv(path)
+
+
 def test_columns_without_a_name_do_not_take_that_of_another(write: Writer) -> None:
     assert read_csv(write("a.csv", ",x1\n3,1\n3,2\n")).names == ("x1_", "x1")
 

@@ -332,6 +332,9 @@ def text_encoding(path: Path) -> str | None:
     Raises DataFileError for files that are not text.
     """
     head = read_head(path)
+    # Before UTF-16, whose mark it begins with.
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        raise DataFileError(f"{path} is text in UTF-32; save it as UTF-8.")
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if kind := _recognised(head)[1]:
