@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from gramless import KernelClassifier, KernelRegressor, KernelSurvival
+from gramless import (
+    AnomalyDetector,
+    FeatureDecomposition,
+    KernelClassifier,
+    KernelPCA,
+    KernelRegressor,
+    KernelSurvival,
+    SpectralClustering,
+)
 
 pd = pytest.importorskip("pandas")
 
@@ -96,3 +105,52 @@ def test_batches() -> None:
         model = KernelRegressor(categorical_features=[3], **options).fit(X[:100], Y[:100])
         found.append(model.partial_fit(rows, targets, weights).predict(X))
     np.testing.assert_array_equal(*found)
+
+
+UNSUPERVISED: dict[str, Any] = {
+    "anomalies": AnomalyDetector(n_grids=32, contamination=0.1),
+    "components": KernelPCA(3, n_grids=16),
+    "decomposition": FeatureDecomposition(3, n_grids=16, normalization="degree"),
+    "neighbours": SpectralClustering(3, n_base_clusterings=0),
+    "bins": SpectralClustering(3, features="binning", n_grids=32),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*none of the categories in fit:UserWarning")
+@pytest.mark.parametrize("as_frame", [False, True], ids=["array", "frame"])
+@pytest.mark.parametrize("name", UNSUPERVISED)
+def test_without_targets_the_model_is_that_without_them(name: str, as_frame: bool) -> None:
+    used, rows = ORDER < N, ROWS
+    model = clone(UNSUPERVISED[name]).set_params(random_state=0, categorical_features=[3])
+    if as_frame:
+        rows = pd.DataFrame(ROWS, columns=list("abcd")).assign(d=ROWS[:, 3].astype(str))
+    expected = clone(model).fit(rows[used], sample_weight=WEIGHTS[used])
+    found = clone(model).fit(rows, sample_weight=WEIGHTS)
+    labels = vars(found).pop("labels_", None)
+    if labels is not None:
+        np.testing.assert_array_equal(labels[used], vars(expected).pop("labels_"))
+        np.testing.assert_array_equal(labels[~used], found.predict(rows[~used]))
+    for attribute, value in vars(expected).items():
+        if isinstance(value, (np.ndarray, int, float)):
+            np.testing.assert_array_equal(getattr(found, attribute), value, err_msg=attribute)
+    method = next(m for m in ("score_samples", "transform", "predict") if hasattr(found, m))
+    np.testing.assert_array_equal(getattr(found, method)(rows), getattr(expected, method)(rows))
+
+
+def test_batches_of_anomalies() -> None:
+    model = AnomalyDetector(n_grids=32, random_state=0)
+    expected = clone(model).fit(X[:100]).partial_fit(X[100:], sample_weight=WEIGHT[100:])
+    found = clone(model).fit(X[:100])
+    weights = [0.0] * EXTRA + [*WEIGHT[100:]]
+    found.partial_fit(np.vstack([WILD, X[100:]]), sample_weight=weights)
+    np.testing.assert_array_equal(found.score_samples(X), expected.score_samples(X))
+    assert found.offset_ == expected.offset_
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "csc"])
+def test_every_sparse_format(form: str) -> None:
+    rows = sp.csr_array(np.nan_to_num(ROWS))
+    model = KernelPCA(2, n_grids=8, random_state=0)
+    expected = clone(model).fit(rows, sample_weight=WEIGHTS).transform(rows)
+    found = clone(model).fit(rows.asformat(form), sample_weight=WEIGHTS).transform(rows)
+    np.testing.assert_array_equal(found, expected)

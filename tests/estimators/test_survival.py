@@ -143,7 +143,7 @@ def test_frames_that_hold_no_times(column, message):
 
 def test_times_may_be_zero_but_not_negative():
     assert event_times([0.0, 5.0], "KernelSurvival")["time"].tolist() == [0, 5]
-    with pytest.raises(InputError, match="the time of row 1 is -5"):
+    with pytest.raises(InputError, match="1 negative times, the lowest -5"):
         event_times([3.0, -5.0], "KernelSurvival")
 
 

@@ -16,7 +16,7 @@ from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.bins import BinColumns, BinKeys, SomeColumns
 from gramless.distributed.workspace import Workspace
-from gramless.estimators.base import KernelMachine, relative_weights
+from gramless.estimators.base import KernelMachine
 from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap
 from gramless.features.grids import Grids
@@ -25,7 +25,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import taken as taken_codes
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
-from gramless.preprocessing.rows import Rows, checked_weights
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.preprocessing.scaling import Scaler
 
 Table: TypeAlias = Any

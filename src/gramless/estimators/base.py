@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.columns import target_name
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
@@ -40,6 +40,7 @@ from gramless.estimators.given_rows import (
     EvalSet,
     GivenRows,
     ValidationArguments,
+    rows_with_weight,
     taken_rows_of,
     told_cv,
 )
@@ -89,7 +90,7 @@ from gramless.model_selection.shrinkage import shrink_to_constant
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows, checked_weights, validated_targets
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
@@ -97,9 +98,6 @@ from gramless.solvers.objective import Problem, Solution, columns
 
 _BACKGROUND_ROWS = 200
 """Rows of a fit that a model keeps, to explain predictions by."""
-_LEAST_WEIGHT = 2.0**-900
-"""Sample weights below this fraction of the largest count as zero: the inverse square of
-others is finite."""
 _WARM_TOL = 0.3
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
 _SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
@@ -221,7 +219,7 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
     ) -> Self:
         """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
-        used = self._rows_with_weight(X, y, sample_weight)
+        used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
             X, y, sample_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
         rows, targets = self._known_rows(X, self._plain_targets(y))
@@ -267,7 +265,8 @@ class KernelMachine(StatefulEstimator, ABC):
         deadline = self._deadline()
         # Before the training rows: what targets say of their classes is remembered of those.
         judges = None if validation is None else EvalRows.of(self, validation)
-        table, own_weight, used = X, sample_weight, self._rows_with_weight(X, y, sample_weight)
+        table, own_weight = X, sample_weight
+        used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
             # Before anything is learned: rows without weight count as absent.
             X, y, own_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
@@ -308,26 +307,6 @@ class KernelMachine(StatefulEstimator, ABC):
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
         with one_thread_if_small(data.rows.shape, self.n_jobs):
             return self._selected(search, budget, given, encoder, again)
-
-    def _rows_with_weight(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> IntArray | None:
-        """Return the numbers of the rows with a weight, None if all have one.
-
-        None too if lengths differ, which is refused later.
-        """
-        if sample_weight is None:
-            return None
-        try:
-            n_rows = _num_samples(X)
-            lengths = {n_rows, _num_samples(y), _num_samples(sample_weight)}
-        except TypeError:
-            return None
-        if len(lengths) > 1:
-            return None
-        weight = checked_weights(sample_weight, n_rows, type(self).__name__)
-        used = np.flatnonzero(relative_weights(weight, weight.max()) > 0)
-        return used if len(used) < n_rows else None
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
         """Return the inputs of further rows to fit, of the same table, and their targets."""
@@ -880,11 +859,6 @@ class KernelMachine(StatefulEstimator, ABC):
     @abstractmethod
     def _learn_errors(self, chosen: Chosen) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
-
-
-def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
-    """Return sample weights relative to the largest, with negligible ones as zeros."""
-    return np.where(weight > _LEAST_WEIGHT * largest, weight / largest, 0.0)
 
 
 def _taken(

@@ -29,7 +29,7 @@ from gramless.base.types import (
 from gramless.estimators.parameters import check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder, refuse_missing
 from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
-from gramless.preprocessing.rows import Rows, checked_weights, validated_targets
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 
@@ -278,6 +278,27 @@ class ValidationArguments:
         return None
 
 
+def rows_with_weight(
+    owner: str, sample_weight: ArrayLike | None, X: TableLike, *others: ArrayLike
+) -> IntArray | None:
+    """Return the numbers of the rows with a weight, None if all have one.
+
+    None too if lengths differ, which is refused later.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        n_rows = _num_samples(X)
+        lengths = {n_rows, *map(_num_samples, (sample_weight, *others))}
+    except TypeError:
+        return None
+    if len(lengths) > 1:
+        return None
+    weight = checked_weights(sample_weight, n_rows, owner)
+    used = np.flatnonzero(relative_weights(weight, weight.max()) > 0)
+    return used if len(used) < n_rows else None
+
+
 def taken_rows_of(X: Any, rows: IntArray) -> Any:
     """Return some rows, or some of the entries, of what a user gave."""
     from sklearn.utils import _safe_indexing
@@ -286,6 +307,9 @@ def taken_rows_of(X: Any, rows: IntArray) -> Any:
         return X.keep_rows(rows)
     if given_memory() is not None and MappedRows.can_map(X):
         X = MappedRows(X)
+    if sp.issparse(X):
+        # Not every sparse format has rows that can be taken.
+        X = X.tocsr()
     return taken(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
 
 

@@ -65,10 +65,10 @@ def event_times(y: object, owner: str) -> AnyArray:
     if not np.isfinite(found["time"]).all():
         raise InputError(f"{owner}: y has times that are NaN or infinite.")
     if (found["time"] < 0).any():
-        row = int(np.argmax(found["time"] < 0))
+        # Not its number: rows of weight 0 are left out before.
         raise InputError(
-            f"{owner}: the time of row {row} is {found['time'][row]:g}, and times must not be "
-            f"negative; count them from the start of the observation."
+            f"{owner}: y has {np.count_nonzero(found['time'] < 0):,} negative times, the lowest "
+            f"{found['time'].min():g}; count times from the start of the observation."
         )
     if not found["event"].any():
         raise InputError(

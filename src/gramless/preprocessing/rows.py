@@ -38,6 +38,9 @@ _EXACT = 2.0**53
 """The largest integer up to which float64 holds every integer exactly."""
 _ENOUGH_STEPS = 4096
 """Integers beyond ``_EXACT`` are accepted when their range spans this many distinct floats."""
+_LEAST_WEIGHT = 2.0**-900
+"""Sample weights below this fraction of the largest count as zero: the inverse square of
+others is finite."""
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
@@ -94,6 +97,11 @@ def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatAr
     except ValueError as error:
         raise InputError(f"{owner}: {error}") from error
     return weights
+
+
+def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
+    """Return sample weights relative to the largest, with negligible ones as zeros."""
+    return np.where(weight > _LEAST_WEIGHT * largest, weight / largest, 0.0)
 
 
 @runtime_checkable

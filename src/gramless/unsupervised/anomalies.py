@@ -148,6 +148,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         The estimator itself.
         """
         self._check_parameters()
+        X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X, ensure_min_samples=2)
         seed = seed_from(self.random_state)
         rows, weights = self._weighed(rows, sample_weight)
@@ -190,6 +191,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         if "bin_counts_" not in vars(self):
             return self.fit(X, sample_weight=sample_weight)
         self._check_parameters()
+        X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, weights = self._weighed(self.inputs_.transform(self, X), sample_weight)
         self._count(self.bin_counts_, rows, weights, np.zeros(rows.shape[0], bool))
         return self

@@ -20,8 +20,9 @@ from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
 from gramless.base.random import RandomState, seed_from
 from gramless.base.state import State, StatefulEstimator, array_in, part_in, require
-from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
+from gramless.estimators.given_rows import rows_with_weight, taken_rows_of
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, is_auto, scalings_of
 from gramless.features.base import FeatureMap, SizedMap
@@ -52,6 +53,15 @@ class TableEstimator(StatefulEstimator, ABC):
         y = np.zeros(_num_samples(X)) if y is None else y
         self.inputs_, rows, targets = RowInputs.fit(self, X, y, self.categorical_features, options)
         return rows, targets
+
+    def _without_ignored(
+        self, X: TableLike, sample_weight: ArrayLike | None
+    ) -> tuple[TableLike, ArrayLike | None, IntArray | None]:
+        """Return the rows with a weight and their weights, and their numbers if not all rows."""
+        used = rows_with_weight(type(self).__name__, sample_weight, X)
+        if used is None:
+            return X, sample_weight, None
+        return taken_rows_of(X, used), taken_rows_of(sample_weight, used), used
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -84,15 +94,15 @@ class UnsupervisedMachine(TableEstimator, ABC):
         Rows of weight 0 are left out. The weights are 1 on average, the number is a mean. Samples
         of rows and bandwidths then do not depend on whether rows are repeated or weighted.
         """
+        X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X)
         n_rows = rows.shape[0]
         weights = self._relative_weights(sample_weight, n_rows)
         first, group = equal_rows(rows)
-        n_counted = np.count_nonzero(weights)
         if len(first) < n_rows or weights.min() < weights.max():
             sums = np.asarray(np.bincount(group, weights=weights), np.float64)
-            rows, weights = taken(rows, first[sums > 0.0]), sums[sums > 0.0]
-        return rows, weights / weights.mean(), n_counted / len(weights)
+            rows, weights = taken(rows, first), sums
+        return rows, weights / weights.mean(), n_rows / len(weights)
 
     def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
         """Learn inputs, units and features from rows; return their matrix and the seed."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
@@ -22,6 +23,7 @@ from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import feature_blocks
+from gramless.estimators.given_rows import taken_rows_of
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
 from gramless.features.neighbours import NearestLandmarks
@@ -224,9 +226,20 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         -------
         The estimator itself.
         """
-        least = self._least_clusters()
         for name in ("n_init", "n_neighbors", "n_landmarks"):
             check_count(self, name)
+        kept, kept_weight, used = self._without_ignored(X, sample_weight)
+        labels = self._fit_rows(kept, kept_weight)
+        if used is not None:
+            ignored = np.setdiff1d(np.arange(_num_samples(X)), used)
+            labels = np.append(labels, self.predict(taken_rows_of(X, ignored)))
+            labels = labels[np.argsort(np.append(used, ignored))]
+        self.labels_: Labels = labels
+        return self
+
+    def _fit_rows(self, X: TableLike, sample_weight: ArrayLike | None) -> Labels:
+        """Learn from rows, and return their labels."""
+        least = self._least_clusters()
         rows, _ = self._learn_inputs(X)
         n_rows = rows.shape[0]
         if n_rows < least:
@@ -238,16 +251,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         first, group = equal_rows(rows)
         if len(first) == n_rows and weights.min() == weights.max():
             self._fit_distinct(rows, weights / weights.mean())
-            return self
+            return self.labels_
         # Neighbours, bandwidths and samples of the rows would be those of the copies alone.
         sums = np.bincount(group, weights=weights)
-        known, ignored = np.flatnonzero(sums > 0.0), np.flatnonzero(sums == 0.0)
-        self._fit_distinct(taken(rows, first[known]), sums[known] / sums[known].mean())
-        labels = np.empty(len(first), np.int32)
-        labels[known] = self.labels_
-        labels[ignored] = self._labels_of_rows(taken(rows, first[ignored]))
-        self.labels_: Labels = labels[group]
-        return self
+        self._fit_distinct(taken(rows, first), sums / sums.mean())
+        return self.labels_[group]
 
     def _fit_distinct(self, rows: Rows, row_weights: FloatArray) -> None:
         """Learn from inputs of rows that differ."""
