@@ -15,6 +15,7 @@ from sklearn.base import clone
 from gramless import KernelClassifier, KernelRegressor, load, save
 from gramless.distributed import DaskKernelClassifier, DaskKernelRegressor
 from gramless.distributed.partitions import Sizes
+from gramless.distributed.samples import sample_of_partition
 from tests.distributed.conftest import cluster_of
 
 GIVEN = {"bandwidth": 3.0, "alpha": 1e-2, "n_grids": 16, "scaling": "none", "random_state": 0}
@@ -260,3 +261,10 @@ def test_what_does_not_fit_is_refused(client):
         SampledRegressor(**GIVEN, cv=[([0, 1], [2])], client=client).fit(cut(X), cut(Z))
     with pytest.raises(ValueError, match="n_posterior"):
         clone(model).set_params(n_posterior=9).fit(cut(X), cut(Z))
+
+
+def test_rows_of_weight_0_show_no_categories_and_no_gaps():
+    X = pd.DataFrame({"a": [1.0, np.nan, 3.0], "kind": ["x", "rare", "x"]})
+    part = X, np.array([0, 1, 0]), np.array([1.0, 0.0, 1.0]), None
+    sample = sample_of_partition(0, np.array([0]), 3, True, True, None, *part)
+    assert sample.witnesses == {("kind", "x"): 0, ("y", "0"): 0}

@@ -214,8 +214,11 @@ def sample_of_partition(
         )
     shown: dict[Hashable, int] = {}
     if witnesses:
-        shown = _witnesses(X, categorical)
-        shown |= _first_labels(as_array(y), _optional(weight)) if labels else {}
+        # Rows of weight 0 must not show what the others lack.
+        weighted = np.arange(n_rows) if weight is None else np.flatnonzero(as_array(weight) > 0)
+        shown = _witnesses(X if weight is None else taken(X, weighted), categorical)
+        shown |= _first_of("y", as_array(y)[weighted]) if labels else {}
+        shown = {value: int(weighted[place]) for value, place in shown.items()}
     extra = np.unique(np.array(list(shown.values()), np.int64))
     places = np.concatenate([chosen, extra])
     whole = X, as_array(y), _optional(weight), _optional(groups)
@@ -241,12 +244,6 @@ def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
     own: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
     names, numbers = np.unique(y[own > 0], return_inverse=True)
     return dict(zip(names.tolist(), np.bincount(numbers, own[own > 0]).tolist(), strict=True))
-
-
-def _first_labels(y: AnyArray, weight: AnyArray | None) -> dict[Hashable, int]:
-    """Return the first row of each label that has a weight."""
-    rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
-    return {label: int(rows[place]) for label, place in _first_of("y", y[rows]).items()}
 
 
 def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
