@@ -274,6 +274,14 @@ def test_scaling(folder: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
+def test_memory_budgets(folder: Path) -> None:
+    kinds = ("--kinds", "regressor, effort 1", "kernel PCA", "--budgets", "30")
+    fits, beyond = tables("claims/memory_budgets.py", folder, *kinds).values()
+    assert [row["kind"] for row in fits] == ["regressor, effort 1", "kernel PCA"]
+    assert all("/75" in row["30 MB"] for row in fits)
+    assert beyond == [{"fits": 0}]
+
+
 def test_rows(folder: Path) -> None:
     pytest.importorskip("lightgbm")
     (rows,) = tables("claims/rows.py", folder).values()

@@ -54,6 +54,7 @@ print(resident("VmHWM") - before)
         ("anomalies", 50_000, 20),
         pytest.param("grown", 50_000, 20, marks=pytest.mark.slow),
         pytest.param("fourier", 5_000, 100, marks=pytest.mark.slow),
+        pytest.param("fourier", 50_000, 20, marks=pytest.mark.slow),
         pytest.param("binning", 5_000, 100, marks=pytest.mark.slow),
     ],
 )

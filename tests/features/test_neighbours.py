@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError, ModelFileError
+from gramless.base.memory import limited_memory
 from gramless.estimators.persistence import load, pack, save, write
 from gramless.features.neighbours import NearestLandmarks
 
@@ -99,3 +100,12 @@ def test_files_hold_the_map(tmp_path):
 def test_wrong_sizes_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         NearestLandmarks(**wrong).fit(np.eye(3))
+
+
+def test_landmarks_that_do_not_fit_into_memory_are_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 40))
+    with (
+        limited_memory(100_000),
+        pytest.raises(InputError, match="n_landmarks=300 of 40 inputs would need .* lower n_land"),
+    ):
+        NearestLandmarks(random_state=0).fit(X)

@@ -100,3 +100,11 @@ def test_a_disk_that_is_too_small_is_told_beforehand(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
     with pytest.raises(DataFileError, match="2.0 MB of the disk, and 1.0 MB are free.*TMPDIR"):
         code_file(2 * 10**6)
+
+
+def test_blocks_are_smaller_within_a_small_budget() -> None:
+    usual = rows_of_block(640)
+    with limited_memory(50_000_000):
+        assert rows_of_block(640) == 8192 < usual
+    with limited_memory(10**9):
+        assert rows_of_block(640) == usual

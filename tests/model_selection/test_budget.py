@@ -99,7 +99,7 @@ def test_growth_uses_fewer_rows_where_outputs_are_many() -> None:
     more = budget_of(4.0, n_outputs=200)[0].within(plain)
     assert many.growth_rows < more.growth_rows < plain.growth_rows
     assert many.judging_rows < many.growth_rows
-    assert budget_of(1e-3, n_outputs=10**6)[0].within(plain).growth_rows == 500
+    assert budget_of(1e-3, n_outputs=10**4)[0].within(plain).growth_rows == 500
 
 
 def test_calibration_looks_at_fewer_rows_where_outputs_are_many() -> None:
@@ -141,13 +141,13 @@ def test_memory_limits_columns_by_outputs(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv(VARIABLE, "1e8")
     budget, told = budget_of(n_outputs=100)
     most = budget.most_columns()
-    assert most == (10**8 - 80 * 1000 * 100) // (BYTES_A_WEIGHT * 100)
+    assert most == (10**8 - 80 * 1000 * 100) // (BYTES_A_WEIGHT * 100 + 48)
     assert budget.fits(most)
     assert told == []
     assert not budget.fits(most + 1)
     assert not budget.fits(most + 2)
     assert budget.limits == ["memory: grids whose weights of 100 outputs fit"]
-    assert budget_of(n_outputs=1)[0].most_columns() > 100 * most
+    assert budget_of(n_outputs=1)[0].most_columns() > 50 * most
     with pytest.raises(InputError, match="10,000 outputs of 1,000 rows .* fit fewer rows"):
         budget_of(n_outputs=10_000)[0].most_columns()
 
@@ -209,3 +209,21 @@ def test_wide_tables_and_many_outputs_take_less() -> None:
 def test_searches_in_a_budget_look_at_fewer_rows() -> None:
     assert sampled_rows(8000, 1, 2.0) == 8000
     assert 500 == sampled_rows(8000, 200, 2.0) < sampled_rows(8000, 200, 20.0) < 8000
+
+
+def test_rows_of_growth_fit_with_their_codes_and_predictions() -> None:
+    plain = SearchConfig()
+    with limited_memory(30_000_000):
+        budget, _ = budget_of(n_rows=50_000, n_outputs=5)
+        config = budget.within(plain)
+    of_row = 10 * 48 + 2 * plain.most_grids + 5 * 48
+    assert 0.9 * 30e6 < (config.growth_rows + config.judging_rows) * of_row <= 30e6
+    assert budget.limits == [f"memory: grids grown on {config.growth_rows} rows"]
+
+
+def test_trials_of_dense_features_count_the_rows_that_they_copy() -> None:
+    with limited_memory(30_000_000):
+        budget, _ = budget_of(n_rows=50_000)
+        assert budget.has_memory_for_features(10**6, 20, "the first trial")
+        assert not budget.has_memory_for_features(10**6, 40, "the second trial")
+    assert budget.limits == ["memory: the second trial was left out"]

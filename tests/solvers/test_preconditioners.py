@@ -11,9 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from gramless.base.memory import limited_memory
 from gramless.features.binning import RandomBinning
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
@@ -372,3 +374,15 @@ def test_tol_is_about_the_gap() -> None:
         found = problem.value(ConjugateGradient(tol=tol).solve(problem).weights)
         relative = (found - least) / (start - least)
         assert tol**2 / 30 < relative < 30 * tol**2
+
+
+def test_fewer_rows_are_drawn_if_memory_is_limited() -> None:
+    matrix = DenseMatrix(np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32))
+    usual = SampledRows().drawn(matrix)
+    with limited_memory(4_000_000):
+        fewer = SampledRows().drawn(matrix)
+        given = SampledRows(400).drawn(matrix)
+    n_rows = len(fewer.chosen)
+    assert n_rows < len(usual.chosen)
+    assert 1.9e6 < n_rows * (16 * n_rows + 12 * 50) <= 2e6
+    assert len(given.chosen) == 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -76,6 +77,16 @@ def given_memory() -> int | None:
 def is_limited() -> bool:
     """Return whether a user gave a limit, for this fit or for the process."""
     return _given.get() is not None or VARIABLE in os.environ
+
+
+def release_freed_memory() -> None:
+    """Return freed memory to the system if a user gave a limit, where the C library can do that.
+
+    The allocator of glibc keeps what threads free: twice as much as is in use, after some phases.
+    """
+    if is_limited():
+        with suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def outgrows_memory(n_bytes: float) -> bool:
@@ -159,7 +170,6 @@ def _told(n_bytes: float) -> str:
 
 
 if sys.platform == "win32":
-    import ctypes
 
     class _MemoryStatus(ctypes.Structure):
         """``MEMORYSTATUSEX`` of Windows."""

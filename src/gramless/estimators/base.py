@@ -19,7 +19,7 @@ from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
-from gramless.base.memory import ARRAYS_SHARE, limited_memory, parse_bytes
+from gramless.base.memory import ARRAYS_SHARE, limited_memory, parse_bytes, release_freed_memory
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
 from gramless.base.state import (
@@ -554,6 +554,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _final_fit(self, chosen: Chosen) -> None:
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
+        release_freed_memory()
         if chosen.selected.weights is None:
             problem = chosen.problem(float(self.tol) * tighten)
             solution = self._solved(problem, start, tighten, chosen)

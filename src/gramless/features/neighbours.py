@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
+from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.state import State, array_in, check_columns, number_in, require
@@ -25,6 +26,8 @@ MOST_DEVIATIONS = 2.0
 """Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
+_LANDMARK_BYTES = 16
+"""Of an input of a landmark, as it is and scaled."""
 _SAMPLE_ROWS = 1000
 """Landmarks whose neighbours say how far categories are apart."""
 
@@ -178,8 +181,15 @@ class NearestLandmarks(FeatureMap):
         units = np.ones(n_inputs) if self.units is None else np.asarray(self.units, np.float64)
         self.inverse_: FloatArray = np.where(mask, 0.0, 1.0 / units)
         self.categorical_: BoolArray = mask
+        n_landmarks = min(int(self.n_landmarks), n_rows)
+        if not sp.issparse(X):
+            check_memory(
+                f"NearestLandmarks: n_landmarks={n_landmarks:,} of {n_inputs:,} inputs",
+                _LANDMARK_BYTES * n_landmarks * n_inputs,
+                "lower n_landmarks, or give fewer columns",
+            )
         drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
-        some = taken(X, np.sort(drawn[: int(self.n_landmarks)]))
+        some = taken(X, np.sort(drawn[:n_landmarks]))
         low, high, are_two = _ranges(some)
         with np.errstate(over="ignore", invalid="ignore"):
             means, deviations = _moments(some)
@@ -220,8 +230,10 @@ class NearestLandmarks(FeatureMap):
     def _scaled(self, X: Rows) -> Rows:
         """Return rows from the centre in units, within the bounds; categories are 0."""
         if not sp.issparse(X):
-            clipped = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
-            found: FloatArray = (clipped - self.centre_) * self.inverse_
+            found: FloatArray = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
+            # In place: of wide tables each copy is as large as the table.
+            found -= self.centre_
+            found *= self.inverse_
             return found
         at = X.indices
         clipped = np.clip(X.data.astype(np.float64), self.low_[at], self.high_[at])
@@ -307,8 +319,12 @@ def _neighbour_distance(rows: Rows, rank: int) -> float:
             own = some[a:b]
             products = distinct[own] @ distinct.T
             dense = products.toarray() if sp.issparse(products) else products
-            distances = lengths[own, None] + lengths - 2.0 * dense
-            squares.append(np.partition(distances, rank, axis=1)[:, rank])
+            # In place: of many inputs and landmarks these are the largest arrays of the fit.
+            dense *= 2.0
+            distances = lengths[own, None] + lengths
+            distances -= dense
+            distances.partition(rank, axis=1)
+            squares.append(distances[:, rank].copy())
     median = float(np.median(np.concatenate(squares)))
     return np.sqrt(median) if median > 0.0 else 1.0
 

@@ -13,22 +13,27 @@ from numpy.typing import DTypeLike
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_for
+from gramless.base.memory import is_limited, memory_for
 from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
+_LIMITED_SHARE = 1 / 3
+"""Of a budget that a user gave, what a matrix keeps: three may be in use at once, of rows that are
+fitted, of rows held back and of a sample."""
+
 
 class ComputedMatrix(ChunkedMatrix):
     """A matrix that is a function of rows, such as Fourier features.
 
     The first chunks of rows, as many as fit into a budget of bytes (by default half of the memory
-    that is free now), are computed once and kept. The others are computed anew in every pass.
-    ``rows`` are anything that has a shape and can be indexed by slices; ``compute(rows[a:b], out)``
-    writes their features into ``out``, C-contiguous and of ``dtype``. It is called from pool
-    threads, with BLAS in one thread; each row's features must not depend on the others.
+    that is free now, or a third of a limit that a user gave), are computed once and kept. The
+    others are computed anew in every pass. ``rows`` are anything that has a shape and can be
+    indexed by slices; ``compute(rows[a:b], out)`` writes their features into ``out``, C-contiguous
+    and of ``dtype``. It is called from pool threads, with BLAS in one thread; each row's features
+    must not depend on the others.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class ComputedMatrix(ChunkedMatrix):
         self.rows, self.compute, self.n_jobs = rows, compute, n_jobs
         self._n_columns, self._dtype, self._budget = int(n_columns), kind, budget
         n_rows, row_bytes = rows.shape[0], self._n_columns * kind.itemsize
-        room = memory_for(n_rows * row_bytes) if budget is None else int(budget)
+        room = _room(n_rows * row_bytes) if budget is None else int(budget)
         whole = room // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
         self._n_kept = n_rows if n_rows * row_bytes <= room else whole
         n_chunks = -(-self._n_kept // self.chunk_rows)
@@ -113,6 +118,12 @@ class ComputedMatrix(ChunkedMatrix):
         step = self.chunk_rows
         edges = [start, *range(start - start % step + step, stop, step), stop]
         return list(pairwise(edges)) if stop > start else []
+
+
+def _room(n_bytes: int) -> int:
+    """Return how many bytes of a matrix may be kept, of which it has so many."""
+    budget = memory_for(n_bytes)
+    return int(_LIMITED_SHARE * budget) if is_limited() else budget
 
 
 def _check(n_columns: object, dtype: np.dtype[np.floating], budget: object) -> None:

@@ -42,10 +42,17 @@ _MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
 would take half as long again, and lower the error by less than 1 %."""
 _BYTES_PER_CODE = 2
 """More a row and grid where bins are many."""
+_BYTES_A_BIN = 48
+"""If memory is limited: of a bin in tables of keys, which are enlarged and copied."""
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
-_GROWTH_BYTES_AN_INPUT, _LEAST_GROWTH_ROWS = 48, 200
-"""Of a row in growth: itself, scaled in two ways, in standard deviations; and rows at least."""
+_GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _LEAST_GROWTH_ROWS = 48, 48, 200
+"""Of a row in growth: itself, scaled in two ways, in standard deviations; predictions of two models
+and their derivatives; and rows at least."""
+_JUDGING_SHARE = 0.25
+"""Of the rows of growth, at most so many more judge it if memory or time is short."""
+_FEATURE_BYTES, _TRIAL_BYTES_A_CELL = 4, 24
+"""Of numbers of dense features, and of the scaled rows, which a trial of these copies."""
 _WIDE_BYTES_A_CELL = 10
 """Of tables of many columns, whose rows are copied whole when they are split and scaled."""
 _CERTAIN = 8
@@ -101,6 +108,15 @@ class Budget:
         self._note(f"memory: {what} was left out")
         return False
 
+    def has_memory_for_features(self, n_numbers: int, width: int, what: str) -> bool:
+        """Return whether a trial of dense features may be made; remember what is left out.
+
+        It takes copies of the scaled rows, of ``width`` columns, and the features, ``n_numbers`` in
+        single precision.
+        """
+        rows = _TRIAL_BYTES_A_CELL * self.shape[0] * width
+        return self.has_memory(rows + _FEATURE_BYTES * n_numbers, what)
+
     def most_columns(self) -> int:
         """Return how many columns there may be, whose weights take memory for each output.
 
@@ -114,7 +130,8 @@ class Budget:
                 "fit fewer rows, outputs or classes at once",
             )
             bytes_left -= _BYTES_A_RESPONSE * n_responses
-        return max(1, bytes_left // (BYTES_A_WEIGHT * self.n_outputs))
+        of_column = BYTES_A_WEIGHT * self.n_outputs + (_BYTES_A_BIN if is_limited() else 0)
+        return max(1, bytes_left // of_column)
 
     def fits(self, n_columns: int) -> bool:
         """Tell whether the weights of so many columns fit; remember if they do not."""
@@ -158,15 +175,15 @@ class Budget:
             rows = min(rows, max(most, _LEAST_SAMPLE))
         if rows == config.growth_rows:
             return config
-        return replace(
-            config, growth_rows=rows, judging_rows=min(config.judging_rows, max(1, rows // 4))
-        )
+        judging_rows = min(config.judging_rows, max(1, int(_JUDGING_SHARE * rows)))
+        return replace(config, growth_rows=rows, judging_rows=judging_rows)
 
     def _growth_rows_in_memory(self, config: SearchConfig) -> int:
         """Return how many rows grids may be grown on."""
         n_rows, n_inputs = self.shape
-        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs
-        needed = min(n_rows, config.growth_rows) * of_row
+        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
+        of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
+        needed = min(n_rows, config.growth_rows + config.judging_rows) * of_row
         if needed <= (budget := memory_for(needed)):
             return config.growth_rows
         check_memory(
@@ -174,7 +191,7 @@ class Budget:
             _LEAST_GROWTH_ROWS * of_row,
             "give fewer columns",
         )
-        rows = int(budget // of_row)
+        rows = int(budget / ((1.0 + _JUDGING_SHARE) * of_row))
         self._note(f"memory: grids grown on {rows} rows")
         return rows
 

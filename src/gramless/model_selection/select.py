@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.memory import release_freed_memory
 from gramless.base.reporting import Reporter
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray
@@ -94,8 +95,8 @@ _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_BYTES_A_NUMBER, _ROUNDED_ROWS = 4, 2048
-"""Of smooth features, and rows whose features are rounded at a time."""
+_ROUNDED_ROWS = 2048
+"""Rows whose features are rounded at a time."""
 _COPIED_WEIGHTS = 1 << 15
 """Weights of each output that are copied at a time."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
@@ -527,6 +528,7 @@ def _binned(
     binning: GivenBinning, rows: Rows, grids: Grids, search: Search, budget: Budget
 ) -> PlainBins:
     """Learn the bins of grids; return those of the rows."""
+    release_freed_memory()
     binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
     if search.rising is not None:
         binned = binning.complete_cells(rows, signed_columns(binning.grids, search.rising))
@@ -564,7 +566,7 @@ def _with_smooth_kernels(
     if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
         return grown
     n_kernels, n_rows = len(config.smooth_lengths), binned.shape[0]
-    if not _is_affordable(validation, n_kernels * n_landmarks * n_rows):
+    if not _is_affordable(validation, n_kernels * n_landmarks * n_rows, rows.shape[1]):
         return grown
     fine = fineness(grown.binning.grids, grown.variances(), scaler)
     if not fine.any():
@@ -572,7 +574,7 @@ def _with_smooth_kernels(
     split, training = validation.split, rows[: len(validation.split[0])]
     projection = learned_projection(search, split, scaler, fine, config.projection_max_error_ratio)
     size = max(n_landmarks, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // n_rows))
-    if projection is not None and _is_affordable(validation, size * n_rows):
+    if projection is not None and _is_affordable(validation, size * n_rows, rows.shape[1]):
         projected = np.asarray(training) @ projection
         kernels = _gaussians(search, projected, [EQUAL_LENGTH], None, size)
         maps = [ProjectedMap.of(projection, own, search.n_jobs) for own in kernels]
@@ -586,14 +588,19 @@ def _with_smooth_kernels(
 
 
 def _is_affordable(
-    validation: _Validation, n_numbers: int, trial: str = "the trial of smooth kernels"
+    validation: _Validation,
+    n_numbers: int,
+    width: int,
+    trial: str = "the trial of smooth kernels",
 ) -> bool:
-    """Tell whether there are memory and time for a trial of so many numbers of dense features."""
+    """Return whether there are memory and time for a trial of so many numbers of dense features.
+
+    The scaled rows have ``width`` columns.
+    """
     budget = validation.budget
     seconds = _SECONDS_A_SMOOTH_NUMBER * n_numbers * validation.search.data.n_outputs
-    return budget.has_memory(_BYTES_A_NUMBER * n_numbers, trial) and budget.has_time(
-        _SMOOTH_SHARE, trial, seconds
-    )
+    has_memory = budget.has_memory_for_features(n_numbers, width, trial)
+    return has_memory and budget.has_time(_SMOOTH_SHARE, trial, seconds)
 
 
 def _gaussians(
@@ -637,14 +644,18 @@ def _with_trend(
     search, n_training = validation.search, len(validation.split[0])
     if not config.tries_trend or validation.is_ended:
         return found
-    relevance, n_rows = grown.relevance(search.data.rows.shape[1]), rows.shape[0]
+    relevance, (n_rows, width) = grown.relevance(search.data.rows.shape[1]), rows.shape
+    what = "the trial of a polynomial trend"
+    # The linear part alone has about as many features as the rows have columns.
+    if n_rows * width <= MOST_NUMBERS and not _is_affordable(validation, 0, width, what):
+        return found
     sample = np.asarray(rows[: min(n_training, TREND_ROWS)])
     weights = search.data.counts_of(validation.split[0][: len(sample)])
     linear, trend = polynomial_trends(relevance, scaler, sample, weights, n_rows, search.n_jobs)
     n_numbers = n_rows * trend._n_features_out
     if n_numbers > MOST_NUMBERS:
         return found
-    if not _is_affordable(validation, n_numbers, "the trial of a polynomial trend"):
+    if not _is_affordable(validation, n_numbers, width, what):
         return found
     judging = np.asarray(rows[n_training:])
     goal, split = validation.goal, validation.split

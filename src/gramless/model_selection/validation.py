@@ -10,6 +10,7 @@ import numpy as np
 
 from gramless.base.compact import rounded_to_multiples
 from gramless.base.deadline import Watch
+from gramless.base.memory import release_freed_memory
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.losses import Loss
@@ -104,6 +105,7 @@ def validate(
     beat : float
         The score to beat. A fit that is clearly worse and improves too slowly ends early.
     """
+    release_freed_memory()
     path = _Path(search, goal, matrix, split)
     path.solve(alpha, start, beat)
     return path.found[alpha]

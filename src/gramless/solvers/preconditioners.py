@@ -11,11 +11,12 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
+from gramless.base.memory import is_limited, memory_budget
 from gramless.base.random import stream
 from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsOnePass
+from gramless.matrices.abilities import SupportsColumnGram, SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
 from gramless.solvers.factor import divided
@@ -27,6 +28,9 @@ _ALL_ROWS_RESOLUTION = 1e-9
 _ROWS_A_ROOT = 5.0
 _FEWEST_ROWS = 256
 _MOST_ROWS = 2048
+# If memory is limited: of a sampled row and dense feature, kept in float32 and in float64; of a
+# pair of sampled rows, their product and its weighted copy.
+_BYTES_A_FEATURE, _BYTES_A_PAIR, _LEAST_ROWS = 12, 16, 64
 
 
 class Inverse(Protocol):
@@ -190,7 +194,7 @@ class SampledRows(Preconditioner, Stateful):
     ----------
     n_rows : int, optional
         Size of the sample. By default 5 times the square root of the number of rows, at
-        least 256 and at most 2,048.
+        least 256 and at most 2,048; fewer if a user's memory budget is too small for these.
 
     Notes
     -----
@@ -210,7 +214,9 @@ class SampledRows(Preconditioner, Stateful):
     def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> RowSample:
         """Return the preconditioner of problems over a matrix, with rows that have a weight."""
         candidates = np.flatnonzero(row_weights)
-        wanted = default_rows(len(candidates)) if self.n_rows is None else self.n_rows
+        wanted = self.n_rows
+        if wanted is None:
+            wanted = min(default_rows(len(candidates)), _rows_in_memory(matrix))
         chosen = candidates[sampled_places(len(candidates), wanted)]
         rows = matrix.take_rows(chosen)
         return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
@@ -270,6 +276,17 @@ def sampled_places(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
 def resolution(n_rows: int) -> float:
     """Return the least eigenvalue that n rows can tell from zero, relative to the trace."""
     return _RESOLUTION / n_rows
+
+
+def _rows_in_memory(matrix: FeatureMatrix) -> int:
+    """Return of how many rows the products fit into a memory budget that a user gave."""
+    if not is_limited():
+        return _MOST_ROWS
+    per_row = _BYTES_A_FEATURE * matrix.shape[1] if isinstance(matrix, SupportsColumnGram) else 0
+    # The positive root of 16 m^2 + per_row m = budget / 2.
+    half = per_row / (2 * _BYTES_A_PAIR)
+    rows = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_A_PAIR) - half
+    return max(_LEAST_ROWS, int(rows))
 
 
 def default_rows(n_rows: int) -> int:

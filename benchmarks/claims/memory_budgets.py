@@ -1,0 +1,63 @@
+"""Whether ``memory_budget`` and ``GRAMLESS_MEMORY_LIMIT`` hold within 1.5 times and 30 MB.
+
+Each fit, with a prediction of 1,000 rows, runs in a process of its own; its peak is above what that
+process held with the table made. Cells are ``peak/limit`` in MB, or "refused" with the peak.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import _repository  # noqa: F401
+from _fit_in_memory import KINDS
+
+from benchmarks.common import Report, Row, options, parse, say
+from harness.process import run_script
+
+SHAPES = ((3000, 2000), (50_000, 20), (200_000, 10), (5000, 100))
+QUICK_SHAPES = ((500, 5),)
+BUDGETS = (30, 100, 300)
+FACTOR, ALLOWANCE = 1.5, 30e6
+FIT = Path(__file__).with_name("_fit_in_memory.py")
+
+
+def limit(budget: float) -> float:
+    """Return the bytes that a fit within a budget may take."""
+    return FACTOR * budget + ALLOWANCE
+
+
+def measure(kind: str, shape: tuple[int, int], budget: float, jobs: int | None) -> tuple[str, bool]:
+    """Return the cell of the table, and whether the limit holds."""
+    fit = run_script(FIT, {"kind": kind, "shape": shape, "budget": budget, "jobs": jobs})
+    cell = f"{fit['peak'] / 1e6:.0f}/{limit(budget) / 1e6:.0f}"
+    if fit["refused"]:
+        cell += " refused"
+    say(f"{kind}, {shape[0]} x {shape[1]}: {cell} {fit['refused'] or fit['limits']}")
+    return cell, fit["peak"] <= limit(budget)
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--shapes", nargs="+", help="such as 5000x100")
+    parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, help="in MB")
+    chosen = parse(parser)
+    report = Report(chosen)
+    shapes = [tuple(map(int, each.split("x"))) for each in chosen.shapes or ()]
+    n_beyond = 0
+    for n_rows, n_columns in shapes or (QUICK_SHAPES if chosen.quick else SHAPES):
+        rows: list[Row] = []
+        for kind in chosen.kinds:
+            row: Row = {"kind": kind}
+            for budget in chosen.budgets:
+                cell, holds = measure(kind, (n_rows, n_columns), 1e6 * budget, chosen.jobs)
+                row[f"{budget} MB"] = cell if holds else f"{cell} BEYOND"
+                n_beyond += not holds
+            rows.append(row)
+        report.add(f"{n_rows:,} rows of {n_columns:,} inputs: peak/limit, MB", rows)
+    report.add("Beyond the limit", [{"fits": n_beyond}])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
