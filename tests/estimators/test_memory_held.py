@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gramless import KernelRegressor
+from gramless import AnomalyDetector, KernelRegressor
 from gramless.base.errors import InputError
 from gramless.preprocessing.scaling import Scaler
 
@@ -101,3 +101,10 @@ def test_blocks_of_columns_have_the_units_of_the_whole() -> None:
     np.testing.assert_array_equal(whole.unit, np.concatenate(units))
     np.testing.assert_array_equal(whole.knots, np.concatenate([part.knots for part in parts]))
     np.testing.assert_allclose(whole.spread, sum(part.spread for part in parts), rtol=1e-12)
+
+
+def test_wide_tables_of_anomalies_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 500))
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "2e6")
+    with pytest.raises(InputError, match="300 rows of 500 columns would need 2.4 MB .* fewer col"):
+        AnomalyDetector(random_state=0).fit(X)

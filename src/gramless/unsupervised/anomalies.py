@@ -18,7 +18,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_for
+from gramless.base.memory import check_memory, is_limited, memory_for
 from gramless.base.numeric import as_float, in_range
 from gramless.base.random import RandomState, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
@@ -39,6 +39,8 @@ _FEWEST_AT_ONCE = 1 << 10
 _BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
 _NUMBERS_TO_SHARE = 1 << 24
 """Bounds rows times inputs of a block whose rarities are shared: rows become dense there."""
+_NARROW, _WIDE_BYTES_A_CELL = 256, 16
+"""Of tables of more columns, both parts of the rows are copied whole to be scaled."""
 _MOST_SHAPING_ROWS = 10_000
 """Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
 _AXES_EVERY = 3
@@ -150,6 +152,12 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         self._check_parameters()
         X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X, ensure_min_samples=2)
+        if is_limited() and isinstance(rows, np.ndarray) and rows.shape[1] > _NARROW:
+            check_memory(
+                f"AnomalyDetector: {rows.shape[0]:,} rows of {rows.shape[1]:,} columns",
+                _WIDE_BYTES_A_CELL * rows.size,
+                "give fewer columns or rows",
+            )
         seed = seed_from(self.random_state)
         rows, weights = self._weighed(rows, sample_weight)
         n_rows = rows.shape[0]
