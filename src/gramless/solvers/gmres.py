@@ -84,6 +84,11 @@ class Gmres(Solver):
         size = float(np.linalg.norm(right))
         if size == 0.0:
             return np.zeros_like(right), 0, 0.0
+        if start.any():
+            # SciPy 1.12 takes a step from any start, also from the solution.
+            residual = float(np.linalg.norm(right - hessian(start))) / size
+            if residual <= self.tol:
+                return start, 0, residual
         steps: list[float] = []
         restart = min(self.restart, self.max_iter)
         w, _ = gmres(
