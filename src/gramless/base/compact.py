@@ -126,7 +126,8 @@ class SinglePrecision(CompactArray):
     def of(cls, array: AnyArray) -> SinglePrecision | None:
         if array.dtype != np.float64:
             return None
-        with np.errstate(over="ignore", under="ignore"):
+        # Invalid: signalling NaN, of which NumPy 1 warns.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             values = array.astype(np.float32)
         same = values.astype(np.float64).view(np.int64) == array.view(np.int64)
         return cls(values) if same.all() else None
