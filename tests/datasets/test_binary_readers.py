@@ -128,7 +128,7 @@ FRAME = {
     "instant": [datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000), None, None],
     "clock": [datetime.time(1, 0, 2), None, None],
     "span": [datetime.timedelta(minutes=1), None, None],
-    "money": [Decimal("1.25"), None, Decimal(2)],
+    "money": [Decimal("1.25"), None, Decimal("2.00")],
     "nothing": [None, None, None],
 }
 NAN = np.nan

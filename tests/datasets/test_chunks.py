@@ -104,7 +104,7 @@ def test_latin_1_found_late(write: Writer, chunk_rows: int) -> None:
 
 
 def test_libsvm(tmp_path: Path, write: Writer, packing: str, chunk_rows: int) -> None:
-    rows = sparse.random(23, 9, density=0.4, format="csr", rng=np.random.default_rng(1))
+    rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
     dump_svmlight_file(rows, Y, str(tmp_path / "plain"), zero_based=False)
     path = write(f"a.libsvm{packing}", (tmp_path / "plain").read_bytes())
     check_file(path, chunk_rows)
@@ -174,7 +174,7 @@ def test_npz(tmp_path: Path, save: Any, names: str, chunk_rows: int) -> None:
 
 
 def test_npz_sparse(write: Writer, chunk_rows: int) -> None:
-    rows = sparse.random(23, 9, density=0.4, format="csr", rng=np.random.default_rng(1))
+    rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
     check_file(write("a.npz", npz(**parts("X", rows), y=Y)), chunk_rows)
     check_file(write("b.npz", npz(**parts("X_train", rows))), chunk_rows)
 

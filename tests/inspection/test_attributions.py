@@ -137,7 +137,7 @@ def test_risks() -> None:
 
 
 def test_columns_of_a_frame_are_the_players() -> None:
-    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X.copy(), columns=list("abcd"))
     frame.loc[::7, "a"] = np.nan
     frame["t"] = np.where(X[:, 1] > 0, "u", "v")
     model = KernelRegressor(effort=1, random_state=0).fit(frame, Y)

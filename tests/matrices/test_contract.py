@@ -212,8 +212,10 @@ def test_take_rows(matrix, dense):
 
 
 def test_rows_that_do_not_exist_are_refused(matrix):
+    # NumPy 1.26 only warns if the result has no elements; warnings are errors in the tests.
+    refused = IndexError if matrix.shape[1] else (IndexError, DeprecationWarning)
     for bad in [10**6, -(10**6)]:
-        with pytest.raises(IndexError):
+        with pytest.raises(refused):
             matrix.take_rows(np.array([bad]))
 
 

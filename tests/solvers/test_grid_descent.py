@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.typing import NDArray
 from sklearn.linear_model import ElasticNet as ScikitElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -230,8 +231,12 @@ def test_scikit_learn_s_logistic_regression(intercept: bool, l1_ratio: float) ->
     alpha = 0.01
     case = make_case(Logistic(), ElasticNet(alpha, l1_ratio), intercept=intercept)
     lone_l1 = l1_ratio == 1.0 and not intercept
+    share: dict[str, Any] = {"l1_ratio": l1_ratio}
+    # scikit-learn deprecates penalty in 1.8, and needs it before.
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8):
+        share = {"penalty": "l1"} if lone_l1 else {**share, "penalty": "elasticnet"}
     peer = LogisticRegression(
-        l1_ratio=l1_ratio,
+        **share,
         C=1 / (N_ROWS * alpha),
         solver="liblinear" if lone_l1 else "saga",
         fit_intercept=intercept,

@@ -20,7 +20,7 @@ from gramless.streaming.summary_statistics import summarise
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 6)) @ RNG.normal(size=(6, 6)) + [0, 1, -2, 3, 100, 1e6]
 Y = RNG.integers(0, 3, size=500)
-SPARSE = sparse.random(300, 8, density=0.3, format="csr", rng=np.random.default_rng(1))
+SPARSE = sparse.random(300, 8, density=0.3, format="csr", random_state=1)
 
 
 # Blocks of at most 64 rows, and panels of 4 columns.

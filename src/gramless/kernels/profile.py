@@ -127,7 +127,8 @@ class Profile(BinningKernel):
             if not SMALLEST_WIDTH < upper < LARGEST_WIDTH:
                 raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
             vars(self).update(upper=upper)
-        at_zero = self._evaluate(np.zeros(1))[0]
+        # Two distances: functions of single numbers accept an array of one until NumPy 2.
+        at_zero = self._evaluate(np.zeros(2))[0]
         if abs(at_zero - 1.0) > _TOLERANCE:
             raise KernelError(f"{self._owner()} must be 1 at distance 0, it is {at_zero:.6g}.")
         distances = np.append(0.0, self._knots())
