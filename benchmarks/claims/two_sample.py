@@ -4,11 +4,10 @@ Level: the share of null draws with a p-value of at most 0.05. Power, at 5 %: th
 bandwidth is the median distance, by features and by its exact Gram matrix with permutations of
 single rows; beside it the defaults, a classifier two-sample test (boosted trees fitted to half of
 the rows, a rank-sum test of their scores of the others) and Kolmogorov-Smirnov tests of each column
-(Bonferroni). Independence: the exact Gram matrices of two Gaussian kernels, and all shifts of rows
-in random order. Time: a million rows, 10 inputs.
+(Bonferroni). Time: a million rows, 10 inputs.
 
-How many features a test has was settled after a look at the power on the first six kinds of tables
-and the first four kinds of dependence; the others, on which nothing was chosen, judge.
+How many features a test has was settled after a look at the power on the first six kinds of
+tables. Nothing was chosen on the others.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import pairwise_distances
 
 from benchmarks.common import Report, Row, options, parse, say
-from gramless import independence_test, two_sample_test
+from gramless import two_sample_test
 
 Array = NDArray[Any]
 Generator = np.random.Generator
@@ -100,54 +99,6 @@ SEEN_TABLES = (shifted, everywhere, spread, correlated, rippled, heavy)
 JUDGING_TABLES = (bimodal, skewed, turned, rare)
 
 
-def linear(n: int, rng: Generator) -> tuple[Array, Array]:
-    X, Y = rng.normal(size=(2, n, 3))
-    Y[:, 0] += 0.085 * X[:, 0]
-    return X, Y
-
-
-def waves(n: int, rng: Generator) -> tuple[Array, Array]:
-    X = rng.uniform(-np.pi, np.pi, (n, 1))
-    return X, 0.3 * np.sin(2 * X) + rng.normal(size=(n, 1))
-
-
-def variance(n: int, rng: Generator) -> tuple[Array, Array]:
-    X = rng.normal(size=(n, 2))
-    return X, rng.normal(size=(n, 1)) * np.exp(0.1 * X[:, :1])
-
-
-def product(n: int, rng: Generator) -> tuple[Array, Array]:
-    X = rng.normal(size=(n, 3))
-    return X, 0.2 * np.sign(X[:, :1] * X[:, 1:2]) + rng.normal(size=(n, 1))
-
-
-def circle(n: int, rng: Generator) -> tuple[Array, Array]:
-    angle = rng.uniform(0, 2 * np.pi, n)
-    around = np.stack([np.cos(angle), np.sin(angle)]) + 0.75 * rng.normal(size=(2, n))
-    return around[0][:, None], around[1][:, None]
-
-
-def scales(n: int, rng: Generator) -> tuple[Array, Array]:
-    """The rows of both tables are drawn with one scale."""
-    scale = np.sqrt(13 / rng.chisquare(13, n))[:, None]
-    return scale * rng.normal(size=(n, 2)), scale * rng.normal(size=(n, 2))
-
-
-def step(n: int, rng: Generator) -> tuple[Array, Array]:
-    X = rng.normal(size=(n, 4))
-    return X, 0.18 * (X[:, :1] > 0) + rng.normal(size=(n, 1))
-
-
-def factor(n: int, rng: Generator) -> tuple[Array, Array]:
-    """All inputs of both tables have a common factor."""
-    common = 0.14 * rng.normal(size=(n, 1))
-    return common + rng.normal(size=(n, 5)), common + rng.normal(size=(n, 5))
-
-
-SEEN_PAIRS = (linear, waves, variance, product)
-JUDGING_PAIRS = (circle, scales, step, factor)
-
-
 def median(X: Array, metric: str) -> float:
     distances = pairwise_distances(X[:1000], metric=metric)
     return float(np.median(distances[np.triu_indices(len(distances), 1)]))
@@ -164,21 +115,6 @@ def exact_mmd(X: Array, Y: Array, bandwidth: float, rng: Generator, n_permutatio
     return float(np.mean(found >= found[0]))
 
 
-def exact_hsic(X: Array, Y: Array, widths: tuple[float, float], rng: Generator) -> float:
-    """The p-value of the HSIC of two Gaussian kernels by their Gram matrices, rows shifted."""
-    n, order = len(X), rng.permutation(len(X))
-    along = (np.arange(n)[:, None] + np.arange(n)) % n
-    spectra = []
-    for own, width in zip((X, Y), widths, strict=True):
-        scaled = own[order] / own.std(axis=0)
-        gram = np.exp(-pairwise_distances(scaled, metric="sqeuclidean") / (2 * width**2))
-        gram -= gram.mean(axis=0)
-        gram -= gram.mean(axis=1, keepdims=True)
-        spectra.append(np.fft.rfft(np.take_along_axis(gram, along, axis=1), axis=0))
-    found = np.fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n)
-    return float(np.mean(found >= found[0] * (1 - 1e-9)))
-
-
 def classifier_test(X: Array, Y: Array, seed: int) -> float:
     both, label = np.concatenate([X, Y]), np.repeat([0, 1], [len(X), len(Y)])
     model = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
@@ -192,7 +128,7 @@ def columns_test(X: Array, Y: Array) -> float:
     return float(min(1.0, len(found) * min(found)))
 
 
-def power_of_tables(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
+def power(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
     found: dict[str, list[bool]] = {}
     for seed in range(draws):
         rng = np.random.default_rng([seed, 7])
@@ -207,26 +143,6 @@ def power_of_tables(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row
             "defaults": two_sample_test(X, Y, **common).p_value,
             "classifier": classifier_test(X, Y, seed),
             "KS": columns_test(X, Y),
-        }
-        for name, p in p_values.items():
-            found.setdefault(name, []).append(p <= ALPHA)
-    return summed(kind.__name__, found)
-
-
-def power_of_pairs(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
-    found: dict[str, list[bool]] = {}
-    for seed in range(draws):
-        rng = np.random.default_rng([seed, 8])
-        X, Y = kind(n_rows, rng)
-        widths = [median(own / own.std(axis=0), "euclidean") for own in (X, Y)]
-        common: dict[str, Any] = {"random_state": seed, "n_jobs": jobs}
-        own = independence_test(
-            X, Y, scaling="standard", x_bandwidth=widths[0], y_bandwidth=widths[1], **common
-        )
-        p_values = {
-            "features": own.p_value,
-            "exact": exact_hsic(X, Y, (widths[0], widths[1]), rng),
-            "defaults": independence_test(X, Y, **common).p_value,
         }
         for name, p in p_values.items():
             found.setdefault(name, []).append(p <= ALPHA)
@@ -271,27 +187,17 @@ def levels(draws: int, jobs: int | None) -> list[Row]:
         found = two_sample_test(X, Y, random_state=seed, **common)
         return min(one.p_value for one in found.inputs)
 
-    def pairs(rng: Generator, seed: int) -> float:
-        X, Y = rng.standard_t(2, size=(200, 3)), np.exp(rng.normal(size=(200, 2)))
-        return independence_test(X, Y, random_state=seed, n_permutations=199, n_jobs=jobs).p_value
-
-    named = {"two tables": tables, "any input": surest, "independence": pairs}
+    named = {"two tables": tables, "any input": surest}
     return [level(name, draws, test) for name, test in named.items()]
 
 
 def timed(n_rows: int, jobs: int | None) -> list[Row]:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, n_rows // 2, 10))
-    both = np.concatenate([X, Y])
     two_sample_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
-    independence_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
     begun = perf_counter()
     two_sample_test(X, Y, random_state=0, n_jobs=jobs)
-    compared = perf_counter()
-    independence_test(both[:, :5], both[:, 5:], random_state=0, n_jobs=jobs)
-    done = perf_counter()
-    row = {"rows": n_rows, "two tables s": compared - begun, "independence s": done - compared}
-    return [row]
+    return [{"rows": n_rows, "seconds": perf_counter() - begun}]
 
 
 def main() -> None:
@@ -303,12 +209,7 @@ def main() -> None:
         report.add("share of null draws with p <= 0.05", levels(5 if quick else 1000, jobs))
     if chosen.only in (None, "power"):
         size, draws = (200, 2) if quick else (2000, chosen.repeats)
-        for name, power, kinds in (
-            ("two samples, looked at", power_of_tables, SEEN_TABLES),
-            ("two samples, judging", power_of_tables, JUDGING_TABLES),
-            ("independence, looked at", power_of_pairs, SEEN_PAIRS),
-            ("independence, judging", power_of_pairs, JUDGING_PAIRS),
-        ):
+        for name, kinds in (("looked at", SEEN_TABLES), ("judging", JUDGING_TABLES)):
             rows = [power(kind, size, draws, jobs) for kind in kinds[: 2 if quick else None]]
             report.add(f"power, {size} rows in all: {name}", mean_of(rows))
     if chosen.only in (None, "time"):

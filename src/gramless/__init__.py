@@ -13,7 +13,6 @@ from gramless.base.public import VERSION as __version__
 
 __all__ = [
     "AnomalyDetector",
-    "Density",
     "DoublyStochasticClassifier",
     "DoublyStochasticRegressor",
     "ExactKernel",
@@ -22,20 +21,15 @@ __all__ = [
     "Hybrid",
     "IndependentBlocks",
     "KernelClassifier",
-    "KernelKMeans",
     "KernelPCA",
     "KernelRegressor",
     "KernelSurvival",
-    "LabelSpreading",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
     "SmoothBinning",
     "SpectralClustering",
     "__version__",
-    "choose_clustering",
-    "clustering_stability",
-    "independence_test",
     "load",
     "open_stream",
     "save",
@@ -65,11 +59,6 @@ if TYPE_CHECKING:
     from gramless.unsupervised.anomalies import AnomalyDetector
     from gramless.unsupervised.clustering import SpectralClustering
     from gramless.unsupervised.decomposition import FeatureDecomposition, KernelPCA
-    from gramless.unsupervised.density import Density
-    from gramless.unsupervised.independence import independence_test
-    from gramless.unsupervised.kmeans import KernelKMeans
-    from gramless.unsupervised.label_spreading import LabelSpreading
-    from gramless.unsupervised.stability import choose_clustering, clustering_stability
     from gramless.unsupervised.two_sample import two_sample_test
 
 

@@ -52,7 +52,7 @@ def test_other_words_stay(message):
 
 
 def test_the_options_exist():
-    commands = ("fit", "stream", "anomalies", "cluster", "compare-tables")
+    commands = ("fit", "stream", "anomalies", "compare-tables")
     texts = [CliRunner().invoke(app, [command, "--help"]).stdout for command in commands]
     missing = [option for option in _OPTIONS.values() if not any(option in t for t in texts)]
     assert not missing
@@ -103,8 +103,8 @@ def options_of(command: str) -> str:
 @pytest.mark.parametrize(
     ("option", "commands"),
     [
-        ("--page", ["explain", "anomalies", "cluster", "compare-tables"]),
-        ("--output", ["predict", "explain", "anomalies", "cluster", "compare-tables"]),
+        ("--page", ["explain", "anomalies", "compare-tables"]),
+        ("--output", ["predict", "explain", "anomalies", "compare-tables"]),
         ("--time-budget", ["fit", "stream"]),
         ("--model", ["fit", "stream", "anomalies"]),
         ("--picture", ["evaluate", "inspect", "stream"]),

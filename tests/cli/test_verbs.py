@@ -427,7 +427,7 @@ def test_a_small_model_by_default_choices(write, shell, tmp_path):
 
 
 @pytest.mark.parametrize("ids", [["00001", "2", "9007199254740993"], ["7", "", "NA"]])
-@pytest.mark.parametrize("verb", ["predict", "anomalies", "cluster"])
+@pytest.mark.parametrize("verb", ["predict", "anomalies"])
 def test_columns_beside_the_output_are_written_as_they_are(verb, ids, write, shell, tmp_path):
     shell("fit", write("train.csv"), "-m", tmp_path / "m", *QUICK)
     data = write("new.csv", ("size", "weight"), number=np.array(ids * (N_ROWS // 3)))

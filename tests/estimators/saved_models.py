@@ -125,19 +125,12 @@ def models() -> Iterator[tuple[str, Callable[[], Any]]]:
         ).fit(X),
     )
     yield "anomalies", lambda: gl.AnomalyDetector(random_state=0).fit(X[:60])
-    yield "density", lambda: gl.Density(random_state=0).fit(X)
     yield (
         "decomposition",
         lambda: gl.FeatureDecomposition(2, n_grids=16, random_state=0).fit(X[:60]),
     )
     yield "kernel_pca", lambda: gl.KernelPCA(2, n_grids=16, random_state=0).fit(X[:60])
-    yield "kernel_kmeans", lambda: gl.KernelKMeans(3, n_grids=16, random_state=0).fit(X[:60])
     yield "spectral", lambda: gl.SpectralClustering(3, random_state=0).fit(X[:60])
-    partly = np.where(np.arange(60) % 4 == 0, np.digitize(X[:60, 0], [-0.4, 0.4]), -1)
-    yield (
-        "label_spreading",
-        lambda: gl.LabelSpreading(n_grids=16, random_state=0).fit(X[:60], partly),
-    )
 
 
 METHODS = (

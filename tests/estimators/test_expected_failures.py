@@ -58,7 +58,7 @@ OTHERS = [
     KernelRegressor(features="fourier"),
     KernelClassifier(features="fourier"),
 ]
-LEAVING = {"Density", "IndependentBlocks", "KernelKMeans", "LabelSpreading"}
+LEAVING = {"IndependentBlocks"}
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ VERSION = "0.2.0"
 
 HOMES = {
     "AnomalyDetector": "gramless.unsupervised.anomalies",
-    "Density": "gramless.unsupervised.density",
     "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
     "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
     "ExactKernel": "gramless.features.exact",
@@ -15,22 +14,20 @@ HOMES = {
     "Hybrid": "gramless.features.hybrid",
     "IndependentBlocks": "gramless.features.blocks",
     "KernelClassifier": "gramless.estimators.classifier",
-    "KernelKMeans": "gramless.unsupervised.kmeans",
     "KernelPCA": "gramless.unsupervised.decomposition",
     "KernelRegressor": "gramless.estimators.regressor",
     "KernelSurvival": "gramless.estimators.survival",
-    "LabelSpreading": "gramless.unsupervised.label_spreading",
     "Nystrom": "gramless.features.nystrom",
     "RandomBinning": "gramless.features.binning",
     "RandomFourier": "gramless.features.fourier",
     "SmoothBinning": "gramless.features.smooth",
     "SpectralClustering": "gramless.unsupervised.clustering",
-    "choose_clustering": "gramless.unsupervised.stability",
-    "clustering_stability": "gramless.unsupervised.stability",
-    "independence_test": "gramless.unsupervised.independence",
     "load": "gramless.estimators.persistence",
     "open_stream": "gramless.streaming.opening",
     "save": "gramless.estimators.persistence",
     "two_sample_test": "gramless.unsupervised.two_sample",
     "warmup": "gramless.estimators.warmup",
 }
+
+LAST_VERSIONS = dict.fromkeys(("Density", "KernelKMeans", "LabelSpreading"), "0.2.0")
+"""Classes that were removed, with the last version that reads their files."""

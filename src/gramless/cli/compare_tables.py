@@ -47,11 +47,10 @@ def compare_tables(
 ) -> None:
     """Say whether the rows of two files follow the same distribution, and what has changed.
 
-    A test by kernels of all columns that both files have, and of each column:
-    whether anything has changed, which columns have, and how well the file of a
-    row can be told. Rows must be independent of each other. Intervals, sets
-    and probabilities of a model hold for rows that follow the distribution of its fit:
-    compare new rows with those before you trust them.
+    Kernel tests of all columns that both files have, and of each column, say whether
+    anything has changed and which columns have. Rows must be independent of each other.
+    Intervals, sets and probabilities of a model hold for rows that follow the
+    distribution of its fit: compare new rows with those before you trust them.
 
     The exit code is 0 if no change is found, 3 if the distribution has changed.
     """
@@ -87,7 +86,6 @@ def _shown(found: Changes, output: Path | None) -> list[Table]:
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),
         "the distribution": found.verdict,
-        "which file a row is of": found.told,
         **{
             f"columns of {name} alone": own or None
             for name, own in zip(names, found.alone, strict=True)

@@ -8,8 +8,6 @@ import typer
 
 import gramless
 from gramless.cli.anomalies import anomalies
-from gramless.cli.cluster import cluster
-from gramless.cli.compare import compare
 from gramless.cli.compare_tables import compare_tables
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
@@ -38,8 +36,6 @@ for _verb in (
     inspect,
     explain,
     anomalies,
-    cluster,
-    compare,
     compare_tables,
     datasets,
     warmup,

@@ -26,7 +26,6 @@ _OPTIONS = {
     "max_rows": "--size",
     "max_steps": "--steps",
     "memory_budget": "--memory",
-    "n_clusters": "--clusters",
     "n_components": "--components",
     "n_grids": "--n-grids",
     "n_jobs": "--n-jobs",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from gramless.base.errors import InputError
 from gramless.cli.reading import inputs_of
-from gramless.unsupervised.separation import LEAST_ROWS, Separation, separation
 from gramless.unsupervised.two_sample import TwoSampleResult, two_sample_test
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ class Changes:
     """Everything that the page shows.
 
     ``tables`` hold the columns that were compared, ``alone`` names those that only one of the files
-    has. ``separation`` is None for fewer than 20 rows of either file.
+    has.
     """
 
     places: tuple[Path, Path]
@@ -29,7 +28,6 @@ class Changes:
     alone: Sequence[Sequence[str]]
     alpha: float
     result: TwoSampleResult
-    separation: Separation | None
 
     @property
     def is_changed(self) -> bool:
@@ -42,17 +40,6 @@ class Changes:
         what = "has changed" if self.is_changed else "no change found"
         return f"{what} (p-value {self.result.p_value:.3g})"
 
-    @property
-    def told(self) -> str | None:
-        """How well the file of a row can be told, in words."""
-        if self.separation is None:
-            return None
-        own = self.separation
-        return (
-            f"of two rows, one of each file, a model tells which is which in {own.auc:.1%} of the "
-            f"cases ({own.lower:.1%} to {own.upper:.1%}; guessing: 50 %)"
-        )
-
     def as_dict(self) -> dict[str, object]:
         """Return the findings as plain data."""
         result = self.result
@@ -64,7 +51,6 @@ class Changes:
             "p_value": result.p_value,
             "alpha": self.alpha,
             "permutations": result.n_permutations,
-            "separation": None if self.separation is None else vars(self.separation),
             "columns": [vars(one) for one in result.inputs],
             "kernels": [vars(one) for one in result.kernels],
             "only_before": self.alone[0],
@@ -87,8 +73,7 @@ def changes(
     given: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     given["categorical_features"] = [*categorical] or "auto"
     result = two_sample_test(*compared, n_permutations=n_permutations, **given)
-    told = separation(*compared, **given) if min(result.n_rows) >= LEAST_ROWS else None
-    return Changes(places, compared, alone, alpha, result, told)
+    return Changes(places, compared, alone, alpha, result)
 
 
 def _common(

@@ -1,4 +1,4 @@
-"""What suits a table; what a fitted model says: explanations, diagnostics, errors of its kernel.
+"""Explanations and diagnostics of fitted models.
 
 Modules are imported one by one, so that looking at a model loads no more than it needs; the names
 below load on first use.
@@ -13,8 +13,6 @@ _HOMES = {
     "Attributions": "gramless.inspection.attributions",
     "AttributionsDisplay": "gramless.inspection.displays",
     "FeatureImportancesDisplay": "gramless.inspection.displays",
-    "Recommendation": "gramless.inspection.recommendation",
-    "recommend": "gramless.inspection.recommendation",
     "shapley_values": "gramless.inspection.attributions",
 }
 
@@ -22,15 +20,12 @@ __all__ = [
     "Attributions",
     "AttributionsDisplay",
     "FeatureImportancesDisplay",
-    "Recommendation",
-    "recommend",
     "shapley_values",
 ]
 
 if TYPE_CHECKING:
     from gramless.inspection.attributions import Attributions, shapley_values
     from gramless.inspection.displays import AttributionsDisplay, FeatureImportancesDisplay
-    from gramless.inspection.recommendation import Recommendation, recommend
 
 
 def __getattr__(name: str) -> Any:

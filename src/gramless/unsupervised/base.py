@@ -72,8 +72,8 @@ class TableEstimator(StatefulEstimator, ABC):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class UnsupervisedMachine(TableEstimator, ABC):
-    """Common base of estimators without targets: their features."""
+class ProjectingMachine(TableEstimator, ABC):
+    """Common base of estimators that project features to their leading singular vectors."""
 
     _bandwidth_rule: ClassVar[Literal["median", "neighbors"]] = "median"
     """The bandwidth where neither the estimator nor its feature map is given one."""
@@ -85,6 +85,8 @@ class UnsupervisedMachine(TableEstimator, ABC):
     n_grids: int | str = "auto"
     random_state: RandomState = None
     n_jobs: int | None = None
+    tol: float = 1e-4
+    max_iter: int = 200
 
     def _distinct_rows(
         self, X: TableLike, sample_weight: ArrayLike | None
@@ -103,10 +105,6 @@ class UnsupervisedMachine(TableEstimator, ABC):
             sums = np.asarray(np.bincount(group, weights=weights), np.float64)
             rows, weights = taken(rows, first), sums
         return rows, weights / weights.mean(), n_rows / len(weights)
-
-    def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
-        """Learn inputs, units and features from rows; return their matrix and the seed."""
-        return self._fit_row_features(self._learn_inputs(X)[0])
 
     def _fit_row_features(
         self, rows: Rows, weights: FloatArray | None = None
@@ -170,11 +168,6 @@ class UnsupervisedMachine(TableEstimator, ABC):
         # Powers of two do not round: repeated and weighted rows have the same sums of weights.
         return np.ldexp(weights, -np.frexp(weights.max())[1])
 
-    def _row_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
-        """Return the weight of each row, checked, 1 on average."""
-        weights = self._relative_weights(sample_weight, n_rows)
-        return weights / weights.mean()
-
     def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
         """Return the features of new rows times weights (n_columns, K), block by block."""
         none = np.zeros((0, weights.shape[1]))
@@ -187,18 +180,6 @@ class UnsupervisedMachine(TableEstimator, ABC):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "features_")
-
-    def check_state(self, state: State) -> None:
-        """Check that the parts of a model from a file fit each other."""
-        check_fitted_features(state)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ProjectingMachine(UnsupervisedMachine):
-    """Common base of estimators that project features to their leading singular vectors."""
-
-    tol: float = 1e-4
-    max_iter: int = 200
 
     def _decompose(
         self, matrix: FeatureMatrix, n_components: int, seed: int, least: float = 0.0

@@ -14,7 +14,7 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows
 
-MOST_INPUTS = 1000
+_MOST_INPUTS = 1000
 """Of more inputs no axes are computed: a row would take longer than its bins."""
 _MOST_AXES = 256
 _ROWS_AN_AXIS = 4
@@ -54,7 +54,7 @@ class PrincipalAxes(Stateful):
         most = min(most, n_rows // _ROWS_AN_AXIS)
         if len(used) < 2:
             return cls(units, np.zeros(n_inputs), np.zeros((n_inputs, 0)))
-        scaled = dense(sample)[:, used] / unit[used]
+        scaled = _dense(sample)[:, used] / unit[used]
         centre = np.zeros(n_inputs)
         centre[used] = scaled.mean(axis=0)
         centred = scaled - centre[used]
@@ -92,7 +92,7 @@ class PrincipalAxes(Stateful):
         direction times the distance of the row from the centre.
         """
         squares = self.directions**2
-        distances = (dense(X) / self.unit - self.centre) ** 2
+        distances = (_dense(X) / self.unit - self.centre) ** 2
         # A row in the centre of an axis has no terms.
         distances += _LEAST_VARIANCE
         with one_blas_thread():
@@ -105,15 +105,15 @@ def spreads(sample: Rows, categorical: BoolArray) -> FloatArray:
 
     These are constant ones, categories, and all of more than 1,000.
     """
-    if sample.shape[1] > MOST_INPUTS:
+    if sample.shape[1] > _MOST_INPUTS:
         return np.full(sample.shape[1], np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = dense(sample).std(axis=0)
+        spread = _dense(sample).std(axis=0)
     used = np.isfinite(spread) & (spread > _LEAST_SPREAD) & ~categorical
     found: FloatArray = np.where(used, spread, np.inf)
     return found
 
 
-def dense(sample: Rows) -> FloatArray:
+def _dense(sample: Rows) -> FloatArray:
     """Return a few rows as an array of float64."""
     return np.asarray(sample.toarray() if sp.issparse(sample) else sample, np.float64)
