@@ -39,7 +39,7 @@ from benchmarks.common import (
 )
 from benchmarks.versus.turns import find_methods, take_turns
 from gramless.cli.metrics import probability_metrics
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 from harness.synthetic import N_TABLES, describe, synthetic_table
 
 CHOOSING = (

@@ -100,7 +100,6 @@ def run_verbs(folder: Path) -> None:
     run_verb("stream", table, streamed, "--steps", "20", "--batch-size", "40")
     run_verb("inspect", streamed, "--picture", folder / "b.pdf")
     run_verb("compare", table)
-    run_verb("datasets", "--folder", folder)
 
 
 def run_verb(*words: str | Path) -> None:

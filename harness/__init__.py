@@ -8,6 +8,8 @@
     The memory that a process takes at its peak.
 ``process``
     A process of its own for a job: started, listened to, ended when it takes too long.
+``data_sets``
+    Known data sets with checksums: from a folder, or downloaded.
 ``machine``
     The processor and the versions of packages that a number was measured with.
 """

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.datasets import Dataset
-from gramless.datasets.known import Task
+from harness.data_sets import Dataset
+from harness.known_sets import Task
 
 N_TABLES = 48
 """Number of tables of the suite."""

@@ -194,20 +194,20 @@ def _run(
 
 def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
     """Say which data sets are not there and where they are to be had; give up if none is."""
-    from gramless.datasets import data_folder
-    from gramless.datasets.known import KNOWN
+    from harness.data_sets import data_folder
+    from harness.known_sets import KNOWN
 
     public = [name for name in todo.absent if name in KNOWN and KNOWN[name].train is not None]
     others = [f"{name}.npz" for name in todo.absent if name not in public]
     ways = []
     if public:
-        ways.append(f"fetch {', '.join(public)} by: gramless datasets NAME --download")
+        ways.append(f"fetch {', '.join(public)} by: python -m harness.data_sets NAME --download")
     if others:
         ways.append(f"put {', '.join(others)} there")
     n_jobs = sum(map(len, todo.absent.values()))
     line = (
         f"{n_jobs} fits need data sets that are not in {data_folder(data_dir)} (--data-dir names "
-        f"another folder): {'; '.join(ways)}; `gramless datasets` lists them."
+        f"another folder): {'; '.join(ways)}; `python -m harness.data_sets` lists them."
     )
     if not todo.jobs and not todo.n_settled:
         raise InputError(f"Nothing can be run: {line}")

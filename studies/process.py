@@ -60,7 +60,7 @@ def run_job(
     ----------
     job : Job
     folder : str or path-like, default=None
-        Of data sets, as :func:`gramless.datasets.data_folder`.
+        Of data sets, as :func:`harness.data_sets.data_folder`.
     limit : float, default=None
         Seconds after which it is ended; :func:`time_limit` by default.
     modules : sequence of str

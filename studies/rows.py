@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.random import stream
-from gramless.datasets import Dataset, available, friedman1, load
+from gramless.datasets import friedman1
+from harness.data_sets import Dataset, available, load
 
 _MADE_UP_ROWS = 12_500
 
@@ -24,7 +25,7 @@ def missing(name: str, folder: str | os.PathLike[str] | None = None) -> bool:
     ----------
     name : str
     folder : str or path-like, default=None
-        As :func:`gramless.datasets.data_folder`.
+        As :func:`harness.data_sets.data_folder`.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def load_rows(
     ----------
     name : str
         ``"digits"`` (scikit-learn's, pixels in [0, 1]) and ``"friedman1"`` (made up) need no
-        file; all others are :func:`gramless.datasets.load`'s, which may use no network.
+        file; all others are :func:`harness.data_sets.load`'s, which may use no network.
     folder : str or path-like, default=None
     n_train, n_test : int, default=None
         The most training and test rows, drawn without replacement, in their own order. Fewer
@@ -67,7 +68,7 @@ def load_rows(
     Raises
     ------
     InputError, DataFileError
-        As :func:`gramless.datasets.load`.
+        As :func:`harness.data_sets.load`.
 
     Examples
     --------

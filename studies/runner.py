@@ -201,7 +201,7 @@ def run(
     budget : float
         Seconds.
     folder : str or path-like, default=None
-        Of data sets, as :func:`gramless.datasets.data_folder`.
+        Of data sets, as :func:`harness.data_sets.data_folder`.
     watch, started : callable, optional
         Told of every job that has ended or begins.
     modules : sequence of str

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.datasets.known import Task
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
+from harness.known_sets import Task
 from studies.study import Snapshot
 
 LOSSES: dict[str, Loss] = {

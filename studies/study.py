@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from gramless.datasets.known import Task
+from harness.known_sets import Task
 
 Record = dict[str, Any]
 """One measured point as plain data; ``records.py`` says what it holds."""

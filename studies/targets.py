@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.datasets.known import Task
+from harness.known_sets import Task
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import MissingDependencyError
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 from harness.memory import PeakMemory
 from harness.process import answers, requests
 from harness.timing import StopWatch
@@ -45,7 +45,7 @@ def measure(
     ----------
     job : Job
     folder : str, default=None
-        Of data sets, as :func:`gramless.datasets.data_folder`.
+        Of data sets, as :func:`harness.data_sets.data_folder`.
     modules : sequence of str
         Where trainers are looked for.
 

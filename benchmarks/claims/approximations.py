@@ -23,8 +23,8 @@ import threadpoolctl
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.base.random import stream
-from gramless.datasets import Dataset
 from harness.approximations import Chosen, Outcome, Split, choose, climb, measure, template
+from harness.data_sets import Dataset
 
 SETS = ("covtype_1vs2_169k", "ijcnn1", "letter", "cod-rna")
 METHODS = ("binning", "smooth", "nystrom", "blocks")

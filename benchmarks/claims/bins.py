@@ -23,7 +23,6 @@ from scipy.stats import norm
 
 from benchmarks.common import Report, Row, binned_map, load_sets, log_slope, options, parse, say
 from gramless import RandomBinning
-from gramless.datasets import available
 from gramless.kernels import (
     BinningKernel,
     ExponentialPower,
@@ -34,6 +33,7 @@ from gramless.kernels import (
     Profile,
     TabulatedProfile,
 )
+from harness.data_sets import available
 
 SHARES = (0.25, 1.0)
 KERNELS: dict[str, BinningKernel] = {

@@ -24,8 +24,8 @@ from benchmarks.common import (
     scalar_bandwidth,
 )
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
-from gramless.datasets import Dataset
 from gramless.features.hybrid import parts_of
+from harness.data_sets import Dataset
 from harness.timing import interleaved
 
 COLUMNS = 20

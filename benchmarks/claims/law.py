@@ -36,7 +36,6 @@ from benchmarks.common import (
 )
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks
-from gramless.datasets import Dataset
 from gramless.inspection.diagnostics import law_of_speedup
 from gramless.losses import Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
@@ -45,6 +44,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import StoredColumns
+from harness.data_sets import Dataset
 from studies.descent import LONG_RUN, epochs_to_gap
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")

@@ -44,7 +44,6 @@ from benchmarks.walks import (
     relative_gap,
 )
 from gramless.base.threads import thread_count
-from gramless.datasets import Dataset
 from gramless.losses import Loss, Multinomial, Squared
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -52,6 +51,7 @@ from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
+from harness.data_sets import Dataset
 
 SETS = ("letter", "mnist")
 ALPHAS = (1e-5, 1e-6)

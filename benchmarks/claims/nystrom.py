@@ -38,12 +38,12 @@ from benchmarks.common import (
 )
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
-from gramless.datasets import Dataset
 from gramless.features.nystrom import Nystrom
 from gramless.penalties import L2
 from gramless.preprocessing.median import median_distance
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
+from harness.data_sets import Dataset
 
 SETS = ("ijcnn1",)
 LANDMARKS = (1000, 4000)

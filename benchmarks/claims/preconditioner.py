@@ -28,7 +28,6 @@ from benchmarks.common import (
     say,
 )
 from gramless.base.threads import thread_count
-from gramless.datasets import Dataset
 from gramless.features.fourier import RandomFourier
 from gramless.matrices.dense import DenseMatrix
 from gramless.penalties import L2
@@ -44,6 +43,7 @@ from gramless.solvers.preconditioners import (
     RandomisedNystrom,
     SampledRows,
 )
+from harness.data_sets import Dataset
 from harness.timing import interleaved
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")

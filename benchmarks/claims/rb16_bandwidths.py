@@ -14,8 +14,8 @@ import _repository  # noqa: F401
 import numpy as np
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
-from gramless.datasets import Dataset
 from gramless.model_selection.splits import held_back_splits
+from harness.data_sets import Dataset
 from harness.timing import StopWatch
 from studies.methods import TRAINERS
 from studies.rb16.sets import GAMMAS, SETS

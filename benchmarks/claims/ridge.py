@@ -31,11 +31,11 @@ from benchmarks.common import (
     scipy_csr,
 )
 from gramless.base.threads import thread_count
-from gramless.datasets import Dataset
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
+from harness.data_sets import Dataset
 from harness.timing import interleaved
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.common import Report, load_sets, options, parse, say
 from gramless import KernelClassifier, KernelRegressor
-from gramless.datasets import Dataset, available
+from harness.data_sets import Dataset, available
 
 
 def fingerprint(data: Dataset) -> str:

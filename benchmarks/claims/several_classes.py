@@ -32,7 +32,7 @@ from benchmarks.common import (
 )
 from gramless import KernelClassifier
 from gramless.cli.metrics import probability_metrics
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 from harness.synthetic import table_of_classes
 
 SMALL = tuple(

@@ -41,11 +41,11 @@ from benchmarks.walks import (
     relative_gap,
 )
 from gramless.base.threads import thread_count
-from gramless.datasets import Dataset
 from gramless.losses import Logistic, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.objective import Problem
+from harness.data_sets import Dataset
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 ALPHAS = (1e-5, 1e-6)

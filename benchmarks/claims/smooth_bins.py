@@ -37,7 +37,6 @@ from benchmarks.common import (
 )
 from gramless import RandomBinning
 from gramless.base.random import stream
-from gramless.datasets import Dataset
 from gramless.features.smooth import SmoothBinning
 from gramless.kernels.windowed import GammaHats, Windowed
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -45,6 +44,7 @@ from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import SampledRows
+from harness.data_sets import Dataset
 
 SETS = {"uci_kin40k": 0.72, "cpu_act": 1.0}
 """The claimed ratios of the errors."""

@@ -32,7 +32,6 @@ from benchmarks.common import (
 from benchmarks.held_back import choose_alpha
 from benchmarks.l1_paths import AlphaPath, Formats, largest_alpha, ours
 from gramless import RandomBinning
-from gramless.datasets import Dataset
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -41,6 +40,7 @@ from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
+from harness.data_sets import Dataset
 from harness.timing import interleaved
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")

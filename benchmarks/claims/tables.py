@@ -36,7 +36,7 @@ from benchmarks.common import (
     say,
 )
 from benchmarks.versus.turns import find_methods, take_turns
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 
 SETS = (
     "cpu_act",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import Report, Row, fit_and_judge, options, parse, part_of, say
 from gramless.base.random import stream
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 from harness.peers import find_peer
 from harness.peers.base import Peer
 from harness.peers.gramless import Gramless

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from benchmarks.common import Outcome, fit_and_judge, part_of, say
-from gramless.datasets import Dataset
+from harness.data_sets import Dataset
 from harness.peers import find_peer
 from harness.peers.base import Peer
 

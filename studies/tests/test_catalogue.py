@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gramless.base.errors import InputError
-from gramless.datasets.known import KNOWN
 from gramless.losses import Squared
+from harness.known_sets import KNOWN
 from studies.catalogue import PAPERS, find_trainer, studies
 from studies.rows import BUILT_IN
 from studies.runner import LADDER

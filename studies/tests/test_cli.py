@@ -113,7 +113,10 @@ def test_what_is_missing_is_said_and_the_rest_is_run(gramless):
     assert json.loads(result.stdout)["ended"] == {"done": 1}
     assert json.loads(result.stdout)["absent"] == {"ijcnn1": 4, "lost": 4}
     (line,) = [one for one in result.stderr.splitlines() if "need data sets" in one]
-    for words in ("fetch ijcnn1 by: gramless datasets NAME --download", "put lost.npz there"):
+    for words in (
+        "fetch ijcnn1 by: python -m harness.data_sets NAME --download",
+        "put lost.npz there",
+    ):
         assert words in line
     again = gramless("rb16", "--study", "logs,table-1", code=1)
     assert again.stderr.count("\n") == 1

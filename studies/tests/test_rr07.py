@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gramless.datasets import load
+from harness.data_sets import load
 from studies import beyond
 from studies.catalogue import studies
 from studies.published import published

@@ -12,7 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import ReadLimits, read_libsvm, read_table
-from gramless.datasets.known import KnownSet, read_original
+from harness.known_sets import KnownSet, read_original
 
 from .conftest import Writer
 

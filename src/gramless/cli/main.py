@@ -9,7 +9,6 @@ import typer
 import gramless
 from gramless.cli.anomalies import anomalies
 from gramless.cli.compare_tables import compare_tables
-from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
 from gramless.cli.evaluate import evaluate
 from gramless.cli.explain import explain
@@ -37,7 +36,6 @@ for _verb in (
     explain,
     anomalies,
     compare_tables,
-    datasets,
     warmup,
 ):
     app.command()(_verb)

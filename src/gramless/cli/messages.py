@@ -63,7 +63,6 @@ _REMEDIES = {
     r"read it by read_table, or ": "",
     r"unknown features (?='.*'; use one of)": "unknown --approximation ",
     r" or a feature map\.": ".",
-    r"See gramless\.datasets\.available\(\)\.": "gramless datasets lists them.",
     r"^Seed must": "--seed must",
     r", or a function scorer\(estimator, X, y\)": "",
     r"(?<=must be )None(, | or )": "",

@@ -23,7 +23,7 @@ from gramless.base.notation import MISSING_WORDS, notation_of, read_cells
 from gramless.base.reporting import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
-from gramless.datasets import StoredTable, Table, read_npz, read_table, registry, store_table
+from gramless.datasets import StoredTable, Table, read_npz, read_table, store_table
 from gramless.datasets.files import detect_format, name_by_content, plain_path
 from gramless.datasets.limits import parse_limits
 from gramless.datasets.table import Matrix, with_text
@@ -262,8 +262,14 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
     >>> labels_of(np.array([0.5, 2.0]), "classification")
     array(['0.5', '2'], dtype=object)
     """
-    found = registry.labels_for("regression" if task == "regression" else "multiclass", y)
-    return as_text(found) if task != "regression" and found.dtype.kind == "f" else found
+    if task == "regression":
+        return y.astype(np.float64, copy=False)
+    if y.dtype.kind in "biu":
+        return y.astype(np.int64, copy=False)
+    if y.dtype.kind != "f":
+        return y
+    is_whole = np.isfinite(y).all() and np.array_equal(y.astype(np.int64), y)
+    return y.astype(np.int64) if is_whole else as_text(y)
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:

@@ -1,4 +1,4 @@
-"""Data: readers of table files, known data sets with checksums, made-up tables.
+"""Data: readers of table files, and made-up tables.
 
 Every reader raises ``DataFileError`` for a fault of a file, with its place and a remedy, and for
 what is beyond its ``ReadLimits``; ``InputError`` for a parameter that cannot be.
@@ -12,21 +12,15 @@ from gramless.datasets.libsvm import read_libsvm
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.numpy_files import read_npy, read_npz
 from gramless.datasets.readers import ChunkedTable, open_chunks, read_table
-from gramless.datasets.registry import Dataset, DatasetInfo, available, data_folder, load
 from gramless.datasets.stored import StoredTable, store_table
 from gramless.datasets.table import Table
 
 __all__ = [
     "ChunkedTable",
-    "Dataset",
-    "DatasetInfo",
     "ReadLimits",
     "StoredTable",
     "Table",
-    "available",
-    "data_folder",
     "friedman1",
-    "load",
     "make_regression_like",
     "open_chunks",
     "read_arff",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -60,7 +59,7 @@ class KnownSet:
 
 
 def _read_known() -> dict[str, KnownSet]:
-    entries = tomllib.loads(files("gramless.datasets").joinpath("known.toml").read_text("utf-8"))
+    entries = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     for entry in entries.values():
         entry |= {k: RemoteFile(**entry[k]) for k in ("train", "test") if k in entry}
     return {name: KnownSet(name, **entry) for name, entry in entries.items()}

@@ -1,7 +1,12 @@
-"""Known data sets by name: from a local folder, else downloaded and checked."""
+"""Known data sets by name: from a local folder, else downloaded and checked.
+
+``python -m harness.data_sets`` lists them; ``python -m harness.data_sets NAME --download`` fetches
+one.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import hashlib
@@ -22,10 +27,10 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
 from gramless.base.types import AnyArray
 from gramless.datasets.files import without_compression
-from gramless.datasets.known import KNOWN, KnownSet, RemoteFile, Task, read_original
 from gramless.datasets.numpy_files import read_npz
 from gramless.datasets.pieces import Chunk
 from gramless.datasets.table import Matrix
+from harness.known_sets import KNOWN, KnownSet, RemoteFile, Task, read_original
 
 TEST_SHARE = 0.2
 
@@ -104,7 +109,6 @@ class DatasetInfo:
 
     Examples
     --------
-    >>> from gramless.datasets import available
     >>> [info.task for info in available() if info.name == "letter"]
     ['multiclass']
     """
@@ -234,7 +238,7 @@ def load(
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InputError(
             f"No data set {name!r} is known and {where} holds no {name}.npz.{hint} "
-            "See gramless.datasets.available()."
+            "`python -m harness.data_sets` lists those that are known."
         )
     if known.train is None:
         raise DataFileError(f"{name} cannot be downloaded; put {name}.npz into {where}.")
@@ -388,3 +392,23 @@ def _record(path: Path, digest: str) -> None:
 
 def _beside(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
+
+
+def main() -> None:
+    """List the known data sets, or load one and print its size."""
+    parser = argparse.ArgumentParser(prog="python -m harness.data_sets", description=main.__doc__)
+    parser.add_argument("name", nargs="?", help="a data set to load; by default all are listed")
+    parser.add_argument("--folder", help="by default GRAMLESS_DATA, else the cache folder")
+    parser.add_argument("--download", action="store_true", help="fetch files that are not there")
+    options = parser.parse_args()
+    if options.name is not None:
+        print(load(options.name, folder=options.folder, download=options.download))
+        return
+    print(f"in {data_folder(options.folder)}, with * if present:")
+    for info in available(options.folder):
+        mark = "*" if info.present else " "
+        print(f"{mark} {info.name:24} {info.task:10} {info.description}")
+
+
+if __name__ == "__main__":
+    main()

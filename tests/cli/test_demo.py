@@ -90,35 +90,3 @@ def test_the_picture_shows_mistakes_first(few_digits, monkeypatch):
     firsts = {image.tobytes() for image in shown[: wrong.sum()]}
     assert {row.tobytes() for row in few_digits.X_test[wrong]} >= firsts
     assert len(shown) == 15
-
-
-def test_data_sets_are_listed(shell, tmp_path):
-    np.savez(tmp_path / "mine.npz", X=np.eye(10), y=np.arange(10) % 2)
-    found = shell.json("datasets", "--folder", tmp_path)
-    assert found["folder"] == str(tmp_path)
-    here = {entry["name"] for entry in found["datasets"] if entry["present"]}
-    assert here == {"mine"}
-    assert "covtype" in shell("datasets", "--folder", tmp_path).stdout
-
-
-def test_one_data_set(shell, tmp_path):
-    np.savez(tmp_path / "mine.npz", X=np.eye(10), y=np.arange(10) % 2)
-    found = shell.json("datasets", "mine", "--folder", tmp_path)
-    assert (found["training_rows"], found["test_rows"], found["columns"]) == (8, 2, 10)
-    assert "test rows" in shell("datasets", "mine", "--folder", tmp_path).stdout
-    assert "No data set 'yours'" in shell.error("datasets", "yours", "--folder", tmp_path)
-    assert "downloads are off" in shell.error("datasets", "covtype", "--folder", tmp_path)
-
-
-def test_a_download_is_asked_for(shell, tmp_path, monkeypatch):
-    asked = []
-
-    def fetch(url, target, sha256, progress):
-        progress("covtype.bz2", 5, 10)
-        progress("covtype.bz2", 10, None)
-        asked.append(url)
-        raise ValueError("enough")
-
-    monkeypatch.setattr("gramless.datasets.registry.fetch_file", fetch)
-    assert "enough" in shell.error("datasets", "covtype", "--folder", tmp_path, "--download")
-    assert len(asked) == 1

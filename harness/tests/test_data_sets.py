@@ -14,9 +14,8 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import Dataset, available, data_folder, load
-from gramless.datasets.known import KNOWN, KnownSet, RemoteFile
-from gramless.datasets.registry import fetch_file, guess_task
+from harness.data_sets import Dataset, available, data_folder, fetch_file, guess_task, load, main
+from harness.known_sets import KNOWN, KnownSet, RemoteFile
 
 TRAIN = b"1 1:0.5\n2 2:1\n1 3:4\n2 1:1 2:1 3:1\n1 1:3\n"
 PACKED = bz2.compress(TRAIN)
@@ -380,3 +379,13 @@ def test_real_originals_agree_with_their_npz(data_folder: Path, tmp_path: Path) 
         original, stored = (load(name, folder=f, download=False) for f in (tmp_path, data_folder))
         for part in ("X_train", "y_train", "X_test", "y_test"):
             assert_array_equal(getattr(original, part), getattr(stored, part))
+
+
+def test_listing_and_loading_from_the_shell(tmp_path, monkeypatch, capsys) -> None:
+    np.savez(tmp_path / "mine.npz", X=np.eye(10), y=np.arange(10) % 2)
+    monkeypatch.setattr("sys.argv", ["data_sets", "--folder", str(tmp_path)])
+    main()
+    assert "* mine" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["data_sets", "mine", "--folder", str(tmp_path)])
+    main()
+    assert "8 + 2 rows x 10 columns" in capsys.readouterr().out
