@@ -83,7 +83,7 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {"PR01", "PR02", "PR07", "SS03"}
 # What functions return: it has attributes, and the function's example shows it.
-_RESULTS = r"\.(Attributions|KernelErrors|TwoSampleResult|ChunkedTable|StoredTable)$"
+_RESULTS = r"\.(Attributions|TwoSampleResult|ChunkedTable|StoredTable)$"
 numpydoc_validation_exclude = {_RESULTS, r"\.RowSource$"}
 
 copybutton_prompt_text = r">>> |\.\.\. "

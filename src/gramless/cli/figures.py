@@ -16,10 +16,10 @@ from gramless.base.state import Json
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.cli.summaries import run_of
 from gramless.features.binning import BinningMap, RandomBinning
+from gramless.features.exact import exact_gram
 from gramless.features.hybrid import parts_of
 from gramless.inspection import pictures
 from gramless.inspection.explanation import sampled_rows
-from gramless.inspection.kernel_errors import exact_gram
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry, Photograph

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
 from gramless.features.landmarks import ROWS_AT_ONCE, InputKernel, Values
 from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
 from gramless.kernels import Kernel, KernelLike
 from gramless.matrices.dense import DenseMatrix
+from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows
 
 _CUT = 1e-12
@@ -138,3 +141,21 @@ class ExactKernel(LandmarkMap):
         if isinstance(source, InputKernel):
             return source.by_differences(self.landmarks_)
         return source.towards(self.landmarks_)
+
+
+def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
+    """Return the exact kernel of a map whose ``bandwidth`` is numeric, between a few rows."""
+    dense, bandwidth, categorical = varying_inputs(feature_map, rows)
+    kernel: Kernel = feature_map.check_parameters()
+    return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
+
+
+def varying_inputs(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
+    """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
+    mask = category_mask(feature_map.categorical, rows.shape[1])
+    bandwidth = np.broadcast_to(feature_map.bandwidth, rows.shape[1])
+    if not sp.issparse(rows):
+        return rows, bandwidth, mask
+    # Keep one input at least, for rows that are all zeros.
+    used = np.union1d(rows.indices, [0])
+    return rows[:, used].toarray(), bandwidth[used], mask[used]

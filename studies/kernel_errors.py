@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from scipy.special import wrightomega
 from sklearn.base import clone
@@ -18,10 +17,10 @@ from gramless.base.random import seed_from
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
 from gramless.features.binning import RandomBinning
+from gramless.features.exact import exact_gram, varying_inputs
 from gramless.features.fourier import RandomFourier
 from gramless.inspection.explanation import sampled_rows
 from gramless.kernels import Kernel
-from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows, check_rows
 
 _DISTANCES = 2.0 ** -np.arange(4.0, 11.0)
@@ -141,7 +140,7 @@ def kernel_errors(
         template.set_params(sampling=fitted.sampling_)
     chosen = sampled_rows(rows.shape[0], n_rows, seed, "rows judged")
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
-    compared = _compared(template, rows[chosen])
+    compared = varying_inputs(template, rows[chosen])
     found = []
     for size in sizes:
         runs = [
@@ -167,24 +166,6 @@ def _run(
     errors = np.abs(gram[np.triu_indices(len(chosen), 1)] - truth)
     measured = errors.max(), errors.mean(), np.mean(errors**2)
     return features.shape[1], *measured, features.nbytes, seconds
-
-
-def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
-    """Return the exact kernel of a map whose ``bandwidth`` is numeric, between a few rows."""
-    dense, bandwidth, categorical = _compared(feature_map, rows)
-    kernel: Kernel = feature_map.check_parameters()
-    return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
-
-
-def _compared(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
-    """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
-    mask = category_mask(feature_map.categorical, rows.shape[1])
-    bandwidth = np.broadcast_to(feature_map.bandwidth, rows.shape[1])
-    if not sp.issparse(rows):
-        return rows, bandwidth, mask
-    # One input more, of zeros, says nothing, and serves rows that have no others.
-    used = np.union1d(rows.indices, [0])
-    return rows[:, used].toarray(), bandwidth[used], mask[used]
 
 
 def error_bounds(

@@ -15,23 +15,12 @@ from sklearn.base import clone
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.features.blocks import IndependentBlocks
-from gramless.features.exact import ExactKernel
+from gramless.features.exact import ExactKernel, exact_gram
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
 from gramless.features.smooth import SmoothBinning
 from gramless.inspection.explanation import sampled_rows
-from gramless.inspection.kernel_errors import (
-    claim_1_error,
-    claim_2_error,
-    curvature_at_zero,
-    error_bounds,
-    exact_gram,
-    hoeffding_error,
-    independent_draws,
-    kernel_errors,
-    slope_at_zero,
-)
 from gramless.kernels import (
     ExponentialPower,
     Gaussian,
@@ -40,6 +29,16 @@ from gramless.kernels import (
     Laplacian,
     Mixture,
     Profile,
+)
+from studies.kernel_errors import (
+    claim_1_error,
+    claim_2_error,
+    curvature_at_zero,
+    error_bounds,
+    hoeffding_error,
+    independent_draws,
+    kernel_errors,
+    slope_at_zero,
 )
 
 ROWS = np.random.default_rng(0).normal(size=(120, 3))
