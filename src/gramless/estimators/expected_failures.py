@@ -38,12 +38,6 @@ EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
     "KernelRegressor(effort=1)": {_DENSE: _GROWTH, _SPARSE: _GROWTH},
     "KernelRegressor(features='fourier')": {_DENSE: _RANDOM_PAIRS, _SPARSE: _RANDOM_PAIRS},
     "KernelClassifier(features='fourier')": {_DENSE: _RANDOM_PAIRS, _SPARSE: _RANDOM_PAIRS},
-    "DoublyStochasticRegressor": {
-        "check_regressors_train": (
-            "The check sets alpha=0.01, with which the training R2 is 0.43, not above "
-            "0.5. It is 0.81 with the default alpha."
-        )
-    },
     "KernelSurvival": {_DENSE: _SHRINKAGE, _SPARSE: _SHRINKAGE},
 }
 """By class, or class with one parameter, the names of checks with the reasons why they fail."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve
@@ -59,6 +59,10 @@ class EvaluatedBatch:
 class Update(Protocol):
     """A rule for the change of a block and of the constant."""
 
+    @property
+    def damping(self) -> float:
+        """Return the share of a full step that is taken, for the loss and the penalty equally."""
+
     def step(self, batch: EvaluatedBatch) -> Change:
         """Return the change."""
 
@@ -66,6 +70,8 @@ class Update(Protocol):
 @dataclass(frozen=True)
 class NoIntercept:
     """The papers' function: blocks of features alone."""
+
+    damping: ClassVar[float] = 1.0
 
     def step(self, batch: EvaluatedBatch) -> Change:
         total = batch.products.gradient(batch.rows, batch.choice.block, batch.slopes)
@@ -84,6 +90,7 @@ class FreeIntercept:
     """
 
     length: float
+    damping: ClassVar[float] = 1.0
 
     def step(self, batch: EvaluatedBatch) -> Change:
         gradient, means = batch.centred_gradient()
@@ -125,8 +132,8 @@ class DoublyStochastic:
     """A function that grows by steps of the doubly stochastic gradient (DSG16, Algorithms 1 to 4).
 
     Each step takes a batch of rows, evaluates the function on it and changes one block of random
-    features: weights of all blocks shrink by ``1 - step alpha``, then the block gets minus the
-    step times the batch's mean of derivative times features. The limit minimises the mean loss
+    features: weights of all blocks shrink by ``1 - damping step alpha``, then the block gets minus
+    the step times the batch's mean of derivative times features. The limit minimises the mean loss
     plus ``alpha / 2`` times the squared norm in the kernel's space. A step costs the batch's rows
     times all frequencies so far.
     """
@@ -164,7 +171,7 @@ class DoublyStochastic:
         batch = EvaluatedBatch(self.products, rows, slopes, choice, share)
         weights, intercept, offset = self.update.step(batch)
         self.iteration = iteration
-        f.shrink(1.0 - choice.step * self.alpha)
+        f.shrink(1.0 - self.update.damping * choice.step * self.alpha)
         if choice.block == f.n_blocks:
             f.add(weights, -choice.step * mean)
         else:
