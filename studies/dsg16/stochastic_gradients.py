@@ -17,7 +17,6 @@ from gramless.preprocessing.median import median_distance
 from gramless.solvers.objective import Problem, columns
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.sources import ArraySource
-from gramless.streaming.strategies import Checking
 from gramless.streaming.summary_statistics import summarise
 from studies.deformed import DeformedDigits
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
@@ -31,15 +30,11 @@ PAPER_UPDATE = {"update": "gradient", "fit_intercept": False, "average": False}
 RUNS: dict[str, Mapping[str, Any]] = {
     DSG: {"strategy": "grow", **PAPER_UPDATE},
     UDSG: {"strategy": "uniform", **PAPER_UPDATE},
-    CDSG: {"strategy": Checking(longest=np.inf), **PAPER_UPDATE},
+    CDSG: {"strategy": "cdsg", **PAPER_UPDATE},
     OURS_GRADIENT: {"strategy": "checking", "update": "gradient"},
     OURS: {"strategy": "checking"},
 }
-"""Parameters of :class:`DoublyStochasticClassifier` by label.
-
-DSG16's CDSG takes steps as long as its inequality (9) allows; ours, by default, at most as long as
-the schedule's.
-"""
+"""Parameters of :class:`DoublyStochasticClassifier` by label."""
 _SIZES = ("batch_size", "block_size")
 _FIRST_SHARE = 1 / 64
 """Of a run's seconds, at which its first snapshot is due."""

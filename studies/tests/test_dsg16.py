@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gramless.estimators.streamed import STRATEGIES
 from gramless.streaming.strategies import Checking
 from studies.dsg16.figure_1 import FIGURE_1
 from studies.dsg16.figure_2 import FIGURE_2
@@ -56,7 +57,7 @@ def test_the_papers_runs_take_its_steps_with_its_parameters():
         assert not RUNS[run]["average"]
         assert RUNS[run]["update"] == "gradient"
     # As the inequality (9) is printed: with B^2, and steps of any length.
-    assert RUNS[CDSG]["strategy"] == Checking(power=2, longest=np.inf)
+    assert STRATEGIES[RUNS[CDSG]["strategy"]] == Checking(power=2, longest=np.inf)
     sizes = {
         (FIGURE_1, "cifar10_pca100"): (4096, 256, 1e-5),
         (FIGURE_1, "epsilon"): (10_000, 512, 1e-5),

@@ -143,13 +143,14 @@ def test_options_reach_the_model(trained):
     _, path = trained(
         "a.csv", "--strategy", "grow", "--kernel", "matern:2.5", "--loss", "huber", "--alpha",
         "1e-4", "--components", 1, "--scaling", "none", "--patience", 0, "--seed", 3, "--n-jobs", 1,
-        "--time", 100,
+        "--time", 100, "--no-intercept", "--no-average",
     )  # fmt: skip
     model = load(path)
     assert (model.kernel_.name, model.kernel_.nu, model.loss_.name) == ("matern", 2.5, "huber")
     assert (model.strategy, model.alpha_, model.n_components) == ("grow", 1e-4, 1)
     assert (model.scaling, model.patience, model.seed_, model.n_jobs) == ("none", None, 3, 1)
     assert (model.block_size_, model.batch_rows_, model.time_budget) == (16, 40, 100.0)
+    assert (model.fit_intercept, model.average) == (False, False)
     assert model.history_["n_blocks"].tolist() == list(range(1, 31))
 
 
@@ -177,7 +178,7 @@ def test_what_is_told_in_the_end(write, shell, tmp_path):
     for said in (
         "classification (the target holds text",
         "270 to learn from, 30 held back",
-        "checking (CDSG)",
+        "checking (the blocks of CDSG)",
         "the median distance",
         "status all steps taken",
         "30 with 40 rows each",
@@ -210,7 +211,7 @@ def test_inspect_tells_the_run(trained, shell):
     data, model = trained("a.csv", chosen=("size", "weight", "kind"))
     told = words(shell("inspect", model).stdout)
     for said in (
-        "strategy checking (CDSG)", "bandwidth scaling standard, the median distance",
+        "strategy checking (the blocks of CDSG)", "bandwidth scaling standard, the median distance",
         "status all steps taken", "blocks", "names 2: size, weight", "classes 2: cheap, dear",
         "parameter batch_size 40",
     ):  # fmt: skip
@@ -580,6 +581,12 @@ def test_a_run_in_numbers_and_words(models):
     told = run_in_words(models["grow"])
     assert told["held back"].endswith("standard deviations of the target")
     assert told["strategy"] == "grow (DSG)"
+
+
+def test_cdsg_is_a_strategy(trained, shell):
+    _, path = trained("a.csv", "--strategy", "cdsg", "--update", "gradient")
+    assert load(path).strategy == "cdsg"
+    assert "strategy cdsg (CDSG)" in words(shell("inspect", path).stdout)
 
 
 def test_strategies_given_as_objects_are_told(models, shell, tmp_path):

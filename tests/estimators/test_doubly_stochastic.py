@@ -249,6 +249,22 @@ def test_alpha_and_schedule_as_given() -> None:
     np.testing.assert_allclose(strong.predict(NEW), y.mean() + 3.0, atol=0.2)
 
 
+def test_cdsg_takes_the_steps_that_its_line_search_allows() -> None:
+    model = DoublyStochasticClassifier(
+        **{**FAST, "max_steps": 40, "bandwidth": "median", "scaling": "none"},
+        strategy="cdsg", update="gradient", fit_intercept=False, average=False, patience=None,
+    ).fit(X, y > y.mean())  # fmt: skip
+    history = model.history_
+    ratio = history["step"] / [model.schedule_.step(int(t)) for t in history["iteration"]]
+    is_new = np.diff(history["n_blocks"], prepend=0) > 0
+    np.testing.assert_allclose(ratio[is_new], 1.0)
+    assert (ratio[~is_new] > 1.0).all()
+    assert ratio.max() > 1.5
+    # Of the last step, not of the best evaluation, nor averaged.
+    assert len(model.weights_) == 2 * model.block_size_ * history["n_blocks"][-1]
+    assert not model.evaluations_
+
+
 # What they approach.
 
 

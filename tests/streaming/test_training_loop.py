@@ -66,7 +66,7 @@ def never(step: Any, evaluation: Any) -> bool:
 @pytest.mark.parametrize("averaged", [True, False])
 def test_evaluations_are_of_the_function_that_is_kept(averaged: bool) -> None:
     run, source = training(averaged), encoded()
-    assert run.run(source, limits(47), never) == "max_steps"
+    assert run.run(source, limits(47, patience=100), never) == "max_steps"
     assert [e["iteration"] for e in run.evaluations] == [10, 20, 30, 40]
     losses = [e["loss"] for e in run.evaluations]
     best = run.result()
@@ -80,6 +80,14 @@ def test_evaluations_are_of_the_function_that_is_kept(averaged: bool) -> None:
     np.testing.assert_allclose(0.5 * np.mean((responses - targets) ** 2), min(losses), rtol=1e-6)
     error = run.evaluations[int(np.argmin(losses))]["error"]
     np.testing.assert_allclose(error, np.sqrt(2.0 * min(losses)), rtol=1e-6)
+
+
+def test_the_last_function_is_kept_without_patience() -> None:
+    run = training(averaged=False)
+    run.run(encoded(), limits(27, patience=None), never)
+    assert [e["iteration"] for e in run.evaluations] == [10, 20]
+    assert run.result().iteration == 27
+    np.testing.assert_array_equal(run.result().weights, run.machine.expansion.weights())
 
 
 def test_evaluations_become_rarer() -> None:

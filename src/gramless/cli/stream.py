@@ -40,11 +40,12 @@ DataFile = Annotated[
     ),
 ]
 Strategy = Annotated[
-    Literal["checking", "uniform", "grow"],
+    Literal["checking", "cdsg", "uniform", "grow"],
     Option(
-        help="Which block of features a step changes. checking: an old one where a bound "
-        "allows a longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always "
-        "a new one (DSG)."
+        help="Which block of features a step changes. cdsg: an old one if a bound allows a longer "
+        "step, and then that step (CDSG); checking: the same block, but the usual step, because "
+        "runs of cdsg can diverge; uniform: new and old ones by turns (UDSG); grow: always a new "
+        "one (DSG)."
     ),
 ]
 Update = Annotated[
@@ -85,7 +86,11 @@ Time = Annotated[
 ]
 Patience = Annotated[
     int,
-    Option(min=0, help="Stop after so many judgements without a lower loss; 0 takes all steps."),
+    Option(
+        min=0,
+        help="Stop after so many evaluations without a lower loss, and keep the best function; 0 "
+        "takes all steps and keeps the last one.",
+    ),
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -131,6 +136,12 @@ def stream(
     steps: Annotated[int, Option(min=1, help="At most.")] = 500,
     time_budget: Time = None,
     patience: Patience = 10,
+    fit_intercept: Annotated[
+        bool, Option("--intercept/--no-intercept", help="Fit a constant without penalty.")
+    ] = True,
+    average: Annotated[
+        bool, Option("--average/--no-average", help="Average the function over the steps.")
+    ] = True,
     checkpoint: Checkpoint = None,
     rows_folder: RowsFolder = None,
     picture: PictureOut = None,
@@ -145,8 +156,8 @@ def stream(
     """Train a kernel machine on a file larger than memory.
 
     The rows are shuffled on the disk. Each step then takes a batch of them and
-    a block of random features (doubly stochastic gradients). Up to 4,096 rows
-    are held back to judge; the best function by them is saved. Ctrl-C ends a
+    a block of random features (doubly stochastic gradients). The function with
+    the lowest loss on up to 4,096 held-out rows is saved. Ctrl-C ends a
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
@@ -158,6 +169,7 @@ def stream(
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
     parameters |= {"n_components": components, "block_size": block_size, "batch_size": batch_size}
     parameters |= {"max_steps": steps, "time_budget": time_budget, "patience": patience or None}
+    parameters |= {"fit_intercept": fit_intercept, "average": average}
     parameters["checkpoint"] = None if checkpoint is None else str(checkpoint)
     parameters |= {"device": device, "random_state": seed, "n_jobs": n_jobs}
     with reporting(as_json, debug) as report:

@@ -20,7 +20,12 @@ from gramless.inspection.diagnostics import summarise
 _THREADS = (2, 8, 64)
 """Numbers of threads whose speed-up is shown."""
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
-_STRATEGIES = {"checking": "checking (CDSG)", "uniform": "uniform (UDSG)", "grow": "grow (DSG)"}
+_STRATEGIES = {
+    "checking": "checking (the blocks of CDSG)",
+    "cdsg": "cdsg (CDSG)",
+    "uniform": "uniform (UDSG)",
+    "grow": "grow (DSG)",
+}
 _ENDS = {
     "patience": "settled: the loss on held-back rows hardly falls any more",
     "max_steps": "all steps taken",
@@ -89,12 +94,14 @@ def _grids_in(features: FeatureMap) -> int | None:
 def run_of(model: StreamedMachine) -> dict[str, Json]:
     """Return the run of a streamed model and its result as plain data.
 
-    ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function.
-    ``held_back_error`` is the share of wrong classes, or the root mean squared error in
+    ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function, or of the
+    last one without patience. ``held_back_*`` are those of the best evaluation, or of the last
+    one. ``held_back_error`` is the share of wrong classes, or the root mean squared error in
     standard deviations of the target.
     """
     judged, history, strategy = model.evaluations_, model.history_, model.strategy
-    best = int(np.argmin(judged["loss"])) if judged else None
+    keeps_best = model.patience is not None
+    shown = None if not judged else int(np.argmin(judged["loss"])) if keeps_best else -1
     kept = len(model.weights_) // (2 * model.block_size_)
     projection = model.preparation_.projection
     if not isinstance(strategy, str):
@@ -111,11 +118,11 @@ def run_of(model: StreamedMachine) -> dict[str, Json]:
         "status": model.status_,
         "steps": model.n_iter_,
         "blocks": int(history["n_blocks"][-1]) if history else 0,
-        "kept_steps": model.n_iter_ if best is None else int(judged["iteration"][best]),
+        "kept_steps": int(judged["iteration"][shown]) if judged and keeps_best else model.n_iter_,
         "kept_blocks": kept,
         "frequencies": kept * model.block_size_,
-        "held_back_loss": None if best is None else float(judged["loss"][best]),
-        "held_back_error": None if best is None else float(judged["error"][best]),
+        "held_back_loss": None if shown is None else float(judged["loss"][shown]),
+        "held_back_error": None if shown is None else float(judged["error"][shown]),
     }
 
 

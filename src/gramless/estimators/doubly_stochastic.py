@@ -51,10 +51,12 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         "huber": squared up to half a standard deviation of the targets, linear beyond. Targets are
         then centred by the median and scaled by the interquartile range of a sample, which the
         deviation is estimated from; outliers hardly matter.
-    strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
+    strategy : {"checking", "cdsg", "uniform", "grow"} or Strategy, default="checking"
         Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
         one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
-        ``"checking"``: an old one if a bound allows a longer step with it (CDSG).
+        ``"cdsg"``: an old one if a bound allows a longer step with it, and then that step (CDSG).
+        ``"checking"`` chooses the same block and takes the step of the schedule. It is the
+        default because runs of ``"cdsg"`` can diverge.
     bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
         In units of the scaled inputs. ``"auto"`` tries multiples of the median distance with the
         exact kernel on a sample of at most 2,000 rows.
@@ -89,7 +91,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     patience : int or None, default=10
         The function is evaluated on held-out rows every ten steps or 5 %, and the best is kept.
         The run ends when so many evaluations have not lowered the least loss by ``tol``.
-        None holds nothing out and takes all steps.
+        None takes all steps and keeps the last function; ``fit`` then holds out no rows.
     tol : float, default=1e-2
         Relative.
     time_budget : float, default=None

@@ -84,8 +84,12 @@ from gramless.streaming.training_loop import (
     rows_of,
 )
 
-STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
-"""CDSG, UDSG and DSG."""
+STRATEGIES: dict[str, Strategy] = {
+    "checking": Checking(),  # CDSG's choice of the block, with the steps of the schedule
+    "cdsg": Checking(longest=np.inf),  # the paper's
+    "uniform": Uniform(),  # UDSG
+    "grow": Grow(),  # DSG
+}
 
 Callback = Callable[[Step, Evaluation | None], object]
 """Called after each step, with an evaluation if there was one; a true result ends the run."""

@@ -106,9 +106,10 @@ class Uniform(Stateful):
 
 @dataclass(frozen=True)
 class Checking(Stateful):
-    """The old block that allows the longest step, if longer than that of a new block: CDSG.
+    """The old block that allows the longest step, if that is longer than the step of a new block.
 
-    DSG16, Algorithm 4. Of each old block, the largest eta above gamma with ::
+    ``Checking(longest=np.inf)`` is CDSG (DSG16, Algorithm 4). For each old block, the step is the
+    largest eta above gamma with ::
 
         2 |beta - eta g|^2 + 2 (eta M sigma)^2 / B^power  <=  |beta|^2 + |gamma g|^2
 
@@ -120,10 +121,10 @@ class Checking(Stateful):
     power : {1, 2}, default=2
         2 as (9) is printed; the derivation above it gives 1.
     longest : float, default=1.0
-        The longest step, in units of gamma. 1 takes the steps of the schedule, with the block
-        that (9) chooses. The paper has no limit (infinity): its steps depend on the batch that
-        they are taken along, which leaves a bias; with 2 the distance to the minimum ends ten
-        times as large on small batches, without limit runs can diverge.
+        The longest step, in units of gamma. With 1, (9) chooses the block and the schedule its
+        step. Infinity is the paper's line search. Its steps depend on the batch whose gradient
+        they follow, so their mean does not point along the mean gradient: runs can diverge, and
+        others do not keep the rate of Theorem 3.
 
     Examples
     --------

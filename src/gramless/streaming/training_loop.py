@@ -120,7 +120,7 @@ class Training:
                 return "ended"
             evaluation = None
             if held_out is not None and self._evaluation_is_due(limits) and not self.diverged:
-                evaluation = self._evaluate(*held_out)
+                evaluation = self._evaluate(*held_out, keep_best=limits.patience is not None)
             self.seconds = time.perf_counter() - started
             self.history.append({**asdict(step), "seconds": self.seconds})
             if self.diverged:
@@ -200,8 +200,8 @@ class Training:
         interval = max(limits.min_interval, int(limits.interval_growth * before))
         return self.machine.iteration >= before + interval
 
-    def _evaluate(self, rows: PreparedRows, targets: FloatArray) -> Evaluation:
-        """Evaluate the present function on prepared rows, and keep it if it is the best."""
+    def _evaluate(self, rows: PreparedRows, targets: FloatArray, keep_best: bool) -> Evaluation:
+        """Evaluate the present function on prepared rows."""
         present, f = self._present(), self.machine.expansion
         groups = in_groups(present.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
@@ -209,7 +209,7 @@ class Training:
         loss = float(self.machine.loss.comparable_value(responses, targets).sum()) / len(targets)
         error = self.error(responses, targets)
         loss = loss if np.isfinite(loss) else np.inf
-        if self.best is None or loss < min(e["loss"] for e in self.evaluations):
+        if keep_best and (self.best is None or loss < min(e["loss"] for e in self.evaluations)):
             self.best = present
         found = Evaluation(self.machine.iteration, f.n_blocks, loss, error)
         self.evaluations.append(asdict(found))
