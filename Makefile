@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-BUDGET ?= 30
+BUDGET ?= 480
 # Not what is planned from whole fits, what is drawn and what lies on the disk: long, and alike everywhere.
 NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streaming model_selection \
   test_losses.py test_penalties.py estimators/test_persistence.py) $(addprefix --ignore=tests/,model_selection/test_planning.py \
@@ -13,7 +13,7 @@ WHEEL := .environments/wheel
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format docs dist test-wheel bench claims versus papers clean
+.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format docs dist test-wheel bench claims versus papers papers-docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,11 @@ versus: $(VENV)/.bench ## Compare with other methods
 
 papers: $(VENV)/.bench ## Run the papers' figures and tables again (BUDGET=minutes)
 	$(BIN)/python -m studies all --budget $(BUDGET) --out out/papers
+
+papers-docs: ## Copy the report of `make papers` to the site
+	rm -rf docs/papers
+	mkdir -p docs/papers
+	cp -r out/papers/*.md out/papers/*.csv out/papers/pictures docs/papers/
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

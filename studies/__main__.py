@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,9 +18,9 @@ from gramless.cli.report import Report, facts, listing, reporting
 if TYPE_CHECKING:
     from studies.records import Store
     from studies.runner import Finished, Plan
-    from studies.study import Comparison, Job, Study
+    from studies.study import Job, Study
 
-MINUTES = 10.0
+MINUTES = 480.0
 _ALL = "all"
 _FOLDER = Path("out/papers")
 
@@ -53,7 +52,7 @@ Budget = Annotated[
     typer.Option(
         metavar="MINUTES",
         min=0.0,
-        help="Picks numbers of rows and sizes; inf for all that two cores can be asked for.",
+        help="For all studies together; each has its share of it. inf runs every job.",
     ),
 ]
 DataFolder = Annotated[
@@ -95,8 +94,8 @@ def paper(
     """Run the figures and tables of a paper again, and show them beside the paper's.
 
     Each fit runs in a process of its own and is kept as it ends: a run that is
-    interrupted goes on where it was. The budget picks the largest scales whose
-    fits, less those kept, are expected to be done by then.
+    interrupted goes on where it was. Each study has a budget; jobs beyond it
+    are not run, and the report says so.
     """
     with reporting(as_json, debug) as report:
         if name is None:
@@ -116,15 +115,18 @@ def _list(report: Report) -> None:
             {
                 "name": paper,
                 "title": title,
-                "studies": [{"name": one.name, "title": one.title} for one in found[paper]],
+                "studies": [
+                    {"name": one.name, "title": one.title, "minutes": one.minutes}
+                    for one in found[paper]
+                ],
             }
             for paper, title in PAPERS.items()
         ]
     }
     tables = []
     for paper, title in PAPERS.items():
-        rows = [[one.name, command(one), one.title] for one in found[paper]]
-        shown = listing(f"{paper}: {title}", ["study", "command", "what"], rows)
+        rows = [[one.name, command(one), f"{one.minutes:g}", one.title] for one in found[paper]]
+        shown = listing(f"{paper}: {title}", ["study", "command", "minutes", "what"], rows)
         for column in shown.columns[1:]:
             column.justify = "left"
         tables.append(shown)
@@ -158,6 +160,8 @@ def _run(
     again: bool,
 ) -> None:
     from studies import runner
+    from studies.comparisons import headline, mark_repeated
+    from studies.process import commit
     from studies.records import Store
 
     out.mkdir(parents=True, exist_ok=True)
@@ -174,22 +178,24 @@ def _run(
     with report.stage("draw", "drawing"):
         page = _write(chosen, store, out)
     document = {
-        "scales": todo.scales,
         "known": todo.n_settled,
         "ended": dict(progress.counts),
         "left": [_told(job) for job in left],
+        "beyond": len(todo.beyond),
         "absent": {name: len(jobs) for name, jobs in todo.absent.items()},
         "report": page,
         "records": store.folder,
         "seconds": report.seconds,
+        "commit": commit(),
     }
-    compared = [
-        (one.key, comparison)
+    compared = mark_repeated(
+        comparison
         for one in chosen
         for comparison in one.comparisons(runner.records_to_show(one, store))
-    ]
-    found = [{"study": key, **vars(one), "verdict": one.verdict} for key, one in compared]
-    report.result({**document, "comparisons": found}, _compared(compared), facts(_ended(document)))
+    )
+    sentence = headline(compared)
+    document["headline"] = sentence
+    report.result(document, facts({**_ended(document), "headline": sentence}))
 
 
 def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
@@ -232,28 +238,13 @@ def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
     return write_report(shown, records, out)
 
 
-def _compared(compared: Sequence[tuple[str, Comparison]]) -> Any:
-    from studies.numbers import measured, printed, ratio
-
-    rows = []
-    for key, one in compared:
-        ours = ["-", "-"]
-        if one.ours is not None and math.isfinite(one.ours):
-            ours = [measured(one.ours, one.theirs), ratio(one.ours, one.theirs)]
-        rows.append([f"{key}: {one.what}", printed(one.theirs), *ours, one.unit, one.verdict])
-    columns = ["number", "theirs", "ours", "ours / theirs", "unit", "verdict"]
-    return listing("Published and measured", columns, rows)
-
-
 def _ended(document: dict[str, Any]) -> dict[str, Any]:
     ended = [f"{count} {status}" for status, count in document["ended"].items()]
     left = document["left"]
-    least, most = min(document["scales"].values()), max(document["scales"].values())
-    scales = f"{least:g}" if least == most else f"{least:g} to {most:g}"
     few = "; ".join(left[:3]) + ("; ..." if len(left) > 3 else "")
     return {
-        "scale": f"{scales} of what two cores can be asked for",
         "fits": ", ".join([f"{document['known']} known before", *ended]),
+        "beyond the studies' budgets": document["beyond"] or None,
         "left for want of time": f"{len(left)}: {few}" if left else None,
         "records": document["records"],
         "report": document["report"],

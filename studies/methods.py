@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from gramless import IndependentBlocks, Nystrom, RandomBinning, RandomFourier
 from gramless.base.errors import InputError
+from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.base import SizedMap
 from gramless.kernels import as_kernel
@@ -20,7 +22,9 @@ from gramless.losses import Squared
 from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
+from harness.timing import StopWatch
 from studies.descent import shared_descent, simultaneous_descent
+from studies.rows import drawn
 from studies.settings import Setting
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.targets import TargetEncoding
@@ -29,6 +33,7 @@ ROWS_AT_ONCE = 8192
 """Rows predicted at once: what predictions need must not hide what training needed."""
 _REHEARSED_GRIDS = 8
 _GRAM_ROWS = 512
+_CHOOSING_ROWS = 10_000
 
 Outputs = Callable[[Any], NDArray[np.float64]]
 
@@ -63,6 +68,41 @@ def least_squares(
     )
     for each in setting.each():
         yield _fit(kind, each, X, encoding, training, clock)[0]
+
+
+def chosen_bandwidth(
+    kind: type[SizedMap], training: Training, options: Mapping[str, Any], clock: Clock
+) -> Iterator[Snapshot]:
+    """Do as :func:`least_squares` at each size with the best of the bandwidths given.
+
+    A fifth of the training rows, of which at most 10,000 are used for the choice, is held back
+    to choose the bandwidth with the least squared error.
+
+    Yields
+    ------
+    Snapshot
+        One for each size.
+    """
+    setting = Setting.read(options)
+    few = drawn(len(training.y), _CHOOSING_ROWS, training.seed, "rows that choose a bandwidth")
+    X, y = setting.rows(training.X)[few], training.y[few]
+    encoding = TargetEncoding.of(training.task, training.y, centred=setting.centred)
+    n_held = len(y) // 5
+    order = stream(training.seed, "rows held back").permutation(len(y))
+    held, kept = order[:n_held], order[n_held:]
+    part = Training(X[kept], y[kept], training.task, training.seed)
+    truth = encoding.encode(y[held]) + encoding.centre
+    for _, settings in groupby(setting.each(), lambda each: each.size):
+        candidates = list(settings)
+        with clock.phase("choice"):
+            errors = []
+            for each in candidates:
+                snapshot, _ = _fit(kind, each, part.X, encoding, part, StopWatch())
+                assert snapshot.responses is not None
+                errors.append(float(np.mean((snapshot.responses(X[held]) - truth) ** 2)))
+        best = candidates[int(np.argmin(errors))]
+        rows = setting.rows(training.X)
+        yield _fit(kind, best, rows, encoding, training, clock)[0]
 
 
 def _fit(
@@ -123,12 +163,12 @@ def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Ite
 
 def _map_of(kind: type[SizedMap], setting: Setting, X: Any, seed: int) -> SizedMap:
     chosen: SizedMap = kind(
-        kernel=setting.kernel,
+        kernel=setting.kernel_used,
         bandwidth=setting.bandwidths(X),
         random_state=seed,
     )
     if kind is RandomFourier:
-        chosen.set_params(sampling="iid")
+        chosen.set_params(sampling="iid", map=setting.fourier_map)
     return chosen.resized(setting.size)
 
 
@@ -192,7 +232,7 @@ def _fit_exact(
     setting: Setting, X: Any, encoding: TargetEncoding, training: Training, clock: Clock
 ) -> Snapshot:
     began = clock.total()
-    kernel, bandwidth = as_kernel(setting.kernel), setting.bandwidths(X)
+    kernel, bandwidth = as_kernel(setting.kernel_used), setting.bandwidths(X)
     with clock.phase("features"):
         gram = np.empty((X.shape[0], X.shape[0]), order="F")
 
@@ -251,6 +291,15 @@ TRAINERS: dict[str, Trainer] = {
     "fourier": partial(least_squares, RandomFourier),
     "nystrom": partial(least_squares, Nystrom),
     "blocks": partial(least_squares, IndependentBlocks),
+    **{
+        f"chosen {name}": partial(chosen_bandwidth, kind)
+        for name, kind in (
+            ("binning", RandomBinning),
+            ("fourier", RandomFourier),
+            ("nystrom", Nystrom),
+            ("blocks", IndependentBlocks),
+        )
+    },
     "exact": exact,
     "pattern": pattern,
     "simultaneous descent": simultaneous_descent,

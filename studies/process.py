@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 from gramless.base.threads import available_cpus
 from harness.machine import machine, versions
@@ -70,7 +73,7 @@ def run_job(
     -------
     list of dict
         One a snapshot, and one more for what ended the run before it was done. With ``wall``, the
-        seconds of the whole process, ``machine``, ``versions`` and ``when``.
+        seconds of the whole process, ``machine``, ``versions``, ``when`` and ``commit``.
     """
     limit = time_limit(job) if limit is None else limit
     request = {
@@ -87,8 +90,33 @@ def run_job(
         elif (code := worker.wait()) != 0:
             records.append(_crashed(len(records), code, worker.errors()))
     wall = time.perf_counter() - started
-    run = {"wall": wall, "machine": machine(), "versions": versions(), "when": when}
+    run = {
+        "wall": wall,
+        "machine": machine(),
+        "versions": versions(),
+        "when": when,
+        "commit": commit(),
+    }
     return [{**_NOTHING, **record, **run} for record in records]
+
+
+@cache
+def commit() -> str:
+    """Return the commit of this repository, with a plus if tracked files differ from it."""
+    root = Path(__file__).parent
+    try:
+        said = [
+            subprocess.run(
+                ["git", *words], cwd=root, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (
+                ["rev-parse", "--short=8", "HEAD"],
+                ["status", "--porcelain", "--untracked-files=no"],
+            )
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return said[0] + ("+" if said[1] else "")
 
 
 def no_data(job: Job, reason: str) -> list[Record]:

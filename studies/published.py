@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from decimal import Decimal
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, Literal
 
 from gramless.base.errors import DataFileError, InputError
 from studies.catalogue import PAPERS
@@ -28,10 +29,15 @@ class Published:
         The name by which a study looks it up, such as ``"covtype/binning/64/test_error"``.
     value : float
     unit : str
-    tolerance : float
-        By how much, in the same unit, two runs of the paper's own method may differ.
+        ``"%"`` for errors, ``"s"`` for seconds, any other for counts.
     source : str
         Where it stands: ``"text, section 5.2"``, ``"authors' log"``.
+    rows : int, default=None
+        The authors' number of training rows.
+    rounding : float, default=0.0
+        Half a unit of the last digit that is printed.
+    identity : str, default=""
+        The same for a number that stands in several figures; ``key`` by default.
     """
 
     study: str
@@ -39,8 +45,19 @@ class Published:
     key: str
     value: float
     unit: str
-    tolerance: float
     source: str
+    rows: int | None = None
+    rounding: float = 0.0
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            object.__setattr__(self, "identity", self.key)
+
+    @property
+    def kind(self) -> Literal["error", "count", "seconds"]:
+        """Which of the report's three tables it belongs to."""
+        return "error" if self.unit == "%" else "seconds" if self.unit == "s" else "count"
 
 
 def published(paper: str) -> dict[str, Published]:
@@ -88,19 +105,30 @@ def read_published(path: Traversable) -> dict[str, Published]:
 
 
 def _number(entry: Mapping[str, Any], where: str) -> Published:
-    names = {field.name for field in fields(Published)}
-    wrong = sorted(names.symmetric_difference(entry))
+    texts = {"study", "what", "key", "unit", "source"}
+    wrong = sorted(({*texts, "value"} - set(entry)) | (set(entry) - {*texts, "value", "rows"}))
     if wrong:
         raise DataFileError(f"{where}: missing or unknown: {', '.join(wrong)}")
-    for name in names - {"value", "tolerance"}:
+    for name in texts:
         if not isinstance(entry[name], str) or not entry[name]:
             raise DataFileError(f"{where}: {name} must be text, got {entry[name]!r}")
-    for name in ("value", "tolerance"):
-        value = entry[name]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
-            raise DataFileError(f"{where}: {name} must be a finite number, got {value!r}")
-    if entry["tolerance"] < 0.0:
-        raise DataFileError(f"{where}: tolerance must not be negative, got {entry['tolerance']}")
-    numbers = {name: float(entry[name]) for name in ("value", "tolerance")}
-    return Published(**{**entry, **numbers})
+    value = entry["value"]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise DataFileError(f"{where}: value must be a finite number, got {value!r}")
+    rows = entry.get("rows", 1)
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise DataFileError(f"{where}: rows must be a positive whole number, got {rows!r}")
+    return Published(**{**entry, "value": float(value), "rounding": rounding(value)})
+
+
+def rounding(value: float) -> float:
+    """Return half a unit of the last digit of a number as it is written.
+
+    Examples
+    --------
+    >>> rounding(3.6), rounding(11), rounding(16.0)
+    (0.05, 0.5, 0.05)
+    """
+    exponent = Decimal(repr(value)).as_tuple().exponent
+    return 0.5 * 10.0 ** int(exponent)

@@ -1,19 +1,18 @@
-"""What a report shows of a study, computed once; verdicts counted."""
+"""What a report shows of a study, computed once."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from textwrap import shorten
 from typing import Any
 
 from gramless.base.formatting import sized
+from studies.comparisons import Comparison, mark_repeated
 from studies.records import DONE, FAILED, OVER_TIME, UNAVAILABLE
-from studies.study import Comparison, Panel, Record, Study, TableOf
+from studies.study import Panel, Record, Study, TableOf
 
-VERDICTS = ("better", "agrees", "worse", "other data", "not measured")
 ENDS = {OVER_TIME: "over time", FAILED: "failed", UNAVAILABLE: "not available here"}
 _MOST_TOLD, _LONGEST = 6, 200
 
@@ -29,7 +28,6 @@ class StudyResults:
     panels : list of Panel
     tables : list of TableOf
     comparisons : list of Comparison
-        One whose number is not finite counts as not measured.
     """
 
     study: Study
@@ -44,13 +42,19 @@ def collect_results(
 ) -> list[StudyResults]:
     """Return what each study shows, in the order of the studies.
 
+    Numbers that stand in several studies are marked in all but one.
+
     Parameters
     ----------
     studies : sequence of Study
     records : mapping of str to list of dict
         By the studies' keys; a study that is not there has none.
     """
-    return [_shown(study, records.get(study.key, [])) for study in studies]
+    shown = [_shown(study, records.get(study.key, [])) for study in studies]
+    marked = iter(mark_repeated(one for study in shown for one in study.comparisons))
+    return [
+        replace(study, comparisons=list(islice(marked, len(study.comparisons)))) for study in shown
+    ]
 
 
 def by_paper(shown: Iterable[StudyResults]) -> dict[str, list[StudyResults]]:
@@ -61,33 +65,12 @@ def by_paper(shown: Iterable[StudyResults]) -> dict[str, list[StudyResults]]:
     return found
 
 
-def verdicts(shown: Iterable[StudyResults]) -> Counter[str]:
-    """Count the verdicts of all comparisons."""
-    return Counter(one.verdict for study in shown for one in study.comparisons)
-
-
-def counted(counts: Counter[str]) -> list[str]:
-    """Return counts of verdicts as words, those that are not zero.
-
-    Examples
-    --------
-    >>> counted(Counter(["worse", "better", "better"]))
-    ['2 better', '1 worse']
-    """
-    several = {"agrees": "agree"}
-    return [
-        f"{counts[name]} {name if counts[name] == 1 else several.get(name, name)}"
-        for name in VERDICTS
-        if counts[name]
-    ]
-
-
 def command(study: Study) -> str:
     """Return the command that runs a study.
 
     Examples
     --------
-    >>> command(Study("rb16", "figure-5", "", "", lambda scale: []))
+    >>> command(Study("rb16", "figure-5", "", "", list, minutes=1.0))
     'python -m studies rb16 --figure 5'
     """
     kind, _, rest = study.name.partition("-")
@@ -146,7 +129,7 @@ def machines(records: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(filter(None, (_machine(one.get("machine", {})) for one in records))))
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: float, noun: str) -> str:
     """Return a number of things.
 
     Examples
@@ -154,17 +137,13 @@ def plural(count: int, noun: str) -> str:
     >>> plural(1, "run"), plural(1200, "run")
     ('1 run', '1,200 runs')
     """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,g} {noun}" if count == 1 else f"{count:,g} {noun}s"
 
 
 def _shown(study: Study, records: list[Record]) -> StudyResults:
-    comparisons = [_measured(one) for one in study.comparisons(records)]
-    return StudyResults(study, records, study.panels(records), study.tables(records), comparisons)
-
-
-def _measured(one: Comparison) -> Comparison:
-    is_number = one.ours is not None and math.isfinite(one.ours)
-    return one if is_number else replace(one, ours=None)
+    return StudyResults(
+        study, records, study.panels(records), study.tables(records), study.comparisons(records)
+    )
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

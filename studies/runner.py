@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from studies.catalogue import TRAINER_MODULES
 from studies.process import no_data, run_job, time_limit
@@ -14,10 +14,8 @@ from studies.records import Store, settled
 from studies.rows import missing
 from studies.study import Job, Record, Study
 
-LADDER = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
-"""Scales that are tried, the largest first."""
+# The last job may exceed the budget by this share.
 _GRACE = 0.1
-"""Share of a budget by which the last job may exceed it."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,19 @@ class Plan:
 
     Parameters
     ----------
-    scales : dict of str to float
-        Of each study's jobs, in (0, 1], by its key.
     jobs : list of Job
         Those to run, in order.
     n_settled : int
-        How many jobs of these scales are measured already.
+        How many jobs within the budgets are measured already.
+    beyond : list of Job, default=[]
+        Jobs beyond their study's budget.
     absent : dict of str to list of Job, default={}
         Jobs whose data set is not there, by its name.
     """
 
-    scales: dict[str, float]
     jobs: list[Job]
     n_settled: int
+    beyond: list[Job] = field(default_factory=list)
     absent: dict[str, list[Job]] = field(default_factory=dict)
 
     @property
@@ -74,13 +72,11 @@ def plan(
     budget: float,
     absent: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """Choose the largest scales at which the jobs not yet measured fit the budget.
+    """Choose the jobs of each study that fit its budget.
 
-    First the largest scale that all studies can have. What it leaves goes to the studies that grow
-    at the least cost, a step of the ladder at a time. If no scale fits, all have the least.
-
-    Jobs that are measured, or for which there is no data set, cost nothing. Studies take
-    turns, each in its own order, so that all are equally far wherever the run ends.
+    The budgets of the studies are reduced in proportion if their sum exceeds the whole budget.
+    Jobs already measured count towards the budget, so that an interrupted run and its
+    continuation measure the same jobs as a run that was not interrupted. Studies take turns.
 
     Parameters
     ----------
@@ -88,7 +84,7 @@ def plan(
     known : collection of str
         Keys of jobs that are measured already.
     budget : float
-        Seconds; infinity for all.
+        Seconds for all studies; infinity runs every job.
     absent : callable, default: none is
         From the name of a data set to whether it is not there.
 
@@ -98,65 +94,29 @@ def plan(
 
     Examples
     --------
-    >>> def jobs(scale):
-    ...     return [Job("x/a", "letter", "binning", {"n": int(100 * scale)}, seconds=100 * scale)]
-    >>> plan([Study("x", "a", "", "", jobs)], set(), budget=60.0).scales
-    {'x/a': 0.5}
+    >>> def jobs():
+    ...     return [Job("x/a", "letter", "binning", {"n": n}, seconds=50.0) for n in range(3)]
+    >>> found = plan([Study("x", "a", "", "", jobs, minutes=2.0)], set(), budget=120.0)
+    >>> len(found.jobs), len(found.beyond)
+    (2, 1)
     """
-    costs = [[_seconds(study.jobs(scale), known, absent) for scale in LADDER] for study in studies]
-    scales = [LADDER[rung] for rung in rungs(costs, budget)]
-    jobs, without, n_settled = [], dict[str, list[Job]](), 0
-    queues = [study.jobs(scale) for study, scale in zip(studies, scales, strict=True)]
-    for job in in_turns(queues):
-        if job.key in known:
-            n_settled += 1
-        elif absent(job.data):
-            without.setdefault(job.data, []).append(job)
-        else:
-            jobs.append(job)
-    chosen = {study.key: scale for study, scale in zip(studies, scales, strict=True)}
-    return Plan(chosen, jobs, n_settled, without)
-
-
-def _seconds(jobs: Sequence[Job], known: Collection[str], absent: Callable[[str], bool]) -> float:
-    return sum(job.seconds for job in jobs if job.key not in known and not absent(job.data))
-
-
-def rungs(costs: Sequence[Sequence[float]], budget: float) -> list[int]:
-    """Return how far each of several falling ladders of costs is gone down to fit a budget.
-
-    Parameters
-    ----------
-    costs : sequence of sequence of float
-        A ladder each, the dearest first, all of one length.
-    budget : float
-
-    Returns
-    -------
-    list of int
-        A position on each ladder. The same for all at first, the last if nothing fits; then the
-        cheapest step up that fits is taken, again and again.
-
-    Examples
-    --------
-    >>> rungs([[9.0, 3.0, 1.0], [50.0, 20.0, 5.0]], budget=15.0)
-    [0, 2]
-    """
-    lowest = len(LADDER) - 1 if not costs else len(costs[0]) - 1
-    totals = [sum(one[rung] for one in costs) for rung in range(lowest + 1)]
-    common = next((rung for rung, total in enumerate(totals) if total <= budget), lowest)
-    found, left = [common] * len(costs), budget - totals[common]
-    while True:
-        steps = [
-            (own[rung - 1] - own[rung], number)
-            for number, (own, rung) in enumerate(zip(costs, found, strict=True))
-            if rung > 0
-        ]
-        cost, number = min(steps, default=(float("inf"), 0))
-        if not steps or cost > left:
-            return found
-        found[number] -= 1
-        left -= cost
+    whole = 60.0 * sum(study.minutes for study in studies)
+    share = math.inf if math.isinf(budget) else min(1.0, budget / whole) if whole else 0.0
+    queues, beyond, without = [], list[Job](), dict[str, list[Job]]()
+    for study in studies:
+        queue, left = list[Job](), 60.0 * study.minutes * share
+        for job in study.jobs():
+            if absent(job.data) and job.key not in known:
+                without.setdefault(job.data, []).append(job)
+            elif job.seconds <= left:
+                queue.append(job)
+                left -= job.seconds
+            else:
+                beyond.append(job)
+        queues.append(queue)
+    within = in_turns(queues)
+    jobs = [job for job in within if job.key not in known]
+    return Plan(jobs, len(within) - len(jobs), beyond, without)
 
 
 def in_turns(queues: Sequence[Sequence[Job]]) -> list[Job]:
@@ -245,10 +205,7 @@ def _store_absent(todo: Plan, store: Store) -> None:
 
 
 def records_to_show(study: Study, store: Store) -> list[Record]:
-    """Return the records of the scale of which most is measured, the larger of two alike.
-
-    A study run again with more time has records of several scales: points of different numbers
-    of rows belong into no common picture.
+    """Return the records of the study's present jobs, in the order of the jobs.
 
     Parameters
     ----------
@@ -258,12 +215,7 @@ def records_to_show(study: Study, store: Store) -> list[Record]:
     by_job: dict[str, list[Record]] = {}
     for record in store.of(study.key):
         by_job.setdefault(record["key"], []).append(record)
-    best = max(LADDER, key=lambda scale: _share_known(study.jobs(scale), by_job))
-    return [record for job in study.jobs(best) for record in by_job.get(job.key, [])]
-
-
-def _share_known(jobs: Sequence[Job], known: Mapping[str, Any]) -> float:
-    return sum(job.key in known for job in jobs) / max(1, len(jobs))
+    return [record for job in study.jobs() for record in by_job.get(job.key, [])]
 
 
 def known_keys(studies: Sequence[Study], store: Store) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.kernels import Kernel, Matern
 
 Units = Literal["none", "standard", "largest", "range", "half range", "overall"]
 UNITS: tuple[Units, ...] = ("none", "standard", "largest", "range", "half range", "overall")
@@ -32,6 +33,7 @@ class Setting:
         lambda of ``(Z'Z + lambda I) w = Z'y`` (RB16, equation 8): the number of rows times that
         of the mean loss.
     kernel : str, default="laplacian"
+        A kernel's name, or ``"isotropic laplacian"``, the kernel ``exp(-||x - y||_2 / s)``.
     units : str, default="none"
         What a bandwidth of 1 stands for in each input: 1; its standard deviation; its largest
         absolute value; its range; half of that; the largest absolute value of all inputs. A
@@ -47,6 +49,8 @@ class Setting:
         Whether the means of the targets are fitted apart.
     copies : int, default=1
         How often one output is solved for, side by side.
+    fourier_map : {"paired", "shifted"}, default="paired"
+        Of Fourier features.
     loss : str, default="squared"
         Which loss scores are computed of.
 
@@ -68,6 +72,7 @@ class Setting:
     max_iter: int = 50
     centred: bool = False
     copies: int = 1
+    fourier_map: str = "paired"
     loss: str = "squared"
 
     @classmethod
@@ -93,6 +98,11 @@ class Setting:
     def rows(self, X: Any) -> Any:
         """Return the rows with the inputs that are used."""
         return X[:, [int(j) for j in self.inputs.split()]] if self.inputs else X
+
+    @property
+    def kernel_used(self) -> str | Kernel:
+        """The kernel that the name stands for."""
+        return Matern(nu=0.5) if self.kernel == "isotropic laplacian" else self.kernel
 
     def bandwidths(self, X: Any) -> Any:
         """Return the bandwidth of each input in units of the rows given, or ``"median"``."""
@@ -141,6 +151,17 @@ def numbers_in(value: Any) -> list[Any]:
     if not isinstance(value, str) or value == "median":
         return [value]
     return [float(word) for word in value.split()]
+
+
+def words(numbers: Iterable[float]) -> str:
+    """Return numbers as the text of an option.
+
+    Examples
+    --------
+    >>> words([8, 0.25])
+    '8 0.25'
+    """
+    return " ".join(f"{number:.10g}" for number in numbers)
 
 
 def unit_of(units: Units, X: Any) -> NDArray[np.float64]:

@@ -7,11 +7,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
 from harness.known_sets import Task
+
+if TYPE_CHECKING:
+    from studies.comparisons import Comparison
 
 Record = dict[str, Any]
 """One measured point as plain data; ``records.py`` says what it holds."""
@@ -212,56 +215,6 @@ class TableOf:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A published number and ours.
-
-    Parameters
-    ----------
-    what : str
-        Data set, method, size, quantity: enough to find it in the paper.
-    theirs : float
-    ours : float or None
-        None where it was not measured (the reason in ``note``).
-    unit : str
-        ``"%"``, ``"s"``, ``"MB"``, ``"RMSE/std"`` and the like.
-    tolerance : float
-        By how much, in the same unit, two runs of the paper's own method may differ.
-    smaller_is_better : bool, default=True
-    note : str, default=""
-        What differs in data, convention or machine.
-    stand_in : bool, default=False
-        Whether ours is of another data set, so that neither number says anything of the other.
-    """
-
-    what: str
-    theirs: float
-    ours: float | None
-    unit: str
-    tolerance: float
-    smaller_is_better: bool = True
-    note: str = ""
-    stand_in: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """``"better"``, ``"agrees"``, ``"worse"``, ``"other data"`` or ``"not measured"``.
-
-        Examples
-        --------
-        >>> Comparison("letter, 256 grids", 4.0, 3.1, "%", tolerance=0.5).verdict
-        'better'
-        """
-        if self.ours is None:
-            return "not measured"
-        if self.stand_in:
-            return "other data"
-        gain = self.theirs - self.ours if self.smaller_is_better else self.ours - self.theirs
-        if abs(gain) <= self.tolerance:
-            return "agrees"
-        return "better" if gain > 0 else "worse"
-
-
-@dataclass(frozen=True)
 class Study:
     """A figure or a table of a paper, run again.
 
@@ -274,19 +227,20 @@ class Study:
     title, about : str
         One line; then what it shows, what differs here and why, in a few plain sentences.
     jobs : callable
-        From a scale in (0, 1] to jobs: 1 is all that a machine of two cores can be asked for,
-        less means fewer rows, sizes and settings, never other methods. In the order in which they
-        are worth having.
+        Returns the jobs in order of priority.
+    minutes : float
+        The budget: jobs are run in their order until their expected seconds exceed it.
     panels, tables, comparisons : callable
-        From the study's records to what the report shows; they say what is missing, and work on
-        any part of the records, none included.
+        Compute from the study's records what the report shows. They accept any part of the
+        records. Comparisons are one for each published number, measured or not.
     """
 
     paper: str
     name: str
     title: str
     about: str
-    jobs: Callable[[float], list[Job]]
+    jobs: Callable[[], list[Job]]
+    minutes: float
     panels: Callable[[list[Record]], list[Panel]] = lambda records: []
     tables: Callable[[list[Record]], list[TableOf]] = lambda records: []
     comparisons: Callable[[list[Record]], list[Comparison]] = lambda records: []

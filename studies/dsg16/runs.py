@@ -52,17 +52,6 @@ class Setting:
     components: int | None = COMPONENTS
 
 
-def seconds_of(scale: float, most: float) -> float:
-    """Return the seconds of a run at a scale.
-
-    Examples
-    --------
-    >>> seconds_of(1.0, 160.0), seconds_of(0.25, 160.0)
-    (160.0, 20.0)
-    """
-    return round(most * scale**1.5, 1)
-
-
 def race(
     study: str,
     setting: Setting,

@@ -7,10 +7,21 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from studies.published import Published
+from studies.rb16.sets import ROWS
+
 SOURCE = (
     "The authors' plot data: github.com/teddylfwu/RandomBinning, commit 06fc580 of 5 February "
     "2016, ExptResults/plotdata_02012016/L2R_Ridge."
 )
+METHODS = {
+    "binning": "random bins",
+    "fourier": "Fourier",
+    "nystrom": "Nyström",
+    "blocks": "independent blocks",
+    "exact": "exact kernel",
+}
+"""Trainers and what they are called in pictures."""
 NUMBERS = frozenset({"cadata", "census"})
 """Data sets of numbers: their scores are relative errors, all others' percentages right."""
 
@@ -28,11 +39,11 @@ class Point:
     size : int
         R; rows of the exact kernel.
     sigma : float
-        What their programs were given: of random bins 1 over the bandwidth, gamma.
+        What their programs were given: the bandwidth, but for random bins 1 over the bandwidth.
     columns : int or None
         D, bins of test rows included.
     test, train : float or None
-        Relative errors, or shares wrong.
+        Errors in per cent: relative, or shares wrong.
     seconds : float or None
         Features of training and test rows, and solution.
     """
@@ -47,15 +58,45 @@ class Point:
     train: float | None
     seconds: float | None
 
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth that sigma stands for."""
+        return 1.0 / self.sigma if self.method == "binning" else self.sigma
 
-def points(study: str, data: str, method: str | None = None) -> list[Point]:
-    """Return the authors' runs of a figure and data set, in their order.
+    def published(self) -> dict[str, Published]:
+        """Return the run's numbers by the names of their fields."""
+        run = f"{self.data}/{self.method}/{self.size}/{self.sigma:g}"
+        what = f"{self.data}, {METHODS[self.method]}, R = {self.size}, σ = {self.sigma:g}"
+        kinds = {
+            "test": ("test error", "%"),
+            "train": ("training error", "%"),
+            "columns": ("columns D", "columns"),
+            "seconds": ("training", "s"),
+        }
+        return {
+            field: Published(
+                self.study,
+                f"{what}: {name}",
+                f"{self.study}/{run}/{field}",
+                float(value),
+                unit,
+                "authors' plot data",
+                ROWS[self.data],
+                identity=f"{run}/{field}/{value!r}",
+            )
+            for field, (name, unit) in kinds.items()
+            if (value := getattr(self, field)) is not None
+        }
+
+
+def points(study: str, data: str | None = None, method: str | None = None) -> list[Point]:
+    """Return the authors' runs of a figure, in their order.
 
     Parameters
     ----------
     study : str
-    data : str
-        As the authors call it.
+    data : str, default=None
+        As the authors call it; all by default.
     method : str, default=None
         All by default.
 
@@ -64,12 +105,12 @@ def points(study: str, data: str, method: str | None = None) -> list[Point]:
     >>> [point.size for point in points("figure-5", "cadata", "binning")]
     [8, 16, 32, 64, 128, 256, 512, 1024]
     >>> points("figure-5", "ijcnn1", "exact")[0].test
-    0.012421
+    1.2421
     """
     return [
         point
         for point in _all()
-        if (point.study, point.data) == (study, data) and method in (None, point.method)
+        if point.study == study and data in (None, point.data) and method in (None, point.method)
     ]
 
 
@@ -97,4 +138,5 @@ def _point(row: dict[str, str]) -> Point:
 def _error(data: str, text: str) -> float | None:
     if not text:
         return None
-    return float(text) if data in NUMBERS else round(1.0 - float(text) / 100.0, 9)
+    error = 100.0 * float(text) if data in NUMBERS else 100.0 - float(text)
+    return round(error, 7)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from studies.comparisons import Comparison, compare
 from studies.published import published
-from studies.rb16.common import LAMBDA, gamma_of, words
+from studies.rb16.figures import LAMBDA
 from studies.rb16.sets import GAMMAS, SETS
-from studies.records import completed, reason_missing
-from studies.study import Comparison, Job, Line, Panel, Record, Study
+from studies.records import completed
+from studies.settings import words
+from studies.study import Job, Line, Panel, Record, Study
 
 NAME = "rb16/figure-2"
 ROWS, GRIDS = 200, 10
 DATA = "cadata"
 
 
-def jobs(scale: float) -> list[Job]:
-    """Return the one job, the same at every scale."""
+def jobs() -> list[Job]:
+    """Return the one job."""
     options = {
         "size": GRIDS,
-        "bandwidth": words([1.0 / gamma for gamma in GAMMAS]),
+        "bandwidth": words(1.0 / gamma for gamma in GAMMAS),
         "penalty": LAMBDA,
         "units": SETS[DATA].units,
     }
@@ -33,11 +35,9 @@ def panels(records: list[Record]) -> list[Panel]:
         at = [k // GRIDS for k in range(len(columns))]
         title = f"Z, {ROWS} rows, D = {chosen['facts']['columns']}"
         line = Line("non-zeros", columns, [float(row) for row in at])
-        note = (
-            f"{DATA}, gamma {gamma_of(chosen):.3g}: the bandwidth whose D is nearest the paper's."
-        )
+        note = f"{DATA}, gamma {_gamma(chosen):.3g}: the bandwidth whose D is nearest the paper's."
         shown.append(Panel(title, "column", "row", (line,), note=note, dots=True))
-    gammas = [gamma_of(one) for one in found]
+    gammas = [_gamma(one) for one in found]
     counts = [float(one["facts"]["columns"]) for one in found]
     lines = (
         Line("columns D", gammas, counts),
@@ -60,20 +60,21 @@ def nearest(records: list[Record]) -> Record | None:
 def comparisons(records: list[Record]) -> list[Comparison]:
     """Return columns and non-zeros beside the caption's."""
     chosen, numbers = nearest(records), published("rb16")
-    note = (
-        reason_missing(records)
-        if chosen is None
-        else "the paper does not name its rows; ours: cadata"
-    )
-    ours: dict[str, float | None] = {"columns": None, "nonzeros": None}
-    if chosen is not None:
-        facts = chosen["facts"]
-        ours = {"columns": float(facts["columns"]), "nonzeros": float(len(facts["pattern"]))}
+    runs = [] if chosen is None else [chosen]
     return [
-        Comparison(number.what, number.value, ours[name], number.unit, number.tolerance, note=note)
-        for name in ours
-        for number in [numbers[f"figure-2/{name}"]]
+        compare(
+            numbers["figure-2/columns"], runs, lambda record: float(record["facts"]["columns"])
+        ),
+        compare(
+            numbers["figure-2/nonzeros"],
+            runs,
+            lambda record: float(len(record["facts"]["pattern"])),
+        ),
     ]
+
+
+def _gamma(record: Record) -> float:
+    return 1.0 / float(record["facts"]["bandwidth"])
 
 
 FIGURE_2 = Study(
@@ -84,6 +85,7 @@ FIGURE_2 = Study(
     "columns there are depends on it. The paper's caption gives N, R, D and the non-zeros, but "
     "neither data nor bandwidth: shown is the bandwidth of the paper's list at which D is nearest.",
     jobs,
+    1.0,
     panels,
     comparisons=comparisons,
 )

@@ -8,10 +8,12 @@ from gramless.base.errors import InputError
 from gramless.losses import Squared
 from harness.known_sets import KNOWN
 from studies.catalogue import PAPERS, find_trainer, studies
+from studies.comparisons import NOT_MEASURED, Comparison
+from studies.published import published
+from studies.rb16.curves import points
 from studies.rows import BUILT_IN
-from studies.runner import LADDER
 from studies.scores import LOSSES, SCORES
-from studies.study import Comparison, Line, Panel, Study, TableOf
+from studies.study import Line, Panel, Study, TableOf
 
 STUDIES = [study for paper in PAPERS for study in studies(paper)]
 BROUGHT = "features"
@@ -33,8 +35,11 @@ def test_papers_have_studies_with_names_of_their_own():
 
 @each_study
 def test_jobs_can_be_run(study: Study):
-    for job in study.jobs(1.0):
+    jobs = study.jobs()
+    assert len({job.key for job in jobs}) == len(jobs)
+    for job in jobs:
         assert job.study == study.key
+        assert job.seconds > 0.0
         assert job.data in {*KNOWN, *BUILT_IN} or job.data.endswith(BROUGHT)
         assert callable(find_trainer(job.method))
         assert set(job.scores) <= set(SCORES)
@@ -42,16 +47,24 @@ def test_jobs_can_be_run(study: Study):
         assert not needs_loss or job.options["loss"] in LOSSES
 
 
-@each_study
-def test_less_scale_is_less_time_and_no_other_method(study: Study):
-    whole = study.jobs(1.0)
-    seconds = [sum(job.seconds for job in study.jobs(scale)) for scale in LADDER]
-    assert seconds == sorted(seconds, reverse=True)
-    for scale in LADDER:
-        jobs = study.jobs(scale)
-        assert jobs
-        assert len({job.key for job in jobs}) == len(jobs)
-        assert {(job.method, job.data) for job in jobs} <= {(one.method, one.data) for one in whole}
+def test_all_budgets_together_are_at_most_eight_hours():
+    assert sum(study.minutes for study in STUDIES) <= 480.0
+
+
+def test_every_published_number_has_a_row():
+    compared = [one.number.key for study in STUDIES for one in study.comparisons([])]
+    assert len(set(compared)) == len(compared)
+    listed = {key for paper in PAPERS for key in published(paper)}
+    figures = {"figure-3", "figure-4", "figure-5"}
+    drawn = {
+        number.key
+        for figure in figures
+        for point in points(figure)
+        for number in point.published().values()
+    }
+    assert set(compared) == listed | drawn
+    # Seven sets, SUSY, acoustic.
+    assert len([key for key in drawn if not key.endswith("/columns")]) == 1044 + 133 + 153
 
 
 @each_study
@@ -62,8 +75,8 @@ def test_pages_need_no_record(study: Study):
     assert all(isinstance(table, TableOf) for table in study.tables([]))
     for one in study.comparisons([]):
         assert isinstance(one, Comparison)
-        assert one.verdict == "not measured"
-        assert one.note, "the reason why it was not measured"
+        assert one.verdict == NOT_MEASURED
+        assert one.reason
     lines = [line for panel in study.panels([]) for line in panel.lines]
     assert all(isinstance(line, Line) and len(line.x) == len(line.y) for line in lines)
 

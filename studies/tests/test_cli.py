@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from studies import catalogue, process
 from studies.__main__ import app
-from studies.study import Comparison, Job, Study
+from studies.comparisons import compare
+from studies.published import Published
+from studies.study import Job, Study
 
 WORKER = """
 import json, sys, time
@@ -19,24 +21,26 @@ job = json.loads(sys.stdin.readline())["job"]
 if job["method"] == "slow":
     time.sleep(100)
 error = job["options"]["size"] / 100
-head = {"snapshot": 0, "status": "done", "seconds": {"total": 1.0}, "memory": 5.0}
+head = {"snapshot": 0, "status": "done", "rows": [9, 9], "facts": {}}
+head |= {"seconds": {"total": 1.0}, "memory": 5.0}
 print(json.dumps({**head, "scores": {"test_error": error}}), flush=True)
 """
 
 
 def study(name: str, data: str, method: str = "constant", seconds: float = 60.0) -> Study:
     key = f"rb16/{name}"
+    number = Published(name, "largest", f"{key}/largest", 1.5, "%", "made up")
 
-    def jobs(scale: float) -> list[Job]:
-        sizes = range(1, 1 + round(4 * scale))
-        return [Job(key, data, method, {"size": n}, seconds=seconds) for n in sizes]
+    def jobs() -> list[Job]:
+        return [Job(key, data, method, {"size": n}, seconds=seconds) for n in range(1, 5)]
 
     def comparisons(records):
-        errors = [one["scores"]["test_error"] for one in records if one["status"] == "done"]
-        ours = max(errors, default=None)
-        return [Comparison("largest", 0.01, ours, "share", tolerance=0.005)]
+        done = [one for one in records if one["status"] == "done"]
+        return [compare(number, done, lambda one: 100 * one["scores"]["test_error"], repetitions=2)]
 
-    return Study("rb16", name, f"About {name}", "In words.", jobs, comparisons=comparisons)
+    return Study(
+        "rb16", name, f"About {name}", "In words.", jobs, 4 * seconds / 60, comparisons=comparisons
+    )
 
 
 @pytest.fixture
@@ -69,47 +73,40 @@ def test_list(gramless):
         assert words in said
     found = json.loads(gramless("--json").stdout)
     assert [one["name"] for one in found["papers"]] == ["rr07", "rb16"]
-    assert found["papers"][1]["studies"][0] == {"name": "figure-2", "title": "About figure-2"}
+    first = {"name": "figure-2", "title": "About figure-2", "minutes": 4.0}
+    assert found["papers"][1]["studies"][0] == first
 
 
 def test_run_resume_and_again(gramless, tmp_path):
-    command = ("rb16", "--figure", "2", "--budget", "2.5", "--json")
-    first = json.loads(gramless(*command).stdout)
-    assert (first["scales"], first["known"], first["ended"]) == (
-        {"rb16/figure-2": 0.5},
-        0,
-        {"done": 2},
-    )
-    (compared,) = first["comparisons"]
-    assert (compared["ours"], compared["theirs"], compared["verdict"]) == (0.02, 0.01, "worse")
-    assert (tmp_path / first["report"]).read_text().startswith("<!")
-    assert "About figure-2" in (tmp_path / "out/papers/README.md").read_text()
-    second = json.loads(gramless(*command).stdout)
-    assert (second["scales"], second["known"], second["ended"]) == (
-        {"rb16/figure-2": 1.0},
-        2,
-        {"done": 2},
-    )
-    third = json.loads(gramless(*command, "--again").stdout)
-    assert (third["scales"], third["known"], third["ended"]) == (
-        {"rb16/figure-2": 0.5},
-        0,
-        {"done": 2},
-    )
+    command = ("rb16", "--figure", "2", "--json")
+    first = json.loads(gramless(*command, "--budget", "2.5").stdout)
+    assert (first["known"], first["ended"], first["beyond"]) == (0, {"done": 2}, 2)
+    assert "1 agrees" in first["headline"]
+    page = (tmp_path / first["report"]).read_text()
+    assert "# The papers, run again" in page
+    assert first["headline"] in page
+    assert "About figure-2" in (tmp_path / "out/papers/rb16.md").read_text()
+    again = json.loads(gramless(*command, "--budget", "2.5").stdout)
+    assert (again["known"], again["ended"], again["beyond"]) == (2, {}, 2)
+    more = json.loads(gramless(*command).stdout)
+    assert (more["known"], more["ended"], more["beyond"]) == (2, {"done": 2}, 0)
+    anew = json.loads(gramless(*command, "--budget", "2.5", "--again").stdout)
+    assert (anew["known"], anew["ended"], anew["beyond"]) == (0, {"done": 2}, 2)
     lines = (tmp_path / "out/papers/records/rb16-figure-2.jsonl").read_text().splitlines()
     assert len(lines) == 6
+    assert all("commit" in json.loads(line) for line in lines)
 
 
 def test_words_for_people(gramless, tmp_path):
     result = gramless("rb16", "--figure", "2", "--budget", "1", "--out", "deep/out")
     said = " ".join(result.stdout.split())
-    for words in ("Published and measured", "largest", "0.01", "agrees", "1 done", "index.html"):
+    for words in ("Of 0 published errors", "1 done", "index.md"):
         assert words in said
     assert "1 of 1: rb16/figure-2: constant size=1 on digits" in " ".join(result.stderr.split())
 
 
 def test_what_is_missing_is_said_and_the_rest_is_run(gramless):
-    result = gramless("all", "--budget", "1.5", "--json")
+    result = gramless("all", "--budget", "3", "--json")
     assert json.loads(result.stdout)["ended"] == {"done": 1}
     assert json.loads(result.stdout)["absent"] == {"ijcnn1": 4, "lost": 4}
     (line,) = [one for one in result.stderr.splitlines() if "need data sets" in one]
@@ -126,7 +123,6 @@ def test_what_is_missing_is_said_and_the_rest_is_run(gramless):
 def test_what_was_left_for_want_of_time(gramless):
     gramless.studies["rb16"] = [study("figure-2", "digits", "slow", seconds=0.1)]
     found = json.loads(gramless("rb16", "--budget", "0.0042", "--json").stdout)
-    assert found["scales"] == {"rb16/figure-2": 0.5}
     assert found["ended"] == {}
     assert len(found["left"]) == 2
     assert found["left"][0] == "rb16/figure-2: slow size=1 on digits"

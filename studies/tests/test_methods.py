@@ -127,6 +127,25 @@ def test_inputs_not_named_are_not_looked_at(numbers: Training) -> None:
     np.testing.assert_array_equal(snapshot.predict(other), snapshot.predict(numbers.X))
 
 
+def test_the_isotropic_kernel_is_that_of_the_euclidean_distance(numbers: Training) -> None:
+    options = {"kernel": "isotropic laplacian", "size": 300, "bandwidth": 2.0, "penalty": 0.5}
+    (snapshot,) = TRAINERS["exact"](numbers, options, StopWatch())
+    distances = np.linalg.norm(numbers.X[:, None] - numbers.X, axis=2)
+    gram = np.exp(-distances / 2.0)
+    weights = np.linalg.solve(gram + 0.5 * np.eye(len(gram)), numbers.y)
+    np.testing.assert_allclose(snapshot.predict(numbers.X), gram @ weights, rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["binning", "fourier", "nystrom", "blocks"])
+def test_a_bandwidth_is_chosen_for_each_size(method: str, numbers: Training) -> None:
+    options = {"size": "32 64", "bandwidth": "0.001 3 1000000", "solver": "auto", "centred": True}
+    found = list(TRAINERS[f"chosen {method}"](numbers, options, StopWatch()))
+    assert [one.facts["size"] for one in found] == [32, 64]
+    assert [one.facts["bandwidth"] for one in found] == [3.0, 3.0]
+    (same,) = TRAINERS[method](numbers, {**options, "size": 64, "bandwidth": 3.0}, StopWatch())
+    np.testing.assert_array_equal(found[1].predict(numbers.X), same.predict(numbers.X))
+
+
 def test_pattern_is_that_of_the_matrix(numbers: Training) -> None:
     (snapshot,) = snapshots("pattern", numbers, size=4)
     Z = RandomBinning(bandwidth=2.0, n_grids=4, random_state=1).fit_transform(numbers.X)

@@ -15,7 +15,7 @@ what = "cpu_small, Fourier + LS, D = 300"
 key = "cpu/fourier/test_error"
 value = 3.6
 unit = "%"
-tolerance = 1
+rows = 6500
 source = "Table 1"
 """
 
@@ -34,7 +34,8 @@ def test_numbers_by_key(read):
     found = read(GOOD + GOOD.replace("fourier/", "binning/").replace("3.6", "5.3"))
     assert list(found) == ["cpu/fourier/test_error", "cpu/binning/test_error"]
     assert [one.value for one in found.values()] == [3.6, 5.3]
-    assert found["cpu/fourier/test_error"].tolerance == 1.0
+    first = found["cpu/fourier/test_error"]
+    assert (first.rows, first.rounding, first.kind) == (6500, 0.05, "error")
     assert read("") == {}
 
 
@@ -44,7 +45,7 @@ def test_numbers_by_key(read):
         ("value = 3.6", "value = '3.6'", "number 1: value must be a finite number, got '3.6'"),
         ("value = 3.6", "value = true", "value must be a finite number"),
         ("value = 3.6", "value = nan", "value must be a finite number"),
-        ("tolerance = 1", "tolerance = -1", "tolerance must not be negative"),
+        ("rows = 6500", "rows = 0", "rows must be a positive whole number, got 0"),
         ("unit", "units", "missing or unknown: unit, units"),
         ('source = "Table 1"', "", "missing or unknown: source"),
         ('"table-1"', "1", "study must be text, got 1"),

@@ -12,19 +12,17 @@ import pytest
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
-from studies.methods import TRAINERS
-from studies.published import published
+from studies.comparisons import Comparison
 from studies.rb16 import STUDIES, their_grids
-from studies.rb16.claim import Run, claimed, factor
+from studies.rb16.claim import Factor, Run, claimed, factor
 from studies.rb16.curves import points
-from studies.rb16.sets import GAMMAS, SETS
+from studies.rb16.sets import GAMMAS
 from studies.records import fit_seconds
 from studies.rows import load_rows
 from studies.settings import Units, unit_of
 from studies.study import Job, Record, Study
 
 BY_NAME = {study.name: study for study in STUDIES}
-SCALES = (1.0, 0.5, 0.25, 0.1, 0.05)
 study_named = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 
 
@@ -36,19 +34,27 @@ def record(job: Job, facts: dict[str, Any], error: float, seconds: float = 2.0) 
         "status": "done",
         "reason": "",
         "task": "binary",
-        "rows": [job.n_train or 1000, job.n_test or 1000],
+        "rows": [job.n_train or 1000, 1000],
+        "when": "2026-11-28",
+        "commit": "abc",
         "inputs": 3,
         "seconds": {"total": seconds, "predict": 0.1},
         "memory": 2**20,
         "scores": {"relative_error": error, "train_relative_error": error / 2},
-        "facts": {"seconds": seconds, "columns": 500, "iterations": 9, **facts},
+        "facts": {
+            "seconds": seconds,
+            "columns": 500,
+            "iterations": 9,
+            "feature_seconds": 0.1,
+            **facts,
+        },
     }
 
 
 def records_of(study: Study) -> list[Record]:
     """Return made-up records of all jobs, a snapshot for each size or bandwidth."""
     found = []
-    for job in study.jobs(0.25):
+    for job in study.jobs():
         for size in str(job.options.get("size", 8)).split():
             for bandwidth in str(job.options.get("bandwidth", 1.0)).split():
                 counts = str(job.options.get("at_once", "1")).split()
@@ -68,40 +74,19 @@ def records_of(study: Study) -> list[Record]:
 
 
 @study_named
-def test_jobs_are_different_and_their_methods_known(study: Study) -> None:
-    for scale in SCALES:
-        jobs = study.jobs(scale)
-        assert len({job.key for job in jobs}) == len(jobs)
-        assert {job.method for job in jobs} <= {
-            *TRAINERS,
-            *their_grids.TRAINERS,
-            "gramless defaults",
-        }
-        assert all(job.study == study.key and job.seconds > 0 for job in jobs)
-
-
-@study_named
-def test_smaller_scales_ask_for_less_with_the_same_methods(study: Study) -> None:
-    seconds = [sum(job.seconds for job in study.jobs(scale)) for scale in SCALES]
-    assert seconds == sorted(seconds, reverse=True)
-    methods = [{(job.data, job.method) for job in study.jobs(scale)} for scale in SCALES]
-    assert all(one == methods[0] for one in methods)
-
-
-@study_named
 def test_nothing_measured_is_shown_as_such(study: Study) -> None:
     study.panels([])
     study.tables([])
-    assert all(one.verdict == "not measured" for one in study.comparisons([]))
+    assert all(one.verdict == "not measured" and one.reason for one in study.comparisons([]))
 
 
 @study_named
 def test_failed_runs_are_no_numbers(study: Study) -> None:
-    (first, *_) = study.jobs(0.25)
+    (first, *_) = study.jobs()
     failed = {**record(first, {}, 0.1), "status": "failed", "reason": "too few rows"}
     study.panels([failed])
     study.tables([failed])
-    assert all(one.ours is None for one in study.comparisons([failed]))
+    assert not any(one.measured for one in study.comparisons([failed]))
 
 
 @study_named
@@ -116,46 +101,89 @@ def test_records_are_shown(study: Study) -> None:
     for table in tables:
         assert table.rows
         assert {len(row) for row in table.rows} == {len(table.columns)}
-    measured = [one for one in study.comparisons(records) if one.ours is not None]
-    assert measured
-    assert all(np.isfinite(one.theirs) for one in measured)
+    compared = study.comparisons(records)
+    assert not compared or any(one.measured for one in compared)
 
 
 def test_figure_2_takes_the_nearest_number_of_columns() -> None:
     study = BY_NAME["figure-2"]
-    (job,) = study.jobs(1.0)
+    (job,) = study.jobs()
     records = [
         record(job, {"columns": columns, "bandwidth": 1.0, "pattern": [0] * 2000}, 0.0)
         for columns in (100, 380, 900)
     ]
     columns, nonzeros = study.comparisons(records)
-    assert (columns.ours, columns.verdict) == (380.0, "agrees")
-    assert (nonzeros.ours, nonzeros.verdict) == (2000.0, "agrees")
+    assert (columns.measured, nonzeros.measured) == ((380.0,), (2000.0,))
 
 
-def test_figure_3_compares_at_the_same_bandwidth() -> None:
-    study = BY_NAME["figure-3"]
-    job = next(job for job in study.jobs(1.0) if job.data == "ijcnn1")
-    ours = record(job, {"bandwidth": 1.0 / 1.12, "size": 128}, 0.02, seconds=0.5)
-    test, train, seconds = study.comparisons([ours])
-    (theirs,) = [one for one in points("figure-3", "ijcnn1") if one.sigma == 1.12]
-    assert theirs.test is not None
-    assert theirs.train is not None
-    assert (test.theirs, test.ours) == (pytest.approx(100 * theirs.test), pytest.approx(2.0))
-    assert (train.theirs, train.ours) == (pytest.approx(100 * theirs.train), pytest.approx(1.0))
-    assert (seconds.theirs, seconds.ours) == (theirs.seconds, 0.5)
+def compared(study: str, records: list[Record], *, key: str) -> Comparison:
+    (found,) = [one for one in BY_NAME[study].comparisons(records) if one.number.key == key]
+    return found
+
+
+def test_authors_runs_are_compared_with_ours_of_the_same_parameters() -> None:
+    jobs = [
+        job
+        for job in BY_NAME["figure-5"].jobs()
+        if (job.data, job.method) == ("cadata", "nystrom") and "128" in job.options["size"].split()
+    ]
+    assert [job.seed for job in jobs] == [job.split for job in jobs] == [0, 1, 2, 3, 4]
+    records = [
+        record(job, {"size": 128, "bandwidth": 4.46}, 0.28 + 0.003 * job.seed) for job in jobs
+    ]
+    found = compared("figure-5", records, key="figure-5/cadata/nystrom/128/4.46/test")
+    assert found.number.value == pytest.approx(28.6869)
+    assert found.measured == pytest.approx((28.0, 28.3, 28.6, 28.9, 29.2))
+    assert (found.rows, found.verdict) == (16_512, "agrees")
+    other = [{**one, "facts": {**one["facts"], "bandwidth": 1.0 / 4.46}} for one in records]
+    wrong = compared("figure-5", other, key="figure-5/cadata/nystrom/128/4.46/test")
+    assert wrong.verdict == "not measured"
+
+
+def test_figure_5_has_the_authors_kernels_and_bandwidths() -> None:
+    jobs = [job for job in BY_NAME["figure-5"].jobs() if job.data == "cadata" and job.seed == 0]
+    for job in jobs:
+        literal = not job.method.startswith("chosen ")
+        isotropic = literal and job.method != "binning"
+        assert job.options["kernel"] == ("isotropic laplacian" if isotropic else "laplacian")
+        if isotropic:
+            # Not inverted.
+            assert job.options["bandwidth"] == "4.46"
+    bandwidths = {
+        int(size): float(job.options["bandwidth"])
+        for job in jobs
+        if job.method == "binning"
+        for size in job.options["size"].split()
+    }
+    theirs = points("figure-5", "cadata", "binning")
+    assert bandwidths == {one.size: pytest.approx(1.0 / one.sigma) for one in theirs}
+
+
+def test_other_data_are_measured_once_and_compared_with_nothing() -> None:
+    jobs = [job for job in BY_NAME["figure-4"].jobs() if job.data == "covtype_1vs2_169k"]
+    assert {job.seed for job in jobs} == {0}
+    records = [record(job, {"size": 64, "bandwidth": 1.0 / 6.3}, 0.1) for job in jobs]
+    found = compared("figure-4", records, key="figure-4/covtype/binning/64/6.3/train")
+    assert found.verdict == "other data"
+    assert "stand in" in found.reason
+
+
+def test_data_that_are_not_available_have_rows_with_the_reason() -> None:
+    found = [
+        one.reason
+        for one in BY_NAME["figure-5"].comparisons([])
+        if one.number.key.split("/")[1] in ("SUSY", "acoustic", "census")
+    ]
+    assert len(found) == 2 * (38 + 48 + 44) + 3 * 8
+    assert all("not available" in reason for reason in found)
 
 
 def test_the_factor_is_at_the_lowest_error_that_both_reach() -> None:
-    bins = [Run(8.0, 0.1, 1.0), Run(5.0, 1.0, 10.0), Run(3.0, 9.0, 90.0)]
-    others = [Run(9.0, 1.0, 3.0), Run(5.5, 60.0, 40.0), Run(6.0, 50.0, 200.0)]
-    found = factor("letter", "fourier", bins, others)
-    assert found is not None
-    assert (found.error, found.time, found.memory) == (5.5, 60.0, 4.0)
-    better = factor("letter", "fourier", bins, [Run(1.0, 0.5, 1.0)])
-    assert better is not None
-    assert (better.error, better.time) == (3.0, pytest.approx(0.5 / 9.0))
-    assert factor("letter", "fourier", bins, []) is None
+    bins = [Run(8.0, 0.1), Run(5.0, 1.0), Run(3.0, 9.0)]
+    others = [Run(9.0, 1.0), Run(5.5, 60.0), Run(6.0, 50.0)]
+    assert factor(bins, others) == Factor(5.5, 60.0)
+    assert factor(bins, [Run(1.0, 0.5)]) == Factor(3.0, pytest.approx(0.5 / 9.0))
+    assert factor(bins, []) is None
 
 
 def test_the_authors_own_runs_by_the_same_rule() -> None:
@@ -169,62 +197,48 @@ def test_the_authors_own_runs_by_the_same_rule() -> None:
     assert blocks.time < 1.0
 
 
-def test_the_claim_is_measured_from_records() -> None:
+def test_factors_are_measured_from_records() -> None:
     study = BY_NAME["figure-5"]
-    jobs = {(job.data, job.method): job for job in study.jobs(1.0)}
+    jobs = {(job.data, job.method): job for job in study.jobs()}
     bins = record(jobs["mnist", "binning"], {"size": 64}, 0.03, seconds=2.0)
     fourier = record(jobs["mnist", "fourier"], {"size": 64}, 0.04, seconds=30.0)
-    (claim,) = [
-        one
-        for one in study.comparisons([bins, fourier])
-        if one.what == "mnist, Fourier against random bins: times the time at the same error"
-    ]
-    assert claim.ours == pytest.approx(15.0)
     (table,) = study.tables([bins, fourier])
-    assert [row[:2] for row in table.rows] == [("mnist", "Fourier")]
+    (row,) = [row for row in table.rows if row[:2] == ("mnist", "Fourier")]
+    assert row[-2:] == ("4 %", "15")
 
 
-def test_logs_say_whether_they_are_twenty_times_faster() -> None:
-    study = BY_NAME["logs"]
-    forest = next(job for job in study.jobs(1.0) if job.options.get("solver") == "rows")
-    numbers = published("rb16")
-    theirs = numbers["covtype-mult/128/features"].value + numbers["covtype-mult/128/solve"].value
-    for seconds, word in ((theirs / 25.0, "above"), (theirs / 15.0, "below")):
-        runs = [record(forest, {"size": 128}, 0.1, seconds=seconds)]
-        (time,) = [one for one in study.comparisons(runs) if one.unit == "s" and one.ours]
-        assert (time.theirs, time.ours) == (pytest.approx(theirs), seconds)
-        assert f"{word} the 20 asked for" in time.note
+def test_laws_are_no_published_numbers() -> None:
+    study = BY_NAME["figure-6"]
+    assert study.comparisons(records_of(study)) == []
 
 
-def test_logs_choose_a_bandwidth_as_theirs() -> None:
-    study = BY_NAME["logs"]
-    drawn = [job for job in study.jobs(1.0) if (job.data, job.method) == ("cpu_act", "binning")]
-    runs = [
-        record(job, {"size": 8, "bandwidth": bandwidth}, error, seconds=0.1)
-        for job, best in zip(drawn, 0.01 * np.arange(len(drawn), 0, -1), strict=True)
-        for bandwidth, error in ((10.0, 0.2), (1.78571, best), (1.26582, 0.3))
+def test_logs_compare_the_authors_own_grids() -> None:
+    jobs = [job for job in BY_NAME["logs"].jobs() if job.data == "cpu_act"]
+    records = [
+        record(job, {"size": 8, "bandwidth": 1 / 0.79}, 0.04 + 0.004 * job.seed) for job in jobs
     ]
-    found = {one.what.rpartition(", ")[2]: one.ours for one in study.comparisons(runs) if one.ours}
-    assert len(drawn) == 10
-    assert found["bandwidth chosen as theirs"] == pytest.approx(5.5)
-    assert found["R = 8: relative test error"] == pytest.approx(30.0)
-    (table,) = study.tables(runs)
-    assert [row[-1] for row in table.rows] == ["30.00 %"] * 10
+    found = compared("logs", [{**one, "rows": [6553, 9]} for one in records], key="cpu/8/error")
+    assert found.measured == pytest.approx((4.0, 4.4, 4.8, 5.2, 5.6))
+    assert found.verdict == "agrees"
+    forest = next(job for job in BY_NAME["logs"].jobs() if job.data == "covtype_first20k")
+    runs = [record(forest, {"size": 128, "feature_seconds": 0.5}, 0.1, seconds=2.0)]
+    solve = compared("logs", runs, key="covtype-mult/128/solve")
+    assert (solve.measured, solve.verdict) == ((1.5,), "other data")
 
 
 def test_curves_are_the_authors() -> None:
     (exact,) = points("figure-5", "mnist", "exact")
     assert (exact.size, exact.seconds) == (60_000, 15752.5)
-    assert exact.test == pytest.approx(0.0157)
+    assert exact.test == pytest.approx(1.57)
     assert all(one.size == 128 for one in points("figure-3", "letter"))
     assert [one.sigma for one in points("figure-3", "letter")] == list(GAMMAS)
-    for own in SETS.values():
-        assert points("figure-5", own.paper_name, "binning")
-        assert set(own.gammas.values()) <= set(GAMMAS)
+    bins, fourier = points("figure-5", "cadata", "binning"), points("figure-5", "cadata", "fourier")
+    assert bins[0].bandwidth == pytest.approx(1.0 / bins[0].sigma)
+    assert {one.bandwidth for one in fourier} == {4.46}
 
 
 def test_fit_seconds_are_of_one_machine() -> None:
-    (job, *_) = BY_NAME["figure-4"].jobs(0.1)
+    (job, *_) = BY_NAME["figure-4"].jobs()
     assert fit_seconds(record(job, {"seconds": 0.25}, 0.1, seconds=9.0)) == 0.25
 
 

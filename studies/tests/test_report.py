@@ -1,19 +1,19 @@
-"""The report's pages: everything that was measured, and what was not, as it is."""
+"""The report's pages and tables: everything that was measured, and what was not, as it is."""
 
 from __future__ import annotations
 
+import csv
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
 
-from studies.numbers import measured, printed, ratio
+from studies.comparisons import Comparison
+from studies.published import Published
 from studies.report import write_report
-from studies.results import collect_results, verdicts
-from studies.study import Comparison, Study, TableOf
+from studies.study import Study, TableOf
 
-from .made_up import PANELS_OF_FIGURE_5, RECORDS, STUDIES
+from .made_up import RECORDS, STUDIES
 
 
 @pytest.fixture(scope="module")
@@ -23,35 +23,22 @@ def folder(tmp_path_factory):
     return made
 
 
-def words(element) -> str:
-    return " ".join(" ".join(element.itertext()).split())
-
-
-def section(folder, page, name) -> ET.Element:
-    root = ET.parse(folder / page).getroot()
-    return next(one for one in root.iter("section") if one.get("id") == name)
+def rows(path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_files_that_are_written(folder):
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    pages = {"index.html", "comparison.html", "rb16.html", "rr07.html"}
     pictures = {"pictures/rb16-figure-2.svg", "pictures/rb16-figure-5.svg"}
-    assert found == pages | pictures | {"README.md"}
+    tables = {"errors.csv", "counts.csv", "seconds.csv"}
+    assert found == {"index.md", "rb16.md", "rr07.md"} | pictures | tables
 
 
-def test_pages_need_nothing_else(folder):
-    for path in folder.glob("*.html"):
-        text = path.read_text()
-        root = ET.fromstring(text)
-        assert not list(root.iter("script")), path
-        assert not re.findall(r'(?:src|href)="(?:https?:|//)', text), path
-        assert "url(" not in text, path
-        for link in root.iter("a"):
-            target, _, place = link.get("href").partition("#")
-            other = ET.parse(folder / (target or path.name)).getroot()
-            assert not place or any(one.get("id") == place for one in other.iter()), link.get(
-                "href"
-            )
+def test_links_lead_to_files(folder):
+    for page in folder.glob("*.md"):
+        for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            assert (folder / target).is_file(), (page, target)
 
 
 @pytest.mark.slow
@@ -61,111 +48,83 @@ def test_the_same_records_give_the_same_bytes(folder, tmp_path):
         assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
 
 
-def test_all_numbers_stand_beside_ours(folder):
-    rows = [words(row) for row in section(folder, "comparison.html", "rb16").iter("tr")]
-    lines = (folder / "README.md").read_text().splitlines()
-    for one in STUDIES[0].comparisons(RECORDS["rb16/figure-5"]):
-        (row,) = (row for row in rows if row.startswith(one.what))
-        line = next(line for line in lines if line.startswith(f"| {one.what}"))
-        assert one.verdict in row
-        assert f"| {one.verdict} |" in line
-        parts = [printed(one.theirs), printed(one.tolerance, 3)]
-        if one.ours is not None:
-            parts += [measured(one.ours, one.theirs), ratio(one.ours, one.theirs)]
-        assert all(part in row and part in line for part in parts), (row, line)
+def test_every_number_is_in_one_table(folder):
+    names = {"error": "errors.csv", "count": "counts.csv", "seconds": "seconds.csv"}
+    given = STUDIES[0].comparisons(RECORDS["rb16/figure-5"])
+    for kind, name in names.items():
+        shown = rows(folder / name)
+        expected = [one.number.what for one in given if one.number.kind == kind]
+        assert [row["number"] for row in shown] == expected
+    verdicts = [row["verdict"] for row in rows(folder / "errors.csv")]
+    assert verdicts == ["lower", "agrees", "agrees", "higher", "other data", "not measured"]
+    assert [row["verdict"] for row in rows(folder / "seconds.csv")] == ["no verdict"]
 
 
-def test_losses_come_first_and_are_told_again(folder):
-    page = words(ET.parse(folder / "comparison.html").getroot())
-    loss = "cod-rna, Fourier, D = 4096, test error"
-    assert page.count(loss) == 2
-    assert loss in words(section(folder, "comparison.html", "losses"))
-    assert page.index("Where we are worse") < page.index("letter, binning, R = 256")
-    text = (folder / "README.md").read_text()
-    assert text.count(loss) == 2
-    assert text.index(loss) < text.index("## RB16")
+def test_rows_tell_the_spread_and_where_it_is_from(folder):
+    first, agrees, again, *_ = rows(folder / "errors.csv")
+    assert [agrees[name] for name in ("ours, median", "ours, least", "ours, largest")] == [
+        "3",
+        "2.98",
+        "3.02",
+    ]
+    assert (agrees["repetitions"], agrees["published rows"], agrees["our rows"]) == (
+        "5",
+        "9000",
+        "9000",
+    )
+    assert again["same number as"] == agrees["number"]
+    assert (first["date"], first["commit"]) == ("2025-03-04", "1234abcd")
 
 
-def test_counts_are_those_of_the_verdicts(folder):
-    shown = collect_results(STUDIES, RECORDS)
-    assert verdicts(shown) == {"better": 4, "agrees": 2, "worse": 1, "not measured": 1}
-    told = "4 better 2 agree 1 worse 1 not measured"
-    for page in ("index.html", "rb16.html", "comparison.html"):
-        assert told in words(ET.parse(folder / page).getroot()), page
-    assert "**8 published numbers: 4 better, 2 agree" in (folder / "README.md").read_text()
+def test_the_index_has_the_headline_and_a_reason_for_each_error_without_comparison(folder):
+    text = (folder / "index.md").read_text()
+    assert "**Of 3 published errors that we measured on the same data" in text
+    assert "1 of ours is lower, 1 agrees and 1 is higher; 1 is on other data, 1 was not" in text
+    assert "| other data | The first 20,000 rows stand in" in text
+    assert "| not measured | The set is not there. | 1 |" in text
+    for line in ("Commit: 1234abcd", "Date: 2025-03-04", "Machine: A processor of 2.9 GHz"):
+        assert line in text
+    assert re.search("Time: .* min", text)
 
 
 def test_runs_that_did_not_end_are_told(folder):
-    told = [words(section(folder, "rb16.html", "figure-5")), (folder / "README.md").read_text()]
-    for text in told:
-        assert "4 of 72 runs were not measured to the end." in text
-        assert "over time: binning on letter, size 256; fourier on letter, size 256" in text
-        assert "not available here: blocks on cod-rna, size 256 (the data set" in text
-    assert "failed: fourier on covtype, size 8 (MemoryError: <no room> for 8 GB)" in told[0]
+    assert "4 of 72 runs were not measured to the end." in (folder / "rb16.md").read_text()
 
 
 def test_what_was_not_run_is_told(folder):
-    told = words(section(folder, "rr07.html", "table-1"))
-    assert "Nothing of this has been run yet." in told
-    assert "python -m studies rr07 --table 1" in told
-    assert "Error of <four> methods & the exact kernel" in told
-    text = (folder / "README.md").read_text()
-    assert r"### Error of \<four\> methods & the exact kernel" in text
-    assert "Not run yet." in text
+    text = (folder / "rr07.md").read_text()
+    assert "`python -m studies rr07 --table 1`, at most 1 minute. Not run yet." in text
+    assert r"Error of \<four\> methods & the exact kernel" in text
 
 
-def test_how_it_was_run(folder):
-    told = words(next(section(folder, "rb16.html", "figure-5").iter("details")))
-    assert "python -m studies rb16 --figure 5" in told
-    assert "68 done, 2 over time, 1 failed, 1 not available here" in told
-    assert "A processor of 2.9 GHz, 2 cores, 8.3 GB, Linux" in told
-    assert "python 3.12, gramless 0.1, numpy 2.1" in told
-    assert "lightgbm" not in told
-    assert "2025-03-04" in told
-
-
-def test_panels_have_axes_legends_and_notes(folder):
-    figures = list(section(folder, "rb16.html", "figure-5").iter("figure"))
-    assert len(figures) == PANELS_OF_FIGURE_5
-    for figure in figures:
-        told = words(figure)
-        assert "test error, %" in told
-        assert "features R (grids, columns, landmarks)" in told
-        for label in ("binning", "nystrom", "binning (paper)", "binning (formula)"):
-            assert label in told
-    assert "First 20,000 rows in place of all 581,012." in words(figures[1])
-
-
-def test_columns_of_numbers_are_aligned(folder):
-    (table,) = (
-        table
-        for table in section(folder, "rb16.html", "figure-5").iter("table")
-        if table.get("class") is None
-    )
-    heads = {words(head): head.get("class") for head in table.iter("th")}
-    assert heads["rows"] == heads["Fourier + LS"] == "n"
-    assert heads["data"] is None
-    assert heads["exact SVM"] is None, "it has words"
+def test_budgets_are_stated(folder):
+    assert "at most 12.5 minutes" in (folder / "rb16.md").read_text()
 
 
 def study(**options) -> Study:
-    return replace(Study("rr07", "logs", "Title", "About.", lambda scale: []), **options)
+    return replace(Study("rr07", "logs", "Title", "About.", list, 1.0), **options)
 
 
-def test_numbers_that_are_not_finite_are_not_measured(tmp_path):
-    one = Comparison("a", 1.0, float("nan"), "%", 0.1)
+def test_numbers_of_a_row_are_those_of_the_comparison(tmp_path):
+    number = Published("logs", "a, b", "a", 1.5, "%", "text", rows=12)
+    one = Comparison(number, (2.0, 1.0, 4.0), rows=12, repetitions=3)
     write_report([study(comparisons=lambda records: [one])], {}, tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert "| a | 1 ± 0.1 % | – | – | not measured |  |" in text
-    assert "nan" not in text
+    (row,) = rows(tmp_path / "errors.csv")
+    assert (row["number"], row["published"], row["verdict"]) == ("a, b", "1.5", "agrees")
+    assert (row["ours, median"], row["ours, least"], row["ours, largest"]) == ("2", "1", "4")
 
 
-def test_a_note_of_many_rows_stands_once(tmp_path):
-    rows = [Comparison(name, 1.0, 2.0, "s", 0.1, note="A stand-in.") for name in "abc"]
-    write_report([study(comparisons=lambda records: rows)], {}, tmp_path)
-    told = words(section(tmp_path, "rr07.html", "logs"))
-    assert told.count("A stand-in.") == 1
-    assert told.count("Note 1") == 4
+def test_long_tables_are_files(tmp_path):
+    long = TableOf("Long", ("n",), tuple((str(n),) for n in range(20)), "A note.")
+    short = TableOf("Short", ("n",), (("1",),))
+    own = study(tables=lambda records: [short, long])
+    record = {"key": "a", "status": "done", "method": "a", "data": "b"}
+    write_report([own], {own.key: [record]}, tmp_path)
+    text = (tmp_path / "rr07.md").read_text()
+    assert "| 1 |" in text
+    assert "[Long](rr07-logs-2.csv). A note." in text
+    assert len(rows(tmp_path / "rr07-logs-2.csv")) == 20
+    assert not (tmp_path / "rr07-logs-1.csv").exists()
 
 
 @pytest.mark.slow
@@ -175,40 +134,22 @@ def test_pictures_of_nothing_are_removed(tmp_path):
     assert (tmp_path / "pictures" / "rb16-figure-5.svg").is_file()
     write_report([blank], RECORDS, tmp_path)
     assert not list((tmp_path / "pictures").iterdir())
-    assert "pictures/" not in (tmp_path / "README.md").read_text()
+    assert "pictures/" not in (tmp_path / "rb16.md").read_text()
 
 
-def test_text_of_markdown_and_html_stays_text(tmp_path):
+def test_text_of_markdown_stays_text(tmp_path):
     odd = "a|b *c* <i>d</i> `e` $f$\n\ng & \x00"
     table = TableOf(odd, (odd, "n"), ((odd, "1"), (odd, "-")), odd)
+    record = {"key": "a", "status": "done", "method": "a", "data": "b"}
     one = study(title=odd, about=odd, tables=lambda records: [table])
-    write_report([one], {}, tmp_path)
-    root = ET.parse(tmp_path / "rr07.html").getroot()
-    assert not list(root.iter("i"))
-    lines = (tmp_path / "README.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("| a")]
-    assert len(rows) == 3
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in rows)
+    write_report([one], {one.key: [record]}, tmp_path)
+    lines = (tmp_path / "rr07.md").read_text().splitlines()
+    cells = [line for line in lines if line.startswith("| a")]
+    assert len(cells) == 3
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in cells)
     assert not any("<i>" in line or "*c*" in line.replace(r"\*", "") for line in lines)
 
 
 def test_no_study_at_all(tmp_path):
     index = write_report([], {}, tmp_path)
-    assert "The papers, run again" in words(ET.parse(index).getroot())
-    assert "No published number" in (tmp_path / "README.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "shown", "times"),
-    [
-        (3.14159, 3.5, "3.14", "0.90"),
-        (0.04912, 0.0491, "0.0491", "1.00"),
-        (123456.7, 4000.0, "123,457", "31"),
-        (0.0, 4.0, "0", "0"),
-        (0.00001232, 4.0, "1.23·10⁻⁵", "3.08·10⁻⁶"),
-        (250.0, 1.0, "250", "250"),
-    ],
-)
-def test_numbers_for_people(ours, theirs, shown, times):
-    assert measured(ours, theirs) == shown
-    assert ratio(ours, theirs) == times
+    assert "Of 0 published errors" in index.read_text()

@@ -15,27 +15,22 @@ from hypothesis import strategies as st
 
 from studies import process, runner
 from studies.records import Store, settled
-from studies.runner import LADDER, Plan, absent_sets, in_turns, plan, records_to_show, run
+from studies.runner import Plan, absent_sets, in_turns, plan, records_to_show, run
 from studies.study import Job, Study
 
 
-def study(name="figure-1", n_jobs=4, seconds=10.0, data="digits", method="constant") -> Study:
-    """Return a study whose jobs have fewer rows and take less time at a smaller scale."""
+def study(
+    name="figure-1", n_jobs=4, seconds=10.0, data="digits", method="constant", minutes=None
+) -> Study:
+    """Return a study with a budget that all its jobs fit, unless another is given."""
 
-    def jobs(scale: float) -> list[Job]:
+    def jobs() -> list[Job]:
         return [
-            Job(
-                f"fake/{name}",
-                data,
-                method,
-                {"number": number},
-                n_train=round(1000 * scale),
-                seconds=seconds * scale,
-            )
+            Job(f"fake/{name}", data, method, {"number": number}, seconds=seconds)
             for number in range(n_jobs)
         ]
 
-    return Study("fake", name, "", "", jobs)
+    return Study("fake", name, "", "", jobs, n_jobs * seconds / 60 if minutes is None else minutes)
 
 
 def keys(jobs) -> list[str]:
@@ -69,64 +64,53 @@ def ran(monkeypatch):
 # Plans.
 
 
-@pytest.mark.parametrize(
-    ("budget", "scale"),
-    [(float("inf"), 1.0), (40.0, 1.0), (39.9, 0.7), (28.0, 0.7), (10.0, 0.25), (0.1, 0.05)],
-)
-def test_largest_scale_that_fits(budget, scale):
-    found = plan([study()], set(), budget)
-    assert found.scales == {"fake/figure-1": scale}
-    assert keys(found.jobs) == keys(study().jobs(scale))
-    assert found.n_settled == 0
-
-
 @given(
-    st.lists(st.tuples(st.integers(1, 4), st.floats(0.1, 50)), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.integers(1, 4), st.floats(0.1, 50), st.floats(0.1, 2)), min_size=1, max_size=3
+    ),
     st.floats(0, 500),
 )
 @settings(max_examples=25)
-def test_no_larger_scale_would_fit(shapes, budget):
-    studies = [study(f"figure-{k}", n, seconds) for k, (n, seconds) in enumerate(shapes)]
+def test_each_study_fits_its_share_of_the_budget(shapes, budget):
+    studies = [
+        study(f"figure-{k}", n, seconds, minutes=minutes)
+        for k, (n, seconds, minutes) in enumerate(shapes)
+    ]
     found = plan(studies, set(), budget)
-    costs = {
-        one.key: {scale: sum(job.seconds for job in one.jobs(scale)) for scale in LADDER}
-        for one in studies
-    }
-    together = {scale: sum(own[scale] for own in costs.values()) for scale in LADDER}
-    common = max((scale for scale in LADDER if together[scale] <= budget), default=LADDER[-1])
-    assert all(scale >= common for scale in found.scales.values())
-    assert found.seconds == pytest.approx(sum(costs[key][s] for key, s in found.scales.items()))
-    assert found.seconds <= budget * (1 + 1e-12) or common == LADDER[-1]
-    for key, scale in found.scales.items():
-        if scale < 1.0:
-            more = LADDER[LADDER.index(scale) - 1]
-            dearer = found.seconds - costs[key][scale] + costs[key][more]
-            assert dearer > budget * (1 - 1e-12)
+    share = min(1.0, budget / sum(60.0 * one.minutes for one in studies))
+    for one in studies:
+        within = [job for job in found.jobs if job.study == one.key]
+        assert within == one.jobs()[: len(within)]
+        spent = sum(job.seconds for job in within)
+        assert spent <= 60.0 * one.minutes * share * (1 + 1e-12)
+        for job in one.jobs()[len(within) :]:
+            assert spent + job.seconds > 60.0 * one.minutes * share * (1 - 1e-12)
+    assert len(found.jobs) + len(found.beyond) == sum(len(one.jobs()) for one in studies)
+    assert found.seconds <= budget * (1 + 1e-12)
 
 
-def test_what_is_left_goes_where_it_costs_least():
-    studies = [study("figure-1", 1, 100.0), study("figure-2", 1, 10.0)]
-    assert plan(studies, set(), 36.0).scales == {"fake/figure-1": 0.25, "fake/figure-2": 1.0}
-    assert plan(studies, set(), 0.0).scales == {"fake/figure-1": 0.05, "fake/figure-2": 0.05}
+def test_without_a_budget_every_job_is_run():
+    found = plan([study(minutes=0.1)], set(), float("inf"))
+    assert (keys(found.jobs), found.beyond) == (keys(study().jobs()), [])
     assert plan([], set(), 1.0).jobs == []
 
 
-def test_what_is_measured_costs_nothing():
-    known = set(keys(study().jobs(0.5)[:3]))
-    found = plan([study()], known, budget=6.0)
-    assert (found.scales, found.n_settled) == ({"fake/figure-1": 0.5}, 3)
-    assert keys(found.jobs) == keys(study().jobs(0.5)[3:])
+def test_a_continued_run_measures_the_same_jobs():
+    whole = keys(plan([study()], set(), budget=20.0).jobs)
+    known = set(whole[:1])
+    found = plan([study()], known, budget=20.0)
+    assert (keys(found.jobs), found.n_settled) == (whole[1:], 1)
 
 
 def test_what_has_no_data_costs_nothing():
     studies = [study("figure-1"), study("figure-2", n_jobs=2, data="lost")]
-    found = plan(studies, set(), 40.0, absent=lambda name: name == "lost")
-    assert (set(found.scales.values()), len(found.jobs)) == ({1.0}, 4)
-    assert keys(found.absent["lost"]) == keys(studies[1].jobs(1.0))
+    found = plan(studies, set(), 60.0, absent=lambda name: name == "lost")
+    assert (len(found.jobs), found.beyond) == (4, [])
+    assert keys(found.absent["lost"]) == keys(studies[1].jobs())
 
 
 def test_studies_take_turns():
-    long, short = study("figure-1", 8).jobs(1.0), study("figure-2", 2).jobs(1.0)
+    long, short = study("figure-1", 8).jobs(), study("figure-2", 2).jobs()
     found = in_turns([long, short])
     assert sorted(keys(found)) == sorted(keys(long) + keys(short))
     assert [job for job in found if job in long] == long
@@ -157,26 +141,26 @@ def test_run_stores_what_ends_and_resumes(store, ran):
 
 def test_run_ends_with_its_budget(store, ran):
     ran["takes"] = 0.11
-    jobs = study(n_jobs=5, seconds=0.1).jobs(1.0)
-    left = run(Plan({}, jobs, 0), store, 0.25)
+    jobs = study(n_jobs=5, seconds=0.1).jobs()
+    left = run(Plan(jobs, 0), store, 0.25)
     assert left == jobs[2:]
     assert len(store.of("fake/figure-1")) == 2
     assert all(limit <= 0.25 * 1.1 for limit in ran["limits"])
 
 
 def test_a_job_too_long_for_what_is_left_lets_others_pass(store, ran):
-    small = study(n_jobs=2, seconds=0.01).jobs(1.0)
-    (large,) = study("figure-2", n_jobs=1, seconds=900.0).jobs(1.0)
-    assert run(Plan({}, [small[0], large, small[1]], 0), store, 5.0) == [large]
+    small = study(n_jobs=2, seconds=0.01).jobs()
+    (large,) = study("figure-2", n_jobs=1, seconds=900.0).jobs()
+    assert run(Plan([small[0], large, small[1]], 0), store, 5.0) == [large]
     assert ran["jobs"] == small
 
 
 def test_a_job_cut_by_the_budget_is_not_over_time(store, ran):
     ran["status"] = {0: "over time", 1: "over time"}
-    jobs = study(n_jobs=2, seconds=1.0).jobs(1.0)
-    assert run(Plan({}, jobs, 0), store, 5.0) == jobs
+    jobs = study(n_jobs=2, seconds=1.0).jobs()
+    assert run(Plan(jobs, 0), store, 5.0) == jobs
     assert store.of("fake/figure-1") == []
-    assert run(Plan({}, jobs, 0), store, 500.0) == []
+    assert run(Plan(jobs, 0), store, 500.0) == []
     assert len(store.of("fake/figure-1")) == 2
 
 
@@ -199,16 +183,11 @@ def test_missing_data_are_stored_once_and_tried_again(store, ran, tmp_path):
     assert once() == [("done", "")]
 
 
-def test_records_of_one_scale_are_shown(store):
-    one = study()
-    for job in one.jobs(0.5):
+def test_records_of_former_jobs_are_not_shown(store):
+    former, present = study(n_jobs=4).jobs(), study(n_jobs=2)
+    for job in former:
         store.add(job, done(job))
-    more = one.jobs(1.0)
-    for job in more[:3]:
-        store.add(job, done(job))
-    assert [r["key"] for r in records_to_show(one, store)] == keys(one.jobs(0.5))
-    store.add(more[3], done(more[3]))
-    assert [r["key"] for r in records_to_show(one, store)] == keys(more)
+    assert [record["key"] for record in records_to_show(present, store)] == keys(present.jobs())
     assert records_to_show(study("figure-2"), store) == []
 
 
@@ -231,7 +210,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path, monkeypatch):
     store = Store(tmp_path)
     started = os.fork()
     if started == 0:
-        run(Plan({}, jobs, 0), store, 1000.0)
+        run(Plan(jobs, 0), store, 1000.0)
         os._exit(0)
     pid = int(_wait_for_text(tmp_path / "worker"))
     os.kill(started, signal.SIGKILL)
@@ -239,7 +218,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path, monkeypatch):
     _wait_for_end(pid)
     assert [one["options"]["number"] for one in store.of("fake/figure-1")] == [0]
     monkeypatch.setattr(process, "WORKER", (*command[:3], _WORKER.replace("== 1", "== 9")))
-    fake = Study("fake", "figure-1", "", "", lambda scale: jobs)
+    fake = Study("fake", "figure-1", "", "", lambda: jobs, minutes=1.0)
     todo = plan([fake], settled(store.of(fake.key)), 1000.0)
     assert todo.jobs == jobs[1:]
     run(todo, store, 1000.0)
