@@ -266,6 +266,14 @@ def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(text), model.predict(frame), atol=1e-9)
 
 
+def test_text_of_datetimes_with_offsets_in_hours(tmp_path: Path) -> None:
+    day = np.arange(N) % 4
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")
+    frame = pd.DataFrame({"when": when.strftime("%Y-%m-%d %H:%M:%S+02"), "other": 1.0 * day})
+    model, portable = both(KernelRegressor(effort=1).fit(frame, 1.0 * day), tmp_path / "model")
+    np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
+
+
 def test_names_of_columns_that_are_numbers(tmp_path: Path) -> None:
     frame = pd.DataFrame(RNG.normal(size=(N, 2)))
     model = KernelRegressor(effort=1, random_state=0).fit(frame, frame[0])

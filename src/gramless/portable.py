@@ -1,7 +1,8 @@
 """Predictions from a model file with NumPy alone: nothing is compiled, and nothing else imported.
 
 For services that start cold, and a reader of the file format to copy: this one file needs neither
-the rest of gramless nor numba, SciPy or scikit-learn.
+the rest of gramless nor numba, SciPy or scikit-learn. The rest of gramless reads the values of
+tables by functions of this file, so that both read them in the same way.
 """
 
 from __future__ import annotations
@@ -287,23 +288,156 @@ class _NotCoveredError(ValueError):
     """A model that needs the whole of gramless."""
 
 
-_MISSING_WORDS = frozenset(
+# Values of tables.
+
+# What stands for a missing value among numbers and dates written as text: the words that pandas
+# reads so, and some that other programs write.
+MISSING_WORDS = frozenset(
     [
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-        *("?", "NAN", "NaT", "\\N"),
+        *("?", "NAN", "NaT", "\\N"),  # \N: MySQL, PostgreSQL
     ]
 )
-_TRUE, _FALSE = ("true", "TRUE", "True", "1"), ("false", "FALSE", "False", "0")
-_SPELLINGS = dict.fromkeys(_TRUE, "True") | dict.fromkeys(_FALSE, "False")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DATE = re.compile(
-    r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
+# How files and other programs spell truth values.
+BOOLEAN_SPELLINGS = dict.fromkeys(("true", "TRUE", "True", "1"), "True")
+BOOLEAN_SPELLINGS |= dict.fromkeys(("false", "FALSE", "False", "0"), "False")
+# ISO 8601, to the month or finer.
+DATE = re.compile(
+    r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?", re.ASCII
 )
-_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
-_OFFSET = re.compile(r":\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})")
+_OFFSET = re.compile(r":.*(Z|[+-]\d{2})", re.ASCII)
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
+_POSITIVE_ZERO = {"-0": "0"}
 _EPOCH = datetime.datetime(1970, 1, 1)
+_DAY = 86400.0
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas' NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        # A comparison of pandas' NA has no truth value.
+        return True
+
+
+def type_of(value: object) -> str:
+    """Return the type of a value that is not missing, as files name the types of columns."""
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bool, np.bool_)):
+        return "boolean"
+    # NumPy's durations count as integers.
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return "timedelta"
+    if isinstance(value, datetime.datetime):
+        return "datetime" if value.tzinfo is None else "zoned"
+    if isinstance(value, (datetime.date, np.datetime64)):
+        return "datetime"
+    if isinstance(value, datetime.time):
+        return "time"
+    return "number" if isinstance(value, (numbers.Real, Decimal)) else "category"
+
+
+def seconds_or_number(value: Any) -> float:
+    """Return a number, or the seconds of a date (since 1970 in UTC), duration or time of day."""
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    if isinstance(value, datetime.datetime):
+        local = value.replace(tzinfo=None) - _EPOCH
+        return (local - (value.utcoffset() or datetime.timedelta(0))).total_seconds()
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH.date()).total_seconds()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.time):
+        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return float(value)
+
+
+def seconds_of_date(cell: str) -> float:
+    """Return the seconds since 1970 in UTC of an ISO date; raise ValueError for other text."""
+    if DATE.fullmatch(cell) is None:
+        raise ValueError(cell)
+    whole = cell if len(cell) > len("2020-01") else f"{cell}-01"
+    return seconds_or_number(datetime.datetime.fromisoformat(whole))
+
+
+def has_offset(cell: str) -> bool:
+    """Return whether an ISO date has a time zone, such as "Z" or "+02:00"."""
+    return _OFFSET.search(cell) is not None
+
+
+def label(value: Any) -> str:
+    """Return a value as text, whole numbers without ".0", and "" for a missing one."""
+    if isinstance(value, str):
+        return value
+    if is_missing(value):
+        return ""
+    is_whole = isinstance(value, (float, np.floating)) and value.is_integer()
+    return str(int(value) if is_whole else value)
+
+
+def category_label(value: Any) -> str:
+    """Return the label of a category, one for all values that are equal, and "" for a missing one.
+
+    1, 1.0, "1" and "1.0" are "1", but "01" stays. Datetimes, also as text, are as in
+    "2024-01-31 12:30:00", in UTC, without the time at midnight.
+    """
+    if isinstance(value, str):
+        return _label_of_text(value)
+    if is_missing(value):
+        return ""
+    write = LABEL_WRITERS.get(type_of(value))
+    if write is not None:
+        return write(seconds_or_number(value))
+    if isinstance(value, Decimal) and value.is_finite():
+        text = f"{value.normalize():f}"
+        return _POSITIVE_ZERO.get(text, text)
+    return label(value)
+
+
+def _label_of_text(text: str) -> str:
+    if text.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
+        return _POSITIVE_ZERO.get(whole[1], whole[1])
+    if len(text) > len("2024-01-31") and text[4] == text[7] == "-":
+        with contextlib.suppress(ValueError, OverflowError):
+            return _written_datetime(seconds_of_date(text))
+    return text
+
+
+def _written_datetime(seconds: float) -> str:
+    moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
+    return moment.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+def _written_time(seconds: float) -> str:
+    clock = (datetime.datetime.min + datetime.timedelta(seconds=seconds % _DAY)).time()
+    return clock.isoformat()
+
+
+def _written_timedelta(seconds: float) -> str:
+    return f"{int(seconds // _DAY)} days {_written_time(seconds)}"
+
+
+# How categories are written whose values are seconds, by their type.
+LABEL_WRITERS = {
+    "datetime": _written_datetime,
+    "zoned": _written_datetime,
+    "timedelta": _written_timedelta,
+    "time": _written_time,
+}
+
+
+# Tables.
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
 # Types of new columns that can be read as the type of the fit.
 _READABLE = {
     "number": ("number", "boolean", "text"),
@@ -346,52 +480,7 @@ def _values(name: str, X: Any) -> list[Any]:
     dtype = str(getattr(column, "dtype", "")).lower()
     as_given = "int" in dtype or (array is not None and array.dtype.kind == "M")
     values: Iterable[Any] = column if array is None or as_given else array
-    return [None if _is_missing(value) else value for value in values]
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
-def _type_of(value: Any) -> str:
-    """Return the type of a present value."""
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, (bool, np.bool_)):
-        return "boolean"
-    # NumPy's durations count as integers.
-    if isinstance(value, (datetime.timedelta, np.timedelta64)):
-        return "timedelta"
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return "zoned"
-    if isinstance(value, (datetime.date, np.datetime64)):
-        return "datetime"
-    if isinstance(value, datetime.time):
-        return "time"
-    return "number" if isinstance(value, (numbers.Real, Decimal)) else "category"
-
-
-def _number(value: Any) -> float:
-    """Return a number, or the seconds of a datetime, duration or time of day."""
-    if isinstance(value, np.datetime64):
-        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    if isinstance(value, np.timedelta64):
-        return float(value / np.timedelta64(1, "s"))
-    if isinstance(value, datetime.datetime):
-        offset = value.utcoffset() or datetime.timedelta(0)
-        return float((value.replace(tzinfo=None) - _EPOCH - offset).total_seconds())
-    if isinstance(value, datetime.date):
-        return (value - _EPOCH.date()).total_seconds()
-    if isinstance(value, datetime.timedelta):
-        return float(value.total_seconds())
-    if isinstance(value, datetime.time):
-        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return float(value)
+    return [None if is_missing(value) else value for value in values]
 
 
 def _inputs_of(code: Part, values: list[Any]) -> Array:
@@ -418,11 +507,11 @@ def _inputs_of(code: Part, values: list[Any]) -> Array:
 def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
     """Return the numbers of a column, NaN where missing."""
     type_ = code.get("type") or "number"
-    for now in {_type_of(value) for value in present}:
+    for now in {type_of(value) for value in present}:
         # Files of 0.2.0 have no types: seconds and numbers are the same.
         if now not in _READABLE[type_] and (code.get("type") or now in ("text", "category")):
             raise _refused(code, now, present)
-    are_booleans = any(_type_of(value) == "boolean" for value in present)
+    are_booleans = any(type_of(value) == "boolean" for value in present)
     if type_ == "number" and are_booleans and not 0.0 <= code["fill"] <= 1.0:
         warnings.warn(
             f"column {code['name']!r} held numbers in fit and holds booleans now; they are read "
@@ -430,7 +519,7 @@ def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
             stacklevel=2,
         )
     has_zone = any(
-        _OFFSET.search(value) is not None if isinstance(value, str) else _type_of(value) == "zoned"
+        has_offset(value) if isinstance(value, str) else type_of(value) == "zoned"
         for value in present
     )
     if present and type_ == ("datetime" if has_zone else "zoned"):
@@ -439,18 +528,22 @@ def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
             "zone; those without count as UTC.",
             stacklevel=2,
         )
-    read = _seconds if type_ in ("datetime", "zoned") else _written_number
+    are_dates = type_ in ("datetime", "zoned")
     numbers_read = []
     for value in values:
         is_text = isinstance(value, str)
-        if value is None or (is_text and value.strip() in _MISSING_WORDS):
+        if value is None or (is_text and value.strip() in MISSING_WORDS):
             numbers_read.append(np.nan)
             continue
         try:
-            notation = code["notation"]
-            numbers_read.append(read(value.strip(), notation) if is_text else _number(value))
-        except ValueError:
-            raise _refused(code, _type_of(value), [value]) from None
+            if not is_text:
+                numbers_read.append(seconds_or_number(value))
+            elif are_dates:
+                numbers_read.append(seconds_of_date(value.strip()))
+            else:
+                numbers_read.append(_written_number(value.strip(), code["notation"]))
+        except (ValueError, OverflowError):
+            raise _refused(code, type_of(value), [value]) from None
     return np.array(numbers_read, np.float64)
 
 
@@ -473,26 +566,19 @@ def _written_number(cell: str, notation: str) -> float:
     return float(cell.translate({ord(mark): None for mark in groups} | {ord(decimal): "."}))
 
 
-def _seconds(cell: str, notation: str) -> float:
-    if not _DATE.fullmatch(cell):
-        raise ValueError(cell)
-    moment = datetime.datetime.fromisoformat(cell if len(cell) > 7 else f"{cell}-01")
-    return _number(moment)
-
-
 def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
     """Return the numbers of the categories of a column."""
     places = {category: k for k, category in enumerate(code["categories"])}
     type_, unknown = code.get("type"), len(places)
     if places.keys() <= {"", "True", "False"}:
-        places |= {word: places[name] for word, name in _SPELLINGS.items() if name in places}
+        places |= {word: places[name] for word, name in BOOLEAN_SPELLINGS.items() if name in places}
     elif type_ and places.keys() <= {"", "0", "1"}:
         digits = {"True": "1", "False": "0"}
-        spelled = [(word, digits[name]) for word, name in _SPELLINGS.items()]
+        spelled = [(word, digits[name]) for word, name in BOOLEAN_SPELLINGS.items()]
         places |= {word: places[digit] for word, digit in spelled if digit in places}
     if type_ == "boolean":
-        places |= dict.fromkeys(_MISSING_WORDS, places.get("", unknown))
-    cells = [_label(value, type_ is not None) for value in values]
+        places |= dict.fromkeys(MISSING_WORDS, places.get("", unknown))
+    cells = [*map(category_label if type_ else label, values)]
     if type_:
         _check_categories(code, places, cells, present)
     codes = np.array([places.get(cell, unknown) for cell in cells], np.float64)
@@ -507,42 +593,18 @@ def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
     return codes
 
 
-def _label(value: Any, is_typed: bool) -> str:
-    """Return the label of a category; files of 0.2.0 keep text as it is written."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        if is_typed and len(value) > len("2024-01-31") and _DATE.fullmatch(value):
-            with contextlib.suppress(ValueError):
-                return _written_datetime(_seconds(value, ""))
-        whole = _WHOLE_FLOAT.fullmatch(value) if is_typed else None
-        return value if whole is None else {"-0": "0"}.get(whole[1], whole[1])
-    if isinstance(value, (float, np.floating)) and value.is_integer():
-        return str(int(value))
-    if is_typed and isinstance(value, Decimal) and value.is_finite():
-        return f"{value.normalize():f}"
-    if is_typed and _type_of(value) in ("datetime", "zoned"):
-        return _written_datetime(_number(value))
-    return str(value)
-
-
-def _written_datetime(seconds: float) -> str:
-    moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
-    return moment.removesuffix(".000000").removesuffix(" 00:00:00")
-
-
 def _check_categories(
     code: Part, places: dict[str, int], cells: list[str], present: list[Any]
 ) -> None:
     """Raise ValueError unless a column can hold the categories of the fit."""
-    for now in {_type_of(value) for value in present}:
+    for now in {type_of(value) for value in present}:
         if code["type"] == "boolean":
-            odd = [c for c in cells if c not in _SPELLINGS and c not in _MISSING_WORDS]
+            odd = [c for c in cells if c not in BOOLEAN_SPELLINGS and c not in MISSING_WORDS]
             fits = now in _READABLE["boolean"] and not odd
         elif now == "boolean":
             fits = bool(places.keys() & {"True", "False"})
         elif now in ("number", "datetime", "zoned"):
-            allowed = _NUMBER if now == "number" else _DATE
+            allowed = _NUMBER if now == "number" else DATE
             fits = any(map(allowed.fullmatch, code["categories"]))
         else:
             fits = now in ("text", "category")

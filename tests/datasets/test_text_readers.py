@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
-from gramless.base.notation import MISSING_WORDS
 from gramless.datasets import ReadLimits, open_chunks, read_arff, read_csv, read_table
+from gramless.portable import MISSING_WORDS
 
 from .conftest import Writer
 

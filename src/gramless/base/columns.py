@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-import numbers
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -16,8 +12,17 @@ import numpy as np
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.base.notation import DATES, MISSING_WORDS, NOTATIONS, NOTATIONS_OF_TIMES, PLAIN
+from gramless.base.notation import NOTATIONS, NOTATIONS_OF_TIMES, PLAIN
 from gramless.base.types import AnyArray, ArrowTable, DataFrame, NamedColumns
+from gramless.portable import (
+    LABEL_WRITERS,
+    MISSING_WORDS,
+    category_label,
+    is_missing,
+    label,
+    seconds_or_number,
+    type_of,
+)
 
 MISSING = ""
 """The label of a missing category."""
@@ -35,14 +40,10 @@ COLUMN_TYPES = {
 }
 """Types of columns, which files keep, and what messages call their values."""
 
-_EPOCH = datetime.datetime(1970, 1, 1)
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _NOT_A_TIME = "NaT"
 _EXACT = 2**53
 """The largest integer up to which float64 holds every integer exactly."""
-_DAY = 86400.0
-_WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0+", re.ASCII)
-_POSITIVE_ZERO = {"-0": "0"}
 _INTEGERS_OR_BOOLEANS = re.compile(r"u?int\d+|bool")
 _WITH_ZONE = re.compile(r"tz=|time_zone='|datetime64\[\w+, ")
 """In the names of types of pyarrow, polars and pandas."""
@@ -106,7 +107,7 @@ class PlainColumn(NamedTuple):
 
     def category_labels(self) -> Iterator[str]:
         """Return the label of each value as a category; see :func:`category_labels`."""
-        write = _WRITERS.get(self.type)
+        write = LABEL_WRITERS.get(self.type)
         if write is not None:
             return (MISSING if np.isnan(value) else write(value) for value in self.values.tolist())
         return category_labels(self.values if self.integers is None else self.integers)
@@ -295,7 +296,7 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
     if any(issubclass(kind, str) for kind in kinds):
         return PlainColumn(values, "text")
     present = [value for value in values if not is_missing(value)]
-    types = {_type_of(value) for value in present}
+    types = {type_of(value) for value in present}
     if "datetime" in types and "zoned" in types:
         types.remove("datetime")
     if "category" in types:
@@ -313,22 +314,6 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
     return PlainColumn(numbers_read, type_, values if is_large else None)
 
 
-def _type_of(value: object) -> str:
-    """Return the type of a column of objects that are like a value."""
-    if isinstance(value, (bool, np.bool_)):
-        return "boolean"
-    # NumPy's durations count as integers.
-    if isinstance(value, (datetime.timedelta, np.timedelta64)):
-        return "timedelta"
-    if isinstance(value, datetime.datetime):
-        return "datetime" if value.tzinfo is None else "zoned"
-    if isinstance(value, (datetime.date, np.datetime64)):
-        return "datetime"
-    if isinstance(value, datetime.time):
-        return "time"
-    return "number" if isinstance(value, (numbers.Real, Decimal)) else "category"
-
-
 def _has_names(kind: type) -> bool:
     """Tell whether values of a type are told apart by what they print, and do not change."""
     plain = vars(object)
@@ -336,45 +321,9 @@ def _has_names(kind: type) -> bool:
     return prints and issubclass(kind, Hashable)
 
 
-def is_missing(value: object) -> bool:
-    """Recognise None, NaN, NaT and pandas' NA, whose comparison is no truth value."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
-def seconds_or_number(value: object) -> float:
-    """Return a number, or the seconds of a date (since 1970 in UTC), duration or time of day."""
-    if isinstance(value, np.datetime64):
-        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    if isinstance(value, np.timedelta64):
-        return float(value / np.timedelta64(1, "s"))
-    if isinstance(value, datetime.datetime):
-        local = value.replace(tzinfo=None) - _EPOCH
-        return (local - (value.utcoffset() or datetime.timedelta(0))).total_seconds()
-    if isinstance(value, datetime.date):
-        return (value - _EPOCH.date()).total_seconds()
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    if isinstance(value, datetime.time):
-        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return float(value)  # type: ignore[arg-type]
-
-
 def labels(values: Iterable[object]) -> Iterator[str]:
-    """Name categories alike, whether they came as text or as numbers; a missing one is ``""``."""
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif is_missing(value):
-            yield MISSING
-        elif isinstance(value, (float, np.floating)) and value.is_integer():
-            yield str(int(value))
-        else:
-            yield str(value)
+    """Return values as text, whole numbers without ".0"; a missing one is ``""``."""
+    return map(label, values)
 
 
 def category_labels(values: Iterable[object]) -> Iterator[str]:
@@ -385,59 +334,10 @@ def category_labels(values: Iterable[object]) -> Iterator[str]:
 
     Examples
     --------
-    >>> [*category_labels([1, 1.0, "1.0", "01", None, datetime.date(2024, 1, 31)])]
+    >>> [*category_labels([1, 1.0, "1.0", "01", None, np.datetime64("2024-01-31")])]
     ['1', '1', '1', '01', '', '2024-01-31']
     """
-    for value in values:
-        if isinstance(value, str):
-            yield _label_of_text(value)
-        elif is_missing(value):
-            yield MISSING
-        elif (write := _WRITERS.get(_type_of(value))) is not None:
-            yield write(seconds_or_number(value))
-        elif isinstance(value, (float, np.floating)) and value.is_integer():
-            yield str(int(value))
-        elif isinstance(value, Decimal) and value.is_finite():
-            yield _plain_decimal(value)
-        else:
-            yield str(value)
-
-
-def _label_of_text(text: str) -> str:
-    if text.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
-        return _POSITIVE_ZERO.get(whole[1], whole[1])
-    if len(text) > len("2024-01-31") and text[4] == text[7] == "-":
-        with suppress(ValueError, OverflowError):
-            return _written_datetime(NOTATIONS[DATES].read(text))
-    return text
-
-
-def _plain_decimal(value: Decimal) -> str:
-    text = f"{value.normalize():f}"
-    return _POSITIVE_ZERO.get(text, text)
-
-
-def _written_datetime(seconds: float) -> str:
-    moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
-    return moment.removesuffix(".000000").removesuffix(" 00:00:00")
-
-
-def _written_time(seconds: float) -> str:
-    clock = (datetime.datetime.min + datetime.timedelta(seconds=seconds % _DAY)).time()
-    return clock.isoformat()
-
-
-def _written_timedelta(seconds: float) -> str:
-    return f"{int(seconds // _DAY)} days {_written_time(seconds)}"
-
-
-_WRITERS = {
-    "datetime": _written_datetime,
-    "zoned": _written_datetime,
-    "timedelta": _written_timedelta,
-    "time": _written_time,
-}
-"""How categories of a type are written whose values are seconds."""
+    return map(category_label, values)
 
 
 def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArray:

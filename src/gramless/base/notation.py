@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -11,23 +10,13 @@ from itertools import islice
 import numpy as np
 
 from gramless.base.types import FloatArray
-
-# What stands for a missing value among numbers and dates written as text: the words that pandas
-# reads so, and some that other programs write.
-MISSING_WORDS = frozenset(
-    [
-        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
-        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-        *("?", "NAN", "NaT", "\\N"),  # \N: MySQL, PostgreSQL
-    ]
-)
+from gramless.portable import DATE, MISSING_WORDS, seconds_of_date
 
 PLAIN = "1234.5"
 """The notation of programming languages."""
 DATES, TIMES, DURATIONS = "2020-01-31", "12:30:00", "P1DT2H"
 """Of dates and datetimes, of times of day, and of durations."""
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FEW_VALUES = 20
 """So many different whole numbers are as likely names as numbers."""
 _LEAST_GROUPED = 10
@@ -81,14 +70,6 @@ _DURATION = re.compile(
 """Of ISO 8601, of pandas and Python ("1 days 02:00:00", "1 day, 2:00:00"), or a clock alone."""
 _UNITS_OF_DURATIONS = 604800, 86400, 3600, 60, 1
 _NAMES_UNIT = re.compile(r"T|day")
-_OFFSET = re.compile(r":.*(Z|[+-]\d{2})", re.ASCII)
-
-
-def _seconds(cell: str) -> float:
-    moment = datetime.datetime.fromisoformat(cell if len(cell) > len("2020-01") else f"{cell}-01")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return (moment - _EPOCH).total_seconds()
 
 
 def _duration(cell: str) -> float:
@@ -115,13 +96,7 @@ NOTATIONS = {
     "1 234.5": Notation.of_numbers(" \u00a0\u202f", "."),
     "1 234,5": Notation.of_numbers(" \u00a0\u202f", ","),
     "1'234.5": Notation.of_numbers("'\u2019", "."),
-    DATES: Notation(
-        re.compile(
-            r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?)?",
-            re.ASCII,
-        ),
-        _seconds,
-    ),
+    DATES: Notation(DATE, seconds_of_date),
     TIMES: Notation(
         re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?", re.ASCII), _duration
     ),
@@ -130,11 +105,6 @@ NOTATIONS = {
 """Notations by their names, which files keep; dates are those of ISO 8601."""
 
 NOTATIONS_OF_TIMES = DATES, TIMES, DURATIONS
-
-
-def has_offset(cell: str) -> bool:
-    """Return whether an ISO date has a time zone, such as "Z" or "+02:00"."""
-    return _OFFSET.search(cell) is not None
 
 
 def notation_of(cells: Iterable[str]) -> str | None:

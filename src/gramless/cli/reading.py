@@ -19,7 +19,7 @@ from sklearn.base import is_classifier
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
-from gramless.base.notation import MISSING_WORDS, notation_of, read_cells
+from gramless.base.notation import notation_of, read_cells
 from gramless.base.reporting import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
@@ -30,7 +30,7 @@ from gramless.datasets.table import Matrix, with_text
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.persistence import load
 from gramless.estimators.streamed import StreamedMachine
-from gramless.preprocessing.column_codes import BOOLEAN_SPELLINGS
+from gramless.portable import BOOLEAN_SPELLINGS, MISSING_WORDS
 from gramless.preprocessing.encoder import TableEncoder
 
 Predictor: TypeAlias = KernelMachine | StreamedMachine

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
-from gramless.base.notation import MISSING_WORDS
 from gramless.base.types import AnyArray, IntArray
 from gramless.datasets.files import (
     HEAD_BYTES,
@@ -31,6 +30,7 @@ from gramless.datasets.files import (
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
+from gramless.portable import MISSING_WORDS
 
 if TYPE_CHECKING:
     from _csv import Reader

@@ -19,7 +19,6 @@ from gramless.base.columns import (
     category_labels,
     exact_labels,
     is_frame,
-    is_missing,
     labels,
 )
 from gramless.base.errors import InputError
@@ -30,6 +29,7 @@ from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, Name
 from gramless.losses import Loss, Squared
 from gramless.model_selection.alpha import mean_loss
 from gramless.model_selection.data import Score
+from gramless.portable import is_missing
 from gramless.preprocessing.rows import check_integers
 
 _LARGEST_TARGET = np.finfo(np.float64).max / 16

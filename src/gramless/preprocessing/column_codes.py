@@ -21,20 +21,16 @@ from gramless.base.errors import InputError
 from gramless.base.notation import (
     DATES,
     DURATIONS,
-    MISSING_WORDS,
     NOTATIONS,
     PLAIN,
     TIMES,
-    has_offset,
     notation_of,
     seems_to_hold,
 )
 from gramless.base.state import Json, require
 from gramless.base.types import AnyArray, BoolArray
+from gramless.portable import BOOLEAN_SPELLINGS, MISSING_WORDS, has_offset
 
-BOOLEAN_SPELLINGS = dict.fromkeys(("true", "TRUE", "True", "1"), "True")
-BOOLEAN_SPELLINGS |= dict.fromkeys(("false", "FALSE", "False", "0"), "False")
-"""How files and other programs spell truth values."""
 _BOOLEAN_WORDS = frozenset(BOOLEAN_SPELLINGS) - {"0", "1"}
 _BOOLEAN_NUMBERS = {"True": "1", "False": "0"}
 _TEXT = "text", "category"
