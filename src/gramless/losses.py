@@ -24,10 +24,10 @@ TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts", "ranks
 above 0; numbers of ordered classes, from 0."""
 
 
+# Distances from the median in robust standard deviations. Scores count farther targets as this far.
 FAR_TARGET = 10.0
-"""In robust standard deviations from the median: scores count farther targets as this far."""
+# Fits by least squares move farther targets to this distance.
 OUTLIER_BOUND = 3.0
-"""In the same unit: to this distance targets are moved for fits by least squares."""
 _SHARPNESS = 0.1
 """Of the mean error: half-width within which a pinball loss is rounded off."""
 _MOST_ERROR = 5.0  # of this mean, in medians: larger errors count as this large
@@ -141,8 +141,8 @@ class Loss(Stateful, ABC):
 
         The number is 0 unless the loss is robust and the target of the row is farther than
         ``FAR_TARGET`` from 0. Then it is what a prediction of 0 would save if the target were only
-        that far. Without it, relative differences between models would vanish beside the losses of
-        a few outliers.
+        that far. Without it, the losses of a few outliers would hide all differences between
+        models.
         """
         value = self.value(z, y)
         if not self.robust or (np.abs(y) <= FAR_TARGET).all():

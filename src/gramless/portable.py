@@ -46,7 +46,7 @@ class PortableModel:
 
     Covers bins of grids, Gaussian kernels and trends beside them and kernel ridge regression, as
     default fits choose; data frames, categories, gaps and several outputs. Predictions differ from
-    the model's own by rounding, some 1e-15 of the largest response.
+    those of the model by rounding, some 1e-15 of the largest response.
 
     Parameters
     ----------
@@ -135,11 +135,11 @@ class PortableModel:
             if kind is None:
                 raise _NotCoveredError(f"{part['class']} features need gramless.load.")
             n_columns = kind.n_columns(part)
-            own = scale * weights[start : start + n_columns]
+            scaled = scale * weights[start : start + n_columns]
             # NaN is not below the bound either.
-            if not np.abs(own).max(initial=0.0) < _MOST_WEIGHT:
+            if not np.abs(scaled).max(initial=0.0) < _MOST_WEIGHT:
                 raise ValueError(f"its weights are not finite or beyond {_MOST_WEIGHT:g}")
-            self._parts.append(kind(part, own))
+            self._parts.append(kind(part, scaled))
             start += n_columns
         # Predictions show faults of the header that reading it does not.
         trial: Any = np.zeros((2, fitted["n_features_in_"]))
@@ -496,11 +496,11 @@ def _inputs_of(code: Part, values: list[Any]) -> Array:
         return np.tile([0.0, 1.0] if code["indicator"] else [0.0], (len(values), 1))
     if code["fill"] is None:
         return _codes(code, values, present)[:, None]
-    found = _numbers(code, values, present)
-    missing = np.isnan(found)
-    if np.isinf(found).any():
+    read = _numbers(code, values, present)
+    missing = np.isnan(read)
+    if np.isinf(read).any():
         raise ValueError(f"column {code['name']!r} holds infinity; give finite numbers.")
-    filled = np.where(missing, code["fill"], found)
+    filled = np.where(missing, code["fill"], read)
     return np.column_stack([filled, missing] if code["indicator"] else [filled])
 
 
@@ -631,7 +631,7 @@ def _refused(code: Part, now: str, values: list[Any]) -> ValueError:
 
 
 def _with_codes(categories: Part, X: Array) -> Array:
-    """Return rows with codes in place of categories: -1 for NaN, a further one if unknown."""
+    """Return rows with codes in place of categories: -1 for NaN, the last code if unknown."""
     out, ends = X.copy(), categories["starts"][1:]
     for j, known in zip(categories["columns"], np.split(categories["values"], ends), strict=False):
         order = np.append(np.argsort(known), len(known))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramless.base import lazy_rows
-from gramless.base.lazy_rows import OrderedRows, taken
+from gramless.base.lazy_rows import OrderedRows, take_rows
 from gramless.preprocessing import scaling
 from gramless.preprocessing.scaling import Scaler
 
@@ -36,10 +36,10 @@ def test_indexing(key: object, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_some_of_lazy_rows_are_lazy() -> None:
     lazy = OrderedRows(ROWS, slice(10, None))
     for chosen in (np.array([3, 1]), np.arange(40) % 2 == 0):
-        again = taken(lazy, chosen)
+        again = take_rows(lazy, chosen)
         assert isinstance(again, OrderedRows)
         np.testing.assert_array_equal(np.asarray(again), ROWS[10:][chosen])
-    np.testing.assert_array_equal(taken(ROWS, ORDER), ROWS[ORDER])
+    np.testing.assert_array_equal(take_rows(ROWS, ORDER), ROWS[ORDER])
 
 
 @pytest.mark.parametrize("kind", ["none", "standard", "quantile", "both"])

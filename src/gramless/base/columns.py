@@ -45,8 +45,8 @@ _NOT_A_TIME = "NaT"
 _EXACT = 2**53
 """The largest integer up to which float64 holds every integer exactly."""
 _INTEGERS_OR_BOOLEANS = re.compile(r"u?int\d+|bool")
+# The time zone in the names of types of pyarrow, polars and pandas.
 _WITH_ZONE = re.compile(r"tz=|time_zone='|datetime64\[\w+, ")
-"""In the names of types of pyarrow, polars and pandas."""
 
 
 @runtime_checkable
@@ -87,8 +87,8 @@ class _ArrowArray(Protocol):
 class PlainColumn(NamedTuple):
     """The values of a column and their type, one of ``COLUMN_TYPES``.
 
-    Numbers, datetimes and the like are floats, the others objects or booleans. ``integers`` are the
-    same values where float64 cannot tell them apart, for columns that are taken as categories.
+    Numbers, datetimes and the like are floats, the others objects or booleans. ``integers`` holds
+    the exact values if float64 would round some: categories need every digit.
     """
 
     values: AnyArray
@@ -97,12 +97,12 @@ class PlainColumn(NamedTuple):
 
     @property
     def is_category(self) -> bool:
-        """Whether the values are categories unless their text can be read otherwise."""
+        """Return whether the values are categories, unless their text is numbers or dates."""
         return self.type in ("text", "category", "boolean")
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are text that no type declares to be categories."""
+        """Return whether the values are text, and not declared to be categories."""
         return self.type == "text"
 
     def category_labels(self) -> Iterator[str]:

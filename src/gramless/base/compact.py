@@ -331,14 +331,14 @@ def _inflated(plane: object, size: int) -> AnyArray:
     _check(plane, np.uint8)
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(np.asarray(plane).tobytes(), size)
-        # Its checksum may come only now.
+        content = stream.decompress(np.asarray(plane).tobytes(), size)
+        # zlib checks the checksum only when it reads on.
         more = stream.decompress(stream.unconsumed_tail, 1)
     except zlib.error as fault:
         raise ValueError(_DAMAGED) from fault
-    _require(len(found) == size and not more)
+    _require(len(content) == size and not more)
     _require(stream.eof and not stream.unused_data)
-    return np.frombuffer(found, np.uint8)
+    return np.frombuffer(content, np.uint8)
 
 
 def _bytes_of(part: object) -> int:

@@ -103,8 +103,8 @@ class OrderedRows(LazyRows):
         return own if self._transform is None else self._transform(own)
 
 
-def taken(rows: Any, chosen: IntArray | BoolArray) -> Any:
-    """Return some of the rows; of lazy ones they stay lazy."""
+def take_rows(rows: Any, chosen: IntArray | BoolArray) -> Any:
+    """Return some of the rows; lazy rows stay lazy."""
     return OrderedRows(rows, numbers_of(chosen)) if isinstance(rows, LazyRows) else rows[chosen]
 
 

@@ -22,8 +22,8 @@ _UNKNOWN = 4 << 30
 _LITTLE = 8 << 20
 _CODES_SHARE = 0.4
 """Of a budget that a user gave: larger arrays of codes lie on the disk."""
+# Share of an estimator's ``memory_budget`` that its large arrays may take together.
 ARRAYS_SHARE = 0.5
-"""Of the ``memory_budget`` of an estimator: what large arrays may take of it together."""
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _given: ContextVar[int | None] = ContextVar("memory", default=None)
 """The budget of the fit that is running in this thread, None where none was given."""

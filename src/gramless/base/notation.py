@@ -14,8 +14,8 @@ from gramless.portable import DATE, MISSING_WORDS, seconds_of_date
 
 PLAIN = "1234.5"
 """The notation of programming languages."""
+# Notations of dates and datetimes, of times of day, and of durations.
 DATES, TIMES, DURATIONS = "2020-01-31", "12:30:00", "P1DT2H"
-"""Of dates and datetimes, of times of day, and of durations."""
 
 _FEW_VALUES = 20
 """So many different whole numbers are as likely names as numbers."""
@@ -63,11 +63,12 @@ _ISO_DURATION = re.compile(
     re.ASCII,
 )
 """Such as P1DT2H; pandas writes minus one hour as P-1DT23H0M0S."""
+# Durations as in ISO 8601, as pandas and Python write them ("1 days 02:00:00", "1 day, 2:00:00"),
+# or a clock alone.
 _CLOCK = r"[+-]?\d+:[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
 _DURATION = re.compile(
     rf"{_ISO_DURATION.pattern}|[+-]?\d+ days?(?:,? {_CLOCK})?|{_CLOCK}", re.ASCII
 )
-"""Of ISO 8601, of pandas and Python ("1 days 02:00:00", "1 day, 2:00:00"), or a clock alone."""
 _UNITS_OF_DURATIONS = 604800, 86400, 3600, 60, 1
 _NAMES_UNIT = re.compile(r"T|day")
 
@@ -119,10 +120,10 @@ def notation_of(cells: Iterable[str]) -> str | None:
     ('1.234,5', None, None)
     """
     present = dict.fromkeys(cell.strip() for cell in cells)
-    found = [cell for cell in present if cell not in MISSING_WORDS]
+    filled = [cell for cell in present if cell not in MISSING_WORDS]
     possible = dict(NOTATIONS)
     read: dict[str, list[float]] = {name: [] for name in possible}
-    for cell in found:
+    for cell in filled:
         for name, notation in list(possible.items()):
             try:
                 read[name].append(notation.read(cell))
@@ -130,14 +131,14 @@ def notation_of(cells: Iterable[str]) -> str | None:
                 del possible[name]
         if not possible:
             return None
-    if not found or all(map(_WHOLE.fullmatch, found)):
+    if not filled or all(map(_WHOLE.fullmatch, filled)):
         return None
     if PLAIN in possible:
         whole = all(value.is_integer() for value in read[PLAIN])
-        return None if whole and len(found) <= _FEW_VALUES else PLAIN
-    if _groups_thousands(found) and "1,234.5" in possible:
+        return None if whole and len(filled) <= _FEW_VALUES else PLAIN
+    if _groups_thousands(filled) and "1,234.5" in possible:
         return "1,234.5"
-    if DURATIONS in possible and TIMES not in possible and not any(map(_NAMES_UNIT.search, found)):
+    if DURATIONS in possible and TIMES not in possible and not any(map(_NAMES_UNIT.search, filled)):
         # Such as 100:00:00 or P1D, which may be names.
         return None
     first, *others = possible

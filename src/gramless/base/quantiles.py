@@ -25,7 +25,7 @@ def weighted_quantiles(
     levels : float or array (K,)
         Shares between 0 and 1; an array has one for each column.
     weights : array (n,), optional
-        Not negative; None weighs all rows alike.
+        At least 0. All rows have the same weight by default.
 
     Examples
     --------
@@ -66,6 +66,6 @@ def robust_scale(values: FloatArray, weights: FloatArray | None = None) -> Float
         others = distances[:, k] > 0.0
         scale[k] = 1.0
         if others.any():
-            own = None if weights is None else weights[others]
-            scale[k] = weighted_quantiles(distances[others, k], 0.5, own) / _NORMAL_DISTANCE
+            rest = None if weights is None else weights[others]
+            scale[k] = weighted_quantiles(distances[others, k], 0.5, rest) / _NORMAL_DISTANCE
     return scale.reshape(spread.shape)

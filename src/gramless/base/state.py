@@ -414,13 +414,13 @@ def number_in(
 
     Integers pass for ``float``; truth values never pass.
     """
-    number = state.get(name)
-    if isinstance(number, bool) or not isinstance(number, (int, float) if kind is float else kind):
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
         raise ValueError(f"{name} is no number")
-    found = cast(Number, number)
-    require(not LARGEST < abs(found) < math.inf, f"{name} is beyond {LARGEST:g}")
-    require(low is None or low <= found < high, f"{name} is out of range")
-    return found
+    number = cast(Number, value)
+    require(not LARGEST < abs(number) < math.inf, f"{name} is beyond {LARGEST:g}")
+    require(low is None or low <= number < high, f"{name} is out of range")
+    return number
 
 
 def part_in(state: State, name: str, kind: type[T]) -> T:

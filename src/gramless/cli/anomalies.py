@@ -80,7 +80,7 @@ def anomalies(
         inputs = {"the data itself": data, "the table of --train": train, "the model": model}
         check_outputs(outputs, inputs, force)
         with report.stage("read", f"reading {data}"):
-            from gramless.cli.reading import beside, read_data, unlabelled_rows
+            from gramless.cli.reading import read_data, unlabelled_rows, with_ids
 
             table = read_data(data, categorical=kept, part="auto", limits=limits)
             for name in left_out:
@@ -108,7 +108,7 @@ def anomalies(
             places = {"data": data, "train": train or model}
             report.write_page(page, "--page", page_of, detector, X, columns, threshold, places)
             lines["page"] = f"{page} ({sized(page.stat().st_size)})"
-        columns = beside(table, kept, columns)
+        columns = with_ids(table, kept, columns)
         document = {**told, "page": page, "output": output, "seconds": report.seconds}
         report.rows(columns, output, document, lines, tell=page is not None)
 

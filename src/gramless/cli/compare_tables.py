@@ -47,8 +47,8 @@ def compare_tables(
 ) -> None:
     """Say whether the rows of two files follow the same distribution, and what has changed.
 
-    Kernel tests of all columns that both files have, and of each column, say whether
-    anything has changed and which columns have. Rows must be independent of each other.
+    A kernel test of all columns that both files have finds whether anything has changed,
+    and a test of each column which columns have. Rows must be independent of each other.
     Intervals, sets and probabilities of a model hold for rows that follow the
     distribution of its fit: compare new rows with those before you trust them.
 

@@ -1,4 +1,4 @@
-"""Where outputs may be written: not over inputs, and over other files only with --force."""
+"""Checks that outputs replace no input, and other files only with --force."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def check_outputs(
 ) -> None:
     """Raise InputError if an output cannot be written or would replace a file of another kind.
 
-    ``inputs`` has the files that the command reads, by words for messages. At a terminal the user
-    is asked instead; ``force`` allows to replace other files, but never an input or another output.
+    At a terminal the command asks before it replaces such a file. ``force`` allows it, but never
+    for an input or another output. ``inputs`` has the files that the command reads, with the words
+    that name them in messages.
     """
     others = {what: path for what, path in inputs.items() if path is not None}
     for option, path, kind in outputs:

@@ -57,14 +57,14 @@ def predict(
 ) -> None:
     """Predict every row of a table, as CSV.
 
-    Columns are matched to those of fit by name; further ones are ignored.
+    Columns are matched to those of fit by name; other columns are ignored.
     """
     kept = options.names(ids, "--id")
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data itself": data}
         check_outputs([Output("-o", output, "table")], inputs, force)
         with report.stage("read", f"reading {data}"):
-            from gramless.cli.reading import beside, load_predictor, read_for, rows_for
+            from gramless.cli.reading import load_predictor, read_for, rows_for, with_ids
 
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part, limits, kept)
@@ -77,8 +77,9 @@ def predict(
                 columns |= _interval(predictor, X, interval)
             if chosen_set is not None:
                 columns |= _set(predictor, X, chosen_set)
-        told = {"rows": len(columns["prediction"])}
-        report.rows(beside(table, kept, columns), output, told | {"seconds": report.seconds}, told)
+        result = {"rows": len(columns["prediction"])}
+        columns = with_ids(table, kept, columns)
+        report.rows(columns, output, result | {"seconds": report.seconds}, result)
 
 
 def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:

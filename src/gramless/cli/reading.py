@@ -303,9 +303,7 @@ def _with_gaps(table: Table) -> Matrix | Table:
     texts = [column for column in columns if column.dtype.kind == "O"]
     if any(cell.strip() not in MISSING_WORDS for text in texts for cell in text):
         return table
-    return np.column_stack(
-        [np.full(len(own), np.nan) if own.dtype.kind == "O" else own for own in columns]
-    )
+    return np.column_stack([np.full(len(c), np.nan) if c.dtype.kind == "O" else c for c in columns])
 
 
 def check_names(table: Table, wanted: Sequence[str], what: str) -> None:
@@ -348,7 +346,7 @@ def _complete(table: Table, X: Matrix | Table) -> Matrix:
     return X
 
 
-def beside(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> dict[str, AnyArray]:
+def with_ids(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> dict[str, AnyArray]:
     """Return columns of ``--id`` before those of an output; raise InputError if names clash."""
     for name in ids:
         if name in outputs:
@@ -469,7 +467,7 @@ def read_for(
 def labelled_rows(
     model: Predictor, path: Path, target: str | None, part: str, limits: str
 ) -> tuple[Matrix | Table, AnyArray, str | None]:
-    """Read a model's inputs, the labels beside them, and the name of their column."""
+    """Read a model's inputs, the labels with_ids them, and the name of their column."""
     table = read_for(model, path, part, limits)
     y, name = labels_for(model, table, target)
     return rows_for(model, table, name), y, name

@@ -68,8 +68,8 @@ def read_csv(
     path : str or Path
         ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
     delimiter : str, default=None
-        One character; ``" "`` is any run of blanks and tabs. By default found from the first lines,
-        of which the very first may be ``sep=;``.
+        One character; ``" "`` is any run of blanks and tabs. By default it is determined from the
+        first lines, of which the very first may be ``sep=;``.
     header : bool, default=None
         Whether the first row holds the names. By default it does if no cell of it is a number and
         the rows below look different. Without a header the names are x1, x2, ...
@@ -131,7 +131,7 @@ def delimited_pieces(
     categorical: Sequence[str],
     limits: ReadLimits,
 ) -> Pieces:
-    """Open delimited text; its first 200 rows say which columns are text."""
+    """Open delimited text, with the columns of text that its first 200 rows show."""
     rows = _find_rows(path, delimiter, header, limits)
     n_columns, start = len(rows.names), rows.head()
     text = _positions(rows, categorical)
@@ -161,7 +161,7 @@ class DelimitedRows:
     """The data rows of a delimited text file, read anew in every pass.
 
     polars parses blocks in which every line is a complete row and quotes enclose whole cells. The
-    csv module parses the others, because it allows more and says where a fault is.
+    csv module parses the others, because it allows more and locates faults.
     """
 
     path: Path
@@ -384,8 +384,8 @@ def read_columns(
         n_rows = n_bytes = 0
         for cells in rows.blocks():
             typed = _typed(cells, n_columns, known)
-            for own, column in zip(parts, typed.columns, strict=True):
-                own.append(column)
+            for pieces, column in zip(parts, typed.columns, strict=True):
+                pieces.append(column)
             for j, (row, cell) in typed.first_strays.items():
                 first_strays.setdefault(j, (n_rows + row, cell))
             n_strays += typed.n_strays
@@ -395,7 +395,7 @@ def read_columns(
             # The parts, and the columns that are put together from them.
             what = f"a table of the first {n_rows:,} rows"
             rows.limits.check_memory(rows.path, what, 2 * n_bytes)
-        columns = [own[0] if len(own) == 1 else np.concatenate(own) for own in parts]
+        columns = [pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for pieces in parts]
         late = (n_strays > stray_share * n_rows) | (n_words > 0) & [*map(_is_empty, columns)]
         if late.any():
             known.update(np.flatnonzero(late))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows, taken
+from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows, take_rows
 from gramless.base.mapped import BlockFile, MappedBlock, MappedRows
 from gramless.base.types import AnyArray, IntArray, RowTable
 from gramless.datasets.files import is_compressed, plain_path
@@ -78,7 +78,7 @@ def store_table(
     >>> X.column("age"), y, names
     (array([3., 7.]), array(['cat', 'dog'], dtype=object), ('weight', 'age'))
     """
-    own = limits or ReadLimits()
+    limits = limits or ReadLimits()
     pieces, _ = open_pieces(
         path,
         target=target,
@@ -86,7 +86,7 @@ def store_table(
         delimiter=delimiter,
         header=header,
         categorical=categorical,
-        limits=own,
+        limits=limits,
     )
     mapped = None if categorical else _mapped(path, pieces.head)
     head = pieces.head
@@ -268,13 +268,13 @@ class StoredTable(RowTable):
     def take_rows(self, rows: slice | AnyArray) -> Table:
         """Return some rows as a table in memory."""
         numbers, columns = self.rows[rows], self.stored.values()
-        found = {c.name: c.restored(numbers[:, j]) for j, c in enumerate(columns)}
-        return Table(found, source=self.source, declared=self.declared, types=self.types)
+        values = {c.name: c.restored(numbers[:, j]) for j, c in enumerate(columns)}
+        return Table(values, source=self.source, declared=self.declared, types=self.types)
 
     def keep_rows(self, rows: IntArray) -> StoredTable:
         """Return the table of some rows, which stay on the disk."""
         target = None if self.target is None else self.target[rows]
-        return replace(self, n_rows=len(rows), target=target, rows=taken(self.rows, rows))
+        return replace(self, n_rows=len(rows), target=target, rows=take_rows(self.rows, rows))
 
     def select(self, features: Sequence[str | int] | None = None) -> StoredTable | LazyRows:
         """Return columns for an estimator: rows of numbers, or a table if any holds text."""

@@ -230,7 +230,7 @@ class Table(NamedColumns):
         Returns
         -------
         X : Table, ndarray or CSR matrix of shape (n_rows, n_features)
-            A Table, whose columns estimators match by name, unless the file holds one matrix
+            A Table, so that estimators match columns by name. A matrix if the file holds one
             (LIBSVM, NPZ, NPY).
         y : ndarray of shape (n_rows,)
             Numbers, or an object array of str.

@@ -220,7 +220,7 @@ class RowBlock(EncodedRows):
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "memory": {}}
 
-    def taken(self, rows: NDArray[np.intp]) -> RowBlock:
+    def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
         """Return some of the rows, with the numbers of bins that all blocks share."""
         codes = None if self.codes is None else taken_codes(self.codes, rows, 1)
         if codes is not None and self.columns is not None:
@@ -273,6 +273,6 @@ def stacked(parts: list[Table]) -> Table:
     return pandas.concat(parts, ignore_index=True)
 
 
-def taken(table: Table, rows: IntArray) -> Table:
+def take_rows(table: Table, rows: IntArray) -> Table:
     """Return some rows of a partition."""
     return table[rows] if isinstance(table, np.ndarray) or sp.issparse(table) else table.iloc[rows]

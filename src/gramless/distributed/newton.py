@@ -120,7 +120,7 @@ def curved_part(
         chosen = losses.of_rows(rows, upscale)
         if losses.loss.coupled and not draw.holding.flat.any():
             curvature = chosen.curvature(there[rows])
-        part = block if draw.whole else block.taken(rows)
+        part = block if draw.whole else block.take_rows(rows)
         # No row of softmax curvature exceeds twice its weight.
         mass = float(own.max(axis=1).sum() + 2.0 * chosen.row_weights.sum())
         return CurvedPart(part, rows, own.mean(axis=1), curvature, mass)
@@ -182,7 +182,7 @@ def curved_taken(
         return None
     part = curved_part(block, work, draw, **at)
     rows = np.flatnonzero(part.weights)[own] if curved else own
-    return part.block.taken(rows), part.weights[rows]
+    return part.block.take_rows(rows), part.weights[rows]
 
 
 def curved_product(
@@ -340,7 +340,7 @@ class ClusterNewtonState(NewtonState):
         """The mean squared norm of rows, of a few of them."""
         n_rows, order = self.rows.n_rows, self.problem.order
         few = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
-        block = self.rows.taken(few if order is None else order[few])
+        block = self.rows.take_rows(few if order is None else order[few])
         matrix = self.problem.scaled(block.matrix(Workspace(self.options.n_jobs)))
         return float(matrix.gram_diagonal().sum()) / len(few)
 
@@ -378,7 +378,7 @@ class ClusterNewtonState(NewtonState):
         found = [own for own in self._asked(curved_taken, asked, curved) if own is not None]
         block = joined([own for own, _ in found])
         weights = np.concatenate([own for _, own in found])
-        return block.taken(back), weights[back], wanted >= n_rows
+        return block.take_rows(back), weights[back], wanted >= n_rows
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         def product(p: Vector, active: NDArray[np.intp]) -> Vector:

@@ -115,11 +115,11 @@ class ClusterRows:
         assert total is not None
         return as_floats(total, exponent)
 
-    def taken(self, rows: NDArray[np.intp]) -> RowBlock:
+    def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
         """Return some rows, given their numbers among all rows."""
         wanted, back = by_block(self.starts, rows)
         parts = [own for own in self.per_block(_taken, wanted) if own is not None]
-        return joined(parts).taken(back)
+        return joined(parts).take_rows(back)
 
     def _asked(
         self, task: Task, function: BlockFunction, arguments: Arguments, vectors: dict[str, Shared]
@@ -237,7 +237,7 @@ def _taken(
     block: RowBlock, work: Workspace, wanted: dict[int, NDArray[np.intp]]
 ) -> RowBlock | None:
     own = wanted.get(block.number)
-    return None if own is None else block.taken(own)
+    return None if own is None else block.take_rows(own)
 
 
 def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:

@@ -21,7 +21,7 @@ from gramless.distributed.blocks import (
     as_array,
     n_rows_of,
     stacked,
-    taken,
+    take_rows,
 )
 from gramless.distributed.cluster import Cluster
 from gramless.distributed.partitions import Partitions
@@ -131,10 +131,10 @@ class Sample:
         most: int,
         categorical: ArrayLike | None = None,
     ) -> Sample:
-        """Draw at most so many rows, and some that show what is rare; ``labels`` are classes.
+        """Draw at most ``most`` rows, and some that show rare values; ``labels`` are classes.
 
-        ``categorical`` names further columns of categories. The rule knows the number
-        of rows of each partition and the seed, and no workers.
+        ``categorical`` names columns of numbers that are categories. The sample depends on the
+        number of rows of each partition and on the seed, but not on the workers.
         """
         lengths = parts.lengths
         if lengths is None:
@@ -153,8 +153,8 @@ class Sample:
         tasks = []
         for i, part in enumerate(parts.parts):
             a, b = np.searchsorted(chosen, starts[i : i + 2])
-            own = chosen[a:b] - starts[i], lengths[i], not complete, labels, categorical
-            tasks.append(look(i, *own, *part))
+            given = chosen[a:b] - starts[i], lengths[i], not complete, labels, categorical
+            tasks.append(look(i, *given, *part))
         return cls._joined(cluster.compute(tasks), lengths, complete)
 
     @classmethod
@@ -172,7 +172,7 @@ class Sample:
                 kept = np.append(kept, at)
                 kept = kept[np.unique(own.places[kept], return_index=True)[1]]
             if len(kept) > 0:
-                parts.append(tuple(None if x is None else taken(x, kept) for x in own.rows))
+                parts.append(tuple(None if x is None else take_rows(x, kept) for x in own.rows))
             for label, weight in own.classes.items():
                 classes[label] = classes.get(label, 0.0) + weight
         rows: Any = tuple(
@@ -216,13 +216,13 @@ def sample_of_partition(
     if witnesses:
         # Rows of weight 0 must not show what the others lack.
         weighted = np.arange(n_rows) if weight is None else np.flatnonzero(as_array(weight) > 0)
-        shown = _witnesses(X if weight is None else taken(X, weighted), categorical)
+        shown = _witnesses(X if weight is None else take_rows(X, weighted), categorical)
         shown |= _first_of("y", as_array(y)[weighted]) if labels else {}
         shown = {value: int(weighted[place]) for value, place in shown.items()}
     extra = np.unique(np.array(list(shown.values()), np.int64))
     places = np.concatenate([chosen, extra])
     whole = X, as_array(y), _optional(weight), _optional(groups)
-    rows: Any = tuple(None if own is None else taken(own, places) for own in whole)
+    rows: Any = tuple(None if own is None else take_rows(own, places) for own in whole)
     largest, classes, moments, mass = 1.0, {}, None, whole[2]
     if weight is not None:
         largest = float(np.max(as_array(weight), initial=0.0))
@@ -248,17 +248,17 @@ def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
 
 def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
     """Return a row of each value of the columns of categories, and of missing numbers."""
-    found: dict[Hashable, int] = {}
+    witnesses: dict[Hashable, int] = {}
     if isinstance(X, np.ndarray):
         if len(X) == 0:
-            return found
+            return witnesses
         for j in np.flatnonzero(category_mask(categorical, X.shape[1])).tolist():
-            found |= _first_of(j, X[:, j])
+            witnesses |= _first_of(j, X[:, j])
         missing = np.isnan(X) if X.dtype.kind == "f" else np.zeros((1, 0), bool)
         gaps = np.flatnonzero(missing.any(axis=0))
-        return found | {(j, None): int(missing[:, j].argmax()) for j in gaps}
+        return witnesses | {(j, None): int(missing[:, j].argmax()) for j in gaps}
     if not hasattr(X, "columns"):
-        return found
+        return witnesses
     names = [str(name) for name in X.columns]
     mask = category_mask(categorical, len(names), names)
     for name, named in zip(X.columns, mask.tolist(), strict=True):
@@ -268,10 +268,10 @@ def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
             or column.dtype.kind in "OUSb"
             or str(column.dtype) in ("category", "string", "str")
         ):
-            found |= _first_of(name, column)
+            witnesses |= _first_of(name, column)
         elif column.isna().any():
-            found[name, None] = int(column.isna().to_numpy().argmax())
-    return found
+            witnesses[name, None] = int(column.isna().to_numpy().argmax())
+    return witnesses
 
 
 def _first_of(name: Hashable, values: Column) -> dict[Hashable, int]:

@@ -98,7 +98,7 @@ class ClusterProblem:
         n_rows = self.rows.n_rows
         wanted = default_rows(n_rows)
         chosen = sampled_places(n_rows, wanted)
-        block = self.rows.taken(chosen if self.order is None else self.order[chosen])
+        block = self.rows.take_rows(chosen if self.order is None else self.order[chosen])
         return self.inverse_of(block, block.weights, self.penalty, wanted >= n_rows)
 
     def inverse_of(

@@ -18,7 +18,7 @@ from gramless.base.columns import target_name
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.memory import ARRAYS_SHARE, limited_memory, parse_bytes, release_freed_memory
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
@@ -41,7 +41,7 @@ from gramless.estimators.given_rows import (
     GivenRows,
     ValidationArguments,
     rows_with_weight,
-    taken_rows_of,
+    take_given_rows,
     told_cv,
 )
 from gramless.estimators.inputs import RowInputs, rising_inputs
@@ -221,7 +221,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
-            X, y, sample_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
+            X, y, sample_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
         rows, targets = self._known_rows(X, self._plain_targets(y))
         targets = self._check_targets(targets)
         weight = np.ones(len(targets))
@@ -235,11 +235,11 @@ class KernelMachine(StatefulEstimator, ABC):
         alpha = self.alpha_ * (1.0 - share) if given is None else given
         solver, _ = self._solver(Squared(), batch.matrix, tighten=_WARM_TOL)
         codes, intercept = encoder.encode(targets), encoder.fits_intercept
-        found = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
+        moved = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
         self.features_ = batch.feature_map
         self.alpha_: float = alpha
         self.n_samples_fit_: int = n_rows
-        self.weights_, self.intercept_ = encoder.decode_weights(found)
+        self.weights_, self.intercept_ = encoder.decode_weights(moved)
         return self
 
     def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
@@ -263,13 +263,13 @@ class KernelMachine(StatefulEstimator, ABC):
         self._solver(self._named_loss())
         self._search_config()
         deadline = self._deadline()
-        # Before the training rows: what targets say of their classes is remembered of those.
-        judges = None if validation is None else EvalRows.of(self, validation)
-        table, own_weight = X, sample_weight
+        # Before the training rows, because checks of targets keep their classes.
+        validation_rows = None if validation is None else EvalRows.of(self, validation)
+        table, used_weight = X, sample_weight
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
             # Before anything is learned: rows without weight count as absent.
-            X, y, own_weight = (taken_rows_of(part, used) for part in (X, y, sample_weight))
+            X, y, used_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
         y, again = self._plain_targets(y), keeps_choice(self, X)
         if again:
             rows, targets = self._known_rows(X, y)
@@ -279,8 +279,8 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         check_wide_table(rows)
         targets, weight = self._check_targets(targets), None
-        if own_weight is not None:
-            weight = self._check_weight(own_weight, rows)
+        if used_weight is not None:
+            weight = self._check_weight(used_weight, rows)
         given = GivenRows.of(self, table, targets, weight, groups, used)
         if weight is not None and not weight.all():
             rows, targets, weight = _taken(weight > 0, rows, targets, weight)
@@ -296,10 +296,13 @@ class KernelMachine(StatefulEstimator, ABC):
             given = given.taking(timely)
             classes = None if classes is None else classes[timely]
         data = self._data(rows, targets, weight, encoder)
-        if (self.cv is not None or groups is not None or judges is not None) and weight is not None:
+        has_splits = self.cv is not None or groups is not None or validation_rows is not None
+        if has_splits and weight is not None:
             data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
-        if judges is not None:
-            data, given, classes = self._judged(data, targets, given, classes, judges, encoder)
+        if validation_rows is not None:
+            data, given, classes = self._with_validation_rows(
+                data, targets, given, classes, validation_rows, encoder
+            )
         report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
         feature_map = self._feature_map(data, seed)
         search = self._search(data, feature_map, seed, report, deadline)
@@ -309,7 +312,7 @@ class KernelMachine(StatefulEstimator, ABC):
             return self._selected(search, budget, given, encoder, again)
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return the inputs of further rows to fit, of the same table, and their targets."""
+        """Return the inputs and targets of more rows to fit, in the columns of the first fit."""
         self.inputs_ = self.inputs_.with_categories_of(self, X)
         rows = self.inputs_.transform(self, X)
         targets = validated_targets(self, y, **self._target_options)
@@ -334,8 +337,8 @@ class KernelMachine(StatefulEstimator, ABC):
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
-        judges_for_sure = data.n_judging > 0 and is_auto(self.calibrate)
-        validates = self._validates(search, grows) or judges_for_sure
+        calibrates = data.n_judging > 0 and is_auto(self.calibrate)
+        validates = self._validates(search, grows) or calibrates
         if scorer is not None:
             search, goal = scored_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
@@ -362,31 +365,32 @@ class KernelMachine(StatefulEstimator, ABC):
         self.evals_result_ = scores
         return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline, given)
 
-    def _judged(
+    def _with_validation_rows(
         self,
         data: Data,
         targets: AnyArray,
         given: GivenRows,
         classes: IntArray | None,
-        judges: EvalRows,
+        validation_rows: EvalRows,
         encoder: TargetEncoder,
     ) -> tuple[Data, GivenRows, IntArray | None]:
-        """Return rows, with those that only judge behind them, and the classes of both."""
-        rows, codes = judges.inputs(self, data.rows), judges.codes(self, encoder, targets)
-        weight = self._weights_of_judges(judges, data, given)
+        """Return training rows followed by validation rows, and the classes of both."""
+        rows = validation_rows.inputs(self, data.rows)
+        codes = validation_rows.codes(self, encoder, targets)
+        weight = self._validation_weights(validation_rows, data, given)
         if classes is not None:
-            own = encoder.class_numbers(judges.targets)
-            assert own is not None
-            classes = np.concatenate([classes, own])
-        plain_weight = judges.weight_beside(given.weight)
-        given = given.followed_by(judges.table, judges.targets, plain_weight)
-        return data.with_judges(rows, codes, weight), given, classes
+            numbers = encoder.class_numbers(validation_rows.targets)
+            assert numbers is not None
+            classes = np.concatenate([classes, numbers])
+        plain_weight = validation_rows.weight_like(given.weight)
+        given = given.followed_by(validation_rows.table, validation_rows.targets, plain_weight)
+        return data.with_validation_rows(rows, codes, weight), given, classes
 
-    def _weights_of_judges(
-        self, judges: EvalRows, data: Data, given: GivenRows
+    def _validation_weights(
+        self, validation_rows: EvalRows, data: Data, given: GivenRows
     ) -> FloatArray | None:
-        """Return the weights of validation rows in losses, beside those of the training rows."""
-        return judges.weight_beside(data.sample_weight)
+        """Return the weights of validation rows in losses, with the mean of the training rows."""
+        return validation_rows.weight_like(data.sample_weight)
 
     def _data(
         self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
@@ -669,7 +673,7 @@ class KernelMachine(StatefulEstimator, ABC):
         size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
         # Not by random_state: a generator that a user gave would go on from another place.
         drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
-        return np.array(taken(rows, np.sort(drawn)))
+        return np.array(take_rows(rows, np.sort(drawn)))
 
     def _given_weight(self, chosen: Chosen) -> FloatArray | None:
         """Return the weights of the rows of a fit as they were given, with those of classes."""
@@ -677,7 +681,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @property
     def coef_(self) -> FloatArray:
-        """Not available: scikit-learn and shap read ``coef_`` as one weight per column."""
+        """Raise AttributeError: scikit-learn and shap read ``coef_`` as one weight per column."""
         raise AttributeError(
             f"{type(self).__name__} has no coef_, which would be one weight per column of the "
             f"table. weights_ holds one weight per feature; feature_importances_ has one number "
@@ -866,7 +870,7 @@ def _taken(
     chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
 ) -> tuple[Rows, AnyArray, FloatArray | None]:
     weight = None if weight is None else weight[chosen]
-    return taken(rows, chosen), targets[chosen], weight
+    return take_rows(rows, chosen), targets[chosen], weight
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:

@@ -312,8 +312,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y : array-like (n_samples,)
             Their targets.
         classes : array-like (n_classes,), optional
-            All classes, in the first call, if its rows may lack some. These come in with later
-            batches; features are chosen by the first one, whose rows should be many.
+            All classes, in the first call, if its rows may lack some, which later batches bring.
+            The first batch chooses the features and should have many rows.
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
 

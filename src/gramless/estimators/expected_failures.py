@@ -28,6 +28,7 @@ _SHRINKAGE = (
     "apart, relatively."
 )
 
+# Keys are class names, some with one parameter.
 EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
     "AnomalyDetector": {
         _DENSE: _RANDOM_HALF,
@@ -40,7 +41,6 @@ EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
     "KernelClassifier(features='fourier')": {_DENSE: _RANDOM_PAIRS, _SPARSE: _RANDOM_PAIRS},
     "KernelSurvival": {_DENSE: _SHRINKAGE, _SPARSE: _SHRINKAGE},
 }
-"""By class, or class with one parameter, the names of checks with the reasons why they fail."""
 
 
 def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from gramless.base.columns import exact_labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, taken
+from gramless.base.lazy_rows import LazyRows, take_rows
 from gramless.base.mapped import MappedRows
 from gramless.base.memory import given_memory
 from gramless.base.state import StatefulEstimator
@@ -72,14 +72,14 @@ class GivenRows:
         """
         if used is None:
             used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
-            own = None if weight is None else weight[used]
+            used_weight = None if weight is None else weight[used]
         else:
-            # Nothing asks for the targets of the other rows.
-            own, fitted = weight, targets
-            targets = np.resize(fitted[:1], (_num_samples(table), *fitted.shape[1:]))
-            targets[used] = fitted
+            # Targets of the other rows are not used.
+            used_weight, used_targets = weight, targets
+            targets = np.resize(targets[:1], (_num_samples(table), *targets.shape[1:]))
+            targets[used] = used_targets
         if groups is None:
-            return cls(table, targets, used, own, None, None)
+            return cls(table, targets, used, used_weight, None, None)
         names, numbers = _numbered(type(owner).__name__, groups, len(targets))
         if len(np.unique(numbers[used])) < 2:
             only = names.tolist()[numbers[used[0]]]
@@ -87,7 +87,7 @@ class GivenRows:
                 f"{type(owner).__name__}: all rows are of the group {only!r}, so that none can be "
                 f"held back; leave groups out, or give what only some rows share."
             )
-        return cls(table, targets, used, own, names, numbers)
+        return cls(table, targets, used, used_weight, names, numbers)
 
     def taking(self, chosen: IntArray) -> GivenRows:
         """Return the same rows, of which only some of those that are fitted still are."""
@@ -97,7 +97,7 @@ class GivenRows:
     def followed_by(
         self, table: TableLike, targets: AnyArray, weight: FloatArray | None
     ) -> GivenRows:
-        """Return the rows, followed by others that only judge."""
+        """Return the rows followed by validation rows."""
         n_given = len(self.targets)
         if weight is not None:
             training = np.ones(len(self.used)) if self.weight is None else self.weight
@@ -170,11 +170,11 @@ class GivenRows:
         by_splitter = not isinstance(owner.cv, Iterable) and len(self.used) < len(self.targets)
         if by_splitter:
             # Rows without weight count as absent; pairs name rows as they were given.
-            parts = tuple(None if x is None else taken_rows_of(x, self.used) for x in parts)
+            parts = tuple(None if x is None else take_given_rows(x, self.used) for x in parts)
         try:
             pairs = list(check_cv(owner.cv).split(*parts))
             if by_splitter:
-                pairs = [tuple(self.used[np.asarray(own)] for own in pair) for pair in pairs]
+                pairs = [tuple(self.used[np.asarray(part)] for part in pair) for pair in pairs]
         except (ValueError, TypeError) as fault:
             raise InputError(
                 f"{name}: cv={_short(owner.cv)}: {str(fault).rstrip('.')}; give a splitter that "
@@ -299,8 +299,8 @@ def rows_with_weight(
     return used if len(used) < n_rows else None
 
 
-def taken_rows_of(X: Any, rows: IntArray) -> Any:
-    """Return some rows, or some of the entries, of what a user gave."""
+def take_given_rows(X: Any, rows: IntArray) -> Any:
+    """Return some rows of a table, or some entries of targets or weights, that a user gave."""
     from sklearn.utils import _safe_indexing
 
     if isinstance(X, RowTable):
@@ -310,7 +310,7 @@ def taken_rows_of(X: Any, rows: IntArray) -> Any:
     if sp.issparse(X):
         # Not every sparse format has rows that can be taken.
         X = X.tocsr()
-    return taken(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
+    return take_rows(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,12 +341,12 @@ class EvalRows:
             weight = checked_weights(given.weight, n_rows, f"{owner}: sample_weight_val")
             positive = np.flatnonzero(weight > 0)
             if len(positive) < n_rows:
-                table, targets = taken_rows_of(table, positive), targets[positive]
+                table, targets = take_given_rows(table, positive), targets[positive]
                 weight = weight[positive]
         return cls(table, targets, weight, given.name)
 
-    def weight_beside(self, training: FloatArray | None) -> FloatArray | None:
-        """Return weights whose mean is that of the training rows, None if neither have any.
+    def weight_like(self, training: FloatArray | None) -> FloatArray | None:
+        """Return weights with the mean of those of the training rows, None if neither have any.
 
         Only the proportions among validation rows matter.
         """
@@ -363,8 +363,8 @@ class EvalRows:
                 f"{type(model).__name__}: {self.name} needs training rows in memory; give cv for "
                 f"rows on the disk."
             )
-        own = model.inputs_.transform(model, self.table)
-        return sp.csr_array(own) if sp.issparse(rows) else own
+        inputs = model.inputs_.transform(model, self.table)
+        return sp.csr_array(inputs) if sp.issparse(rows) else inputs
 
     def codes(
         self, model: StatefulEstimator, encoder: TargetEncoder, targets: AnyArray
@@ -408,17 +408,17 @@ def _short(cv: object) -> str:
 def _numbered(owner: str, groups: ArrayLike, n_rows: int) -> tuple[AnyArray, IntArray]:
     """Return the names of groups, and the number of each row's."""
     exact = exact_labels(groups)
-    found = np.asarray(groups) if exact is None else exact
-    if found.shape != (n_rows,):
+    values = np.asarray(groups) if exact is None else exact
+    if values.shape != (n_rows,):
         raise InputError(
-            f"{owner}: groups must be one a row, of shape ({n_rows},); got shape {found.shape}."
+            f"{owner}: groups must be one a row, of shape ({n_rows},); got shape {values.shape}."
         )
-    refuse_missing(groups if isinstance(groups, list) else found, owner, "group")
+    refuse_missing(groups if isinstance(groups, list) else values, owner, "group")
     try:
-        names, numbers = np.unique(found, return_inverse=True)
+        names, numbers = np.unique(values, return_inverse=True)
     except TypeError as fault:
         raise InputError(
-            f"{owner}: groups must be all numbers or all text, so that equal ones can be found; "
+            f"{owner}: groups must be all numbers or all text, so that equal ones can be values; "
             f"{fault}."
         ) from fault
     return names, numbers.reshape(-1)

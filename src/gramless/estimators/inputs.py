@@ -48,11 +48,11 @@ class RowInputs(Stateful):
 
     Data frames are encoded, gaps in arrays are filled. Sparse rows become an array if that takes
     little memory, see :func:`dense_if_small`; others pass as they are, and have no gaps.
-    ``categorical`` says which inputs are categories, None if none is. ``kept`` are the columns that
-    are not empty in the training rows, if sparse rows have more than 1,000 columns; None where all
-    columns are inputs. ``categories`` numbers the categories of arrays and sparse rows, before gaps
-    are filled; None if there are none, and in files up to version 0.2. ``empty`` are the columns of
-    arrays without any value in the training rows, None if all have one.
+    ``categorical`` is the mask of inputs that are categories, None if none is. ``kept`` are the
+    columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
+    None where all columns are inputs. ``categories`` numbers the categories of arrays and sparse
+    rows, before gaps are filled; None if there are none, and in files up to version 0.2. ``empty``
+    are the columns of arrays without any value in the training rows, None if all have one.
     """
 
     encoder: TableEncoder | None
@@ -222,7 +222,7 @@ class RowInputs(Stateful):
         return rows if self.gaps is None else self.gaps.transform(rows)
 
     def with_categories_of(self, estimator: BaseEstimator, X: TableLike) -> RowInputs:
-        """Return the same inputs, with codes for categories that further rows of a fit add."""
+        """Return the same inputs, with codes for the categories that more rows of a fit add."""
         if self.categories is None:
             return self
         return replace(self, categories=self.categories.extended(self._checked(estimator, X)))

@@ -79,12 +79,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     loss : str or Loss, default="squared"
         "squared", or "squared_error"; "huber": squared up to half a robust standard deviation of
         the targets and linear beyond; "absolute_error", or "median", predicts the median;
-        "quantile" what ``quantile`` says. The last three are robust: how far outliers are changes
-        nothing. Three predict the mean through its logarithm, so that it is positive:
-        "poisson" for counts, or other targets that are not negative; "gamma" for positive ones
-        whose deviation grows with their mean; "tweedie", with ``power``, for those that are
-        positive or 0. Parameters of a loss given as an object are in standard deviations of the
-        targets; for robust losses these are interquartile ranges, divided by 1.35.
+        "quantile" predicts the quantiles of the parameter ``quantile``. The last three are robust:
+        how far outliers are changes nothing. Three predict the mean through its logarithm, so that
+        it is positive: "poisson" for counts, or other targets that are not negative; "gamma" for
+        positive ones whose deviation grows with their mean; "tweedie", with ``power``, for those
+        that are positive or 0. Parameters of a loss given as an object are in standard deviations
+        of the targets; for robust losses these are interquartile ranges, divided by 1.35.
     quantile : float or array-like, default=0.5
         Between 0 and 1, of the loss "quantile"; its constant is corrected by rows held back.
         Several, in rising order, are predicted in a column each, sorted so that they never cross.

@@ -60,22 +60,22 @@ def event_times(y: object, owner: str) -> AnyArray:
             f"the time (a number); got types {[str(column.dtype) for column in columns]}. "
             f"Compare the first with what says that the event was seen, as by y['event'] == 1."
         )
-    found = np.empty(len(columns[0]), _TIMES)
-    found["event"], found["time"] = columns[flags[0]], columns[1 - flags[0]]
-    if not np.isfinite(found["time"]).all():
+    targets = np.empty(len(columns[0]), _TIMES)
+    targets["event"], targets["time"] = columns[flags[0]], columns[1 - flags[0]]
+    if not np.isfinite(targets["time"]).all():
         raise InputError(f"{owner}: y has times that are NaN or infinite.")
-    if (found["time"] < 0).any():
+    if (targets["time"] < 0).any():
         # Not its number: rows of weight 0 are left out before.
         raise InputError(
-            f"{owner}: y has {np.count_nonzero(found['time'] < 0):,} negative times, the lowest "
-            f"{found['time'].min():g}; count times from the start of the observation."
+            f"{owner}: y has {np.count_nonzero(targets['time'] < 0):,} negative times, the lowest "
+            f"{targets['time'].min():g}; count times from the start of the observation."
         )
-    if not found["event"].any():
+    if not targets["event"].any():
         raise InputError(
             f"{owner}: y has no event in a row with a weight above 0; nothing can be learned of "
             f"when one comes."
         )
-    return found
+    return targets
 
 
 def _columns(y: Any, owner: str) -> list[AnyArray] | None:
@@ -372,11 +372,11 @@ class KernelSurvival(KernelMachine):
         expected = SurvivalEncoder(self.baseline_).expected(y)
         return expected if weight is None else weight * expected
 
-    def _weights_of_judges(
-        self, judges: EvalRows, data: Data, given: GivenRows
+    def _validation_weights(
+        self, validation_rows: EvalRows, data: Data, given: GivenRows
     ) -> FloatArray | None:
-        expected = SurvivalEncoder(self.baseline_).expected(judges.targets)
-        weight = judges.weight_beside(given.weight)
+        expected = SurvivalEncoder(self.baseline_).expected(validation_rows.targets)
+        weight = validation_rows.weight_like(given.weight)
         return expected if weight is None else weight * expected
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:

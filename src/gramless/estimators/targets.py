@@ -557,7 +557,7 @@ def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
 def refuse_missing(values: Sequence[Any] | AnyArray, owner: str, what: str) -> None:
     """Raise InputError if a value is None, NaN, NaT or pandas' NA; ``what`` names the values.
 
-    Lists are checked before NumPy turns NaN beside text into the text "nan".
+    Lists are checked as they are, because NumPy turns NaN in a list of text into "nan".
     """
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuSU":
         return

@@ -103,10 +103,11 @@ def _outside(training: Rows, later: Rows, numeric: BoolArray) -> tuple[BoolArray
 
 
 def _fewest_outside(n_training: int, n_later: int, probability: float) -> float:
-    """Return how many later rows lie outside with less than a probability, if drawn alike.
+    """Return how many later rows lie outside the range with less than ``probability``.
 
-    The k most extreme of all rows, a of them at the lower end, are later rows with probability
-    (m)_k / (n + m)_k in falling factorials, for each of the k + 1 values of a.
+    This is for rows of one distribution. The k most extreme of all rows, a of them at the lower
+    end, are later rows with probability (m)_k / (n + m)_k in falling factorials, for each of the
+    k + 1 values of a.
     """
     k = np.arange(1, n_later + 1)
     n, m = n_training, n_later

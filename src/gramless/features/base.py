@@ -63,7 +63,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         X : array-like or sparse matrix (n_samples, n_features)
             Rows to learn from.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
 
         Returns
         -------
@@ -245,7 +245,7 @@ class SizedMap(FeatureMap):
         X : array-like or sparse matrix (n_samples, n_features)
             Rows to learn from and to transform.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         """
         return self.fit_rows(self._checked(X))
 

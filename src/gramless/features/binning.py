@@ -301,7 +301,7 @@ class DrawnGrids(GridMap, SizedMap):
         """Return the rows of a fit, with small codes if their categories are large numbers."""
         mask = self._mask(X)
         columns = dense_columns(X, mask)
-        is_large = any(bool((np.abs(own) > _LARGEST_CATEGORY).any()) for _, own in columns)
+        is_large = any(bool((np.abs(c) > _LARGEST_CATEGORY).any()) for _, c in columns)
         self.__dict__.pop("category_codes_", None)
         if is_large:
             self.category_codes_ = CategoryCodes.fit(X, mask)
@@ -329,7 +329,7 @@ class DrawnGrids(GridMap, SizedMap):
         X : array-like or sparse matrix (n_samples, n_features)
             Rows to learn from and to transform.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         """
         return as_output(self, self.fit_matrix(X, y).tocsr())
 

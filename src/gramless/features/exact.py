@@ -144,7 +144,7 @@ class ExactKernel(LandmarkMap):
 
 
 def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
-    """Return the exact kernel of a map whose ``bandwidth`` is numeric, between a few rows."""
+    """Return the exact kernel matrix of a few rows, for a map with a numeric ``bandwidth``."""
     dense, bandwidth, categorical = varying_inputs(feature_map, rows)
     kernel: Kernel = feature_map.check_parameters()
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)

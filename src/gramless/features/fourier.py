@@ -319,9 +319,9 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         the last column of the paired map is a column of the shifted map. The error of the kernel
         falls as ``1/sqrt(n_components)``.
     map : {"paired", "shifted"}, default="paired"
-        Cosine and sine, or ``sqrt(2/n_components) cos(w'x + b)`` with a random phase b, whose
-        error is larger and whose inner product of equal rows is only 1 on average. Both estimate
-        the kernel without bias, for every ``n_components``.
+        "paired" is cosine and sine; "shifted" is ``sqrt(2/n_components) cos(w'x + b)`` with a
+        random phase b. The error of "shifted" is larger, and the inner product of equal rows is 1
+        only on average. Both estimate the kernel without bias, for every ``n_components``.
     sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
         How frequencies are drawn; each follows the kernel's distribution exactly. Independent; in
         directions that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016,

@@ -34,8 +34,8 @@ from gramless.preprocessing.rows import Rows, check_width
 _LEAST_BITS = 4
 """Bits of an index whose bins are all known."""
 _FIRST_ROOM = 2048
+# Not a multiple of a large power of two, so that differences of far cells are none either.
 _MAX_CELL = 1e18
-"""Not a multiple of a large power of two, so that differences of far cells are none either."""
 SHORT_HASH = 24
 """Lowest bits of the keys of grown grids that are zero: of 5 bytes, two bins share one with
 probability 2^-39, and a bin never seen has that of a known one with some 2^-40 a bin."""

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
@@ -26,8 +26,7 @@ MOST_DEVIATIONS = 2.0
 """Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
-_LANDMARK_BYTES = 16
-"""Of an input of a landmark, as it is and scaled."""
+_LANDMARK_BYTES = 16  # of an input of a landmark, as given and scaled
 _SAMPLE_ROWS = 1000
 """Landmarks whose neighbours say how far categories are apart."""
 
@@ -189,7 +188,7 @@ class NearestLandmarks(FeatureMap):
                 "lower n_landmarks, or give fewer columns",
             )
         drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
-        some = taken(X, np.sort(drawn[:n_landmarks]))
+        some = take_rows(X, np.sort(drawn[:n_landmarks]))
         low, high, are_two = _ranges(some)
         with np.errstate(over="ignore", invalid="ignore"):
             means, deviations = _moments(some)
@@ -230,11 +229,11 @@ class NearestLandmarks(FeatureMap):
     def _scaled(self, X: Rows) -> Rows:
         """Return rows from the centre in units, within the bounds; categories are 0."""
         if not sp.issparse(X):
-            found: FloatArray = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
+            scaled: FloatArray = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
             # In place: of wide tables each copy is as large as the table.
-            found -= self.centre_
-            found *= self.inverse_
-            return found
+            scaled -= self.centre_
+            scaled *= self.inverse_
+            return scaled
         at = X.indices
         clipped = np.clip(X.data.astype(np.float64), self.low_[at], self.high_[at])
         return sp.csr_array((clipped * self.inverse_[at], at, X.indptr), X.shape)
@@ -316,12 +315,12 @@ def _neighbour_distance(rows: Rows, rank: int) -> float:
     squares = []
     with one_blas_thread():
         for a, b in row_blocks(min(n_rows, _SAMPLE_ROWS), max(1, _NUMBERS_AT_ONCE // n_rows)):
-            own = some[a:b]
-            products = distinct[own] @ distinct.T
+            block = some[a:b]
+            products = distinct[block] @ distinct.T
             dense = products.toarray() if sp.issparse(products) else products
             # In place: of many inputs and landmarks these are the largest arrays of the fit.
             dense *= 2.0
-            distances = lengths[own, None] + lengths
+            distances = lengths[block, None] + lengths
             distances -= dense
             distances.partition(rank, axis=1)
             squares.append(distances[:, rank].copy())

@@ -57,10 +57,10 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     Numbers are float64 with NaN where missing, categories str with ``""`` where missing.
     """
     if is_frame(X):
-        found = list(named_columns(X).values())[column]()
-        if found.is_category:
-            return np.array([*found.category_labels()], dtype=object), True
-        return found.values.astype(np.float64), False
+        plain = list(named_columns(X).values())[column]()
+        if plain.is_category:
+            return np.array([*plain.category_labels()], dtype=object), True
+        return plain.values.astype(np.float64), False
     matrix: Given = X
     if sp.issparse(X):
         values = matrix[:, [column]].toarray()[:, 0]

@@ -24,12 +24,12 @@ def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, li
     """
     keys[:] = 0
     for c in range(len(chosen)):
-        values, own = columns[chosen[c]], keys[owners[c]]
+        values, sums = columns[chosen[c]], keys[owners[c]]
         inverse, shift, multiplier = inverse_widths[c], shifts[c], multipliers[c]
         limit = limits[c]
-        for i in range(len(own)):
+        for i in range(len(sums)):
             cell = min(max((values[i] - shift) * inverse, -limit), limit)
-            own[i] += multiplier * np.int64(np.floor(cell))
+            sums[i] += multiplier * np.int64(np.floor(cell))
 
 
 @inner_loop

@@ -201,8 +201,8 @@ def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride)
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
     widths, shifts, multipliers, limits of cells), 8 per column; ``begun`` are the keys so far, 8
-    per row, from ``a`` on. The sums go to ``keys``, 8 per grid, the first to ``to``, the others
-    each ``stride`` further.
+    per row, from ``a`` on. The sums go to ``keys``, 8 per grid, the first to ``to``, each of the
+    others ``stride`` places after the one before.
     """
     builder, numbers, sums = vectors.builder, vectors.data(0), []
     for r in range(CELL_ROWS):

@@ -29,7 +29,7 @@ class Data:
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
     inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
     those of any rows have a mean of 1. ``measure`` is what ``score`` is called. The last
-    ``n_judging`` rows are never fitted: they judge alone. ``outlier_bound`` is the largest size of
+    ``n_judging`` rows only validate and are never fitted. ``outlier_bound`` is the largest size of
     targets in fits by least squares, if the loss is robust.
     """
 
@@ -67,7 +67,7 @@ class Data:
         """Which rows these are."""
         return slice(None) if self.n_judging == 0 else slice(0, self.n_fitted)
 
-    def with_judges(
+    def with_validation_rows(
         self, rows: Rows, targets: Vector, sample_weight: NDArray[np.float64] | None
     ) -> Self:
         """Return the same rows, followed by some that are never fitted."""

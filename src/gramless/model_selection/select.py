@@ -95,8 +95,7 @@ _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_ROUNDED_ROWS = 2048
-"""Rows whose features are rounded at a time."""
+_ROUNDED_ROWS = 2048  # rows of features that are rounded at a time
 _COPIED_WEIGHTS = 1 << 15
 """Weights of each output that are copied at a time."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
@@ -629,7 +628,7 @@ def _gaussians(
 
 
 def _with_trend(
-    found: _Features,
+    best: _Features,
     validation: _Validation,
     config: SearchConfig,
     scaler: Scaler,
@@ -643,30 +642,30 @@ def _with_trend(
     """
     search, n_training = validation.search, len(validation.split[0])
     if not config.tries_trend or validation.is_ended:
-        return found
+        return best
     relevance, (n_rows, width) = grown.relevance(search.data.rows.shape[1]), rows.shape
     what = "the trial of a polynomial trend"
     # The linear part alone has about as many features as the rows have columns.
     if n_rows * width <= MOST_NUMBERS and not _is_affordable(validation, 0, width, what):
-        return found
+        return best
     sample = np.asarray(rows[: min(n_training, TREND_ROWS)])
     weights = search.data.counts_of(validation.split[0][: len(sample)])
     linear, trend = polynomial_trends(relevance, scaler, sample, weights, n_rows, search.n_jobs)
     n_numbers = n_rows * trend._n_features_out
     if n_numbers > MOST_NUMBERS:
-        return found
+        return best
     if not _is_affordable(validation, n_numbers, width, what):
-        return found
-    judging = np.asarray(rows[n_training:])
+        return best
+    held_back = np.asarray(rows[n_training:])
     goal, split = validation.goal, validation.split
-    if not may_be_better(trend, found.result, search, goal, split, sample, judging):
-        return found
+    if not may_be_better(trend, best.result, search, goal, split, sample, held_back):
+        return best
     whole = np.asarray(rows)
-    both_degrees = [_alone(own, found.result, validation, whole) for own in (linear, trend)]
+    both_degrees = [_alone(own, best.result, validation, whole) for own in (linear, trend)]
     alone = min(both_degrees, key=lambda own: own.result.score)
-    if alone.result.score >= found.result.score:
-        return found
-    both = _beside(found, alone.parts, validation, alone.weights)
+    if alone.result.score >= best.result.score:
+        return best
+    both = _beside(best, alone.parts, validation, alone.weights)
     is_better = both.result.score < scaled_score(alone.result.score, _CLEAR_GAIN)
     return both if is_better else alone
 

@@ -22,7 +22,7 @@ _FACTORS = np.linspace(0.0, 1.0, 21)
 
 
 def shrink_to_constant(selected: SelectedModel, search: Search, goal: Goal) -> SelectedModel:
-    """Return a model whose predictions will be shrunk towards the best constant.
+    """Return the model with factors that shrink its predictions towards the best constant.
 
     This is for regression with fewer than 300 rows and no given alpha; each row must have been held
     back once. How far predictions are shrunk depends on these rows, see :func:`shrinkage_factors`.
@@ -38,15 +38,15 @@ def shrink_to_constant(selected: SelectedModel, search: Search, goal: Goal) -> S
         return selected
     weights = np.ones(n_rows) if data.sample_weight is None else data.sample_weight
     constants = np.zeros_like(data.targets)
-    for training, held_back in search.splits():
-        constants[held_back] = loss.initial_constant(data.targets[training], weights[training])
+    for training, others in search.splits():
+        constants[others] = loss.initial_constant(data.targets[training], weights[training])
     rows = result.rows
     counts = None if data.count_unit is None else data.row_counts(rows)
     # Whole weights beside given folds count rows, which are as good as repeated.
     is_count = counts is not None and np.allclose(counts, np.rint(counts))
     n_effective = float(counts.sum()) if counts is not None and is_count else None
-    own = result.raw, constants[rows], data.targets[rows], weights[rows]
-    factors, doubts = shrinkage_factors(loss, *own, n_effective)
+    held_back = result.raw, constants[rows], data.targets[rows], weights[rows]
+    factors, doubts = shrinkage_factors(loss, *held_back, n_effective)
     doubt = float(np.max(doubts, where=factors > 0.0, initial=_NO_DOUBT))
     raw = constants[rows] + factors * (result.raw - constants[rows])
     score, own_loss = goal.scored(data, raw, rows)

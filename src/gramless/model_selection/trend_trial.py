@@ -57,17 +57,17 @@ def polynomial_trends(
 
 def may_be_better(
     trend: PolynomialTrend,
-    found: ValidationResult,
+    best: ValidationResult,
     search: Search,
     goal: Goal,
     split: Split,
     training: FloatArray,
-    judging: FloatArray,
+    validation: FloatArray,
 ) -> bool:
-    """Tell whether a trend alone may predict better than a model, after one Newton step.
+    """Return whether a trend alone may predict better than a model, after one Newton step.
 
-    The step is from a constant, its length chosen; of squared losses it is the solution.
-    ``training`` are the first of the training rows, ``judging`` those held back.
+    The step starts from a constant, and its best length is tried; with the squared loss it is the
+    solution. ``training`` are some of the training rows, ``validation`` the rows held back.
     """
     data, loss, (rows, held_back) = search.data, goal.loss, split
     seen = rows[: len(training)]
@@ -82,12 +82,14 @@ def may_be_better(
     with one_blas_thread():
         features = trend.transform(training)
         weighted = weights[:, None] * features
-        gram = unit * (features.T @ weighted) + found.alpha * np.eye(features.shape[1])
+        gram = unit * (features.T @ weighted) + best.alpha * np.eye(features.shape[1])
         # Without a penalty equal inputs leave no single solution.
-        step = trend.transform(judging) @ np.linalg.lstsq(gram, weighted.T @ slopes, rcond=None)[0]
+        step = (
+            trend.transform(validation) @ np.linalg.lstsq(gram, weighted.T @ slopes, rcond=None)[0]
+        )
     raws = (constant + length * step for length in _STEP_LENGTHS)
     score = min(goal.scored(data, raw, held_back)[0] for raw in raws)
-    return score <= scaled_score(found.score, _MAY_BE_BETTER)
+    return score <= scaled_score(best.score, _MAY_BE_BETTER)
 
 
 def with_best_penalty(

@@ -1,4 +1,4 @@
-"""Which inputs are categories, the whole numbers that these may hold, and their codes."""
+"""Inputs that are categories: their mask, the whole numbers that they may hold, their codes."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ class CategoryCodes(Stateful):
         return cls(columns, starts, np.concatenate([np.empty(0), *known]))
 
     def extended(self, X: Rows) -> CategoryCodes:
-        """Return these codes, with further ones for the categories that only other rows have."""
+        """Return these codes, followed by codes for the categories that only other rows have."""
         mask = np.zeros(X.shape[1], bool)
         mask[self.columns] = True
         both = zip(self._known(), CategoryCodes.fit(X, mask)._known(), strict=True)
-        joined = [np.append(own, new[~np.isin(new, own)]) for own, new in both]
+        joined = [np.append(known, new[~np.isin(new, known)]) for known, new in both]
         return self._of(self.columns, joined)
 
     def transform(self, X: Rows) -> Rows:
@@ -181,10 +181,10 @@ class CategoryCodes(Stateful):
         others.eliminate_zeros()
         rows, columns, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for (j, column), known in zip(dense_columns(X, mask), self._known(), strict=True):
-            own = _codes(column, known)
-            rows.append(np.flatnonzero(own))
+            column_codes = _codes(column, known)
+            rows.append(np.flatnonzero(column_codes))
             columns.append(np.full(len(rows[-1]), j))
-            codes.append(own[rows[-1]])
+            codes.append(column_codes[rows[-1]])
         places = np.concatenate(rows), np.concatenate(columns)
         numbers = np.concatenate(codes).astype(others.dtype)
         return others + sp.csr_array((numbers, places), shape=X.shape)

@@ -88,7 +88,7 @@ class ColumnCode:
     def fit(cls, name: str, column: PlainColumn, is_named: bool, most: int) -> ColumnCode:
         """Learn the median or the categories of a column.
 
-        ``is_named`` says that numbers and dates are categories too; ``most`` categories are kept.
+        If ``is_named``, numbers and dates are categories too. The ``most`` frequent are kept.
         """
         is_category = is_named or column.is_category
         if not _has_values(column):
@@ -112,7 +112,7 @@ class ColumnCode:
 
     @classmethod
     def from_state(cls, state: dict[str, Json]) -> ColumnCode:
-        """Build the code of a column from foreign data, whose types nothing guarantees."""
+        """Build the code of a column from foreign data, which may hold any types."""
         column = cls(**state)
         is_number = column.fill is not None
         types = (*_WRITTEN, "empty") if is_number else (*_TEXT, "boolean", "empty")
@@ -138,8 +138,8 @@ class ColumnCode:
     def write(self, column: PlainColumn, out: AnyArray, is_complete: bool = True) -> None:
         """Write a column of new rows into ``out``.
 
-        Raises InputError if its values cannot be read as those of ``fit``, and warns if most of
-        them are unknown categories, unless ``is_complete`` says that categories were left out.
+        Raises InputError if its values cannot be read as those of ``fit``. Warns if most of them
+        are unknown categories, unless categories were left out in ``fit`` (not ``is_complete``).
         """
         if self.type == "empty":
             if _has_values(column):

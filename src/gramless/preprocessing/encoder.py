@@ -109,14 +109,14 @@ class TableEncoder(Stateful, mark="encoder"):
 
         Further columns are ignored. The result is in Fortran order: each input is contiguous.
         """
-        found = named_columns(X)
-        self._check_names(found)
+        columns = named_columns(X)
+        self._check_names(columns)
         out = np.empty((len(X), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
             stop = start + len(column.outputs())
             is_complete = len(column.categories) < self.max_categories
-            column.write(found[column.name](), out[:, start:stop], is_complete)
+            column.write(columns[column.name](), out[:, start:stop], is_complete)
             start = stop
         return out
 

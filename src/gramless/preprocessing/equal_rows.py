@@ -1,4 +1,4 @@
-"""Groups of equal rows, found by 64-bit hashes of their numbers."""
+"""Groups of equal rows, by 64-bit hashes of their numbers."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
 def _hashes(values: AnyArray, columns: Hashes) -> Hashes:
     """Return hashes of numbers in some columns, 0 for zeros of either sign."""
     numbers = np.ascontiguousarray(values, np.float64)
-    found: Hashes = numbers.view(np.uint64) + (columns + np.uint64(1)) * np.uint64(_INCREMENT)
+    hashes: Hashes = numbers.view(np.uint64) + (columns + np.uint64(1)) * np.uint64(_INCREMENT)
     for shift, factor in _STEPS:
-        found ^= found >> np.uint64(shift)
-        found *= np.uint64(factor)
-    found[numbers == 0.0] = 0
-    return found
+        hashes ^= hashes >> np.uint64(shift)
+        hashes *= np.uint64(factor)
+    hashes[numbers == 0.0] = 0
+    return hashes

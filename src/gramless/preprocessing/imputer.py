@@ -22,7 +22,7 @@ class Imputer(Stateful, former=("GapFiller",)):
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 
     An input is filled with its median. If it had missing numbers in ``fit``, a categorical 0/1
-    column that says where follows all inputs. A value missing for the first time in new rows is
+    column that marks them follows all inputs. A value missing for the first time in new rows is
     therefore a median. Categories have codes for NaN instead
     (:class:`~gramless.preprocessing.categories.CategoryCodes`); in files up to version 0.2 they are
     filled with -2**51.

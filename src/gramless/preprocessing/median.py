@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray
@@ -55,7 +55,7 @@ def scaled_sample(X: Rows, unit: FloatArray, seed: int) -> Rows:
     """Return at most 1,000 random rows in float64, each input divided by its unit."""
     n_rows = X.shape[0]
     drawn = stream(seed, "neighbours").choice(n_rows, min(n_rows, SAMPLE_ROWS), replace=False)
-    rows = taken(X, np.sort(drawn))
+    rows = take_rows(X, np.sort(drawn))
     if sp.issparse(rows):
         return sp.csr_array(rows.astype(np.float64) @ sp.diags_array(1.0 / unit))
     return np.asarray(rows, np.float64) / unit

@@ -70,9 +70,9 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
     except GramlessError:
         raise
     except (TypeError, ValueError) as error:
-        told = str(error)
+        message = str(error)
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(told if owner in told else f"{owner}: {told}") from error
+        raise kind(message if owner in message else f"{owner}: {message}") from error
 
 
 def validated_targets(estimator: BaseEstimator, y: object, **options: object) -> Any:

@@ -52,8 +52,8 @@ class Scaler(Stateful):
     distribution for ranks); it is infinite for ignored inputs: constants, and ranks of categories
     or of two values. ``spread`` is the mean L1 distance between two random rows in these units.
     ``knots`` and ``levels``, of shape (n_features, n_knots), are values and their ranks in [0, 1].
-    ``categorical`` tells which inputs of the returned rows are categories. ``limits``, of shape
-    (2, n_features), are the least and the largest values of the inputs: others are clipped.
+    ``categorical`` is the mask of inputs of the returned rows that are categories. ``limits``, of
+    shape (2, n_features), are the least and the largest values of the inputs: others are clipped.
     """
 
     kind: ScalingKind
@@ -154,8 +154,8 @@ class Scaler(Stateful):
             units.append(np.full(n_columns, _UNIFORM_STD))
         if kind == "both":
             units[1][[len(np.unique(values)) <= 2 for values in knots]] = np.inf
-        own = ignored[start : start + n_columns]
-        unit = np.concatenate([np.where(own, np.inf, each) for each in units])
+        are_ignored = ignored[start : start + n_columns]
+        unit = np.concatenate([np.where(are_ignored, np.inf, each) for each in units])
         shares = np.tile(share, len(units))
         spreads = _spreads(cls(kind, unit, 1.0, knots, levels).rows(ordered), shares, unit)
         shape = len(units), n_columns
@@ -353,8 +353,8 @@ def _spreads(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> FloatA
     """Return the mean distance of two random rows along each column (Gini's mean difference)."""
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
-    found: FloatArray = 2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit
-    return found
+    spreads: FloatArray = 2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit
+    return spreads
 
 
 def _sparse_spread(

@@ -61,7 +61,7 @@ class Update(Protocol):
 
     @property
     def damping(self) -> float:
-        """Return the share of a full step that is taken, for the loss and the penalty equally."""
+        """Return the factor by which steps are shortened, for the loss and the penalty."""
 
     def step(self, batch: EvaluatedBatch) -> Change:
         """Return the change."""

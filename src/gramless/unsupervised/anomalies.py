@@ -39,8 +39,8 @@ _FEWEST_AT_ONCE = 1 << 10
 _BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
 _NUMBERS_TO_SHARE = 1 << 24
 """Bounds rows times inputs of a block whose rarities are shared: rows become dense there."""
+# Both parts of the rows of tables of more columns are copied whole to be scaled.
 _NARROW, _WIDE_BYTES_A_CELL = 256, 16
-"""Of tables of more columns, both parts of the rows are copied whole to be scaled."""
 _MOST_SHAPING_ROWS = 10_000
 """Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
 _AXES_EVERY = 3
@@ -78,8 +78,8 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
     contamination : "auto" or float, default="auto"
         The share of new rows, distributed like those of the fit, that :meth:`predict` calls
         outliers, and of the rows of the fit that :meth:`fit_predict` does: above 0 and at most 0.5.
-        With "auto" outliers are rows whose score is 1.5 quartile ranges below the lower quartile
-        (Tukey's fence).
+        With "auto" outliers have scores more than 1.5 interquartile ranges below the lower
+        quartile (Tukey's fence).
     categorical_features : "auto" or array-like, default="auto"
         As in :class:`KernelRegressor`: names, positions or a mask of columns of categories, beside
         text, truth values and categories of data frames.
@@ -94,7 +94,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         ``decision_function`` is ``score_samples`` minus this. It comes from scores that rows of the
         fit have when they are not counted themselves, as new rows are not.
     training_offset_ : float
-        Rows of the fit whose ``score_samples`` are below this are outliers by :meth:`fit_predict`.
+        Rows of the fit with lower ``score_samples`` are outliers by :meth:`fit_predict`.
     bin_counts_ : BinCounts
         The bins, and how many rows are in each.
     axes_ : PrincipalAxes
@@ -141,7 +141,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             At least two rows. NaN is a missing value, but in sparse rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
             A row of weight w counts as w rows, one of weight 0 not at all.
 
@@ -188,7 +188,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Further training rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
 
@@ -218,7 +218,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             At least two rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
             As in :meth:`fit`.
 
@@ -316,8 +316,8 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         known, weights = binned.of_sample(alone)[compared], binned.weights[compared]
         order = np.argsort(known, kind="stable")
         above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
-        found = self._means(X, rarity(binned.shares(joined=weight), self.resolution))
-        as_strange = above[np.searchsorted(known[order], found - _ROUNDING)]
+        rarities = self._means(X, rarity(binned.shares(joined=weight), self.resolution))
+        as_strange = above[np.searchsorted(known[order], rarities - _ROUNDING)]
         return np.asarray((weight + as_strange) / (weight + above[0]), np.float64)
 
     def contributions(self, X: TableLike) -> FloatArray:

@@ -17,12 +17,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.random import RandomState, seed_from
 from gramless.base.state import State, StatefulEstimator, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
-from gramless.estimators.given_rows import rows_with_weight, taken_rows_of
+from gramless.estimators.given_rows import rows_with_weight, take_given_rows
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, is_auto, scalings_of
 from gramless.features.base import FeatureMap, SizedMap
@@ -61,7 +61,7 @@ class TableEstimator(StatefulEstimator, ABC):
         used = rows_with_weight(type(self).__name__, sample_weight, X)
         if used is None:
             return X, sample_weight, None
-        return taken_rows_of(X, used), taken_rows_of(sample_weight, used), used
+        return take_given_rows(X, used), take_given_rows(sample_weight, used), used
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -103,7 +103,7 @@ class ProjectingMachine(TableEstimator, ABC):
         first, group = equal_rows(rows)
         if len(first) < n_rows or weights.min() < weights.max():
             sums = np.asarray(np.bincount(group, weights=weights), np.float64)
-            rows, weights = taken(rows, first), sums
+            rows, weights = take_rows(rows, first), sums
         return rows, weights / weights.mean(), n_rows / len(weights)
 
     def _fit_row_features(

@@ -133,9 +133,9 @@ class BinCounts(Stateful):
         others = self.total - self.weights
         for codes, start in zip(self.codes, self.bins.offsets_[:-1].tolist(), strict=True):
             # Codes of known bins begin at 1.
-            beside = self.counts[start - 1 + codes.astype(np.int64)] - self.weights
-            shares = np.zeros(len(beside))
-            np.divide(beside, others, out=shares, where=(beside > 0.0) & (others > 0.0))
+            in_bin = self.counts[start - 1 + codes.astype(np.int64)] - self.weights
+            shares = np.zeros(len(in_bin))
+            np.divide(in_bin, others, out=shares, where=(in_bin > 0.0) & (others > 0.0))
             yield shares
 
     def mean_over_grids(self, matrix: BinnedMatrix, values: FloatArray) -> FloatArray:

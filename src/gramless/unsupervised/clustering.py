@@ -17,13 +17,13 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.random import stream
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import feature_blocks
-from gramless.estimators.given_rows import taken_rows_of
+from gramless.estimators.given_rows import take_given_rows
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
 from gramless.features.neighbours import NearestLandmarks
@@ -177,7 +177,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     are projected, as new ones are.
 
     Equal rows count as one row with the sum of their weights, so they have the same cluster. If
-    there are not more different rows than clusters, each is a cluster of its own.
+    there are not more different rows than clusters, each is a cluster.
 
     Features of a kernel must have positive products: bins always have. Of Fourier features, which
     approximate small similarities by numbers around 0, rows may have no positive degree; they are
@@ -217,7 +217,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Training rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
             A row of weight 2 counts like two equal rows. One of weight 0 gets a label, and has no
             influence on the clusters.
@@ -232,7 +232,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         labels = self._fit_rows(kept, kept_weight)
         if used is not None:
             ignored = np.setdiff1d(np.arange(_num_samples(X)), used)
-            labels = np.append(labels, self.predict(taken_rows_of(X, ignored)))
+            labels = np.append(labels, self.predict(take_given_rows(X, ignored)))
             labels = labels[np.argsort(np.append(used, ignored))]
         self.labels_: Labels = labels
         return self
@@ -254,7 +254,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
             return self.labels_
         # Neighbours, bandwidths and samples of the rows would be those of the copies alone.
         sums = np.bincount(group, weights=weights)
-        self._fit_distinct(taken(rows, first), sums / sums.mean())
+        self._fit_distinct(take_rows(rows, first), sums / sums.mean())
         return self.labels_[group]
 
     def _fit_distinct(self, rows: Rows, row_weights: FloatArray) -> None:
@@ -361,7 +361,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         some = _some_rows(rows.shape[0], _ROWS_OF_CORRELATIONS, seed)
         min_correlation = self._min_correlation(rows.shape[0], len(some))
         if min_correlation > 0.0 and 0 < len(numbers) <= _MOST_CORRELATED:
-            sample = taken(rows, some)[:, numbers]
+            sample = take_rows(rows, some)[:, numbers]
             dense = sample.toarray() if sp.issparse(sample) else sample
             ignored[numbers] = ~informative_inputs(np.asarray(dense, np.float64), min_correlation)
         return ignored

@@ -112,7 +112,7 @@ class KernelPCA(_Components):
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Training rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
             Relative weights of the rows. A row of weight 2 counts like two equal rows; bandwidths
             are those of the distinct rows.
@@ -230,10 +230,10 @@ class FeatureDecomposition(_Components):
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Training rows.
         y : ignored
-            Taken for scikit-learn's sake.
+            Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows, whose roots are factors of the rows of Z. A row of weight
-            2 counts like two equal rows; bandwidths are those of the distinct rows.
+            Relative weights of the rows. Rows of Z are multiplied by the square roots of these. A
+            row of weight 2 counts like two equal rows; bandwidths are those of the distinct rows.
 
         Returns
         -------

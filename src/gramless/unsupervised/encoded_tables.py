@@ -25,8 +25,8 @@ from gramless.preprocessing.rows import Rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
 
 _TIMES = "datetime", "zoned", "timedelta", "time"
+# The values of two columns are read as the type that comes first here.
 _LEADING = "category", "boolean", "text", *_TIMES, "number"
-"""Which of two types says how the values of the other are read."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import take_rows
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
@@ -271,7 +271,7 @@ class _Samples:
         blocks = replace(blocks, numbers=blocks.numbers[order])
         together = together[counted[order]]
         placed = blocks.in_first(n_permutations, seed)
-        rows = taken(table.rows, counted[order])
+        rows = take_rows(table.rows, counted[order])
         return cls(rows, together, order < n_first, blocks, placed, seed, n_jobs)
 
     def discrepancies(self, matrix: FeatureMatrix, weights: FloatArray) -> FloatArray:
