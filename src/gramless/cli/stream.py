@@ -92,6 +92,12 @@ Patience = Annotated[
         "takes all steps and keeps the last one.",
     ),
 ]
+Intercept = Annotated[
+    bool, Option("--intercept/--no-intercept", help="Fit a constant without penalty.")
+]
+Average = Annotated[
+    bool, Option("--average/--no-average", help="Average the function over the steps.")
+]
 Checkpoint = Annotated[
     Path | None,
     Option(
@@ -136,12 +142,8 @@ def stream(
     steps: Annotated[int, Option(min=1, help="At most.")] = 500,
     time_budget: Time = None,
     patience: Patience = 10,
-    fit_intercept: Annotated[
-        bool, Option("--intercept/--no-intercept", help="Fit a constant without penalty.")
-    ] = True,
-    average: Annotated[
-        bool, Option("--average/--no-average", help="Average the function over the steps.")
-    ] = True,
+    fit_intercept: Intercept = True,
+    average: Average = True,
     checkpoint: Checkpoint = None,
     rows_folder: RowsFolder = None,
     picture: PictureOut = None,
