@@ -1,8 +1,26 @@
-"""Figure 1: the training objective along the clock on data of medium size."""
+"""Figure 1: the training objective by features, steps and seconds on data of medium size."""
 
 from __future__ import annotations
 
-from studies.dsg16.runs import OURS, RUNS, Setting, course, curves, panel, race
+import math
+
+from gramless.estimators.streamed import StreamDefaults
+from gramless.losses import Logistic, Multinomial
+from studies.dsg16.runs import (
+    DSG,
+    OURS,
+    RUNS,
+    UDSG,
+    Setting,
+    course,
+    curves,
+    late_fall,
+    objective_panels,
+    panel,
+    race,
+    savings,
+)
+from studies.dsg16.theorems import Assumptions, complexity_ratio
 from studies.records import fit_seconds
 from studies.study import Job, Panel, Record, Study, TableOf
 
@@ -14,8 +32,15 @@ SETTINGS = (
     Setting("YearPredictionMSD", "Year", 10_000, 512, 1e-5, loss="squared"),
 )
 """The paper's Table 2; MNIST, which it does not have, as CIFAR-10."""
-_SECONDS = 120.0
+_SECONDS = 240.0
 _SCORES = ("objective", "train_loss", "test_error")
+_STEPS = 1000
+"""After which the table of the theorems states its bounds."""
+_SLOPES = {
+    "multinomial": (Multinomial().smoothness, math.sqrt(2.0)),
+    "logistic": (Logistic().smoothness, 1.0),
+}
+"""L and M of the losses."""
 _MINIMISERS = tuple(run for run in RUNS if run != OURS)
 """Runs that minimise the objective."""
 _OWN = ("Epsilon", "Year")
@@ -35,60 +60,99 @@ def panels(records: list[Record]) -> list[Panel]:
     found = []
     for setting in SETTINGS:
         title = setting.title
-        for what, score in (
-            ("objective", "objective"),
-            ("loss without penalty", "train_loss"),
-            ("test error", "test_error"),
+        if title in _OWN and not curves(records, setting.data, RUNS, "objective"):
+            continue
+        found += objective_panels(records, setting, _MINIMISERS)
+        for what, name, score in (
+            ("loss without penalty", "mean loss of training rows", "train_loss"),
+            ("test error", "test error", "test_error"),
         ):
-            shown = _MINIMISERS if score == "objective" else RUNS
-            lines = curves(records, setting.data, shown, score)
-            if lines or title not in _OWN:
-                name = f"mean {what} of training rows" if score != "test_error" else what
-                found.append(panel(f"{title}: {what}", lines, name))
+            found.append(
+                panel(f"{title}: {what}", curves(records, setting.data, RUNS, score), name)
+            )
     return found
 
 
 def tables(records: list[Record]) -> list[TableOf]:
-    """Return where the runs ended."""
-    columns = ("run", "time, s", "steps", "frequencies", "objective", "loss", "test error")
-    found = []
+    """Return where the runs ended, when they had reached DSG's objective, and the theorems."""
+    columns = (
+        *("run", "time, s", "steps", "frequencies", "features computed"),
+        *("objective", "fall in the second half", "loss", "test error"),
+    )
+    found = [_promises()]
     for setting in SETTINGS:
         rows = [
-            (label, *_end(snapshots[-1]))
+            (label, *_end(snapshots))
             for label in RUNS
             if (snapshots := course(records, setting.data, label))
         ]
         if rows:
             found.append(TableOf(f"{setting.title}: the ends of the runs", columns, tuple(rows)))
+        found += [table for table in [savings(records, setting)] if table is not None]
     return found
 
 
-def _end(record: Record) -> tuple[str, ...]:
+def _end(snapshots: list[Record]) -> tuple[str, ...]:
+    record = snapshots[-1]
     facts, scores = record["facts"], record["scores"]
     steps = facts.get("steps", f"{facts.get('epochs', '?')} epochs")
     return (
         f"{fit_seconds(record):.1f}",
         f"{steps}",
         f"{facts['features'] // 2:,}",
-        *(f"{scores[name]:.4g}" for name in _SCORES),
+        f"{facts['computed']:.3g}" if "computed" in facts else "",
+        f"{scores['objective']:.4g}",
+        f"{100 * late_fall(snapshots):.2g} %",
+        *(f"{scores[name]:.4g}" for name in ("train_loss", "test_error")),
     )
+
+
+def _promises() -> TableOf:
+    """Return the constants of Theorems 3 and 4 at the parameters of the runs."""
+    rows = []
+    for setting in SETTINGS:
+        if setting.loss not in _SLOPES:
+            continue
+        theta = StreamDefaults().theta_alpha / setting.alpha
+        promised = Assumptions(setting.alpha, theta, *_SLOPES[setting.loss])
+        for label, turns in ((DSG, (1, 0)), (UDSG, (1, 1))):
+            C, S = promised.constants(_STEPS, *turns)
+            rows.append(
+                (
+                    f"{setting.title}, {label}",
+                    f"{theta:.3g}",
+                    f"{C:.3g}",
+                    f"{S:.3g}",
+                    f"{promised.bound(_STEPS, *turns):.3g}",
+                    f"{complexity_ratio(*turns):g}",
+                )
+            )
+    columns = ("data and run", "theta", "C", "S", f"bound after {_STEPS:,} steps", "r")
+    note = (
+        "Of the squared distance to the minimum at a point. S, and with it the bound, is at least "
+        "this: the norm of the minimum is not known. Responses are of the order of 1, so the "
+        "bounds say nothing at these penalties; of Year no bound M of the derivative is known. r "
+        "is the paper's ratio of complexities, (G + 2 U) / (G + U)."
+    )
+    return TableOf("What Theorems 3 and 4 promise", columns, tuple(rows), note)
 
 
 FIGURE_1 = Study(
     "dsg16",
     "figure-1",
-    "Training objective along the clock: DSG, UDSG, CDSG and SVRG",
+    "Training objective by features computed, steps and seconds: DSG, UDSG, CDSG and SVRG",
     "Multinomial logistic regression with a Gaussian kernel of the median distance on 100 "
     "principal components, B = 4,096 rows and F = 256 frequencies a step, lambda = 1e-5. DSG, "
     "UDSG and CDSG take the paper's steps, with our rule for the first one's length, which "
     "the paper does not give. Beside them our gradient steps, with a constant and averaging, "
     "and our default, Newton steps of each block. These do not minimise the penalised "
     "objective, and their penalty grows: the table has their objective, the pictures their "
-    "loss and errors. All runs take their steps by turns, each on a clock of its own. The "
+    "loss and errors. SVRG computes its features once, so it is shown by seconds alone. All "
+    "runs take their steps by turns, each on a clock of its own. The "
     "objective is of 20,000 training rows. MNIST is not in the paper's figure. Epsilon and "
     "Year are run where their files are in the data folder (epsilon, YearPredictionMSD).",
     jobs,
-    60.0,
+    62.0,
     panels,
     tables,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from studies.comparisons import Comparison, compare
 from studies.dsg16.runs import (
+    AXES,
     METHOD,
     OURS,
     PAPER_RUNS,
@@ -11,8 +12,11 @@ from studies.dsg16.runs import (
     Setting,
     course,
     curves,
+    late_fall,
+    objective_panels,
     panel,
     race,
+    savings,
 )
 from studies.published import published
 from studies.records import fit_seconds, reason_missing
@@ -23,50 +27,61 @@ RUNS = (*PAPER_RUNS, OURS, SVRG_LABEL)
 _DATA = "mnist"
 SETTING = Setting(_DATA, "deformed digits", 20_000, 4096, 1e-6)
 _STORED = 500
-_SECONDS = 160.0
+_SECONDS = 240.0
+"""Enough for DSG to see more than a million rows."""
 _SCORES = ("objective", "test_error")
 
 
 def jobs() -> list[Job]:
     """Return the race of the runs, and of one on few stored features, as the text has it."""
     more = {"deformed": True, "frequencies": _STORED}
-    return [race(NAME, SETTING, RUNS, _SECONDS, _SCORES, **more)]
+    return [
+        race(NAME, SETTING, RUNS, _SECONDS, _SCORES, **more),
+        race(NAME, SETTING, PAPER_RUNS, _SECONDS, ("test_error",), deformed=True, pairs=True),
+    ]
 
 
 def panels(records: list[Record]) -> list[Panel]:
-    """Return objective and test error along the clock."""
-    of_digits = "mean objective of the digits as they are"
-    return [
-        panel("Deformed digits: objective", curves(records, _DATA, RUNS, "objective"), of_digits),
-        panel(
-            "Deformed digits: test error",
-            curves(records, _DATA, RUNS, "test_error", 100.0),
-            "test error, %",
-            y_log=True,
-        ),
-    ]
+    """Return the objective, and the test errors of both losses, by features, steps and seconds."""
+    found = objective_panels(records, SETTING, RUNS)
+    for loss, labels, pairs in (("logistic", RUNS, None), ("one-vs-one hinge", PAPER_RUNS, True)):
+        for x in AXES:
+            lines = curves(records, _DATA, labels, "test_error", 100.0, x=x, pairs=pairs)
+            title = f"Deformed digits, {loss} loss: test error by {x}"
+            found.append(panel(title, lines, "test error, %", y_log=True, x=x))
+    return found
 
 
 def tables(records: list[Record]) -> list[TableOf]:
     """Return where the runs ended."""
     rows = []
-    for label in RUNS:
-        snapshots = course(records, _DATA, label)
-        if snapshots:
-            end = snapshots[-1]
-            steps, batch = end["facts"].get("steps"), end["facts"].get("batch_rows")
-            rows.append(
-                (
-                    label,
-                    f"{fit_seconds(end):.1f}",
-                    f"{steps * batch:,}" if steps else f"{end['rows'][0]:,}, not deformed",
-                    f"{end['facts']['features'] // 2:,}",
-                    f"{end['scores']['objective']:.4g}",
-                    f"{100 * end['scores']['test_error']:.2f} %",
-                )
-            )
-    columns = ("run", "time, s", "rows seen", "frequencies", "objective", "test error")
-    return [TableOf("The ends of the runs", columns, tuple(rows))] if rows else []
+    for loss, labels, pairs in (("", RUNS, None), (", one-vs-one hinge", PAPER_RUNS, True)):
+        for label in labels:
+            snapshots = course(records, _DATA, label, pairs)
+            if snapshots:
+                rows.append((f"{label}{loss}", *_end(snapshots)))
+    columns = (
+        *("run", "time, s", "rows seen", "frequencies", "features computed"),
+        *("objective", "fall in the second half", "test error"),
+    )
+    ends = [TableOf("The ends of the runs", columns, tuple(rows))] if rows else []
+    return ends + [table for table in [savings(records, SETTING)] if table is not None]
+
+
+def _end(snapshots: list[Record]) -> tuple[str, ...]:
+    end = snapshots[-1]
+    facts, scores = end["facts"], end["scores"]
+    steps, batch = facts.get("steps"), facts.get("batch_rows")
+    has_objective = "objective" in scores
+    return (
+        f"{fit_seconds(end):.1f}",
+        f"{steps * batch:,}" if steps else f"{end['rows'][0]:,}, not deformed",
+        f"{facts['features'] // 2:,}",
+        f"{facts['computed']:.3g}" if "computed" in facts else "",
+        f"{scores['objective']:.4g}" if has_objective else "",
+        f"{100 * late_fall(snapshots):.2g} %" if has_objective else "",
+        f"{100 * scores['test_error']:.2f} %",
+    )
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
@@ -85,16 +100,16 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 FIGURE_2 = Study(
     "dsg16",
     "figure-2",
-    "Deformed digits: objective and test error along the clock",
+    "Deformed digits: objective and test error by features computed, steps and seconds",
     "MNIST-8M is 8.1 million deformed digits. Here an endless stream of them is made while it "
     "is read: MNIST's training digits, turned, shifted and bent at random, on 100 principal "
     "components. Their making counts as training time. The objective is of 20,000 of the "
-    "digits as they are, the test error of MNIST's test digits. B = 20,000, F = 4,096 as "
-    "in the paper; lambda = 1e-6. The paper's one-vs-one "
-    "hinge loss is not repeated. One run has 500 stored frequencies, as many as the paper's "
-    "memory held.",
+    "digits as they are, the test error of MNIST's test digits. B = 20,000, F = 4,096 as in the "
+    "paper; lambda = 1e-6. With the hinge loss the 45 pairs of classes share their features; the "
+    "paper shows their test error alone, because their objective means less. One run has 500 "
+    "stored frequencies, as many as the paper's memory held.",
     jobs,
-    30.0,
+    42.0,
     panels,
     tables,
     comparisons,

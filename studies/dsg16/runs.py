@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.records import completed, fit_seconds
-from studies.study import Job, Line, Panel, Record
+from studies.dsg16.theorems import complexity_ratio, features_ratio
+from studies.records import completed
+from studies.study import Job, Line, Panel, Record, TableOf
 
 DSG, UDSG, CDSG = "DSG", "UDSG", "CDSG"
 """Those of DSG16."""
@@ -21,9 +22,11 @@ RUNS = (*PAPER_RUNS, SVRG_LABEL, OURS, OURS_GRADIENT)
 METHOD = "stochastic gradients"
 COMPONENTS = 100
 """Principal components that rows are reduced to."""
-_SNAPSHOTS = 10
-_OVERHEAD, _START = 1.5, 5.0
+_SNAPSHOTS = 20
+_OVERHEAD, _START = 1.25, 5.0
 """What scoring makes of a run's seconds, and what starting and loading add."""
+AXES = {"computed": "random features computed", "steps": "steps", "seconds": "training time, s"}
+"""Facts of snapshots that curves are drawn over: features and steps as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,9 @@ def race(
     )
 
 
-def course(records: list[Record], data: str, label: str) -> list[Record]:
+def course(records: list[Record], data: str, label: str, pairs: bool | None = None) -> list[Record]:
     """Return the snapshots of a run on a data set, in the order of time."""
-    found = completed(records, data=data, method=METHOD)
+    found = completed(records, data=data, method=METHOD, options={"pairs": pairs})
     return [one for one in found if one["facts"]["run"] == label]
 
 
@@ -105,19 +108,95 @@ def curves(
     labels: Sequence[str],
     score: str,
     factor: float = 1.0,
+    *,
+    x: str = "seconds",
+    pairs: bool | None = None,
 ) -> tuple[Line, ...]:
-    """Return a line a label: a score along the clock; those that were run."""
+    """Return a line a label: a score over one of :data:`AXES`; those that were run."""
     lines = []
     for label in labels:
-        points = [one for one in course(records, data, label) if score in one["scores"]]
+        points = [
+            (one["facts"][x], factor * one["scores"][score])
+            for one in course(records, data, label, pairs)
+            if score in one["scores"] and x in one["facts"]
+        ]
         if points:
-            times = [fit_seconds(one) for one in points]
-            lines.append(Line(label, times, [factor * one["scores"][score] for one in points]))
+            xs, ys = zip(*points, strict=True)
+            lines.append(Line(label, xs, ys))
     return tuple(lines)
 
 
 def panel(
-    title: str, lines: tuple[Line, ...], what: str, note: str = "", y_log: bool = False
+    title: str,
+    lines: tuple[Line, ...],
+    what: str,
+    note: str = "",
+    y_log: bool = False,
+    *,
+    x: str = "seconds",
 ) -> Panel:
-    """Return a picture of curves along the clock."""
-    return Panel(title, "training time, s", what, lines, x_log=True, y_log=y_log, note=note)
+    """Return a picture of curves."""
+    return Panel(title, AXES[x], what, lines, x_log=True, y_log=y_log, note=note)
+
+
+def objective_panels(records: list[Record], setting: Setting, labels: Sequence[str]) -> list[Panel]:
+    """Return the objective over each of :data:`AXES`."""
+    return [
+        panel(
+            f"{setting.title}: objective by {x}",
+            curves(records, setting.data, labels, "objective", x=x),
+            "mean objective of training rows",
+            x=x,
+        )
+        for x in AXES
+    ]
+
+
+def savings(records: list[Record], setting: Setting) -> TableOf | None:
+    """Return when the paper's runs have reached the objective at which DSG ended."""
+    ends = course(records, setting.data, DSG)
+    if not ends:
+        return None
+    goal = ends[-1]["scores"]["objective"]
+    rows = []
+    for label in PAPER_RUNS:
+        snapshots = course(records, setting.data, label)
+        reached = next((one for one in snapshots if one["scores"]["objective"] <= goal), None)
+        if reached is None:
+            rows.append((label, "not reached", "", "", ""))
+            continue
+        facts = reached["facts"]
+        rows.append(
+            (
+                label,
+                f"{facts['steps']:,}",
+                f"{facts['computed']:.3g}",
+                f"{facts['computed'] / ends[-1]['facts']['computed']:.2f}",
+                f"{facts['seconds']:.1f}",
+            )
+        )
+    columns = ("run", "steps", "features computed", "relative to DSG", "time, s")
+    note = (
+        "The first snapshots with that objective. Features computed: frequencies times rows of "
+        "the batch, summed over the steps. By the bounds of Theorems 3 and 4 UDSG (G = U = 1) "
+        f"computes {features_ratio(1, 1):g} times as many as DSG; the paper's r is "
+        f"{complexity_ratio(1, 1):g}."
+    )
+    title = f"{setting.title}: until the objective is {goal:.4g}, where DSG ends"
+    return TableOf(title, columns, tuple(rows), note)
+
+
+def late_fall(snapshots: Sequence[Record]) -> float:
+    """Return by which share the objective fell in the second half of a run's time.
+
+    Examples
+    --------
+    >>> half = {"facts": {"seconds": 4.0}, "scores": {"objective": 0.5}}
+    >>> end = {"facts": {"seconds": 8.0}, "scores": {"objective": 0.49}}
+    >>> round(late_fall([half, end]), 3)
+    0.02
+    """
+    end = snapshots[-1]
+    middle = end["facts"]["seconds"] / 2.0
+    before = [one for one in snapshots if one["facts"]["seconds"] <= middle] or snapshots[:1]
+    return 1.0 - float(end["scores"]["objective"] / before[-1]["scores"]["objective"])

@@ -19,7 +19,17 @@ from gramless.streaming.principal_components import Projection
 from gramless.streaming.sources import ArraySource
 from gramless.streaming.summary_statistics import summarise
 from studies.deformed import DeformedDigits
-from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
+from studies.dsg16.one_versus_one import OneVersusOne
+from studies.dsg16.runs import (
+    CDSG,
+    DSG,
+    OURS,
+    OURS_GRADIENT,
+    PAPER_RUNS,
+    SEPARATOR,
+    SVRG_LABEL,
+    UDSG,
+)
 from studies.scores import LOSSES
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.svrg import SVRG
@@ -143,8 +153,9 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
         ``seconds`` and ``snapshots`` of each; ``components``: of rows, by principal component
         analysis, None for the rows as they are; ``deformed``: whether rows are images that the
         stream deforms; ``loss``, a name in :data:`~studies.scores.LOSSES`; ``alpha``;
-        ``batch_size``, ``block_size``: of all runs but that of our defaults; ``frequencies``:
-        those that SVRG keeps; ``n_jobs``.
+        ``batch_size``, ``block_size``: of all runs but that of our defaults; ``pairs``: whether
+        DSG, UDSG and CDSG learn all pairs of classes, with the hinge loss; ``frequencies``: those
+        that SVRG keeps; ``n_jobs``.
     clock : Clock
         Phase ``"prepare"``: principal components.
 
@@ -301,8 +312,11 @@ def _estimator(label: str, training: Training, options: Mapping[str, Any]) -> An
     given |= {"alpha": options["alpha"], "n_jobs": options.get("n_jobs")}
     # Which of the two logistic losses it is, the estimator knows by the classes.
     given["loss"] = "logistic" if options["loss"] == "multinomial" else options["loss"]
-    regression = training.task == "regression"
-    kind = DoublyStochasticRegressor if regression else DoublyStochasticClassifier
+    kind: Any = DoublyStochasticClassifier
+    if training.task == "regression":
+        kind = DoublyStochasticRegressor
+    elif options.get("pairs") and label in PAPER_RUNS:
+        kind, given["loss"] = OneVersusOne, "hinge"
     return kind(bandwidth="median", scaling="none", random_state=training.seed, **given)
 
 
@@ -330,8 +344,16 @@ def _snapshot(model: Any, course: Course, centre: float) -> Snapshot:
             "batch_rows": int(model.batch_size),
             "blocks": blocks,
             "features": len(model.weights_),
+            "computed": _computed(model),
         },
     )
+
+
+def _computed(model: Any) -> float:
+    """Return the random features computed so far: frequencies of each step times its rows."""
+    # A step evaluates all blocks on its batch, one that it adds included.
+    blocks = model.history_["n_blocks"].sum(dtype=np.float64)
+    return float(blocks * model.block_size_ * model.batch_rows_)
 
 
 TRAINERS: dict[str, Trainer] = {"stochastic gradients": race}

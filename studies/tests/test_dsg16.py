@@ -38,6 +38,7 @@ def records_of(job, run, times, errors):
                 "seconds": seconds,
                 "features": 1000,
                 "steps": 10 * k,
+                "computed": 5e6 * k,
                 "batch_rows": 64,
             },
         }
@@ -46,9 +47,8 @@ def records_of(job, run, times, errors):
 
 
 def job_of(study, data, method=METHOD):
-    """Return a study's job on a data set."""
-    (found,) = [one for one in study.jobs() if (one.data, one.method) == (data, method)]
-    return found
+    """Return a study's first job on a data set."""
+    return next(one for one in study.jobs() if (one.data, one.method) == (data, method))
 
 
 def test_the_papers_runs_take_its_steps_with_its_parameters():
@@ -76,12 +76,38 @@ def test_the_papers_runs_take_its_steps_with_its_parameters():
 def test_figure_1_draws_courses_along_the_clock_without_the_components():
     records = records_of(job_of(FIGURE_1, "mnist"), UDSG, [1.0, 4.0], [2.0, 0.5])
     drawn = {panel.title: panel for panel in FIGURE_1.panels(records)}
-    (line,) = drawn["MNIST: objective"].lines
-    assert (line.label, list(line.x), list(line.y)) == (UDSG, [1.0, 4.0], [2.0, 0.5])
-    assert not drawn["CIFAR-10: objective"].lines
-    assert "Epsilon: objective" not in drawn
-    (table,) = FIGURE_1.tables(records)
-    assert table.rows == ((UDSG, "4.0", "10", "500", "0.5", "0.5", "0.5"),)
+    (line,) = drawn["MNIST: objective by seconds"].lines
+    assert (line.label, line.x, line.y) == (UDSG, (1.0, 4.0), (2.0, 0.5))
+    assert not drawn["CIFAR-10: objective by seconds"].lines
+    assert "Epsilon: objective by seconds" not in drawn
+    (line,) = drawn["MNIST: objective by computed"].lines
+    assert line.x == (0.0, 5e6)
+    assert drawn["MNIST: objective by computed"].x_label == "random features computed"
+    _, table = FIGURE_1.tables(records)
+    assert table.rows == ((UDSG, "4.0", "10", "500", "5e+06", "0.5", "75 %", "0.5", "0.5"),)
+
+
+def test_features_computed_until_dsg_s_objective_are_compared():
+    job = job_of(FIGURE_1, "mnist")
+    records = records_of(job, DSG, [1.0, 4.0, 9.0], [2.0, 0.5, 0.4])
+    records += records_of(job, CDSG, [1.0, 2.0, 3.0], [2.0, 0.39, 0.2])
+    records += records_of(job, UDSG, [1.0, 2.0, 3.0], [2.0, 0.6, 0.5])
+    *_, saved = FIGURE_1.tables(records)
+    assert saved.title == "MNIST: until the objective is 0.4, where DSG ends"
+    assert saved.rows == (
+        (DSG, "20", "1e+07", "1.00", "9.0"),
+        (UDSG, "not reached", "", "", ""),
+        (CDSG, "10", "5e+06", "0.50", "2.0"),
+    )
+
+
+def test_figure_2_has_a_race_of_pairs_of_classes():
+    logistic, pairs = FIGURE_2.jobs()
+    records = records_of(logistic, DSG, [1.0], [0.5]) + records_of(pairs, DSG, [2.0], [0.25])
+    drawn = {panel.title: panel for panel in FIGURE_2.panels(records)}
+    for loss, error in (("logistic", 50.0), ("one-vs-one hinge", 25.0)):
+        (line,) = drawn[f"Deformed digits, {loss} loss: test error by steps"].lines
+        assert list(line.y) == [error]
 
 
 def test_figure_2_compares_few_stored_features():

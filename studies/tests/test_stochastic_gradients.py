@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from gramless import RandomFourier
 from gramless.kernels import Gaussian
 from gramless.preprocessing.median import median_distance
+from studies.dsg16.one_versus_one import OneVersusOne
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
 from studies.scores import LOSSES, Judge, Rows
@@ -78,6 +79,32 @@ def test_snapshots_come_along_the_clock_and_improve(three_classes, run):
     assert course[-1][0]["train_error"] < 0.2
     blocks = facts[-1]["blocks"]
     assert {DSG: blocks == 64, UDSG: blocks == 32}.get(run, blocks <= 64)
+
+
+def test_features_computed_are_those_of_all_steps(three_classes):
+    course = scored(three_classes, options(DSG), "train_error")
+    # Step t evaluates t blocks of 16 frequencies on 128 rows.
+    expected = [16 * 128 * t * (t + 1) / 2 for t in (1, 4, 16, 64)]
+    assert [snapshot.facts["computed"] for _, snapshot in course] == expected
+
+
+def test_pairs_of_classes_share_their_features(three_classes):
+    given = options(SEPARATOR.join([CDSG, OURS]), loss="hinge", pairs=True)
+    course = scored(three_classes, given, "train_error")
+    ends = {snapshot.facts["run"]: scores["train_error"] for scores, snapshot in course}
+    assert ends.keys() == {CDSG, OURS}
+    assert max(ends.values()) < 0.2
+
+
+def test_one_versus_one_votes():
+    model = OneVersusOne(loss="hinge")
+    model.classes_ = np.array(["a", "b", "c", "d"])
+    targets = model._encode(["c", "a"])
+    # Of the pairs ab, ac, ad, bc, bd, cd.
+    assert targets.tolist() == [[0, -1, 0, -1, 0, 1], [1, 1, 1, 0, 0, 0]]
+    assert (model.classes_[model._most_wins(targets)] == ["c", "a"]).all()
+    # b beats a, c beats b, a beats c, and all beat d: the first of equal winners.
+    assert model._most_wins(np.array([[-1.0, 1.0, 1.0, -1.0, 1.0, 1.0]])) == 0
 
 
 @pytest.mark.slow
