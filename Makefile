@@ -83,7 +83,7 @@ test-wheel: dist ## Run the tests against the built wheel, in an environment of 
 bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)
 	@for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-claims: $(VENV)/.bench ## Measure every line of docs/measured.md
+claims: $(VENV)/.bench ## Measure every table of docs/measured.md
 	@for file in $(sort $(wildcard benchmarks/claims/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 versus: $(VENV)/.bench ## Compare with other methods
