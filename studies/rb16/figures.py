@@ -182,7 +182,7 @@ def error_label(data: str) -> str:
 
 
 def panels(figure: str, records: list[Record]) -> list[Panel]:
-    """Return the pictures of a figure: errors for each data set, and Figure 5's two more."""
+    """Return the errors for each data set; for Figure 5 with both kernels."""
     drawn = _figure_5 if figure == "figure-5" else partial(_errors, figure)
     return [panel for own in SETS.values() for panel in drawn(own, records)]
 
@@ -205,7 +205,7 @@ def _errors(figure: str, own: PaperSet, records: list[Record]) -> list[Panel]:
 
 def _figure_5(own: PaperSet, records: list[Record]) -> list[Panel]:
     found = completed(records, data=own.name)
-    literal, product, times = [], [], []
+    literal, product = [], []
     for method, label in METHODS.items():
         given = points("figure-5", own.paper_name, method)
         sizes, errors = [float(one.size) for one in given], [one.test or 0.0 for one in given]
@@ -214,17 +214,12 @@ def _figure_5(own: PaperSet, records: list[Record]) -> list[Panel]:
             _measured(label, runs, _size, error_of),
             Line(label, sizes, errors, "published"),
         ]
-        times += [
-            _measured(label, runs, _size, fit_seconds),
-            Line(label, sizes, [one.seconds or 0.0 for one in given], "published"),
-        ]
         chosen = [one for one in found if one["method"] == f"{CHOSEN}{method}"]
         product.append(_measured(label, chosen, _size, error_of))
     name, axis = own.paper_name, _AXES["figure-5"]
     return [
         _panel(f"{name}: isotropic kernel, as published", axis, own, literal),
         _panel(f"{name}: product kernel for all methods", axis, own, product),
-        Panel(f"{name}: training", axis, "training, s", tuple(times), True, True),
     ]
 
 
