@@ -13,7 +13,7 @@ from studies.study import Record
 REPETITIONS = 5
 LOWER, AGREES, HIGHER = "lower", "agrees", "higher"
 OTHER_DATA, NOT_MEASURED, NO_VERDICT = "other data", "not measured", "no verdict"
-BEYOND_BUDGET = "not run within the study's budget"
+BEYOND_BUDGET = "not run yet, or beyond the study's budget"
 # Papers print rounded numbers of rows: 6,500 for 6,554 and 32,000 for 32,561.
 _SAME_ROWS = 0.02
 

@@ -89,7 +89,7 @@ def write_report(
     marks = marks_of([panel for one in shown for panel in one.panels])
     for one in shown:
         path = folder / _picture(one.study)
-        if one.panels:
+        if one.panels and one.records:
             title = f"{one.study.paper.upper()}: {one.study.title}"
             _write(path, sheet(title, [chart_of(panel, marks) for panel in one.panels]))
         else:

@@ -32,18 +32,17 @@ _START = 3.0
 
 
 def jobs(figure: str) -> list[Job]:
-    """Return the authors' runs on the sets that are available, the cheap ones first."""
-    found = [
-        _job(figure, own, batch, seed)
+    """Return the authors' runs on the available sets; what is cheap with all repetitions first."""
+    repeated = [
+        [_job(figure, own, batch, seed) for seed in range(own.repetitions)]
         for own in SETS.values()
         for batch in _batches(points(figure, own.paper_name))
-        for seed in range(own.repetitions)
     ]
     if figure == "figure-5":
-        found += [
-            _chosen_job(own, method) for own in SETS.values() for method in ("binning", *_OTHERS)
-        ]
-    return sorted(found, key=lambda job: job.seconds)
+        methods = ("binning", *_OTHERS)
+        repeated += [[_chosen_job(own, method)] for own in SETS.values() for method in methods]
+    repeated.sort(key=lambda group: sum(job.seconds for job in group))
+    return [job for group in repeated for job in group]
 
 
 def _batches(runs: list[Point]) -> Iterable[list[Point]]:
