@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from gramless import DoublyStochasticRegressor
-from gramless.streaming.sources import IteratorSource
+from gramless.streaming import IteratorSource
 
 
 def measurements(n_batches, rng):

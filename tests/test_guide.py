@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import pydoc
 import re
 from pathlib import Path
 
@@ -15,6 +17,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 REFERENCE = (DOCS / "reference.rst").read_text(encoding="utf-8")
 LISTED = set(re.findall(r"^   (?:\w+\.)*(\w+)$", REFERENCE, re.MULTILINE))
 PAGES = sorted([*DOCS.glob("guide/*.md"), *DOCS.glob("coming-from/*.md")])
+EXAMPLES = sorted(DOCS.parent.glob("examples/*.py"))
+NOT_CLASSES = {"__version__", "FEATURE_MAPS", "KERNELS", "KernelLike", "SOLVERS"}
+IMPORT = re.compile(r"^ *(?:>>> )?from (gramless[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n---|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def code(page: Path) -> str:
@@ -43,6 +49,52 @@ def test_what_the_guide_imports_is_there() -> None:
     assert seen > 10
 
 
+def docstrings() -> dict[str, str]:
+    """Return the docstrings of the names in the reference and of their methods."""
+    found, package = {}, ""
+    for line in REFERENCE.splitlines():
+        if line.startswith(".. currentmodule::"):
+            package = line.split()[-1]
+        elif entry := re.fullmatch(r"   ((?:\w+\.)*\w+)", line):
+            name = f"{package}.{entry[1]}"
+            listed = pydoc.locate(name)
+            found[name] = inspect.getdoc(listed) or ""
+            methods = vars(listed).items() if isinstance(listed, type) else ()
+            found |= {
+                f"{name}.{key}": inspect.getdoc(value) or ""
+                for key, value in methods
+                if key[0] != "_" and callable(value)
+            }
+    return found
+
+
+def test_the_reference_lists_what_examples_and_docstrings_import() -> None:
+    texts = docstrings() | {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES}
+    seen = 0
+    for place, text in texts.items():
+        for module, names in IMPORT.findall(text):
+            unlisted = set(names.replace(" ", "").split(",")) - LISTED
+            assert not unlisted, f"{place}: {module} has no reference of {unlisted}"
+            seen += 1
+    assert seen > 30
+
+
+def test_the_reference_lists_the_types_of_parameters() -> None:
+    sources = (DOCS.parent / "src").rglob("*.py")
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sources)
+    ours = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    seen: dict[str, str] = {}
+    for place, text in docstrings().items():
+        for section in PARAMETERS.findall(text):
+            # Types, such as "schedule : str or InverseTime", and calls, such as ``Uniform(1, 2)``.
+            named = re.findall(r"^\w[\w, ]* : (.*)", section, re.MULTILINE)
+            named += re.findall(r"``(\w+)\(", section)
+            seen |= {word: place for text in named for word in re.findall(r"\w+", text)}
+    unlisted = {word: seen[word] for word in (ours & seen.keys()) - LISTED}
+    assert not unlisted, f"taken as parameters, without a reference: {unlisted}"
+    assert {"InverseTime", "Strategy", "Uniform", "Solver"} <= seen.keys()
+
+
 def test_indices_list_their_pages() -> None:
     for page in PAGES:
         folder = page.parent.name
@@ -52,14 +104,19 @@ def test_indices_list_their_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "datasets", "distributed", "inspection", "kernels", "losses", "penalties"]
+    "name",
+    [
+        *("", "datasets", "distributed", "features", "inspection", "kernels", "losses"),
+        *("penalties", "solvers", "streaming"),
+    ],
 )
 def test_the_reference_lists_public_names(name: str) -> None:
     module = importlib.import_module(f"gramless.{name}" if name else "gramless")
     own = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
     own = [key for key in own if vars(module)[key].__module__ == module.__name__]
-    types = {"__version__", "KERNELS", "KernelLike"}
-    assert set(getattr(module, "__all__", own)) - LISTED - types == set()
+    public = set(getattr(module, "__all__", own))
+    assert public - LISTED - NOT_CLASSES == set()
+    assert all(hasattr(module, key) for key in public)
 
 
 @pytest.mark.slow

@@ -5,10 +5,9 @@ The public names load on first use, so that ``import gramless`` stays light.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gramless.base.public import HOMES
+from gramless.base.public import HOMES, on_first_use
 from gramless.base.public import VERSION as __version__
 
 __all__ = [
@@ -62,10 +61,7 @@ if TYPE_CHECKING:
     from gramless.unsupervised.two_sample import two_sample_test
 
 
-def __getattr__(name: str) -> Any:
-    if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
-    raise AttributeError(f"module 'gramless' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, HOMES)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
 VERSION = "0.2.0"
 
 HOMES = {
@@ -31,3 +35,14 @@ HOMES = {
 
 LAST_VERSIONS = dict.fromkeys(("Density", "KernelKMeans", "LabelSpreading"), "0.2.0")
 """Classes that were removed, with the last version that reads their files."""
+
+
+def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose names are imported from their modules."""
+
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get

@@ -1,1 +1,50 @@
-"""Feature maps: scikit-learn transformers that also hand out a feature matrix."""
+"""Feature maps: scikit-learn transformers that also hand out a feature matrix.
+
+The public names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gramless.base.public import on_first_use
+
+__all__ = [
+    "FEATURE_MAPS",
+    "DenseMap",
+    "ExactKernel",
+    "FeatureMap",
+    "Hybrid",
+    "IndependentBlocks",
+    "Nystrom",
+    "RandomBinning",
+    "RandomFourier",
+    "SmoothBinning",
+]
+
+if TYPE_CHECKING:
+    from gramless.features.base import DenseMap, FeatureMap
+    from gramless.features.binning import RandomBinning
+    from gramless.features.blocks import IndependentBlocks
+    from gramless.features.exact import ExactKernel
+    from gramless.features.fourier import RandomFourier
+    from gramless.features.hybrid import Hybrid
+    from gramless.features.nystrom import Nystrom
+    from gramless.features.registry import FEATURE_MAPS
+    from gramless.features.smooth import SmoothBinning
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "DenseMap": "gramless.features.base",
+        "ExactKernel": "gramless.features.exact",
+        "FEATURE_MAPS": "gramless.features.registry",
+        "FeatureMap": "gramless.features.base",
+        "Hybrid": "gramless.features.hybrid",
+        "IndependentBlocks": "gramless.features.blocks",
+        "Nystrom": "gramless.features.nystrom",
+        "RandomBinning": "gramless.features.binning",
+        "RandomFourier": "gramless.features.fourier",
+        "SmoothBinning": "gramless.features.smooth",
+    },
+)

@@ -6,8 +6,9 @@ below load on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gramless.base.public import on_first_use
 
 _HOMES = {
     "Attributions": "gramless.inspection.attributions",
@@ -27,8 +28,4 @@ if TYPE_CHECKING:
     from gramless.inspection.attributions import Attributions, shapley_values
     from gramless.inspection.displays import AttributionsDisplay, FeatureImportancesDisplay
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'gramless.inspection' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -52,9 +52,8 @@ class SpectralKernel(Kernel):
 
         Examples
         --------
-        >>> from gramless.base.random import stream
         >>> from gramless.kernels import Laplacian
-        >>> normals = stream(0, "frequencies").standard_normal((100_000, 2))
+        >>> normals = np.random.default_rng(0).standard_normal((100_000, 2))
         >>> w = Laplacian().frequencies(normals, np.empty((100_000, 0)))
         >>> float(np.cos(w @ [0.3, 0.7]).mean().round(2)), float(np.exp(-1).round(2))
         (0.37, 0.37)

@@ -1,1 +1,80 @@
-"""Solvers: a problem goes in, weights and an honest account of the work come out."""
+"""Solvers: a problem goes in, weights and an honest account of the work come out.
+
+The public names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gramless.base.public import on_first_use
+
+__all__ = [
+    "SOLVERS",
+    "Capabilities",
+    "Cholesky",
+    "ConjugateGradient",
+    "Falkon",
+    "Gmres",
+    "GridDescent",
+    "Identity",
+    "Jacobi",
+    "NewtonCG",
+    "ParallelRandomDescent",
+    "Preconditioner",
+    "Problem",
+    "RandomDescent",
+    "RandomisedNystrom",
+    "RootJacobi",
+    "RowConjugateGradient",
+    "SampledRows",
+    "Solution",
+    "Solver",
+]
+
+if TYPE_CHECKING:
+    from gramless.solvers.base import Capabilities, Solver
+    from gramless.solvers.cg import ConjugateGradient
+    from gramless.solvers.choose import SOLVERS
+    from gramless.solvers.direct import Cholesky
+    from gramless.solvers.falkon import Falkon
+    from gramless.solvers.gmres import Gmres
+    from gramless.solvers.grid_descent import GridDescent
+    from gramless.solvers.newton_cg import NewtonCG
+    from gramless.solvers.objective import Problem, Solution
+    from gramless.solvers.preconditioners import (
+        Identity,
+        Jacobi,
+        Preconditioner,
+        RandomisedNystrom,
+        RootJacobi,
+        SampledRows,
+    )
+    from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+    from gramless.solvers.row_conjugate import RowConjugateGradient
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "Capabilities": "gramless.solvers.base",
+        "Cholesky": "gramless.solvers.direct",
+        "ConjugateGradient": "gramless.solvers.cg",
+        "Falkon": "gramless.solvers.falkon",
+        "Gmres": "gramless.solvers.gmres",
+        "GridDescent": "gramless.solvers.grid_descent",
+        "Identity": "gramless.solvers.preconditioners",
+        "Jacobi": "gramless.solvers.preconditioners",
+        "NewtonCG": "gramless.solvers.newton_cg",
+        "ParallelRandomDescent": "gramless.solvers.random_descent",
+        "Preconditioner": "gramless.solvers.preconditioners",
+        "Problem": "gramless.solvers.objective",
+        "RandomDescent": "gramless.solvers.random_descent",
+        "RandomisedNystrom": "gramless.solvers.preconditioners",
+        "RootJacobi": "gramless.solvers.preconditioners",
+        "RowConjugateGradient": "gramless.solvers.row_conjugate",
+        "SOLVERS": "gramless.solvers.choose",
+        "SampledRows": "gramless.solvers.preconditioners",
+        "Solution": "gramless.solvers.objective",
+        "Solver": "gramless.solvers.base",
+    },
+)
