@@ -566,6 +566,13 @@ def test_surrogates_of_corners_are_nowhere_below_the_loss(loss: Loss, data: st.D
     assert (loss.value(other, y) <= model + 1e-9 * (1.0 + np.abs(model))).all()
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=repr)
+def test_initial_constant_of_an_absent_class_is_minus_infinity(loss: Loss) -> None:
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=(200, 37))
+    constants = [loss.initial_constant(-np.ones((37, 3)), weight) for weight in weights]
+    assert np.isneginf(constants).all()
+
+
 @pytest.mark.parametrize("loss", TWEEDIE, ids=lambda loss: f"{loss.name} {loss.power}")
 def test_steps_of_many_rows_approach_the_link_of_their_mean(loss: TweedieFamily) -> None:
     y = np.random.default_rng(0).gamma(0.5, 3.0, 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import sys
@@ -264,6 +265,16 @@ def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
     model, portable = both(model.fit(frame, 1.0 * day), tmp_path / "model")
     text = frame.assign(when=when.strftime("%Y-%m-%dT%H:%M:%S"))
     np.testing.assert_allclose(portable.predict(text), model.predict(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [lambda hour: datetime.timedelta(hours=hour), datetime.time])
+def test_durations_and_times_that_are_categories(kind: Any, tmp_path: Path) -> None:
+    hour = np.arange(N) % 4
+    times = [kind(k) for k in hour.tolist()]
+    frame = pd.DataFrame({"when": times, "other": RNG.normal(size=N)})
+    model = KernelRegressor(effort=1, random_state=0, categorical_features=["when"])
+    model, portable = both(model.fit(frame, 1.0 * hour), tmp_path / "model")
+    np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
 
 
 def test_text_of_datetimes_with_offsets_in_hours(tmp_path: Path) -> None:

@@ -220,7 +220,9 @@ class Loss(Stateful, ABC):
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return the link of each output's weighted mean: a constant prediction to start from."""
-        return self.link(np.average(y, axis=0, weights=weights))
+        mean = np.average(y, axis=0, weights=weights)
+        # Rounding can move the mean of equal targets out of their range, where links are NaN.
+        return self.link(np.clip(mean, y.min(axis=0), y.max(axis=0)))
 
     def typical_curvature(self, y: Values, weights: Values) -> float:
         """Return the unit of curvature: ``smoothness``, or the mean at the initial constant."""

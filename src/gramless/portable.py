@@ -438,6 +438,12 @@ LABEL_WRITERS = {
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
+_CLOCK = re.compile(r"(-?\d+ days )?\d\d:\d\d:\d\d(\.\d{6})?", re.ASCII)
+# Labels of categories that values of a type can have.
+_ALLOWED = {
+    **{"number": _NUMBER, "datetime": DATE, "zoned": DATE},
+    **{"timedelta": _CLOCK, "time": _CLOCK},
+}
 # Types of new columns that can be read as the type of the fit.
 _READABLE = {
     "number": ("number", "boolean", "text"),
@@ -603,9 +609,8 @@ def _check_categories(
             fits = now in _READABLE["boolean"] and not odd
         elif now == "boolean":
             fits = bool(places.keys() & {"True", "False"})
-        elif now in ("number", "datetime", "zoned"):
-            allowed = _NUMBER if now == "number" else DATE
-            fits = any(map(allowed.fullmatch, code["categories"]))
+        elif now in _ALLOWED:
+            fits = any(map(_ALLOWED[now].fullmatch, code["categories"]))
         else:
             fits = now in ("text", "category")
         if not fits:
