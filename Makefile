@@ -57,9 +57,11 @@ lint: $(VENV)/.dev ## Check style, types and the floors
 format: $(VENV)/.dev ## Put the code in its standard form
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+	$(BIN)/python docs/list_files.py
 
 # The programs of the gallery run one after the other, and are kept: only those that changed run again.
 docs: $(VENV)/.docs ## Build the site into out/docs, with the gallery run, and check its links
+	$(BIN)/python docs/list_files.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	$(BIN)/python docs/check_links.py out/docs
 

@@ -68,3 +68,18 @@ def test_measured_tables_name_their_command_and_hold_one_number_a_cell() -> None
             crowded = [cell for cell in cells if len(NUMBER.findall(cell)) > 1]
             assert not crowded, f"more than one number a cell: {row}"
         has_command = False
+
+
+def test_list_of_files_is_complete() -> None:
+    text = (DOCS / "files.md").read_text(encoding="utf-8")
+    listed = {
+        f"{folder}/{name}"
+        for folder, section in re.findall(r"\n## `(.+?)/`\n(.*?)(?=\n## |\Z)", text, re.DOTALL)
+        for name in re.findall(r"^\| `(\w+\.py)` \| \S", section, re.MULTILINE)
+    }
+    modules = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "gramless").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert listed == modules, "run `python docs/list_files.py`"
