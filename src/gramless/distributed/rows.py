@@ -236,8 +236,8 @@ def _facts(block: RowBlock, work: Workspace) -> tuple[int, float, float, float]:
 def _taken(
     block: RowBlock, work: Workspace, wanted: dict[int, NDArray[np.intp]]
 ) -> RowBlock | None:
-    own = wanted.get(block.number)
-    return None if own is None else block.take_rows(own)
+    numbers = wanted.get(block.number)
+    return None if numbers is None else block.take_rows(numbers)
 
 
 def means_and_right(block: RowBlock, work: Workspace, n_rows: int, total: float) -> FloatArray:

@@ -222,7 +222,7 @@ def sample_of_partition(
     extra = np.unique(np.array(list(shown.values()), np.int64))
     places = np.concatenate([chosen, extra])
     whole = X, as_array(y), _optional(weight), _optional(groups)
-    rows: Any = tuple(None if own is None else take_rows(own, places) for own in whole)
+    rows: Any = tuple(None if x is None else take_rows(x, places) for x in whole)
     largest, classes, moments, mass = 1.0, {}, None, whole[2]
     if weight is not None:
         largest = float(np.max(as_array(weight), initial=0.0))

@@ -137,7 +137,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     n_features_in_, feature_names_in_
         As in scikit-learn.
     target_name_ : str or None
-        Name of the column of the targets, if they had one.
+        Name of the series of targets, or of their column in a file; None if they have none.
 
     Notes
     -----

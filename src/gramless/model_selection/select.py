@@ -661,8 +661,8 @@ def _with_trend(
     if not may_be_better(trend, best.result, search, goal, split, sample, held_back):
         return best
     whole = np.asarray(rows)
-    both_degrees = [_alone(own, best.result, validation, whole) for own in (linear, trend)]
-    alone = min(both_degrees, key=lambda own: own.result.score)
+    both_degrees = [_alone(part, best.result, validation, whole) for part in (linear, trend)]
+    alone = min(both_degrees, key=lambda features: features.result.score)
     if alone.result.score >= best.result.score:
         return best
     both = _beside(best, alone.parts, validation, alone.weights)
