@@ -61,7 +61,9 @@ def measured(data: str, method: str, records: list[Record]) -> Factor | None:
     def runs(of: str) -> list[Run]:
         return [
             Run(100.0 * one["scores"]["relative_error"], fit_seconds(one))
-            for one in completed(records, data=data, method=of)
+            for one in completed(
+                records, data=data, method=SETS[data].bins if of == "binning" else of
+            )
         ]
 
     return factor(runs("binning"), runs(method))

@@ -73,6 +73,9 @@ class PaperSet:
         Training rows of ours, where they are fewer than the paper's.
     other_data : str, default=""
         What differs from the paper's data.
+    bins : str, default="authors' grids"
+        The trainer of random bins: on the grids that the authors' program drew, or, where rows and
+        split are fixed, on grids of its own in each repetition.
     """
 
     name: str
@@ -84,6 +87,7 @@ class PaperSet:
     is_split: bool = False
     n_train: int | None = None
     other_data: str = ""
+    bins: str = "authors' grids"
 
     @property
     def rows(self) -> int:
@@ -103,7 +107,7 @@ SETS = {
         PaperSet("ijcnn1", "ijcnn1", "none", 22, 91_701, 0.008),
         PaperSet("letter", "letter", "half range", 16, 4000, 0.035, is_split=True),
         PaperSet("cod-rna", "cod_rna", "largest", 8, 271_617, 0.008),
-        PaperSet("mnist", "mnist", "overall", 780, 10_000, 0.08),
+        PaperSet("mnist", "mnist", "overall", 780, 10_000, 0.08, bins="binning"),
         PaperSet(
             "covtype_1vs2_169k",
             "covtype",

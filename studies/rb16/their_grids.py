@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,15 @@ from gramless.kernels import Laplacian
 from gramless.matrices.plain_bins import PlainBins
 from gramless.preprocessing.rows import Rows
 from studies.methods import least_squares
-from studies.study import Trainer
+from studies.settings import Setting
+from studies.study import Clock, Snapshot, Trainer, Training
 
 _LCG, _PRIME = 16807, 2**31 - 1
 _LAGS, _WARM_UP = (31, 3), 310
 _MOST = 2.0**31 - 1.0
 
 
+@cache
 def authors_grids(n_inputs: int, n_grids: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw widths and shifts for gamma = 1 as the authors' program does.
 
@@ -59,6 +62,8 @@ def authors_grids(n_inputs: int, n_grids: int) -> tuple[NDArray[np.float64], NDA
 class AuthorsGrids(RandomBinning):
     """Random bins of the Laplacian kernel in the authors' own grids, inputs scaled to [-1, 1].
 
+    Subclasses are for other scalings, which differ in what they move to 0.
+
     Parameters
     ----------
     kernel, bandwidth, categorical, n_grids, random_state, n_jobs
@@ -77,12 +82,44 @@ class AuthorsGrids(RandomBinning):
         """Do as :meth:`fit_matrix` on rows that are validated already, dense ones."""
         self.bandwidth_ = self._bandwidth_of(X, self.check_parameters())
         widths, shifts = authors_grids(X.shape[1], self.size)
-        middle = (X.min(axis=0) + X.max(axis=0)) / 2.0
         hashes = Grids.draw(Laplacian(), self.bandwidth_, self.size, seed=0)
-        grids = replace(
-            hashes, widths=widths * self.bandwidth_, shifts=middle + shifts * self.bandwidth_
-        )
+        # Constant inputs have an infinite bandwidth and no shift.
+        moved = np.where(np.isfinite(self.bandwidth_), shifts * self.bandwidth_, 0.0)
+        grids = replace(hashes, widths=widths * self.bandwidth_, shifts=self.zero_of(X) + moved)
         return self.learn_bins(X, grids)
+
+    def zero_of(self, X: Rows) -> NDArray[np.float64]:
+        """Return what the scaling of the inputs moves to 0."""
+        middle: NDArray[np.float64] = (X.min(axis=0) + X.max(axis=0)) / 2.0
+        return middle
+
+
+class _GridsFromLow(AuthorsGrids):
+    """For inputs scaled to [0, 1]."""
+
+    def zero_of(self, X: Rows) -> NDArray[np.float64]:
+        low: NDArray[np.float64] = X.min(axis=0)
+        return low
+
+
+class _GridsFromZero(AuthorsGrids):
+    """For inputs that are divided, not moved."""
+
+    def zero_of(self, X: Rows) -> NDArray[np.float64]:
+        return np.zeros(X.shape[1])
+
+
+def least_squares_on_authors_grids(
+    training: Training, options: Mapping[str, Any], clock: Clock
+) -> Iterator[Snapshot]:
+    """Do as :func:`least_squares` on the authors' grids, which are drawn before its time begins."""
+    setting = Setting.read(options)
+    kinds = {"half range": AuthorsGrids, "range": _GridsFromLow}
+    with clock.phase("drawing"):
+        for each in setting.each():
+            authors_grids(setting.rows(training.X[:1]).shape[1], each.size)
+    kind = kinds.get(setting.units, _GridsFromZero)
+    yield from least_squares(kind, training, options, clock)
 
 
 def _minimal_standard() -> Iterator[int]:
@@ -142,5 +179,5 @@ def _additive_feedback() -> Iterator[float]:
             yield (kept[-1] >> 1) / _MOST
 
 
-TRAINERS: dict[str, Trainer] = {"authors' grids": partial(least_squares, AuthorsGrids)}
+TRAINERS: dict[str, Trainer] = {"authors' grids": least_squares_on_authors_grids}
 """Trainers by name."""

@@ -12,6 +12,7 @@ import pytest
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
+from harness.timing import StopWatch
 from studies.comparisons import Comparison
 from studies.rb16 import STUDIES, their_grids
 from studies.rb16.claim import Factor, Run, claimed, factor
@@ -20,7 +21,7 @@ from studies.rb16.sets import GAMMAS
 from studies.records import fit_seconds
 from studies.rows import load_rows
 from studies.settings import Units, unit_of
-from studies.study import Job, Record, Study
+from studies.study import Job, Record, Study, Training
 
 BY_NAME = {study.name: study for study in STUDIES}
 study_named = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
@@ -144,7 +145,7 @@ def test_figure_5_has_the_authors_kernels_and_bandwidths() -> None:
     jobs = [job for job in BY_NAME["figure-5"].jobs() if job.data == "cadata" and job.seed == 0]
     for job in jobs:
         literal = not job.method.startswith("chosen ")
-        isotropic = literal and job.method != "binning"
+        isotropic = literal and job.method != "authors' grids"
         assert job.options["kernel"] == ("isotropic laplacian" if isotropic else "laplacian")
         if isotropic:
             # Not inverted.
@@ -152,7 +153,7 @@ def test_figure_5_has_the_authors_kernels_and_bandwidths() -> None:
     bandwidths = {
         int(size): float(job.options["bandwidth"])
         for job in jobs
-        if job.method == "binning"
+        if job.method == "authors' grids"
         for size in job.options["size"].split()
     }
     theirs = points("figure-5", "cadata", "binning")
@@ -261,6 +262,24 @@ def test_the_authors_grids_bin_rows_scaled_to_plus_and_minus_one() -> None:
     counts = [len(np.unique(own, axis=0)) for own in cells]
     grids = their_grids.AuthorsGrids(bandwidth=(high - low) / 2.0 / 0.79, n_grids=4)
     assert grids.fit(X).n_bins_.tolist() == counts
+
+
+@pytest.mark.parametrize("units", ["none", "largest", "range", "half range"])
+def test_the_authors_grids_bin_rows_in_each_scaling(units: Units) -> None:
+    X = np.random.default_rng(0).normal(3.0, 5.0, size=(200, 3))
+    low, high = X.min(axis=0), X.max(axis=0)
+    scaled = {
+        "none": X,
+        "largest": X / np.abs(X).max(axis=0),
+        "range": (X - low) / (high - low),
+        "half range": 2.0 * (X - low) / (high - low) - 1.0,
+    }[units]
+    widths, shifts = (part / 0.79 for part in their_grids.authors_grids(3, 4))
+    cells = np.floor((scaled - shifts[:, None]) / widths[:, None])
+    options = {"size": 4, "bandwidth": 1 / 0.79, "units": units}
+    training = Training(X, X[:, 0], "regression", 0)
+    (found,) = their_grids.TRAINERS["authors' grids"](training, options, StopWatch())
+    assert found.facts["columns"] == sum(len(np.unique(own, axis=0)) for own in cells)
 
 
 @pytest.mark.data
