@@ -33,6 +33,9 @@ from gramless.kernels import (
     Sum,
     TabulatedProfile,
 )
+from gramless.losses import Squared
+from gramless.penalties import L2
+from gramless.solvers import ConjugateGradient, Problem
 
 KERNEL_SAMPLES: dict[str, BinningKernel] = {
     "laplacian": Laplacian(),
@@ -416,3 +419,16 @@ def test_in_a_pipeline_with_a_linear_model(X: NDArray) -> None:
     target = np.sin(X[:, 0]) + X[:, 1]
     model = make_pipeline(binning(n_grids=256, bandwidth=6.0), Ridge(alpha=0.05))
     assert model.fit(X[:100], target[:100]).score(X[100:], target[100:]) > 0.6
+
+
+def test_one_grid_of_tiny_bins_fits_every_row(X: NDArray) -> None:
+    # RB16, section 3: for sigma -> 0 the loss is 0 with R = 1 and D = N.
+    target = np.sin(X[:, 0]) + X[:, 1]
+    matrix = binning(n_grids=1, bandwidth=1e-9).fit_matrix(X)
+    assert matrix.shape == (len(X), len(X))
+    assert (matrix.bin_counts() == 1).all()
+    problem = Problem(matrix, target, L2(1e-12), Squared())
+    weights = ConjugateGradient(tol=1e-12).solve(problem).weights
+    np.testing.assert_allclose(matrix.matvec(weights), target, rtol=1e-8)
+    smooth = binning(n_grids=1, bandwidth=20.0).fit_matrix(X)
+    assert smooth.shape[1] < len(X) / 2
