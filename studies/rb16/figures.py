@@ -278,8 +278,8 @@ FIGURE_3 = _figure(
     "Errors against the bandwidth, at 128 grids",
     "Random bins of the Laplacian kernel on the very grids that the authors' program drew, except "
     "on mnist, where nothing else would differ between repetitions. lambda 0.01, plain conjugate "
-    "gradients with the tolerance 1e-15, which 50 iterations do not reach. Training errors are of at most 20,000 "
-    "training rows.",
+    "gradients with the tolerance 1e-15, which 50 iterations do not reach. Training errors are of "
+    "at most 20,000 training rows.",
 )
 FIGURE_4 = _figure(
     4,
