@@ -9,7 +9,7 @@ import pytest
 import gramless
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 
-from .conftest import QUICK
+from .conftest import N_ROWS, QUICK
 
 
 @pytest.fixture
@@ -132,3 +132,10 @@ def test_labels_of_truth_values_may_be_spelled_otherwise(fitted, spellings, writ
     new = write("b.csv", ("size", "weight"), dear=np.array(spellings)[places])
     expected, found = (shell.json("evaluate", model, path)["accuracy"] for path in (data, new))
     assert found == expected > 0.7
+
+
+def test_dates_are_no_targets_of_a_regression(write, shell, tmp_path):
+    when = np.datetime64("2024-01-01") + np.arange(N_ROWS)
+    data = write("dated.csv", ("size", "weight"), when=when.astype(str))
+    fit = ("fit", data, "--target", "when", "-m", tmp_path / "m", "--task", "regression")
+    assert "regression needs numbers" in shell.error(*fit)

@@ -293,6 +293,12 @@ def test_unusual_rows(rows: Any) -> None:
     np.testing.assert_array_equal(model.predict(rows), usual().predict(X))
 
 
+def test_masked_numbers_are_missing() -> None:
+    masked, gaps = np.ma.masked_greater(X, 1.0), np.where(X > 1.0, np.nan, X)
+    expected = regressor().fit(gaps, y).predict(gaps)
+    np.testing.assert_array_equal(regressor().fit(masked, y).predict(masked), expected)
+
+
 def test_a_search_on_unusual_rows() -> None:
     rows = UNUSUAL_ROWS["backwards"]
     np.testing.assert_array_equal(searching().fit(rows, y).predict(rows), plain().predict(X))

@@ -54,6 +54,12 @@ def test_targets_without_a_unit_of_their_own_are_refused(kind, dtype):
         plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
 
 
+@pytest.mark.parametrize("text", ["2024-01-31", "2024-01-31 12:30:00", "12:30:00", "P1DT2H"])
+def test_text_of_dates_and_durations_is_refused(text):
+    with pytest.raises(InputError, match=f"text such as '{text}'.*convert them to numbers"):
+        plain_numbers([text] * 3, "KernelRegressor")
+
+
 @pytest.mark.parametrize("kind", [np.asarray, pd.Series, pl.Series])
 def test_missing_datetime_labels_are_refused(kind):
     with pytest.raises(InputError, match="the label of row 1 is missing"):

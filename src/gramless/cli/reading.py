@@ -19,7 +19,7 @@ from sklearn.base import is_classifier
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
-from gramless.base.notation import notation_of, read_cells
+from gramless.base.notation import NOTATIONS_OF_TIMES, notation_of, read_cells
 from gramless.base.reporting import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
@@ -232,9 +232,12 @@ def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> Sto
 
 
 def numbers_of(y: AnyArray) -> AnyArray:
-    """Return labels that certainly are numbers or dates written as text as numbers."""
+    """Return labels that certainly are numbers written as text as numbers."""
     notation = notation_of(y) if y.dtype.kind == "O" else None
-    return y if notation is None else read_cells(y, notation)
+    # Dates stay text: they may be classes, and seconds since 1970 would be no one's target.
+    if notation is None or notation in NOTATIONS_OF_TIMES:
+        return y
+    return read_cells(y, notation)
 
 
 def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from gramless.base.columns import (
 )
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
-from gramless.base.notation import PLAIN, notation_of, read_cells
+from gramless.base.notation import NOTATIONS_OF_TIMES, PLAIN, notation_of, read_cells
 from gramless.base.quantiles import robust_centre, robust_scale
 from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
 from gramless.losses import Loss, Squared
@@ -439,19 +439,22 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
         # Ragged lists, of which scikit-learn says what is wrong.
         return y
     if dtype.kind in "mM":
-        raise _refused_times(owner, str(dtype))
+        raise _refused_times(owner, f"of type {dtype}")
     values = _column_of_objects(y, owner, "target")
     if values is None:
         return y
     times = [value for value in values if isinstance(value, _TIMES)]
     if times:
-        raise _refused_times(owner, type(times[0]).__name__)
+        raise _refused_times(owner, f"of type {type(times[0]).__name__}")
     words = [value for value in values if isinstance(value, str)]
     if not words:
         return y
     cells = [*labels(values)]
+    notation = notation_of(cells) or PLAIN
+    if notation in NOTATIONS_OF_TIMES:
+        raise _refused_times(owner, f"text such as {words[0][:40]!r}")
     try:
-        return read_cells(cells, notation_of(cells) or PLAIN)
+        return read_cells(cells, notation)
     except ValueError as fault:
         raise InputError(
             f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers with "
@@ -459,10 +462,10 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
         ) from fault
 
 
-def _refused_times(owner: str, kind: str) -> InputError:
+def _refused_times(owner: str, what: str) -> InputError:
     return InputError(
-        f"{owner}: targets are of type {kind}; convert them to numbers, such as seconds by "
-        f"(y - y.min()) / np.timedelta64(1, 's')."
+        f"{owner}: targets are {what}, dates or durations; convert them to numbers, such as "
+        f"seconds by (y - y.min()) / np.timedelta64(1, 's')."
     )
 
 

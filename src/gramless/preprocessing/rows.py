@@ -61,6 +61,9 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
     """Call scikit-learn's ``validate_data``, raising ``InputError`` with its messages."""
     if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
         check_structure(X)
+    if isinstance(X, np.ma.MaskedArray):
+        # scikit-learn would use the values below the mask.
+        X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     owner = type(estimator).__name__
     _refuse_unread(owner, X)
     if options.get("dtype", "numeric") is not None:
