@@ -84,7 +84,7 @@ numpydoc_show_class_members = False
 numpydoc_validation_checks = {"PR01", "PR02", "PR07", "SS03"}
 # What functions return: it has attributes, and the function's example shows it.
 _RESULTS = r"\.(Attributions|TwoSampleResult|ChunkedTable|StoredTable)$"
-numpydoc_validation_exclude = {_RESULTS, r"\.RowSource$"}
+numpydoc_validation_exclude = {_RESULTS, r"\.(RowSource|Strategy)$"}
 
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True

@@ -350,7 +350,21 @@ class SizedMap(FeatureMap):
 
 
 class DenseMap(SizedMap):
-    """A sized map without zeros; a subclass says how its features are learned and computed."""
+    """A sized map without zeros; a subclass says how its features are learned and computed.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        The kernel that inner products of features approximate.
+    bandwidth : float or array-like (n_features,)
+        In units of the inputs.
+    categorical : list of int or array (n_features,) of bool, optional
+        Positions or a mask of inputs whose numbers are categories.
+    random_state : int, RandomState or None, optional
+        Seed of what is drawn.
+    n_jobs : int, optional
+        Number of threads; None means every processor.
+    """
 
     def check_state(self, state: State) -> None:
         super().check_state(state)

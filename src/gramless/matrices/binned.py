@@ -46,6 +46,10 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         The value of every non-zero.
     has_unseen : bool, optional
         Whether some code is 0; found by a pass over the codes when not given.
+    n_jobs : int, optional
+        Number of threads; None means every processor.
+    tasks : TaskSizes, optional
+        Sizes of the parts that threads work on; the default suits most machines.
 
     Notes
     -----

@@ -22,7 +22,20 @@ rows: while it waits for the interpreter, others multiply."""
 
 
 class DenseMatrix(ChunkedMatrix):
-    """A matrix stored as an array (n_rows, n_columns) of float64 or float32, not copied."""
+    """A matrix stored as an array.
+
+    Parameters
+    ----------
+    array : array (n_rows, n_columns) of float64 or float32
+        It is not copied.
+    n_jobs : int, optional
+        Number of threads; None means every processor.
+
+    Examples
+    --------
+    >>> DenseMatrix(np.eye(2)).matvec(np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
 
     # They are not computed: more tasks let few rows keep all threads busy.
     most_chunk_rows: ClassVar[int] = 512

@@ -38,7 +38,7 @@ class MatrixNeed:
 class Capabilities:
     """The losses, penalties and matrices that a solver takes.
 
-    Attributes
+    Parameters
     ----------
     losses : tuple of classes of Loss, optional
         None for all smooth losses.

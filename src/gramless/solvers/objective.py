@@ -86,7 +86,13 @@ class Problem:
         return self.sample_weight / self.sample_weight.sum()
 
     def value(self, w: Vector) -> float:
-        """Return the objective at ``w``, summed over outputs: one matvec."""
+        """Return the objective, summed over outputs: one matvec.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+            Weights.
+        """
         losses = self.loss.value(self.matrix.matvec(w), self.targets)
         return float(weighted_sums(self.row_weights, losses).sum()) + self.penalty.value(w)
 
@@ -96,7 +102,13 @@ class Problem:
         return self.matrix.rmatvec((slopes.T * self.row_weights).T)
 
     def gradient(self, w: Vector) -> Vector:
-        """Return the gradient at ``w`` of all but the absolute values of the weights."""
+        """Return the gradient of all but the absolute values of the weights.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+            Weights.
+        """
         return self.loss_gradient(w) + self.penalty.gradient(w)
 
     def kkt_residual(self, w: Vector) -> float:
@@ -111,17 +123,24 @@ class Problem:
 class Solution:
     """Weights and how they were found.
 
-    Attributes
+    Parameters
     ----------
     weights : array (n_columns,) or (n_columns, K)
+        A column an output.
     status : str
         ``"converged"``, ``"max_iter"``, ``"stopped"`` (by the callback) or
         ``"stalled"`` (no step lowers the objective any more).
     n_iter : int
+        Number of iterations.
     history : list of dict
         One entry an iteration: ``objective`` and ``residual``, the norm of the
         gradient relative to the start in the solver's metric, the largest over
         the outputs.
+
+    Examples
+    --------
+    >>> Solution(np.zeros(2), "converged", n_iter=0)
+    Solution(weights=array([0., 0.]), status='converged', n_iter=0)
     """
 
     weights: Vector

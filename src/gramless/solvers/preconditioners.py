@@ -146,7 +146,14 @@ class SampledInverse:
 
 @dataclass(frozen=True)
 class Identity(Preconditioner, Stateful):
-    """No preconditioning: plain conjugate gradients, as in RB16."""
+    """No preconditioning: plain conjugate gradients, as in RB16.
+
+    Examples
+    --------
+    >>> from gramless.solvers import ConjugateGradient
+    >>> ConjugateGradient(preconditioner=Identity()).preconditioner
+    Identity()
+    """
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
         return DiagonalInverse(np.ones(problem.matrix.shape[1]))
@@ -159,6 +166,12 @@ class Jacobi(Preconditioner, Stateful):
     For binned matrices these are the weighted bin counts, which are the whole diagonal blocks of
     the grids. Progress is fast at first and slow at the end, because the diagonal also spreads
     the eigenvalue ``alpha`` that most columns share.
+
+    Examples
+    --------
+    >>> from gramless.solvers import ConjugateGradient
+    >>> ConjugateGradient(preconditioner=Jacobi()).preconditioner
+    Jacobi()
     """
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -174,6 +187,12 @@ class RootJacobi(Preconditioner, Stateful):
 
     It damps full bins and keeps the cluster of eigenvalues at ``alpha`` together: fewer
     iterations than both to 0.1 and 0.01 % of the objective, as few as the diagonal to 1 %.
+
+    Examples
+    --------
+    >>> from gramless.solvers import ConjugateGradient
+    >>> ConjugateGradient(preconditioner=RootJacobi()).preconditioner
+    RootJacobi()
     """
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -200,6 +219,12 @@ class SampledRows(Preconditioner, Stateful):
     -----
     m^2 * (n_grids / 16 + m / 3) operations once, m^2 + m * n_grids an iteration; 16 m^2
     bytes, at most 67 MB by default.
+
+    Examples
+    --------
+    >>> from gramless.solvers import ConjugateGradient
+    >>> ConjugateGradient(preconditioner=SampledRows()).preconditioner
+    SampledRows(n_rows=None)
     """
 
     n_rows: int | None = None
@@ -350,6 +375,12 @@ class RandomisedNystrom(Preconditioner, Stateful):
     One pass over the matrix for each doubling, with ``rank`` columns at once; in all 4
     n_rows * n_columns * rank + 2 n_columns * rank**2 operations, and 4 n_columns * rank an
     iteration. 24 n_columns * rank bytes.
+
+    Examples
+    --------
+    >>> from gramless.solvers import ConjugateGradient
+    >>> ConjugateGradient(preconditioner=RandomisedNystrom(rank=32)).preconditioner.rank
+    32
     """
 
     rank: int | None = None

@@ -21,17 +21,39 @@ from gramless.streaming.strategies import Choice, Situation, Strategy
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did."""
+    """One step of a doubly stochastic run, as callbacks get it.
 
-    iteration: int  # from 1
-    block: int  # that was changed
-    n_blocks: int  # afterwards
+    Parameters
+    ----------
+    iteration : int
+        Number of the step, from 1.
+    block : int
+        The block of features whose weights changed.
+    n_blocks : int
+        Number of blocks after the step.
+    step : float
+        Step size.
+    loss : float
+        Mean over the batch before the step, summed over the outputs.
+    objective : float
+        The loss plus ``alpha / 2`` times the squared norm of the weights as ordinary features would
+        have them, ``n_blocks |alpha|^2``.
+    gradient_norm : float
+        Norm of the mean derivative of the loss.
+
+    Examples
+    --------
+    >>> Step(1, 0, 1, step=0.5, loss=0.2, objective=0.2, gradient_norm=0.1).n_blocks
+    1
+    """
+
+    iteration: int
+    block: int
+    n_blocks: int
     step: float
-    loss: float  # mean over the batch before the step, summed over the outputs
-    # The loss plus alpha / 2 times the squared norm of the weights as ordinary features would have
-    # them, n_blocks |alpha|^2.
+    loss: float
     objective: float
-    gradient_norm: float  # of the mean derivative of the loss
+    gradient_norm: float
 
 
 Change: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]

@@ -162,15 +162,35 @@ class GroupReader:
 
 @dataclass(frozen=True)
 class ReadingSizes:
-    """How :class:`ArraySource` reads tables."""
+    """How :class:`ArraySource` reads tables.
 
-    permuted_rows: int = 4_000_000  # up to both limits, rows are permuted one by one
+    Parameters
+    ----------
+    permuted_rows, permuted_bytes : int, default=4_000_000, 2**30
+        Tables within both limits are permuted row by row. Larger ones are read in runs of
+        neighbouring rows.
+    run_rows, run_bytes : int, default=256, 2**20
+        Rows and bytes of a run, at most.
+    least_run_rows : int, default=16
+        Rows of a run, at least.
+    group_runs : int, default=128
+        Number of runs that are shuffled together.
+    chunk_rows, chunk_bytes : int, default=65_536, 2**25
+        Rows and bytes of a chunk of a single pass, at most.
+
+    Examples
+    --------
+    >>> ReadingSizes(run_rows=1024).run_rows
+    1024
+    """
+
+    permuted_rows: int = 4_000_000
     permuted_bytes: int = 1 << 30
-    run_rows: int = 256  # larger tables are read in runs of neighbouring rows,
-    run_bytes: int = 1 << 20  # shorter ones if these would take more bytes,
-    least_run_rows: int = 16  # but of at least so many rows
-    group_runs: int = 128  # runs that are shuffled together
-    chunk_rows: int = 1 << 16  # of a chunk of a single pass, at most
+    run_rows: int = 256
+    run_bytes: int = 1 << 20
+    least_run_rows: int = 16
+    group_runs: int = 128
+    chunk_rows: int = 1 << 16
     chunk_bytes: int = 1 << 25
 
 

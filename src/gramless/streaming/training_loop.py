@@ -55,12 +55,29 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The quality of the averaged function on held-out rows."""
+    """The quality of the averaged function on held-out rows.
+
+    Parameters
+    ----------
+    iteration : int
+        Number of steps so far.
+    n_blocks : int
+        Number of blocks of features so far.
+    loss : float
+        Mean over the rows, summed over the outputs.
+    error : float
+        Share of wrong classes, or RMSE in units of the target's deviation.
+
+    Examples
+    --------
+    >>> Evaluation(iteration=100, n_blocks=20, loss=0.3, error=0.25).error
+    0.25
+    """
 
     iteration: int
     n_blocks: int
-    loss: float  # mean over the rows, summed over the outputs
-    error: float  # share of wrong classes, or RMSE in units of the target's deviation
+    loss: float
+    error: float
 
 
 @dataclass(frozen=True)
