@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from studies.numbers import brief_seconds
-from studies.records import fit_seconds, last_completed, reason_missing
+from studies.records import NOT_RUN, fit_seconds, last_completed, reason_missing
 from studies.study import Job, Line, Panel, Record, Study, TableOf
 
 OURS, LIGHTGBM, HISTOGRAMS = "gramless defaults", "LightGBM", "HistGradientBoosting"
@@ -106,7 +106,8 @@ def tables(paper: str, records: list[Record]) -> list[TableOf]:
 
 def _cell(records: list[Record], data: str, method: str, record: Record | None) -> str:
     if record is None:
-        return reason_missing(records, data=data, method=method)
+        reason = reason_missing(records, data=data, method=method)
+        return "–" if reason == NOT_RUN else reason
     return f"{_error(record):.2f} %, {brief_seconds(fit_seconds(record))}"
 
 

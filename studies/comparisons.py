@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from studies.published import Published
+from studies.records import NOT_RUN
 from studies.study import Record
 
 REPETITIONS = 5
 LOWER, AGREES, HIGHER = "lower", "agrees", "higher"
 OTHER_DATA, NOT_MEASURED, NO_VERDICT = "other data", "not measured", "no verdict"
-BEYOND_BUDGET = "not run yet, or beyond the study's budget"
 # Papers print rounded numbers of rows: 6,500 for 6,554 and 32,000 for 32,561.
 _SAME_ROWS = 0.02
 
@@ -108,7 +108,7 @@ def compare(
     *,
     repetitions: int = REPETITIONS,
     other_data: str = "",
-    missing: str = BEYOND_BUDGET,
+    missing: str = NOT_RUN,
 ) -> Comparison:
     """Return the comparison of a published number with records, one for each repetition.
 

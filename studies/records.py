@@ -17,6 +17,7 @@ DONE, OVER_TIME, FAILED, UNAVAILABLE = "done", "over time", "failed", "unavailab
 NO_DATA = "data set"
 """What ``facts["missing"]`` says where a data set was missing, and not a package."""
 
+NOT_RUN = "not run yet, or beyond the study's budget"
 _MEASURED = ("scores", "seconds", "memory")
 
 
@@ -148,12 +149,12 @@ def reason_missing(records: Iterable[Record], **wanted: Any) -> str:
     >>> reason_missing([{"status": "failed", "reason": "too few rows", "data": "a"}], data="a")
     'failed: too few rows'
     >>> reason_missing([], data="a")
-    'not run'
+    "not run yet, or beyond the study's budget"
     """
     for record in records:
         if record["status"] != DONE and _matches(record, wanted):
             return ": ".join(text for text in (record["status"], record.get("reason", "")) if text)
-    return "not run"
+    return NOT_RUN
 
 
 def fit_seconds(record: Record) -> float:

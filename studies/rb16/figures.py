@@ -8,12 +8,13 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from studies.comparisons import BEYOND_BUDGET, Comparison, compare
+from studies.comparisons import Comparison, compare
+from studies.methods import ROWS_AT_ONCE
 from studies.published import Published, published
 from studies.rb16.claim import factor_table
 from studies.rb16.curves import METHODS, NUMBERS, SOURCE, Point, points
 from studies.rb16.sets import GAMMAS, SETS, UNAVAILABLE, PaperSet
-from studies.records import completed, fit_seconds
+from studies.records import completed, fit_seconds, reason_missing
 from studies.settings import words
 from studies.study import Job, Line, Panel, Record, Study
 
@@ -119,6 +120,10 @@ def _seconds(own: PaperSet, method: str, size: int) -> float:
         return own.grid_seconds * size
     if method == "exact":
         return 3.0 * (n / 5000.0) ** 2.5 * (1.0 + own.n_inputs / 100.0)
+    if method == "blocks":
+        # Each block has its own small products with every batch of rows.
+        n_batches = (own.n_test + 20_000) / ROWS_AT_ONCE
+        return n / size * (0.002 + 0.0012 * n_batches) + n * size**2 / 6e10
     features = (n + own.n_test) * size * (1.5e-8 + 2e-10 * own.n_inputs)
     return features + n * size**2 / 2e10 + size**3 / 1e10
 
@@ -153,12 +158,13 @@ def _compared(
         "columns": lambda record: float(record["facts"]["columns"]),
         "seconds": fit_seconds,
     }
+    tried = [one for one in records if str(point.size) in str(one["options"]["size"]).split()]
     return compare(
         number,
         [one for one in completed(records, data=own.name) if _is_of(one, own, point)],
         values[field],
         other_data=own.other_data,
-        missing=BEYOND_BUDGET,
+        missing=reason_missing(tried, data=own.name, method=_trainer(own, point.method)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
-from studies.comparisons import BEYOND_BUDGET, REPETITIONS, Comparison, compare
+from studies.comparisons import REPETITIONS, Comparison, compare
 from studies.numbers import brief_seconds
 from studies.published import Published, published
 from studies.rb16.figures import SCORES, error_of
@@ -108,7 +108,7 @@ def _compared(number: Published, records: list[Record]) -> Comparison:
         # The grids that the authors' program drew; for seconds those of this package.
         method = _DRAWN if what == "seconds" else _THEIR_GRIDS
         runs = completed(records, data=_CPU, method=method)
-        return compare(number, runs, _VALUES[what], missing=BEYOND_BUDGET)
+        return compare(number, runs, _VALUES[what])
     runs = [
         one
         for one in completed(records, data=_FOREST, options={"solver": "cg"})

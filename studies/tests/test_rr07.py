@@ -140,7 +140,7 @@ def test_beyond_shows_losses_as_plainly_as_wins():
     assert rows["cpu_act"][-2:] == ("0.50", "gramless wins")
     assert rows["house_16H"][-2:] == ("2.00", "gramless loses")
     assert rows["a9a"][-2:] == ("1.00", "tie")
-    assert rows["covtype_1vs2_169k"][2:] == ("not run", "not run", "not run", "–", "")
+    assert rows["covtype_1vs2_169k"][2:] == ("–", "–", "–", "–", "")
     assert rows["geometric mean"][-2:] == ("1.00", "1 wins, 1 losses, 1 ties")
     assert [len(panel.lines) for panel in study.panels(records)] == [3, 3, 3, 0, 0]
 
