@@ -71,6 +71,7 @@ def fitted() -> dict[str, KernelRegressor | KernelClassifier | KernelSurvival]:
         "classes": KernelClassifier(categorical_features=[3], **own).fit(X, labels),
         "random": KernelClassifier(scaling="both", **given).fit(X, z > 0),
         "counts": KernelRegressor(loss="poisson", **given).fit(X, np.rint(np.exp(z))),
+        "whitened": KernelRegressor(scaling="whiten", **given).fit(X[:, [0, 2]], z),
         "survival": KernelSurvival(**given).fit(X, np.exp(z)),
         "ridge": KernelRegressor(random_state=0).fit(X[:, [0, 2]], np.sin(X[:, 0])),
         "joined": joined(X[:, [0, 2]]),
@@ -110,7 +111,7 @@ def test_numpy_alone_predicts_the_same(tmp_path: Path) -> None:
     assert kinds["ridge"] == "KernelExpansion"
     for name, model in models.items():
         save(model, tmp_path / name)
-    narrow = {"ridge", "joined"}
+    narrow = {"ridge", "joined", "whitened"}
     for columns, names in (([0, 1, 2, 3], models.keys() - narrow), ([0, 2], narrow)):
         np.save(tmp_path / "rows.npy", new[:, columns])
         command = [sys.executable, "-c", ALONE, *names]
@@ -171,10 +172,14 @@ def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) 
         X, np.digitize(X[:, 0], [0, 1])
     )
     both = combined(X, X[:, 0])
+    whitened = KernelRegressor(n_grids=24, scaling="whiten", random_state=0).fit(
+        X[:, [0, 2]], X[:, 0]
+    )
     for model, columns in (
         (grown, [0, 1, 2, 3]),
         (joined(X[:, [0, 2]]), [0, 2]),
         (both, [0, 1, 2, 3]),
+        (whitened, [0, 2]),
     ):
         save(model, tmp_path / "model")
         found = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])

@@ -249,6 +249,8 @@ class PortableModel:
             X = np.clip(X, *scaler["limits"])
         if scaler["kind"] in ("none", "standard"):
             return X
+        if scaler["kind"] == "whiten":
+            return self._whitened(scaler["whitening"], X)
         first = X.shape[1] if scaler["kind"] == "both" else 0
         out = np.zeros((len(X), len(scaler["unit"])))
         for j, unit in enumerate(scaler["unit"]):
@@ -259,6 +261,14 @@ class PortableModel:
                 column, own = X[:, j % X.shape[1]], j - first
                 out[:, j] = np.interp(column, scaler["knots"][own], scaler["levels"][own])
         return out
+
+    @staticmethod
+    def _whitened(whitening: Fitted, X: Array) -> Array:
+        # Terms are added one after the other, as in the fit, for the same bits.
+        sums = np.zeros(X.shape[::-1])
+        for column, mean, axes in zip(X.T, whitening["mean"], whitening["axes"], strict=True):
+            sums += axes[:, None] * (column - mean)
+        return sums.T.astype(X.dtype, copy=False)
 
     def _decoded(self, value: Fitted) -> Fitted:
         if isinstance(value, list):

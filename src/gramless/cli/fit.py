@@ -112,7 +112,7 @@ Groups = Annotated[
     str | None, Option(metavar="NAME", help="Column of what rows share: not parted by folds.")
 ]
 Scaling = Annotated[
-    Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
+    Literal["auto", "standard", "quantile", "whiten", "none"], Option(help="Units of the inputs.")
 ]
 Cluster = Annotated[
     str | None,

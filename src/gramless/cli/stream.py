@@ -73,7 +73,9 @@ Loss = Annotated[
     ),
 ]
 Components = Annotated[int | None, Option(min=1, help="Work on so many principal components.")]
-Scaling = Annotated[Literal["auto", "standard", "none"], Option(help="Units of the inputs.")]
+Scaling = Annotated[
+    Literal["auto", "standard", "whiten", "none"], Option(help="Units of the inputs.")
+]
 Time = Annotated[
     float | None,
     Option(

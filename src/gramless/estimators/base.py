@@ -498,11 +498,24 @@ class KernelMachine(StatefulEstimator, ABC):
             scalings_of(self.scaling, sp.issparse(data.rows)),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
-            check_choice(self, "relevance", RELEVANCES),
+            self._given_relevance(),
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
         rising = rising_inputs(self, data.n_outputs)
         return Search(data, feature_map, space, seed, self.n_jobs, report, deadline, rising=rising)
+
+    def _given_relevance(self) -> str:
+        """Return how inputs are weighed: equally if they are whitened."""
+        relevance = check_choice(self, "relevance", RELEVANCES)
+        if self.scaling != "whiten":
+            return relevance
+        if relevance == "learned" or self.grids == "grown":
+            raise InputError(
+                f"{type(self).__name__}: scaling='whiten' combines the inputs, so it has no "
+                f"relevance='learned' and no grids='grown', which weigh inputs one by one; leave "
+                f"these at 'auto', or use scaling='standard'."
+            )
+        return "equal"
 
     def _validates(self, search: Search, grows: bool) -> bool:
         """Tell whether rows held back are to say how far predictions are off."""
@@ -705,6 +718,12 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"earlier version: it has no feature_importances_. Use shapley_values of "
                 f"gramless.inspection with a background."
             )
+        if self.scaler_.whitening is not None:
+            raise AttributeError(
+                f"{type(self).__name__} with scaling='whiten' has no feature_importances_, which "
+                f"are Shapley values; use permutation_importance of "
+                f"gramless.inspection.explanation."
+            )
         values, _ = self._shapley_values(self.background_, self.background_)
         sizes = np.abs(values).mean(axis=0)
         totals = sizes.sum(axis=0)
@@ -720,6 +739,12 @@ class KernelMachine(StatefulEstimator, ABC):
         players, each with all inputs that were made of it.
         """
         scaler, n_features = self.scaler_, self.n_features_in_
+        if scaler.whitening is not None:
+            raise InputError(
+                f"{type(self).__name__}: exact Shapley values need features of the inputs one by "
+                f"one, and scaling='whiten' combines them; use permutation_importance of "
+                f"gramless.inspection.explanation."
+            )
         rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
         owners = np.resize(self.inputs_.sources(n_features), rows.shape[1])
         coef = self.weights_.reshape(len(self.weights_), -1)

@@ -120,8 +120,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         map given has a number of its own.
     alpha : float or "auto", default="auto"
         Strength of the penalty; "auto" chooses it on rows held back.
-    scaling : {"auto", "standard", "quantile", "none"}, default="auto"
-        Units of the inputs; "quantile" replaces values by ranks.
+    scaling : {"auto", "standard", "quantile", "whiten", "none"}, default="auto"
+        Units of the inputs; "quantile" replaces values by ranks, "whiten" replaces inputs by
+        combinations of variance 1 without correlation: for kernels that are not isotropic in the
+        inputs. It takes dense rows of numbers without gaps, and has no Shapley values.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"
         Columns to take as categories: equal or not. Names, positions or a mask. Text, truth values
         and categories of data frames always are. In arrays categories are whole numbers.

@@ -83,9 +83,10 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         not centred, and predictions tend to 0 far from all rows.
     average : bool, default=True
         Predict with the average over the steps, later ones weighing more.
-    scaling : {"auto", "standard", "none"}, default="auto"
+    scaling : {"auto", "standard", "whiten", "none"}, default="auto"
         Divide inputs by their standard deviations; ``"auto"`` tries both, unless ``bandwidth``
-        is given, where it is ``"standard"``. Principal components are never divided.
+        is given, where it is ``"standard"``. Principal components are divided by ``"whiten"``
+        alone, which takes all of them unless ``n_components`` is given.
     n_components : int, default=None
         Number of principal components to work on, from a first pass.
     patience : int or None, default=10

@@ -335,7 +335,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         defaults = self._defaults
         self.kernel_ = as_spectral_kernel(self.kernel)
         self.seed_, self.batch_rows_ = seed, batch_rows
-        components = self.n_components is not None
+        components = self.n_components is not None or self.scaling == "whiten"
         summary = summarise(
             chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=components
         )
@@ -390,10 +390,12 @@ class StreamedMachine(StatefulEstimator, ABC):
     def _projection(self, summary: Summary) -> Projection:
         if summary.n_rows == 1:
             raise self._refused(
-                "n_components needs rows that differ, got n_samples = 1; give more rows, or "
-                "n_components=None."
+                "n_components and scaling='whiten' need rows that differ, got n_samples = 1; give "
+                "more rows, or n_components=None and scaling='standard'."
             )
-        return Projection.principal(summary, check_count(self, "n_components"))
+        width = len(summary.mean)
+        n_components = width if self.n_components is None else check_count(self, "n_components")
+        return Projection.principal(summary, n_components)
 
     def _checked_block_size(self, summary: Summary, projection: Projection | None) -> int:
         """Return the size of blocks; refuse blocks, batches and samples beyond the memory."""
@@ -471,7 +473,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         return self._losses[check_choice(self, "loss", self._losses)]
 
     def _given_scalings(self) -> tuple[str, ...]:
-        scaling = check_choice(self, "scaling", ("auto", "standard", "none"))
+        scaling = check_choice(self, "scaling", ("auto", "standard", "whiten", "none"))
         if scaling != "auto":
             return (scaling,)
         return ("none",) if self.n_components is not None else ("standard", "none")

@@ -402,6 +402,8 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     masks = [_used_by_blocks(part, n) for part, n in zip(parts, counts, strict=True)]
     # An input and, where both are given to the grids, its rank.
     used = np.concatenate(masks).reshape(len(weights), -1, sum(map(len, inputs)))
+    if model.scaler_.whitening is not None:
+        used = model.scaler_.whitening.uses_of_inputs(used)
     columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]
     return grid_use(np.column_stack(columns), weights)
 

@@ -2,8 +2,8 @@
 
 Kernels of differences do not depend on where zero is, so affine scaling is only a unit for each
 input: it goes into the grids, and rows are never copied. Quantile scaling replaces values by
-their ranks in a copy. A categorical input stays as it is: its unit is the distance between two
-different categories.
+their ranks in a copy, whitening replaces inputs by uncorrelated combinations. A categorical input
+stays as it is: its unit is the distance between two different categories.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from gramless.base.errors import InputError
 from gramless.base.lazy_rows import OrderedRows
 from gramless.base.memory import memory_for
 from gramless.base.numeric import in_range
-from gramless.base.state import Stateful, array_in, number_in, require
+from gramless.base.state import Stateful, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width, dense_columns
+from gramless.preprocessing.whitening import Whitening
 
-ScalingKind = Literal["none", "standard", "quantile", "both"]
-SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
+ScalingKind = Literal["none", "standard", "quantile", "both", "whiten"]
+SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both", "whiten")
 
 _WORTH_THREADS = 1 << 12
 _MOST_COPIED = 1 << 24
@@ -41,6 +42,10 @@ _SPARSE_RANKS = (
     "quantile scaling of sparse rows would make them dense; use scaling='standard' or 'none', "
     "or pass X.toarray()."
 )
+_SPARSE_COMBINATIONS = (
+    "whitening of sparse rows would make them dense; use scaling='standard' or 'none', or pass "
+    "X.toarray()."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +59,7 @@ class Scaler(Stateful):
     ``knots`` and ``levels``, of shape (n_features, n_knots), are values and their ranks in [0, 1].
     ``categorical`` is the mask of inputs of the returned rows that are categories. ``limits``, of
     shape (2, n_features), are the least and the largest values of the inputs: others are clipped.
+    Kind "whiten" has combinations of the inputs in their place, of which the unit is 1.
     """
 
     kind: ScalingKind
@@ -63,6 +69,7 @@ class Scaler(Stateful):
     levels: FloatArray
     categorical: BoolArray | None = None
     limits: FloatArray | None = None
+    whitening: Whitening | None = None
 
     def check(self) -> None:
         """Check that the parts of a scaler from a file fit each other."""
@@ -78,6 +85,10 @@ class Scaler(Stateful):
         if self.limits is not None:
             lower, upper = array_in(fields, "limits", np.float64, (2, len(knots)))
             require(bool((lower <= upper).all()), "limits of a scaler are not in order")
+        require((self.kind == "whiten") == (self.whitening is not None), "whitening is missing")
+        if self.whitening is not None:
+            whitening = part_in(fields, "whitening", Whitening)
+            require(len(whitening.mean) == len(knots), "a whitening is of another number of inputs")
         number_in(fields, "spread", float)
 
     @classmethod
@@ -96,8 +107,10 @@ class Scaler(Stateful):
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
         chosen = np.zeros(X.shape[1], bool) if categorical is None else categorical
-        fitted = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        if kind == "whiten":
+            return cls._fit_whitened(X, weight, chosen)
+        fitted = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
         scaler = fitted(kind, X, weight, chosen)
         if categorical is not None:
             scaler = scaler._with_categories(X, weight, categorical)
@@ -129,6 +142,25 @@ class Scaler(Stateful):
             np.concatenate([part[k] for part in parts], axis=-1) for k in range(4)
         )
         return cls(kind, units.ravel(), float(spreads.ravel().sum()), knots.T, levels.T)
+
+    @classmethod
+    def _fit_whitened(cls, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
+        if sp.issparse(X):
+            raise InputError(_SPARSE_COMBINATIONS)
+        if categorical.any():
+            raise InputError(
+                "scaling='whiten' combines inputs that are numbers, and some are categories (text, "
+                "truth values, or which numbers are missing); leave these columns out, or use "
+                "scaling='standard'."
+            )
+        standard, step = cls.fit("standard", X, weight), _sample_step(X)
+        sample, weight = np.asarray(X[::step], np.float64), weight[::step]
+        whitening = Whitening.fit(sample, weight, standard.unit)
+        unit = np.where(whitening.varies, 1.0, np.inf)
+        ordered, share = _sorted_columns(whitening.apply(sample), weight)
+        spread = float(_spreads(ordered, share, unit).sum()) or 1.0
+        none = np.empty((X.shape[1], 0))
+        return cls("whiten", unit, spread, none, none, whitening=whitening)
 
     @classmethod
     def _fit_columns(
@@ -243,9 +275,9 @@ class Scaler(Stateful):
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
         """Return the rows in which ``unit`` is measured.
 
-        This is ``X`` itself, or a copy in its precision: its ranks, or both side by side. Values
-        beyond the limits are clipped first. Raises ``InputError`` for other columns than those of
-        the fit, and for ranks of sparse rows.
+        This is ``X`` itself, or a copy in its precision: its ranks, both side by side, or whitened
+        rows. Values beyond the limits are clipped first. Raises ``InputError`` for other columns
+        than those of the fit, and for ranks and combinations of sparse rows.
         """
         check_width("Scaler", X, len(self.unit) // (2 if self.kind == "both" else 1))
         if self.limits is not None:
@@ -254,7 +286,9 @@ class Scaler(Stateful):
         if self.kind in ("none", "standard"):
             return X
         if sp.issparse(X):
-            raise InputError(_SPARSE_RANKS)
+            raise InputError(_SPARSE_RANKS if self.whitening is None else _SPARSE_COMBINATIONS)
+        if self.whitening is not None:
+            return self.whitening.apply(X, n_jobs)
         n_rows, n_features = X.shape
         first = n_features if self.kind == "both" else 0
         kept = (np.arange(len(self.unit)) < first) | self.categorical_mask
@@ -282,8 +316,8 @@ class Scaler(Stateful):
         is_small = n_rows * width <= _MOST_COPIED and n_bytes <= memory_for(n_bytes)
         if sp.issparse(X) or is_small:
             return self.rows(X[order], n_jobs)
-        ranked = self.kind in ("quantile", "both") and X.dtype != np.float32
-        dtype = np.dtype(np.float64) if ranked else X.dtype
+        copied = self.kind not in ("none", "standard") and X.dtype != np.float32
+        dtype = np.dtype(np.float64) if copied else X.dtype
         return OrderedRows(X, order, lambda rows: self.rows(rows, n_jobs), width, dtype)
 
 

@@ -86,8 +86,8 @@ def prepare(
     """Return the preparation of rows, and the reason for it in words.
 
     ``targets`` are those of the summary's sample. The bandwidth is in units of the scaled inputs,
-    or of the components, which are never scaled. ``"auto"`` tries multiples of the median distance
-    with each scaling, which takes two to three seconds; else the first scaling is taken.
+    or of the components, which only ``"whiten"`` scales. ``"auto"`` tries multiples of the median
+    distance with each scaling, which takes two to three seconds; else the first scaling is taken.
     """
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
@@ -156,7 +156,11 @@ def _ridge_error(
 def _scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:
     """Return the divisors of the inputs: infinity for constants."""
     if projection is not None:
-        return np.ones(projection.components.shape[1])
+        axes = projection.components
+        if kind != "whiten":
+            return np.ones(axes.shape[1])
+        assert summary.covariance is not None
+        return np.sqrt(np.einsum("jk,jk->k", axes, summary.covariance @ axes))
     deviations = np.sqrt(summary.variance)
     constant = deviations <= _ROUNDING * np.abs(summary.mean)
     return np.where(constant, np.inf, deviations if kind == "standard" else 1.0)

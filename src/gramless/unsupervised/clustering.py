@@ -357,6 +357,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     def _ignored_inputs(self, rows: Rows, seed: int) -> BoolArray:
         """Return which inputs of scaled rows are independent noise."""
         ignored = np.zeros(rows.shape[1], bool)
+        if self.scaler_.whitening is not None:
+            # Whitened inputs are uncorrelated, whether or not they are noise.
+            return ignored
         numbers = np.flatnonzero(np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask)
         some = _some_rows(rows.shape[0], _ROWS_OF_CORRELATIONS, seed)
         min_correlation = self._min_correlation(rows.shape[0], len(some))
