@@ -19,6 +19,7 @@ __all__ = [
     "GridDescent",
     "Identity",
     "Jacobi",
+    "MatrixNeed",
     "NewtonCG",
     "ParallelRandomDescent",
     "Preconditioner",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from gramless.solvers.base import Capabilities, Solver
+    from gramless.solvers.base import Capabilities, MatrixNeed, Solver
     from gramless.solvers.cg import ConjugateGradient
     from gramless.solvers.choose import SOLVERS
     from gramless.solvers.direct import Cholesky
@@ -64,6 +65,7 @@ __getattr__ = on_first_use(
         "GridDescent": "gramless.solvers.grid_descent",
         "Identity": "gramless.solvers.preconditioners",
         "Jacobi": "gramless.solvers.preconditioners",
+        "MatrixNeed": "gramless.solvers.base",
         "NewtonCG": "gramless.solvers.newton_cg",
         "ParallelRandomDescent": "gramless.solvers.random_descent",
         "Preconditioner": "gramless.solvers.preconditioners",
