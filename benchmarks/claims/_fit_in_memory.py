@@ -1,8 +1,8 @@
 """One fit within a memory budget, in a process of its own: its peak, or why it is refused.
 
-Called with a job as JSON: ``kind``, ``shape``, ``budget`` in bytes, ``jobs``. Prints JSON. The peak
-is counted from what the process holds with everything imported, every loop loaded by a small fit,
-and the table made.
+Called with a job as JSON: ``kind``, ``shape``, ``budget`` in bytes, ``by_variable``, ``jobs``.
+Prints JSON. The peak is counted from what the process holds with everything imported, every loop
+loaded by a small fit, and the table made.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
     fit(model, small, targets(kind, small))
     X = rng.normal(size=job["shape"])
     y = targets(kind, X)
-    if "memory_budget" in model.get_params():
+    if "memory_budget" in model.get_params() and not job["by_variable"]:
         model.set_params(memory_budget=budget)
     else:
         os.environ["GRAMLESS_MEMORY_LIMIT"] = str(budget)

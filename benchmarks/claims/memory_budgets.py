@@ -1,7 +1,8 @@
 """Whether ``memory_budget`` and ``GRAMLESS_MEMORY_LIMIT`` hold within 1.5 times and 30 MB.
 
 Each fit, with a prediction of 1,000 rows, runs in a process of its own; its peak is above what that
-process held with the table made. Cells are ``peak/limit`` in MB, or "refused" with the peak.
+process held with the table made. Cells are ``peak/limit`` in MB, or "refused" with the peak. With
+``--by-variable`` the environment variable limits the estimators that have ``memory_budget`` too.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ def limit(budget: float) -> float:
     return FACTOR * budget + ALLOWANCE
 
 
-def measure(kind: str, shape: tuple[int, int], budget: float, jobs: int | None) -> tuple[str, bool]:
+def measure(
+    kind: str, shape: tuple[int, int], budget: float, by_variable: bool, jobs: int | None
+) -> tuple[str, bool]:
     """Return the cell of the table, and whether the limit holds."""
-    fit = run_script(FIT, {"kind": kind, "shape": shape, "budget": budget, "jobs": jobs})
+    job = {"kind": kind, "shape": shape, "budget": budget, "by_variable": by_variable, "jobs": jobs}
+    fit = run_script(FIT, job)
     cell = f"{fit['peak'] / 1e6:.0f}/{limit(budget) / 1e6:.0f}"
     if fit["refused"]:
         cell += " refused"
@@ -41,6 +45,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--shapes", nargs="+", help="such as 5000x100")
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, help="in MB")
+    parser.add_argument("--by-variable", action="store_true", help="set GRAMLESS_MEMORY_LIMIT")
     chosen = parse(parser)
     report = Report(chosen)
     shapes = [tuple(map(int, each.split("x"))) for each in chosen.shapes or ()]
@@ -50,7 +55,9 @@ def main() -> None:
         for kind in chosen.kinds:
             row: Row = {"kind": kind}
             for budget in chosen.budgets:
-                cell, holds = measure(kind, (n_rows, n_columns), 1e6 * budget, chosen.jobs)
+                cell, holds = measure(
+                    kind, (n_rows, n_columns), 1e6 * budget, chosen.by_variable, chosen.jobs
+                )
                 row[f"{budget} MB"] = cell if holds else f"{cell} BEYOND"
                 n_beyond += not holds
             rows.append(row)

@@ -56,6 +56,7 @@ print(resident("VmHWM") - before)
         pytest.param("fourier", 5_000, 100, marks=pytest.mark.slow),
         pytest.param("fourier", 50_000, 20, marks=pytest.mark.slow),
         pytest.param("binning", 5_000, 100, marks=pytest.mark.slow),
+        pytest.param("binning", 50_000, 20, marks=pytest.mark.slow),
     ],
 )
 def test_limits_hold(kind: str, n_rows: int, n_columns: int) -> None:

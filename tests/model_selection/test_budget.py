@@ -137,6 +137,21 @@ def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> N
     assert budget.affordable(48) == 1
 
 
+def test_only_a_memory_limit_lowers_the_rows_that_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    budget, told = budget_of(n_rows=10**6)
+    assert budget.rows_to_search(96) == 10**6
+    with limited_memory(15 * 10**6):
+        assert budget.rows_to_search(96) == budget.most_columns() // 96
+        assert budget_of(n_rows=800)[0].rows_to_search(96) == 800
+    assert len(told) == 1
+    assert budget.limits == ["memory: settings searched on at most 1662 rows"]
+    with limited_memory(1000):
+        assert budget.rows_to_search(96) == 500
+
+
 def test_memory_limits_columns_by_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1e8")
     budget, told = budget_of(n_outputs=100)

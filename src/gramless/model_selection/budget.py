@@ -144,6 +144,20 @@ class Budget:
         self._note(f"memory: grids whose weights of {self.n_outputs} outputs fit")
         return False
 
+    def rows_to_search(self, n_grids: int) -> int:
+        """Return on how many rows settings of some grids may be searched; remember if few.
+
+        Only a limit that a user gave counts.
+        """
+        n_rows = self.shape[0]
+        if not is_limited():
+            return n_rows
+        # Of many inputs each row is alone in its bins.
+        most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
+        if most < n_rows:
+            self._note(f"memory: settings searched on at most {most} rows")
+        return min(n_rows, most)
+
     def note_disk(self, matrix: FeatureMatrix) -> None:
         """Remember that the codes of a matrix lie on the disk, if they do."""
         if isinstance(matrix, StoredBinnedMatrix):

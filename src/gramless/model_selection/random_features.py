@@ -152,7 +152,7 @@ def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
     if not is_open(search):
         return search.first_settings(_DEFAULT_ALPHA if space.alpha is None else space.alpha)
     squares = search.data.for_squares
-    settings = (search if squares is search.data else replace(search, data=squares)).run()
+    settings = (search if squares is search.data else replace(search, data=squares)).run(budget)
     if space.alpha is None and (goal.loss.name != "squared" or goal.sparse):
         settings = search_alpha(search, settings, goal)
     budget.has_time(TIME_SHARE, "search")

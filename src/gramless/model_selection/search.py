@@ -24,8 +24,9 @@ from gramless.base.deadline import Deadline
 from gramless.base.reporting import Reporter
 from gramless.base.types import IntArray
 from gramless.features.base import SizedMap
+from gramless.features.binning import DrawnGrids
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.model_selection.budget import sampled_rows
+from gramless.model_selection.budget import Budget, sampled_rows
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance
@@ -123,19 +124,22 @@ class Search:
         """Tell whether the time for trials is spent, or a callback has ended those of a stage."""
         return stage in self.report.ended or self.deadline.beyond(TIME_SHARE)
 
-    def run(self) -> Hyperparameters:
+    def run(self, budget: Budget) -> Hyperparameters:
         """Return the settings with the best score.
 
         A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense features),
-        then a few on at most 40,000 rows; fewer for many outputs.
+        then a few on at most 40,000 rows; fewer for many outputs, or if memory is limited.
         """
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]
+        most = self.feature_map.enough_to_search // (1 if few else 2)
+        in_memory = n_rows
+        if isinstance(self.feature_map, DrawnGrids):
+            in_memory = budget.rows_to_search(self.feature_map.sketch(most).size)
         small, large = (
-            sampled_rows(most_rows, self.data.n_outputs, self.deadline.seconds)
+            min(in_memory, sampled_rows(most_rows, self.data.n_outputs, self.deadline.seconds))
             for most_rows in ((10_000, 40_000) if few else (8_000, 24_000))
         )
-        most = self.feature_map.enough_to_search // (1 if few else 2)
         sample = Sample(self, small, most, 0.0)
         equal = self._best_bandwidth(sample, self.first_settings(0.0), _STEPS, self.space.scalings)
         best = equal
