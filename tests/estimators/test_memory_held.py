@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gramless import AnomalyDetector, KernelRegressor
+from gramless import AnomalyDetector, DoublyStochasticRegressor, KernelRegressor
 from gramless.base.errors import InputError
 from gramless.preprocessing.scaling import Scaler
 
@@ -109,3 +109,14 @@ def test_wide_tables_of_anomalies_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "2e6")
     with pytest.raises(InputError, match="300 rows of 500 columns would need 2.4 MB .* fewer col"):
         AnomalyDetector(random_state=0).fit(X)
+
+
+def test_wide_tables_are_refused_before_a_pass_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(600, 2000))
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "10e6")
+    model = DoublyStochasticRegressor(random_state=0)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="a sample of 540 rows of 2,000 inputs would need 25.9 MB"):
+        model.fit(X, X[:, 0])
+    assert tracemalloc.get_traced_memory()[1] < 1.5 * X.nbytes
+    tracemalloc.stop()

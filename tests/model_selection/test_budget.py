@@ -20,6 +20,7 @@ from gramless.model_selection.budget import (
     Budget,
     affordable_grids,
     can_grow,
+    check_table,
     most_drawn,
     rows_in_time,
     sampled_rows,
@@ -135,6 +136,19 @@ def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(told) == 1
     monkeypatch.setenv(VARIABLE, "1")
     assert budget.affordable(48) == 1
+
+
+def test_more_rows_than_a_limit_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    check_table(np.zeros((30_000, 2)))
+    with limited_memory(10**6):
+        check_table(np.zeros((20_000, 2)))
+        with pytest.raises(InputError, match="A fit of 30,000 rows would need 1.44 MB"):
+            check_table(np.zeros((30_000, 2)))
+    # Codes stay in memory, and take as much again.
+    monkeypatch.setenv(VARIABLE, "2e6")
+    with pytest.raises(InputError, match="A fit of 20,000 rows would need 2.4 MB"):
+        check_table(np.zeros((20_000, 2)))
 
 
 def test_only_a_memory_limit_lowers_the_rows_that_are_searched(

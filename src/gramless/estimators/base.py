@@ -74,7 +74,7 @@ from gramless.model_selection.budget import (
     LEAST_TO_GROW,
     Budget,
     can_grow,
-    check_wide_table,
+    check_table,
     rows_in_time,
 )
 from gramless.model_selection.config import EFFORTS, SearchConfig
@@ -277,7 +277,7 @@ class KernelMachine(StatefulEstimator, ABC):
             self.inputs_, rows, targets = RowInputs.fit(
                 self, X, y, self.categorical_features, self._target_options
             )
-        check_wide_table(rows)
+        check_table(rows)
         targets, weight = self._check_targets(targets), None
         if used_weight is not None:
             weight = self._check_weight(used_weight, rows)

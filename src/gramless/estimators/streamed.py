@@ -336,6 +336,14 @@ class StreamedMachine(StatefulEstimator, ABC):
         self.kernel_ = as_spectral_kernel(self.kernel)
         self.seed_, self.batch_rows_ = seed, batch_rows
         components = self.n_components is not None or self.scaling == "whiten"
+        # Before the pass, which copies rows.
+        n_sample = min(defaults.sample_rows, n_rows or defaults.sample_rows)
+        n_inputs = self.n_features_in_
+        check_memory(
+            f"{type(self).__name__}: a sample of {n_sample:,} rows of {n_inputs:,} inputs",
+            _SAMPLE_BYTES * n_sample * n_inputs,
+            "take fewer inputs",
+        )
         summary = summarise(
             chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=components
         )

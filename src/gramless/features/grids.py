@@ -450,7 +450,10 @@ class Grids:
             needed = _code_type(known.n_bins, n_rows * n_grids)
             own = min(needed, kind, key=lambda one: np.iinfo(one).bits)
             file.append(codes.astype(own, copy=False))
-        return file.blocks(), replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
+        kind = _code_type(known.n_bins, n_rows * n_grids)
+        offsets = np.append(0, np.cumsum(known.n_bins))
+        # Without the room for more bins, which takes 24 kB a grid.
+        return file.blocks(), KnownBins.from_keys(self, known.keys(), offsets, kind)
 
     def _without_bins(self, n_rows: int, n_jobs: int | None) -> KnownBins:
         # A few grids are shared out among all threads.

@@ -11,6 +11,7 @@ from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
 from gramless.base.memory import (
     check_memory,
+    given_memory,
     is_limited,
     memory_budget,
     memory_for,
@@ -46,6 +47,9 @@ _BYTES_A_BIN = 48
 """If memory is limited: of a bin in tables of keys, which are enlarged and copied."""
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
+_BYTES_A_ROW, _BYTES_A_ROW_AND_CODES = 48, 120
+"""If memory is limited: of a row in targets, responses and orders. Half is enough if the limit is
+``memory_budget``, of which large arrays may take half, and puts codes on the disk."""
 _GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _LEAST_GROWTH_ROWS = 48, 48, 200
 """Of a row in growth: itself, scaled in two ways, in standard deviations; predictions of two models
 and their derivatives; and rows at least."""
@@ -244,10 +248,14 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
     return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
 
 
-def check_wide_table(rows: Rows) -> None:
-    """Raise ``InputError`` if a limit is too low for a table of many columns in memory."""
+def check_table(rows: Rows) -> None:
+    """Raise ``InputError`` if a limit is too low for so many rows, or for wide rows in memory."""
     n_rows, n_inputs = rows.shape
-    if isinstance(rows, np.ndarray) and n_inputs > _NARROW and is_limited():
+    if not is_limited():
+        return
+    of_row = _BYTES_A_ROW_AND_CODES if given_memory() is None else _BYTES_A_ROW
+    check_memory(f"A fit of {n_rows:,} rows", of_row * n_rows, "fit fewer rows")
+    if isinstance(rows, np.ndarray) and n_inputs > _NARROW:
         check_memory(
             f"A table of {n_rows:,} rows and {n_inputs:,} columns",
             _WIDE_BYTES_A_CELL * n_rows * n_inputs,

@@ -45,9 +45,12 @@ class Imputer(Stateful, former=("GapFiller",)):
     def fit(cls, X: Rows) -> Imputer:
         """Learn the medians, and which inputs have missing numbers."""
         incomplete = _with_missing(X)
-        sample = np.asfortranarray(X[:: max(1, len(X) // _SAMPLE_ROWS)])
-        columns = [X[:, j] if incomplete[j] else sample[:, j] for j in range(X.shape[1])]
-        fill = np.array([_lower_median(c) for c in columns], np.float64)
+        sample, fill = X[:: max(1, len(X) // _SAMPLE_ROWS)], np.empty(X.shape[1])
+        for a, b in row_blocks(X.shape[1], _rows_at_once(len(sample))):
+            # Columns of a C-contiguous copy would be read with long strides.
+            own = np.asfortranarray(sample[:, a:b])
+            for j in range(a, b):
+                fill[j] = _lower_median(X[:, j] if incomplete[j] else own[:, j - a])
         return cls(fill, np.flatnonzero(incomplete).astype(np.int64))
 
     def transform(self, X: Rows) -> Rows:

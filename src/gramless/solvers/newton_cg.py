@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gramless.base.cached import cached_property
+from gramless.base.memory import release_freed_memory
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
@@ -398,6 +399,8 @@ class _LocalNewtonState(NewtonState):
         return gradient
 
     def _approximate(self) -> None:
+        # Each step samples other rows: what the last one freed would stay with the process.
+        release_freed_memory()
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
         curvatures = self.holding(flat).held(self.curvatures, self.losses.row_weights)
         self.rows = self.choice.choose(curvatures, self.penalties)
