@@ -457,6 +457,8 @@ def openmp_threads() -> set[int]:
 
 
 def test_one_openmp_thread_limits_and_restores() -> None:
+    # Libraries that other tests have loaded since the first use count as well.
+    threads._openmp.cache_clear()
     with one_openmp_thread(), threadpool_limits(2, "openmp"):
         assert openmp_threads() == {2}
         with one_openmp_thread():
