@@ -94,10 +94,10 @@ versus: $(VENV)/.bench ## Compare with other methods
 papers: $(VENV)/.bench ## Run the papers' figures and tables again (BUDGET=minutes)
 	$(BIN)/python -m studies all --budget $(BUDGET) --out out/papers
 
-papers-docs: ## Copy the report of `make papers` to the site
+papers-docs: ## Copy the report of `make papers`, and its records, to the site
 	rm -rf docs/papers
 	mkdir -p docs/papers
-	cp -r out/papers/*.md out/papers/*.csv out/papers/pictures docs/papers/
+	cp -r out/papers/*.md out/papers/*.csv out/papers/pictures out/papers/records docs/papers/
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -180,11 +180,17 @@ ours are lower, 1 agrees and 0 are higher; 0 are on other data, 1 was not measur
     counts = error_verdicts(comparisons)
     n = counts[LOWER] + counts[AGREES] + counts[HIGHER]
     agree = "agrees" if counts[AGREES] == 1 else "agree"
-    return (
+    compared = (
         f"Of {n:,} published {'error' if n == 1 else 'errors'} that we measured on the same data "
         f"and the same number of rows, {counts[LOWER]:,} of ours {_are(counts[LOWER])} lower, "
-        f"{counts[AGREES]:,} {agree} and {counts[HIGHER]:,} {_are(counts[HIGHER])} higher; "
-        f"{counts[OTHER_DATA]:,} {_are(counts[OTHER_DATA])} on other data, "
+        f"{counts[AGREES]:,} {agree} and {counts[HIGHER]:,} {_are(counts[HIGHER])} higher"
+    )
+    if n == 0:
+        compared = (
+            "We have not measured any published error on the same data and the same number of rows"
+        )
+    return (
+        f"{compared}; {counts[OTHER_DATA]:,} {_are(counts[OTHER_DATA])} on other data, "
         f"{counts[NOT_MEASURED]:,} {'was' if counts[NOT_MEASURED] == 1 else 'were'} not measured."
     )
 

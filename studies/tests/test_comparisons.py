@@ -110,3 +110,8 @@ def test_records_become_repetitions():
     assert (found.when, found.commit) == ("2026-11-28", "bb")
     nothing = compare(NUMBER, [], lambda record: record["error"], missing="no data")
     assert (nothing.verdict, nothing.reason) == ("not measured", "no data")
+
+
+def test_the_headline_says_if_nothing_is_compared():
+    found = [error(measured=(), missing="not run yet")]
+    assert headline(found).startswith("We have not measured any published error")
