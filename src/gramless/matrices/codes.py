@@ -27,21 +27,40 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class TaskSizes:
-    """How work on bins is cut into tasks; only ``leaf_grids`` can change the last bits of sums."""
+    """Sizes of the tasks into which work on bins is cut.
+
+    Only ``leaf_grids`` can change the last bits of sums.
+
+    Parameters
+    ----------
+    nonzeros : int, default=2**18
+        Non-zeros that are not worth a second thread.
+    grids_nonzeros : int, default=2**20
+        Non-zeros of a task over grids if every thread gets one: threads wait for the interpreter
+        between tasks.
+    rows : int, default=2**17
+        Rows of a task at most: the results of more would not stay in the cache.
+    leaf_grids : int, default=128
+        Number of grids whose weights are added in sequence; those of more are added by halves.
+    shared_bytes : int, default=2**21
+        Bytes of weights up to which all threads read all weights; beyond, threads share the grids.
+    part_rows : int, default=2**15
+        Rows of a part of the lists of the rows of each bin.
+    most_parts : int, default=16
+        Number of such parts at most, a power of two.
+
+    Examples
+    --------
+    >>> TaskSizes(leaf_grids=64).leaf_grids
+    64
+    """
 
     nonzeros: int = 1 << 18
-    """Non-zeros that are not worth a second thread."""
     grids_nonzeros: int = 1 << 20
-    """Non-zeros of a task that takes grids, if all threads get one: they wait for the interpreter
-    between tasks."""
     rows: int = 1 << 17
-    """Rows of a task at most: the results of more would not stay in the cache."""
     leaf_grids: int = 128
-    """Weights of so many grids are added in sequence, those of more by halves."""
     shared_bytes: int = 1 << 21
-    """Up to so many bytes of weights are read by all threads; with more, threads take grids."""
     part_rows: int = 1 << 15
-    """Rows of a part of the lists of the rows of each bin, cut into 1, 2, 4 ... parts."""
     most_parts: int = 16
 
 

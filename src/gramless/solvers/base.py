@@ -26,7 +26,20 @@ _FROM_ONE = "n_rows", "rank", "first_rank", "max_rank", "n_simultaneous", "batch
 class MatrixNeed:
     """What a solver needs of a matrix beyond the products that every matrix has.
 
-    In words, as a test, and with a sentence that says what to use for other matrices.
+    Parameters
+    ----------
+    description : str
+        The need in words.
+    met_by : callable
+        Takes a matrix and returns whether it meets the need.
+    remedy : str
+        A sentence that says what to use for other matrices.
+
+    Examples
+    --------
+    >>> need = MatrixNeed("more rows than columns", lambda Z: Z.shape[0] > Z.shape[1], "Use cg.")
+    >>> need.remedy
+    'Use cg.'
     """
 
     description: str
