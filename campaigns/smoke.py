@@ -99,7 +99,6 @@ def run_verbs(folder: Path) -> None:
     run_verb("explain", model, "--data", table, "--output", folder / "a.html")
     run_verb("stream", table, streamed, "--steps", "20", "--batch-size", "40")
     run_verb("inspect", streamed, "--picture", folder / "b.pdf")
-    run_verb("compare", table)
 
 
 def run_verb(*words: str | Path) -> None:
