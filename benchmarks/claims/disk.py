@@ -54,9 +54,10 @@ def main() -> None:
     n_rows, by_default = (20_000, 20_000) if chosen.quick else (chosen.rows, chosen.default_rows)
     common = {"n_grids": grids, "n_jobs": chosen.jobs, "effort": 1 if chosen.quick else 3}
     if chosen.quick:
-        # Growth and the preconditioner use fewer rows within a budget too small for these, which
-        # changes the weights. Codes of many random grids outgrow a budget that suffices for both.
-        common["grids"] = "random"
+        # Growth, the search and the preconditioner use fewer rows within a budget too small for
+        # these, which changes the weights. Codes of many random grids with given settings outgrow
+        # a budget that suffices.
+        common |= {"grids": "random", "bandwidth": 3.0, "alpha": 1e-4, "scaling": "standard"}
     with tempfile.TemporaryDirectory() as folder:
         if n_rows:
             files = written(Path(folder), n_rows)

@@ -27,6 +27,11 @@ _SHRINKAGE = (
     "rows, in which repeated rows and weights times expected events differ. Log risks are 3e-6 "
     "apart, relatively."
 )
+_SINGLE_PRECISION = (
+    "Features are computed in single precision, and how a row is rounded depends on the rows that "
+    "are computed with it. Decisions for a subset of the rows differ by up to 5e-7, relatively; "
+    "the check allows 1e-7."
+)
 
 # Keys are class names, some with one parameter.
 EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
@@ -36,6 +41,7 @@ EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
         "check_outliers_train": _NEW_ROWS,
         "check_outliers_fit_predict": _NEW_ROWS,
     },
+    "DoublyStochasticClassifier": {"check_methods_subset_invariance": _SINGLE_PRECISION},
     "KernelRegressor(effort=1)": {_DENSE: _GROWTH, _SPARSE: _GROWTH},
     "KernelRegressor(features='fourier')": {_DENSE: _RANDOM_PAIRS, _SPARSE: _RANDOM_PAIRS},
     "KernelClassifier(features='fourier')": {_DENSE: _RANDOM_PAIRS, _SPARSE: _RANDOM_PAIRS},
