@@ -100,7 +100,7 @@ def test_run_resume_and_again(gramless, tmp_path):
 def test_words_for_people(gramless, tmp_path):
     result = gramless("rb16", "--figure", "2", "--budget", "1", "--out", "deep/out")
     said = " ".join(result.stdout.split())
-    for words in ("Of 0 published errors", "1 done", "index.md"):
+    for words in ("not measured any published error", "1 done", "index.md"):
         assert words in said
     assert "1 of 1: rb16/figure-2: constant size=1 on digits" in " ".join(result.stderr.split())
 

@@ -152,4 +152,4 @@ def test_text_of_markdown_stays_text(tmp_path):
 
 def test_no_study_at_all(tmp_path):
     index = write_report([], {}, tmp_path)
-    assert "Of 0 published errors" in index.read_text()
+    assert "not measured any published error" in index.read_text()
