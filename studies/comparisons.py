@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def has_same_rows(self) -> bool:
-        """Whether we trained on as many rows as the authors, within their rounding."""
+        """True if we trained on as many rows as the authors, within their rounding."""
         theirs = self.number.rows
         if theirs is None or self.rows is None:
             return True

@@ -209,7 +209,10 @@ def main() -> None:
         report.add("share of null draws with p <= 0.05", levels(5 if quick else 1000, jobs))
     if chosen.only in (None, "power"):
         size, draws = (200, 2) if quick else (2000, chosen.repeats)
-        for name, kinds in (("looked at", SEEN_TABLES), ("judging", JUDGING_TABLES)):
+        for name, kinds in (
+            ("used for choices", SEEN_TABLES),
+            ("not used for choices", JUDGING_TABLES),
+        ):
             rows = [power(kind, size, draws, jobs) for kind in kinds[: 2 if quick else None]]
             report.add(f"power, {size} rows in all: {name}", mean_of(rows))
     if chosen.only in (None, "time"):

@@ -48,9 +48,9 @@ class Imputer(Stateful, former=("GapFiller",)):
         sample, fill = X[:: max(1, len(X) // _SAMPLE_ROWS)], np.empty(X.shape[1])
         for a, b in row_blocks(X.shape[1], _rows_at_once(len(sample))):
             # Columns of a C-contiguous copy would be read with long strides.
-            own = np.asfortranarray(sample[:, a:b])
+            columns = np.asfortranarray(sample[:, a:b])
             for j in range(a, b):
-                fill[j] = _lower_median(X[:, j] if incomplete[j] else own[:, j - a])
+                fill[j] = _lower_median(X[:, j] if incomplete[j] else columns[:, j - a])
         return cls(fill, np.flatnonzero(incomplete).astype(np.int64))
 
     def transform(self, X: Rows) -> Rows:

@@ -53,7 +53,7 @@ class Whitening(Stateful):
 
     @property
     def varies(self) -> BoolArray:
-        """Which axes rows vary along."""
+        """Mask of the axes along which rows vary."""
         varies: BoolArray = (self.axes != 0.0).any(axis=0)
         return varies
 

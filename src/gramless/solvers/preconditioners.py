@@ -146,7 +146,7 @@ class SampledInverse:
 
 @dataclass(frozen=True)
 class Identity(Preconditioner, Stateful):
-    """No preconditioning: plain conjugate gradients, as in RB16.
+    """Identity matrix, for plain conjugate gradients as in RB16.
 
     Examples
     --------
