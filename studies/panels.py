@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gramless.cli.charts import HEIGHT, WIDTH, Chart, Series, placed
-from gramless.cli.svg import COLOURS, LIGHT
+from gramless.cli.pages import COLOURS
+from studies.charts import HEIGHT, WIDTH, Chart, Series, placed
 from studies.results import plural
 from studies.study import Line, Panel
 
@@ -21,14 +21,14 @@ _MOST_MARKS = {"measured": 24, "published": 10}
 _LINES: dict[str, dict[str, Any]] = {
     "measured": {
         "linewidth": 2.0,
-        "markeredgecolor": LIGHT["page"],
+        "markeredgecolor": "white",
         "markeredgewidth": 0.8,
         "zorder": 3.0,
     },
     "published": {
         "linewidth": 1.3,
         "dashes": (4.0 / 1.3, 3.5 / 1.3),
-        "markerfacecolor": LIGHT["page"],
+        "markerfacecolor": "white",
         "markeredgewidth": 1.4,
     },
     "law": {"linewidth": 1.1},
@@ -46,7 +46,7 @@ class Mark:
     Parameters
     ----------
     colour : str
-        Of :data:`gramless.cli.svg.COLOURS`.
+        Of :data:`gramless.cli.pages.COLOURS`.
     marker : str
         Of :data:`MARKERS`.
     """

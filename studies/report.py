@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gramless.base.files import replacing
 from gramless.base.formatting import duration
-from gramless.cli.templating import environment
 from studies.catalogue import PAPERS
 from studies.comparisons import Comparison, headline, reasons
 from studies.panels import chart_of, marks_of, notes_of
@@ -156,7 +155,13 @@ def _picture(study: Study) -> str:
 
 
 def _templates(shown: Sequence[StudyResults]) -> Environment:
-    found = environment("studies", "gramless.cli")
+    found = Environment(
+        loader=PackageLoader("studies"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     found.filters["plain"] = plain
     functions = (command, headline, is_long, misses, notes_of, plural, reasons, table_file)
     found.globals.update({function.__name__: function for function in functions})

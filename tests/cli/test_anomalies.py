@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from gramless import AnomalyDetector, load
-from gramless.cli.anomalies_page import _histogram
 
 TEXT = ("size", "weight", "colour")
 
@@ -93,11 +92,3 @@ def test_refusals(shell, strange, write, tmp_path) -> None:
     shell.error("anomalies", strange, "-m", model, "--train", other, code=2)
     assert "contamination" in shell.error("anomalies", strange, "--contamination", "0.9")
     assert "the data itself" in shell.error("anomalies", strange, "-o", strange)
-
-
-def test_counts_of_no_rows_are_not_drawn() -> None:
-    chart = _histogram(np.array([-5.0, -1.0, -1.0, 0.0]), -4.0)
-    counts, threshold = chart.series
-    assert set(counts.y) == {0, 1, 2}
-    assert threshold.y == [1.0, 2.0]
-    assert chart.y_log

@@ -9,19 +9,29 @@ import numpy as np
 
 from gramless import AnomalyDetector
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import Chart, Columns, Series, ShadedTable, bar_cells, readable
 from gramless.cli.explanation_findings import value_text
-from gramless.cli.svg import COLOURS, LIGHT
-from gramless.cli.templating import render
+from gramless.cli.pages import (
+    COLOURS,
+    GREY,
+    Card,
+    Chart,
+    Columns,
+    Grid,
+    Note,
+    Section,
+    ShadedTable,
+    bar_cells,
+    chart_style,
+    readable,
+    render,
+)
 from gramless.datasets.table import Matrix, Table
-from gramless.preprocessing.rows import Rows
 
-_STRANGEST, _INPUTS_OF_ROW, _MOST_BARS = 12, 6, 12
+_STRANGEST, _INPUTS_PER_ROW, _MAX_BARS = 12, 6, 12
 _BARS, _LEVELS = 40, 200
-_LINE = {"color": COLOURS[0], "linewidth": 1.8}
-_DASHES = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
 
 
+@chart_style
 def page_of(
     detector: AnomalyDetector,
     X: Matrix | Table,
@@ -30,26 +40,55 @@ def page_of(
     places: Mapping[str, Path | None],
 ) -> str:
     """Return the page."""
-    scores, outlier = columns["score"], columns["outlier"]
+    scores, outlier = columns["score"], columns["outlier"] == 1
     strangest = np.argsort(scores, kind="stable")[:_STRANGEST]
-    # Rows beyond the outliers tell nothing of what makes rows strange.
-    asked = np.union1d(strangest, np.flatnonzero(outlier)[:1000])
-    rows = X.take_rows(asked) if isinstance(X, Table) else X[asked]
-    shares = detector.contributions(rows)
-    names = _names(detector)
-    at = {row: k for k, row in enumerate(asked.tolist())}
+    # The contributions of a thousand outliers are enough to see what makes rows strange.
+    explained = np.union1d(strangest, np.flatnonzero(outlier)[:1000])
+    rows = X.take_rows(explained) if isinstance(X, Table) else X[explained]
+    shares, names = detector.contributions(rows), _names(detector)
+    n_rows, n_outliers = len(scores), int(outlier.sum())
+    n_fitted, data, train = detector.bin_counts_.n_rows, places["data"], places["train"]
+    charts = [_histogram(scores, threshold)]
+    note = ""
+    if "p_value" in columns:
+        charts.append(_p_value_chart(columns["p_value"]))
+        note = (
+            "Of rows like those of the fit, a share of at most so much has a p-value of at most so "
+            "much: the line of these rows is above the dashed one where some are not like them."
+        )
+    cards = [
+        Card(
+            f"Row {row + 1:,}",
+            _row_words(columns, row),
+            _row_table(rows, k, shares[k], names),
+        )
+        for row, k in zip(strangest, np.searchsorted(explained, strangest), strict=True)
+    ]
+    title = f"Strange rows of {data.name if data else ''}"
+    others = f"{n_fitted:,} rows of {train.name}" if train else "each other"
     return render(
-        "anomalies.html",
-        places=places,
-        n_rows=len(scores),
-        n_outliers=int(outlier.sum()),
-        n_fitted=detector.bin_counts_.n_rows,
-        threshold=readable(threshold),
-        charts=[_histogram(scores, threshold), *_p_value_charts(columns)],
-        inputs=_most_often(shares[outlier[asked] == 1], names),
-        cards=[
-            (row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names))
-            for row in strangest.tolist()
+        title,
+        title,
+        f"{n_rows:,} rows, compared with {others}, by",
+        [
+            Section(
+                "scores",
+                "How strange are they?",
+                [
+                    f"{n_outliers:,} of {n_rows:,} rows ({n_outliers / n_rows:.2%}) have a score "
+                    f"below {readable(threshold)} and are called outliers. A score tells how rare "
+                    "the bins are that a row falls into: from -1, which is like no other row, up "
+                    "to 0.",
+                    Grid(charts),
+                    Note(note),
+                ],
+            ),
+            Section(
+                "inputs",
+                "What makes outliers strange?",
+                _most_often(shares[outlier[explained]], names),
+            ),
+            Section("rows", "The strangest rows", [Grid(cards)]),
         ],
     )
 
@@ -63,76 +102,64 @@ def _names(detector: AnomalyDetector) -> list[str]:
 
 def _histogram(scores: FloatArray, threshold: float) -> Chart:
     """Chart how many rows have a score, on a logarithmic axis: the strange ones are few."""
-    counts, edges = np.histogram(scores, bins=_BARS)
-    x = np.repeat(edges, 2)[1:-1]
-    # A logarithmic axis has no place for counts of 0: the line breaks there.
-    y = np.repeat(counts, 2)
-    return Chart(
-        "How many rows have a score",
-        "score",
-        "rows",
-        [
-            Series(x.tolist(), y.tolist(), _LINE, "rows"),
-            Series(
-                [threshold, threshold], [1.0, float(counts.max())], _DASHES, "outliers are left"
-            ),
-        ],
-        y_log=True,
-    )
+    chart = Chart("How many rows have a score", "score", "rows")
+    chart.axes.hist(scores, bins=_BARS, color=COLOURS[0], log=True)
+    chart.axes.axvline(threshold, linestyle="--", color=GREY, label="outliers are left")
+    chart.axes.yaxis.set_major_formatter("{x:g}")
+    chart.axes.legend()
+    return chart
 
 
-def _p_value_charts(columns: Mapping[str, AnyArray]) -> list[Chart]:
-    """Chart the share of the rows by p-value, if there are any."""
-    if "p_value" not in columns:
-        return []
-    p = np.sort(columns["p_value"])
+def _p_value_chart(p_values: FloatArray) -> Chart:
+    chart = Chart("Rows with a p-value of at most so much", "p-value", "share of the rows")
+    p = np.sort(p_values)
     levels = np.geomspace(max(p[0], 1e-4), 1.0, _LEVELS)
     below = np.searchsorted(p, levels, side="right") / len(p)
-    return [
-        Chart(
-            "Rows with a p-value of at most so much",
-            "p-value",
-            "share of the rows",
-            [
-                Series(levels.tolist(), levels.tolist(), _DASHES, "rows like those of the fit"),
-                Series(levels.tolist(), below.tolist(), _LINE, "these rows"),
-            ],
-            x_log=True,
-            y_log=True,
-        )
-    ]
+    chart.axes.loglog(levels, levels, "--", color=GREY, label="rows like those of the fit")
+    chart.axes.loglog(levels, below, color=COLOURS[0], label="these rows")
+    for axis in (chart.axes.xaxis, chart.axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    chart.axes.legend()
+    return chart
 
 
-def _most_often(shares: FloatArray, names: Sequence[str]) -> ShadedTable | None:
+def _most_often(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedTable]:
     """Return the inputs that make outliers strange, and by how much on average."""
     if not len(shares):
-        return None
+        return ["No row is called an outlier."]
     means = shares.mean(axis=0)
-    order = [j for j in np.argsort(-means, kind="stable")[:_MOST_BARS] if means[j] > 0.0]
+    order = [j for j in np.argsort(-means, kind="stable")[:_MAX_BARS] if means[j] > 0.0]
     first = np.bincount(shares.argmax(axis=1), minlength=len(names))
     columns: Columns = {
         "input": [names[j] for j in order],
         "share of the score": bar_cells(means[order], [readable(means[j], 3) for j in order]),
         "strangest input of": [f"{first[j]:,} of {len(shares):,}" for j in order],
     }
-    return ShadedTable.of(columns)
+    text = (
+        "The rarity of a bin, beyond what is usual in its grid, is shared among the inputs that "
+        "the grid divides, by how rare the row is along each alone; over all inputs the shares of "
+        "a row add up to its score, less the mean."
+    )
+    return [text, ShadedTable.of(columns)]
 
 
-def _told(columns: Mapping[str, AnyArray], row: int) -> str:
+def _row_words(columns: Mapping[str, AnyArray], row: int) -> str:
     """Say how strange a row is."""
-    told = f"score {readable(columns['score'][row])}"
+    words = f"score {readable(columns['score'][row])}"
     if "p_value" in columns:
-        told += f", p-value {readable(columns['p_value'][row], 2)}"
-    return told + ("" if columns["outlier"][row] else ", no outlier")
+        words += f", p-value {readable(columns['p_value'][row], 2)}"
+    return words + ("" if columns["outlier"][row] else ", no outlier")
 
 
-def _row_table(rows: Rows | Table, k: int, shares: FloatArray, names: Sequence[str]) -> ShadedTable:
+def _row_table(
+    rows: Matrix | Table, k: int, shares: FloatArray, names: Sequence[str]
+) -> ShadedTable:
     """Return what the inputs that make a row strange hold."""
-    order = np.argsort(-shares, kind="stable")[:_INPUTS_OF_ROW]
-    held = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
+    order = np.argsort(-shares, kind="stable")[:_INPUTS_PER_ROW]
+    values = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
     columns: Columns = {
         "input": [names[j] for j in order],
-        "value": [value_text(own) for own in held],
+        "value": list(map(value_text, values)),
         "share": bar_cells(shares[order].tolist()),
     }
     return ShadedTable.of(columns)

@@ -12,9 +12,9 @@ import numpy as np
 from gramless.base.errors import InputError
 from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import readable
 from gramless.cli.measures import Measure, linear_predictions, measure_of
 from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
+from gramless.cli.pages import readable
 from gramless.datasets.table import take_rows
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor

@@ -2,81 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from gramless.base.formatting import sized
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import (
+from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
+from gramless.cli.figures import log_if_wide
+from gramless.cli.pages import (
+    COLOURS,
+    GREY,
+    Card,
     Cell,
     Chart,
     Columns,
-    Series,
+    Grid,
+    Heading,
+    Note,
+    Part,
+    Section,
     ShadedTable,
     aligned,
     bar_cells,
+    chart_style,
     heat_map,
     readable,
+    render,
 )
-from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
 from gramless.cli.summaries import bandwidth_of, features_of
-from gramless.cli.svg import COLOURS, LIGHT, cut
-from gramless.cli.templating import LONGEST_NAME, render
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import Dependence, JointDependence, sampled_rows
 
-_MOST_BARS, _INPUTS_OF_ROW, _MOST_CLASSES = 15, 6, 12
-_GROUPS, _POINTS = 10, 500
-_SLIGHT = 0.01
-"""Of the growth of the error by the most important input; the text names no input below this."""
-_BEST, _MOST_TICKS, _GRID_PAIRS = 5, 14, 6
-_TOO_FAR_APART = 4.0
-"""Above this ratio of the scores a chart gets a logarithmic axis."""
+_MAX_BARS, _INPUTS_PER_ROW, _MAX_CLASSES = 15, 6, 12
+_N_GROUPS, _N_POINTS = 10, 500
+# The text names no input whose shuffling increases the error by less than this share of the most.
+_MIN_IMPORTANCE = 0.01
+_N_BEST_TRIALS, _MAX_GRID_PAIRS = 5, 6
 _GIVEN = "as given"
-_SHARE = "share"
-_DIAGONAL = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
+_LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}
 
 
-def page(found: Findings) -> str:
+@chart_style
+def page(findings: Findings) -> str:
     """Return the page."""
-    model = found.model
-    return render(
-        "explain.html",
-        **vars(found) | _performance(found) | _drivers(found) | _searched(found),
-        kind=type(model).__name__,
-        is_classifier=isinstance(model, KernelClassifier),
-        dependences=_dependences(found),
-        maps=[_pair_map(one, found.outputs) for one in found.pairs],
-        failures=_failures(found),
-        cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
-        raw=_raw_words(model),
-        base=_base(found),
-        choices=_choices(found),
+    places, n_rows = findings.places, findings.metrics["rows"]
+    target = f" for {places['target']}" if places["target"] else ""
+    title = f"What {places['model'].name} has learned"
+    note = (
+        f"{type(findings.model).__name__}{target}, looked at with {n_rows:,} rows of "
+        f"{places['data'].name}. Rows that the fit has seen look better predicted than others. "
+        "Written by"
     )
+    sections = [
+        _performance(findings),
+        _drivers(findings),
+        _dependences(findings),
+        _failures(findings),
+        _rows(findings),
+        _history(findings),
+    ]
+    return render(title, title, note, sections)
 
 
-def _performance(found: Findings) -> dict[str, object]:
-    """Return how good the predictions are: a table, charts and further tables."""
-    main, scores = found.measure.name, found.scores.values()
-    error, *others = errors = [own[main] for own in scores]
-    columns: Columns = {"predicted by": list(found.scores)}
-    for metric in found.scores["this model"]:
-        columns[metric] = [readable(own[metric]) for own in scores]
-    columns[main] = bar_cells(errors, list(map(readable, errors)))
-    charts = _error_charts(found)
-    return {
-        "comparison": ShadedTable.of(columns),
-        "error": error,
-        "compared": [
-            f"{_compared(error, other)} {name}"
-            for other, name in zip(others, list(found.scores)[1:], strict=True)
-        ],
-        "error_charts": [chart for chart in charts if chart.has_course],
-        "error_tables": _error_tables(found),
-        "spread": _spread(found),
-    }
+def _performance(findings: Findings) -> Section:
+    measure, scores, metrics = findings.measure.name, findings.scores.values(), findings.metrics
+    errors = [score[measure] for score in scores]
+    columns: Columns = {"predicted by": list(findings.scores)}
+    for metric in findings.scores["this model"]:
+        columns[metric] = [readable(score[metric]) for score in scores]
+    columns[measure] = bar_cells(errors, list(map(readable, errors)))
+    text = ""
+    if isinstance(findings.model, KernelClassifier):
+        text = (
+            f"{metrics['error']:.2%} of the predicted classes are wrong. Always naming the most "
+            f"frequent class would be wrong in {metrics['guess_error']:.2%}. "
+        )
+    else:
+        deviations = np.abs(findings.y - _middle_quantile(findings.model, findings.predicted))
+        half, most = map(readable, np.quantile(deviations, [0.5, 0.9]).tolist())
+        text = (
+            f"Half of the predictions are off by less than {half}, nine of ten by less than "
+            f"{most}. "
+        )
+    comparisons = [
+        f"{_compared(errors[0], error)} {name}"
+        for error, name in zip(errors[1:], list(findings.scores)[1:], strict=True)
+    ]
+    text += f"The {measure} is {readable(errors[0])}: {', and '.join(comparisons)}."
+    note = "The constant is the best one for these very rows."
+    if len(comparisons) > 1:
+        note += " The linear model is validated on these rows by five-fold cross-validation."
+    charts = _error_charts(findings)
+    pictures = Grid([*charts, *_error_tables(findings)])
+    parts: list[Part] = [text, ShadedTable.of(columns), Note(note), pictures]
+    return Section("good", "How good are the predictions?", parts)
 
 
 def _compared(error: float, other: float) -> str:
@@ -86,108 +109,108 @@ def _compared(error: float, other: float) -> str:
     return f"{abs(change):.0%} {'less' if change < 0.0 else 'more'} than that of"
 
 
-def _error_charts(found: Findings) -> list[Chart]:
-    y, predicted = found.y, found.predicted
-    if isinstance(found.model, KernelClassifier):
+def _error_charts(findings: Findings) -> list[Chart]:
+    y, predicted = findings.y, findings.predicted
+    if isinstance(findings.model, KernelClassifier):
         if predicted.ndim == 1:
             return []
         if predicted.shape[1] == 2:
-            label = str(found.model.classes_[1])
-            title = f"How often it is {label}, by the probability told"
-            return [_tenths(title, _SHARE, "predicted probability", predicted[:, 1], y == 1)]
-        title = "How often the predicted class is right, by its probability"
-        return [_reliability(title, found.metrics["reliability"])]
+            title = f"How often it is {findings.model.classes_[1]}, by the predicted probability"
+            groups = _tenths(predicted[:, 1], y == 1)
+        else:
+            title = "How often the predicted class is right, by its probability"
+            bins = findings.metrics["reliability"]
+            x, observed, n_rows = (
+                np.array([one[key] for one in bins]) for key in ("predicted", "observed", "rows")
+            )
+            groups = x, observed, np.sqrt(x * (1.0 - x) / n_rows)
+        return _against_diagonal(title, "predicted probability", "share", *groups)
     if predicted.ndim == 2:
-        levels = levels_of(found.model)
+        levels = levels_of(findings.model)
         below = np.mean(y[:, None] <= predicted, axis=0)
-        line = _joined("", levels.tolist(), below.tolist())
         title = "Rows below each predicted quantile"
-        return [Chart(title, "quantile", "share of the rows below it", [_diagonal([0, 1]), line])]
-    return [
-        _scatter(y, predicted),
-        _tenths(
-            "Mean of the actual values, by tenths of the rows", "actual", "predicted", predicted, y
-        ),
+        zeros = np.zeros(len(levels))
+        return _against_diagonal(
+            title, "quantile", "share of the rows below it", levels, below, zeros
+        )
+    if len(np.unique(predicted)) < 3:
+        return []
+    sample = sampled_rows(len(y), _N_POINTS)
+    of_all = "" if len(sample) == len(y) else f" of {len(y):,}"
+    title = f"Actual against predicted values, {len(sample):,}{of_all} rows"
+    scatter = Chart(title, "predicted", "actual")
+    _draw_diagonal(scatter.axes, np.append(y[sample], predicted[sample]))
+    scatter.axes.plot(predicted[sample], y[sample], ".", color=COLOURS[0], alpha=0.45)
+    title = "Mean of the actual values, by tenths of the rows"
+    means = _against_diagonal(title, "predicted", "actual", *_tenths(predicted, y))
+    return [scatter, *means]
+
+
+def _draw_diagonal(axes: Axes, values: AnyArray) -> None:
+    ends = [float(values.min()), float(values.max())]
+    axes.plot(ends, ends, "--", color=GREY, label="as predicted")
+
+
+def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means of predictions and targets in groups of equal size, and standard errors."""
+    order = np.argsort(predicted, kind="stable")
+    groups = np.array_split(order, min(_N_GROUPS, len(observed)))
+    statistics = [
+        (predicted[rows].mean(), observed[rows].mean(), observed[rows].std() / len(rows) ** 0.5)
+        for rows in groups
     ]
-
-
-def _diagonal(ends: Sequence[float]) -> Series:
-    return Series(ends, ends, _DIAGONAL, "as predicted")
-
-
-def _scatter(y: AnyArray, predicted: FloatArray) -> Chart:
-    few = sampled_rows(len(y), _POINTS)
-    across, up = predicted[few].tolist(), y[few].tolist()
-    ends = [min(across + up), max(across + up)]
-    of_all = "" if len(few) == len(y) else f" of {len(y):,}"
-    title = f"Actual against predicted values, {len(few):,}{of_all} rows"
-    points = _dots(across, up, COLOURS[0])
-    return Chart(title, "predicted", "actual", [_diagonal(ends), points])
-
-
-def _tenths(title: str, up: str, along: str, predicted: FloatArray, observed: AnyArray) -> Chart:
-    """Chart what came true against what was predicted, in groups of rows of equal size."""
-    parts = np.array_split(np.argsort(predicted, kind="stable"), min(_GROUPS, len(observed)))
-    x = [float(predicted[own].mean()) for own in parts]
-    y = [float(observed[own].mean()) for own in parts]
-    errors = [float(observed[own].std()) / len(own) ** 0.5 for own in parts]
-    return _against_diagonal(title, along, up, x, y, errors)
-
-
-def _reliability(title: str, tenths: Sequence[Mapping[str, float]]) -> Chart:
-    """Chart how often probabilities were right, in groups of rows of like probability."""
-    x, y = ([own[key] for own in tenths] for key in ("predicted", "observed"))
-    errors = [(at * (1.0 - at) / own["rows"]) ** 0.5 for at, own in zip(x, tenths, strict=True)]
-    return _against_diagonal(title, "predicted probability", _SHARE, x, y, errors)
+    x, y, errors = np.array(statistics, dtype=float).T
+    return x, y, errors
 
 
 def _against_diagonal(
-    title: str,
-    along: str,
-    up: str,
-    x: Sequence[float],
-    y: Sequence[float],
-    errors: Sequence[float],
-) -> Chart:
-    """Chart what came true against what was predicted, with two standard errors to both sides."""
-    bars = [
-        (at, height + sign * error)
-        for at, height, error in zip(x, y, errors, strict=True)
-        for sign in (-2.0, 2.0, np.nan)
-    ]
-    across, heights = np.array(bars).T
-    if up == _SHARE:
-        heights = np.clip(heights, 0.0, 1.0)
-    look = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
-    spread = Series(across, heights, look, "two standard errors")
-    line = _joined("", x, y)
-    return Chart(title, along, up, [_diagonal([min(x), max(x)]), spread, line])
+    title: str, x_label: str, y_label: str, x: FloatArray, y: FloatArray, errors: FloatArray
+) -> list[Chart]:
+    """Chart observations against predictions, with two standard errors to both sides."""
+    if len(np.unique(x)) < 3:
+        return []
+    chart = Chart(title, x_label, y_label)
+    _draw_diagonal(chart.axes, x)
+    low, high = y - 2.0 * errors, y + 2.0 * errors
+    if y_label == "share":
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    if errors.any():
+        look: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
+        chart.axes.vlines(x, low, high, label="two standard errors", **look)
+    chart.axes.plot(x, y, color=COLOURS[0], **_LINE)
+    chart.axes.legend()
+    return [chart]
 
 
-def _error_tables(found: Findings) -> list[ShadedTable]:
-    """Return how often intervals hold, or which classes are taken for which."""
-    if found.coverage:
-        asked, held, widths = zip(*found.coverage, strict=True)
+def _error_tables(findings: Findings) -> list[ShadedTable]:
+    """Return the coverage of intervals, or the classes that are confused."""
+    if findings.coverage:
+        expected, observed, widths = zip(*findings.coverage, strict=True)
         intervals: Columns = {
-            "intervals for": [f"{share:.0%}" for share in asked],
-            "actual values inside": list(map(_share, held)),
+            "intervals for": [f"{share:.0%}" for share in expected],
+            "actual values inside": list(map(_share, observed)),
             "mean width": list(map(readable, widths)),
         }
         return [ShadedTable.of(intervals, "Prediction intervals")]
-    if not isinstance(found.model, KernelClassifier):
+    if not isinstance(findings.model, KernelClassifier):
         return []
-    classes = found.metrics["classes"]
-    tables = []
-    if "confusion" in found.metrics:
-        tables.append(
-            _confusion([str(own["class"]) for own in classes], found.metrics["confusion"])
-        )
-    worst = sorted(classes, key=lambda own: own["f1"])[:_MOST_CLASSES]
+    classes, tables = findings.metrics["classes"], []
+    if "confusion" in findings.metrics:
+        names = [str(one["class"]) for one in classes]
+        rows = [
+            (name, _confusion(k, counts))
+            for k, (name, counts) in enumerate(
+                zip(names, findings.metrics["confusion"], strict=True)
+            )
+        ]
+        caption = "Actual class (rows) by predicted class"
+        tables.append(ShadedTable(caption, ["", *names], rows, is_map=True))
+    worst = sorted(classes, key=lambda one: one["f1"])[:_MAX_CLASSES]
     columns: Columns = {
-        "class": [str(own["class"]) for own in worst],
-        "rows": [f"{own['rows']:,}" for own in worst],
-        "found (recall)": [_share(own["recall"]) for own in worst],
-        "right when named (precision)": [_share(own["precision"]) for own in worst],
+        "class": [str(one["class"]) for one in worst],
+        "rows": [f"{one['rows']:,}" for one in worst],
+        "recall": [_share(one["recall"]) for one in worst],
+        "precision": [_share(one["precision"]) for one in worst],
     }
     is_all = len(worst) == len(classes)
     title = "Classes" if is_all else f"The {len(worst)} worst of {len(classes)} classes"
@@ -198,179 +221,232 @@ def _share(value: float) -> Cell:
     return Cell(f"{value:.1%}", 0.0, value)
 
 
-def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> ShadedTable:
-    """Return the actual by the predicted classes, mistakes in a colour of their own."""
-    rows = []
-    for k, (name, own) in enumerate(zip(names, counts, strict=True)):
-        total = max(1, sum(own))
-        cells = [
-            Cell(
-                f"{count:,}",
-                0.0,
-                float(count > 0),
-                "c0" if j == k else "c1",
-                (count / total) ** 0.5,
-            )
-            for j, count in enumerate(own)
-        ]
-        rows.append((name, cells))
-    return ShadedTable("Actual class (rows) by predicted class", ["", *names], rows, is_map=True)
+def _confusion(actual: int, counts: Sequence[int]) -> list[Cell]:
+    """Return the predicted classes of one actual class, mistakes in the second colour."""
+    total = max(1, sum(counts))
+    return [
+        Cell(
+            f"{count:,}",
+            0.0,
+            float(count > 0),
+            COLOURS[int(predicted != actual)],
+            (count / total) ** 0.5,
+        )
+        for predicted, count in enumerate(counts)
+    ]
 
 
-def _middle(model: Model, predicted: FloatArray) -> FloatArray:
-    """Return predicted numbers, of several quantiles the one nearest to the median."""
+def _middle_quantile(model: Model, predicted: FloatArray) -> FloatArray:
     if predicted.ndim == 1:
         return predicted
     return np.asarray(predicted[:, np.abs(levels_of(model) - 0.5).argmin()])
 
 
-def _spread(found: Findings) -> tuple[float, float] | None:
-    """Return by how much half and nine tenths of predicted numbers are off at most."""
-    if isinstance(found.model, KernelClassifier):
-        return None
-    off = np.abs(found.y - _middle(found.model, found.predicted))
-    half, most = np.quantile(off, [0.5, 0.9])
-    return float(half), float(most)
-
-
-def _drivers(found: Findings) -> dict[str, object]:
-    """Return the bars of shuffled inputs."""
-    shuffled = found.shuffled
-    mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
-    names = [found.names[j] for j in shuffled.columns]
-    texts = [f"{readable(m, 3)} ± {readable(s, 2)}" for m, s in zip(mean, spread, strict=True)]
-    columns: Columns = {"input": names}
-    growth = bar_cells(np.maximum(mean, 0.0).tolist(), texts)
-    columns[f"growth of the {found.measure.name} when shuffled"] = growth
-    if found.attributions is not None:
-        effects = np.abs(found.attributions.values[: -len(found.rows)])
-        means = effects.reshape(*effects.shape[:2], -1).mean(axis=(0, 2))[shuffled.columns]
-        texts = [readable(value, 3) for value in means.tolist()]
-        columns["mean effect on a prediction"] = bar_cells(means.tolist(), texts, "c2")
-    shown = {head: cells[:_MOST_BARS] for head, cells in columns.items()}
-    return {
-        "shuffled_names": names,
-        "matter": [
-            name for name, own in zip(names, mean, strict=True) if own > max(0.0, _SLIGHT * mean[0])
-        ],
-        "importance": ShadedTable.of(shown),
-    }
-
-
-def _dependences(found: Findings) -> list[Chart | ShadedTable]:
-    """Return charts for numerical inputs and tables for categorical ones."""
-    numbers = [one for one in found.dependence if one.values.dtype.kind == "f"]
-    means = [float(value) for one in numbers for value in _inner(one).means.ravel()]
-    return [
-        _dependence_chart(_inner(one), found.outputs, [min(means), max(means)])
-        if one.values.dtype.kind == "f"
-        else _category_table(one, found.outputs, found.response)
-        for one in found.dependence
+def _drivers(findings: Findings) -> Section:
+    shuffled, measure = findings.shuffled, findings.measure.name
+    increase, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
+    names = [findings.names[j] for j in shuffled.columns]
+    texts = [f"{readable(m, 3)} ± {readable(s, 2)}" for m, s in zip(increase, spread, strict=True)]
+    increases = bar_cells(np.maximum(increase, 0.0).tolist(), texts)
+    columns: Columns = {"input": names, f"growth of the {measure} when shuffled": increases}
+    important = [
+        name
+        for name, own in zip(names, increase, strict=True)
+        if own > max(0.0, _MIN_IMPORTANCE * increase[0])
     ]
+    text = (
+        f"Shuffling a column among {shuffled.n_rows:,} rows takes away what it says. The bars show "
+        f"how much the {measure} then grows from {readable(shuffled.error)}: mean and spread of "
+        f"{shuffled.increases.shape[1]} shuffles."
+    )
+    if findings.attributions is not None:
+        effects = np.abs(findings.attributions.values[: -len(findings.rows)])
+        means = effects.reshape(*effects.shape[:2], -1).mean(axis=(0, 2))[shuffled.columns].tolist()
+        texts = [readable(value, 3) for value in means]
+        columns["mean effect on a prediction"] = bar_cells(means, texts, COLOURS[2])
+        raw = _raw_words(findings.model)
+        text += " Beside them is how far an input moves predictions from their mean"
+        text += "." if raw == "prediction" else f", in units of the {raw}."
+    if len(names) < len(findings.names):
+        text += f" Of {len(findings.names):,} inputs the {len(names)} most promising were shuffled."
+    note = "Two inputs that say the same can each be shuffled at little loss: judge them together."
+    if len(names) > _MAX_BARS:
+        note = f"{len(names) - _MAX_BARS} more inputs matter less. {note}"
+    shown = {head: cells[:_MAX_BARS] for head, cells in columns.items()}
+    most = f"Most of all {', '.join(important[:3])}." if important else ""
+    parts: list[Part] = [most, text, ShadedTable.of(shown), Note(note)]
+    return Section("drivers", "What drives them?", parts)
 
 
-def _inner(one: Dependence) -> Dependence:
+def _dependences(findings: Findings) -> Section:
+    heading = "How do they depend on the inputs?"
+    if not findings.dependence:
+        return Section("how", heading, ["No input takes more than one value in these rows."])
+    inner = [_without_extremes(one) for one in findings.dependence]
+    means = np.concatenate(
+        [one.means.ravel() for one in inner if _is_numeric(one)] or [np.zeros(1)]
+    )
+    limits = float(means.min()), float(means.max())
+    shown = [
+        _dependence_chart(one, findings.outputs, limits)
+        if _is_numeric(one)
+        else _category_table(one, findings.outputs, findings.response)
+        for one in inner
+    ]
+    n_outputs, several = len(findings.outputs), ""
+    if isinstance(findings.model, KernelClassifier) and n_outputs > 1:
+        several = f" (of the {n_outputs} that are predicted most often)"
+    text = (
+        f"Mean {findings.response}{several} when all rows are given the same value of one input, "
+        "from the 5th to the 95th percentile; marks along the axis part the rows into tenths. "
+        "Where inputs depend on each other, the means are also of rows that never occur."
+    )
+    maps = [_pair_map(one, findings.outputs) for one in findings.pairs]
+    if maps:
+        together = (
+            "These pairs do more together than each for itself. The cells hold the mean "
+            f"{findings.response}."
+        )
+    else:
+        together = "No two of the main inputs do much more together than each for itself."
+    return Section("how", heading, [text, Grid(shown), together, Grid(maps)])
+
+
+def _is_numeric(one: Dependence) -> bool:
+    return one.values.dtype.kind == "f"
+
+
+def _without_extremes(one: Dependence) -> Dependence:
     """Leave out the least and the largest of many numbers, which are hardly ever met."""
-    if len(one.values) < _GROUPS:
+    if not _is_numeric(one) or len(one.values) < _N_GROUPS:
         return one
     return Dependence(one.name, one.values[1:-1], one.shares[1:-1], one.means[1:-1])
 
 
 def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
-    labels, caption = list(map(value_text, one.values)), cut(one.name, LONGEST_NAME)
+    labels = list(map(value_text, one.values))
     if len(outputs) > 1:
-        return heat_map(caption, labels, outputs, one.means)
-    middle = float(np.average(one.means[:, 0], weights=one.shares))
+        return heat_map(one.name, labels, outputs, one.means)
+    mean = float(np.average(one.means[:, 0], weights=one.shares))
     columns: Columns = {
         "": labels,
         "rows": [f"{share:.0%}" for share in one.shares],
         f"mean {response}": aligned(one.means[:, 0]),
-        "from the average": bar_cells((one.means[:, 0] - middle).tolist()),
+        "from the average": bar_cells((one.means[:, 0] - mean).tolist()),
     }
-    return ShadedTable.of(columns, caption)
+    return ShadedTable.of(columns, one.name)
 
 
-def _dependence_chart(one: Dependence, outputs: Sequence[str], held: Sequence[float]) -> Chart:
-    values = one.values.tolist()
-    series = [
-        _joined(name, values, means.tolist(), colour)
-        for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False)
-    ]
-    marks = {"marker": "|", "markersize": 8.0, "linestyle": "none", "color": LIGHT["base"]}
-    tenths = values[1::2] if len(values) > _GROUPS else values
-    series.append(Series(tenths, [held[0]] * len(tenths), marks))
-    far = values[0] > 0.0 and values[-1] > 30.0 * values[0]
-    return Chart(cut(one.name, LONGEST_NAME), "", "", series, x_log=far, y_held=held)
+def _dependence_chart(
+    one: Dependence, outputs: Sequence[str], limits: tuple[float, float]
+) -> Chart:
+    chart, values = Chart(one.name, "", "", 220.0), one.values
+    for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False):
+        chart.axes.plot(values, means, color=colour, label=name or None, **_LINE)
+    tenths = values[1::2] if len(values) > _N_GROUPS else values
+    chart.axes.plot(tenths, np.full(len(tenths), limits[0]), "|", color=GREY)
+    chart.axes.update_datalim([(float(values[0]), limit) for limit in limits])
+    chart.axes.autoscale_view()
+    log_if_wide(chart.axes.xaxis, values, 30.0)
+    if len(outputs) > 1:
+        chart.axes.legend()
+    return chart
 
 
 def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
-    """Map the output of a pair of inputs in which they do most together."""
+    """Map the output in which a pair of inputs interacts most."""
     output = int(one.interaction.argmax())
-    down, across = ([value_text(value) for value in own] for own in one.values)
-    of_what = f": {outputs[output]}" if outputs[output] else ""
-    down_name, across_name = (cut(name, LONGEST_NAME) for name in one.names)
-    caption = f"{down_name} (down) and {across_name} (across){of_what}"
+    down, across = ([value_text(value) for value in values] for values in one.values)
+    of_output = f": {outputs[output]}" if outputs[output] else ""
+    caption = f"{one.names[0]} (down) and {one.names[1]} (across){of_output}"
     return heat_map(caption, down, across, one.means[:, :, output])
 
 
-def _failures(found: Findings) -> ShadedTable | None:
-    """Return the groups with the largest errors, and which way predictions are off there."""
-    if not found.groups:
-        return None
-    groups = {group.words: group.rows for group in found.groups}
-    groups = {"all rows": np.arange(len(found.y))} | groups
-    overall = found.scores["this model"][found.measure.name]
-    errors = [overall, *(found.measure.shown(group.loss) for group in found.groups)]
-    off = "wrong" if isinstance(found.model, KernelClassifier) else "off on average"
+def _failures(findings: Findings) -> Section:
+    heading, n_rows = "For whom do they fail?", len(findings.y)
+    if not findings.groups:
+        text = (
+            "No group of rows, by one input or two, has errors that are certainly larger than "
+            "those of the others."
+        )
+        return Section("failures", heading, [text])
+    groups = {"all rows": np.arange(n_rows)}
+    groups |= {group.words: group.rows for group in findings.groups}
+    measure = findings.measure
+    errors = [
+        findings.scores["this model"][measure.name],
+        *(measure.shown(group.loss) for group in findings.groups),
+    ]
+    bias = "wrong" if isinstance(findings.model, KernelClassifier) else "off on average"
     columns: Columns = {
         "group": list(groups),
-        found.measure.name: bar_cells(errors, list(map(readable, errors)), "c1"),
-        "rows": [f"{len(rows):,} ({len(rows) / len(found.y):.0%})" for rows in groups.values()],
-        off: [_bias(found, rows) for rows in groups.values()],
+        measure.name: bar_cells(errors, list(map(readable, errors)), COLOURS[1]),
+        "rows": [f"{len(rows):,} ({len(rows) / n_rows:.0%})" for rows in groups.values()],
+        bias: [_bias(findings, rows) for rows in groups.values()],
     }
-    return ShadedTable.of(columns)
+    text = (
+        "These groups have larger errors than the other rows. They were searched for in half of "
+        "the rows; the errors are from the other half."
+    )
+    return Section("failures", heading, [text, ShadedTable.of(columns)])
 
 
-def _bias(found: Findings, rows: AnyArray) -> str:
-    """Tell which way predictions of some rows are off."""
-    y, predicted = found.y[rows], found.predicted[rows]
-    if isinstance(found.model, KernelClassifier):
-        chosen = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
-        return f"{np.mean(chosen != y):.1%}"
-    gap = float(np.mean(y - _middle(found.model, predicted)))
+def _bias(findings: Findings, rows: AnyArray) -> str:
+    y, predicted = findings.y[rows], findings.predicted[rows]
+    if isinstance(findings.model, KernelClassifier):
+        classes = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
+        return f"{np.mean(classes != y):.1%}"
+    gap = float(np.mean(y - _middle_quantile(findings.model, predicted)))
     return f"{readable(abs(gap), 3)} too {'low' if gap > 0 else 'high'}"
 
 
-def _row_table(found: Findings, k: int) -> ShadedTable:
-    """Return what the inputs of a row hold, and how far they move its raw prediction."""
-    row, told = found.rows[k], found.attributions
-    if told is None:
-        rows = [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_OF_ROW]]
+def _rows(findings: Findings) -> Section:
+    text, attributions = "", findings.attributions
+    if attributions is not None:
+        raw, base = _raw_words(findings.model), ""
+        if not isinstance(findings.model, KernelClassifier):
+            mean = np.ravel(attributions.base_values[-1])[findings.rows[-1].output]
+            base = f", {readable(float(mean))}"
+        text = (
+            f"An effect (Shapley value) is how far an input moves the {raw} from its mean{base}. "
+            f"With the mean, the effects of a row add up to its {raw}."
+        )
+    cards = [
+        Card(
+            f"Row {row.number + 1:,}: {row.kind}",
+            f"predicted {row.predicted}, actually {row.true}",
+            _row_table(findings, k),
+        )
+        for k, row in enumerate(findings.rows)
+    ]
+    return Section("rows", "Some rows, one by one", [text, Grid(cards)])
+
+
+def _row_table(findings: Findings, k: int) -> ShadedTable:
+    """Return the values of a row, and how far they move its raw prediction."""
+    row, attributions = findings.rows[k], findings.attributions
+    if attributions is None:
+        rows = [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_PER_ROW]]
         return ShadedTable("", [], rows)
-    at = k - len(found.rows)
-    values = told.values[at].reshape(len(found.names), -1)[:, row.output]
-    order = np.argsort(-np.abs(values), kind="stable")
-    chosen, others = order[:_INPUTS_OF_ROW], order[_INPUTS_OF_ROW:]
-    effects, names = values[chosen].tolist(), [found.names[j] for j in chosen]
-    held = [value_text(told.data[at, j]) for j in chosen]
+    at = k - len(findings.rows)
+    effects = attributions.values[at].reshape(len(findings.names), -1)[:, row.output]
+    order = np.argsort(-np.abs(effects), kind="stable")
+    # A single input that is left over is shown by its name.
+    n_shown = len(order) if len(order) == _INPUTS_PER_ROW + 1 else _INPUTS_PER_ROW
+    chosen, others = order[:n_shown], order[n_shown:]
+    shown, names = effects[chosen].tolist(), [findings.names[j] for j in chosen]
+    values = [value_text(attributions.data[at, j]) for j in chosen]
     if len(others):
-        effects.append(float(values[others].sum()))
-        names.append(f"{len(others)} more" if len(others) > 1 else found.names[others[0]])
-        held.append("" if len(others) > 1 else value_text(told.data[at, others[0]]))
-    texts = [f"{'+' if effect > 0 else ''}{readable(effect, 3)}" for effect in effects]
-    columns: Columns = {"input": names, "value": held, "effect": texts, "": bar_cells(effects)}
+        shown.append(float(effects[others].sum()))
+        names.append(f"{len(others)} more")
+        values.append("")
+    texts = [f"{'+' if effect > 0 else ''}{readable(effect, 3)}" for effect in shown]
+    columns: Columns = {"input": names, "value": values, "effect": texts, "": bar_cells(shown)}
     return ShadedTable.of(columns)
 
 
-def _base(found: Findings) -> str:
-    """Return the mean raw prediction that effects start from; empty where rows differ in it."""
-    if found.attributions is None or isinstance(found.model, KernelClassifier):
-        return ""
-    return readable(float(np.ravel(found.attributions.base_values[-1])[found.rows[-1].output]))
-
-
 def _raw_words(model: Model) -> str:
-    """Say what effects add up to."""
+    """Return what effects add up to."""
     if isinstance(model, KernelClassifier):
         if model.loss_.name == "logistic":
             return f"log odds of {model.classes_[1]}"
@@ -382,15 +458,50 @@ def _raw_words(model: Model) -> str:
     return "prediction" if model.weights_.ndim == 1 else "predicted middle quantile"
 
 
-def _choices(found: Findings) -> list[tuple[str, str, str]]:
+def _history(findings: Findings) -> Section:
+    """Return how the model was chosen: hyperparameters, trials and the learning curve."""
+    model, use = findings.model, findings.use
+    parts: list[Part] = [_choices(findings), *model.limits_]
+    if use.selective:
+        low, high, mean = use.counts.min(), use.counts.max(), use.counts.mean()
+        text = f"A grid of this model divides {mean:.1f} inputs on average, from {low} to {high}. "
+        pairs = [
+            f"{findings.names[i]} × {findings.names[j]} ({weight:.0%})"
+            for i, j, weight in use.pairs[:_MAX_GRID_PAIRS]
+        ]
+        parts.append(
+            f"{text}Most often together, by the weight of the grids, are {', '.join(pairs)}."
+            if pairs
+            else f"{text}No small grid divides two inputs."
+        )
+    parts.append(Heading("Trials"))
+    if not findings.stages:
+        parts.append("Nothing was searched, so there are no trials to show.")
+    else:
+        n_trials = len(model.search_)
+        scorer = "" if model.scorer_ == "loss" else f"What chose is {model.scorer_}. "
+        parts.append(
+            f"{n_trials} trial{'s were' if n_trials > 1 else ' was'} judged on held-back rows. "
+            f"{scorer}Of every score smaller is better: squared errors are of targets with a "
+            "variance of 1, or of classes as -1 and 1; wrong classes are their share and a tenth "
+            "of the squared hinge, and of scorers that are best at 1 it is what is missing from "
+            "1. Trials have fewer features than the final fit, which does better. Bandwidths are "
+            "in mean distances between rows here."
+        )
+        parts += [_best_trials(*stage) for stage in findings.stages]
+    parts += _learning_curve(model, findings.stages)
+    return Section("history", "How the model was chosen", parts, is_folded=True)
+
+
+def _choices(findings: Findings) -> ShadedTable:
     """Return hyperparameters, their values and the reasons for them."""
-    model, settings, counts = found.model, found.model.settings_, found.use.counts
+    model, settings, counts = findings.model, findings.model.settings_, findings.use.counts
     by = "" if model.scorer_ == "loss" else f", by {model.scorer_}"
     best = f"best on held-back rows{by}" if model.search_ else "by rule: too few rows to compare"
-    each = f"{counts.mean():.1f} inputs on average" if found.use.selective else "all inputs"
+    each = f"{counts.mean():.1f} inputs on average" if findings.use.selective else "all inputs"
     equal = "weights were not tried, or did not help enough"
     by_rule = "by rule: logistic for classes where grids are grown, else squared"
-    return [
+    choices = [
         ("scaling", settings.scaling, best if model.scaling == "auto" else _GIVEN),
         ("bandwidth", bandwidth_of(model), best if model.bandwidth == "auto" else _GIVEN),
         ("alpha", readable(model.alpha_), best if model.alpha == "auto" else _GIVEN),
@@ -401,102 +512,52 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
         ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
         ("weights", f"{model.weights_.size:,}", ""),
-        ("model file", sized(found.places["model"].stat().st_size), ""),
+        ("model file", sized(findings.places["model"].stat().st_size), ""),
     ]
+    heads = ("what", "choice", "why")
+    return ShadedTable.of(dict(zip(heads, zip(*choices, strict=True), strict=True)))
 
 
-def _searched(found: Findings) -> dict[str, object]:
-    """Return the trials of the search, the learning curve, and which inputs grids use together."""
-    model, growth, use = found.model, vars(found.model).get("growth_") or [], found.use
-    last = found.stages[-1][1] if found.stages else []
-    names = [cut(name, LONGEST_NAME) for name in found.names]
-    curve = _learning_curve(model, growth, found.stages)
-    stages = [_trials(*stage, model) for stage in found.stages]
-    return {
-        "stages": [chart for chart in stages if chart.has_course],
-        "best_trials": sorted(last, key=lambda trial: trial["score"])[:_BEST],
-        "growth": growth,
-        "curve": curve if curve.has_course else None,
-        "grid_pairs": [
-            f"{names[i]} × {names[j]} ({weight:.0%})" for i, j, weight in use.pairs[:_GRID_PAIRS]
+def _best_trials(name: str, trials: Sequence[Trial]) -> ShadedTable:
+    best = sorted(trials, key=lambda trial: trial["score"])[:_N_BEST_TRIALS]
+    columns: Columns = {
+        "score": [readable(trial["score"]) for trial in best],
+        "scaling": [trial["scaling"] for trial in best],
+        "bandwidth": [
+            _GIVEN if trial["bandwidth"] is None else readable(trial["bandwidth"]) for trial in best
         ],
+        "alpha": [readable(trial["alpha"]) for trial in best],
+        "relevance": [trial["relevance"] for trial in best],
+        "seconds": [f"{trial['seconds']:.2f}" for trial in best],
     }
+    return ShadedTable.of(columns, f"The best of {len(trials)}: {name}")
 
 
-def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
-    """Chart the scores of one stage of the search by bandwidth, or by alpha if only it varies."""
-    several = len({trial["bandwidth"] for trial in trials}) > 1
-    key_of = "bandwidth" if several else "alpha"
-    groups: dict[str, list[tuple[float, float]]] = {}
-    for trial in trials:
-        group = f"{trial['scaling']} scaling, {trial['relevance']} relevance"
-        groups.setdefault(group, []).append((_rounded(trial[key_of]), trial["score"]))
-    series = []
-    for colour, (group, points) in zip(cycle(COLOURS), groups.items(), strict=False):
-        best = {at: min(score for place, score in points if place == at) for at, _ in points}
-        x, y = zip(*points, strict=True)
-        series.append(_dots(x, y, colour))
-        x, y = zip(*sorted(best.items()), strict=True)
-        series.append(_joined(group, x, y, colour))
-    settings = model.settings_
-    relevance = "equal" if settings.relevance is None else "learned"
-    chosen = (settings.scaling, settings.bandwidth, relevance)
-    scores = [
-        (trial["score"], trial[key_of])
-        for trial in trials
-        if (trial["scaling"], trial["bandwidth"], trial["relevance"]) == chosen
-    ]
-    if scores:
-        score, at = min(scores)
-        ring = {"marker": "o", "markersize": 14.0, "fillstyle": "none", "color": LIGHT["ink"]}
-        series.append(Series([at], [score], ring))
-    places = sorted({_rounded(trial[key_of]) for trial in trials})
-    # Tried along a geometric path: there is room for the names of all.
-    named = places[:: 1 + len(places) // _MOST_TICKS]
-    return Chart(
-        name,
-        "bandwidth; the best alpha of each is joined" if several else "alpha",
-        "score on held-back rows",
-        series,
-        x_log=True,
-        y_log=_is_wide([trial["score"] for trial in trials]),
-        x_ticks={at: f"{at:.3g}" for at in named},
-    )
-
-
-def _rounded(value: float) -> float:
-    """Return a bandwidth or alpha without the rounding errors of how it was reached."""
-    return float(f"{value:.6g}")
-
-
-def _is_wide(scores: Sequence[float]) -> bool:
-    return min(scores) > 0 and max(scores) > _TOO_FAR_APART * min(scores)
-
-
-def _joined(name: str, x: Sequence[float], y: Sequence[float], colour: str = COLOURS[0]) -> Series:
-    look = {"marker": "o", "markersize": 5.6, "markeredgewidth": 0.0, "linewidth": 1.8}
-    return Series(x, y, {**look, "color": colour}, name)
-
-
-def _dots(x: Sequence[float], y: Sequence[float], colour: str) -> Series:
-    look = {"color": colour, "alpha": 0.45, "linewidth": 4.4, "solid_capstyle": "round"}
-    return Series(x, y, look, is_dots=True)
-
-
-def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stage]) -> Chart:
+def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
     """Chart the growth of grids, else the best trial of the search, else the final solve."""
-    searched = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
-    best = min(searched, key=lambda trial: trial["score"])
+    growth = vars(model).get("growth_") or []
+    trials = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
+    best = min(trials, key=lambda trial: trial["score"])
+    x_label, y_label = "iteration", "score on held-back rows"
     if growth:
-        along, what = "grids", "error on held-back rows"
+        x_label, y_label = "grids", "error on held-back rows"
         x = [float(stage["n_grids"]) for stage in growth]
         y = [stage["score"] for stage in growth]
+        text = (
+            f"Grids were added in {len(growth)} stages. The error on held-back rows went from "
+            f"{readable(y[0])} to {readable(y[-1])}."
+        )
     elif len(best["curve"]) > 2:
-        along, what = "iteration", "score on held-back rows"
-        x = [4.0 * (k + 1) for k in range(len(best["curve"]) - 1)] + [float(best["n_iter"])]
         y = best["curve"]
+        x = [4.0 * (k + 1) for k in range(len(y) - 1)] + [float(best["n_iter"])]
+        text = "The score of the best trial on held-back rows, along the solver's iterations."
     else:
-        along, what = "iteration", "objective"
-        y = [step["objective"] for step in model.history_]
+        y_label, y = "objective", [step["objective"] for step in model.history_]
         x = list(map(float, range(len(y))))
-    return Chart("", along, what, [_joined("", x, y)], y_log=_is_wide(y))
+        text = "The objective on the training rows, along the iterations of the final solve."
+    if len(set(x)) < 3:
+        return []
+    chart = Chart("", x_label, y_label)
+    chart.axes.plot(x, y, color=COLOURS[0], **_LINE)
+    log_if_wide(chart.axes.yaxis, np.array(y))
+    return [Heading("The learning curve"), text, Grid([chart])]

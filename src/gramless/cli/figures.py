@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sklearn.base import clone, is_classifier
@@ -162,7 +163,7 @@ def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
     at = times[judged["iteration"] - 1] if judged else np.zeros(0)
     _draw_losses(panels[0, 0], times, history["objective"], at, judged.get("loss"))
     _draw_errors(panels[1, 0], at, judged.get("error"), is_classifier(model))
-    _log_where_wide(panels[1, 0], "x", times)
+    log_if_wide(panels[1, 0].xaxis, times)
     panels[1, 0].set_xlabel(unit)
     is_new = np.diff(history["n_blocks"], prepend=0) > 0
     _draw_blocks(panels[0, 1], history, is_new, model.block_size_, most_points)
@@ -186,7 +187,7 @@ def _draw_losses(
         axes.plot(at, held, label="loss on held-back rows", **_HELD)
         axes.plot(at[best], held[best], label=f"the least: {held[best]:.4g}", **_BEST)
         values = np.append(objective, held)
-    _log_where_wide(axes, "y", values)
+    log_if_wide(axes.yaxis, values)
     axes.set(ylabel="loss")
     axes.set_title("Objective and loss", loc="left", size=10)
     axes.legend(frameon=False, fontsize=8)
@@ -201,7 +202,7 @@ def _draw_errors(axes: Axes, at: AnyArray, error: AnyArray | None, has_classes: 
         return
     shown = 100.0 * error if has_classes else error
     axes.plot(at, shown, **_HELD)
-    _log_where_wide(axes, "y", shown)
+    log_if_wide(axes.yaxis, shown)
     axes.set(ylabel="%" if has_classes else "standard deviations of the target")
 
 
@@ -222,7 +223,7 @@ def _draw_blocks(
 def _draw_steps(axes: Axes, lengths: AnyArray, is_new: BoolArray, most: int) -> None:
     _draw_kinds(axes, lengths, is_new, most)
     axes.set(ylabel="length of the step, eta")
-    if not _log_where_wide(axes, "y", lengths):
+    if not log_if_wide(axes.yaxis, lengths):
         axes.set_ylim(0.0, 1.08 * lengths.max())
     axes.set_title("Lengths of the steps", loc="left", size=10)
 
@@ -235,13 +236,18 @@ def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> N
         axes.plot(few + 1, values[few], "o", label=f"{name}: {len(points):,} steps", **style)
 
 
-def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:
-    """Give positive numbers of a wide range a logarithmic axis, with 1, 2 and 5 times powers."""
+def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE) -> bool:
+    """Make an axis of positive numbers logarithmic if their largest is ``ratio`` times the least.
+
+    Ticks are at 1, 2 and 5 times powers of ten. Returns whether the axis was changed.
+    """
     finite = values[np.isfinite(values)]
-    if not len(finite) or not 0.0 < _WIDE * finite.min() < finite.max():
+    if not len(finite) or not 0.0 < ratio * finite.min() < finite.max():
         return False
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
+    if axis is axis.axes.xaxis:
+        axis.axes.set_xscale("log")
+    else:
+        axis.axes.set_yscale("log")
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,282 @@
+"""Pages of HTML, each one file that needs nothing else: sections of text, tables and charts."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self, TypeAlias
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib import style
+from matplotlib.figure import Figure
+
+import gramless
+from gramless.base.formatting import power_of_ten
+from gramless.base.types import FloatArray
+
+COLOURS = (
+    *("#0b66ab", "#c9500c", "#0a8464", "#a8417f", "#a67200", "#2f94c4", "#3f444c", "#77731f"),
+)
+GREY = "#9aa1aa"
+LONGEST_NAME = 120
+"""Names with more characters are cut."""
+_LONGEST_LABEL = 46
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+# A decorator for functions that make pages, so that a user's matplotlib settings change nothing.
+chart_style = style.context(
+    [
+        "default",
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "gramless",
+            "text.parse_math": False,
+            "figure.constrained_layout.use": True,
+            "figure.facecolor": "none",
+            "figure.dpi": 72.0,
+            "font.sans-serif": ["DejaVu Sans"],
+            "axes.titlesize": 11.0,
+            "axes.titlelocation": "left",
+            "axes.facecolor": "none",
+            "axes.edgecolor": GREY,
+            "axes.formatter.useoffset": False,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.axisbelow": True,
+            "axes.grid": True,
+            "axes.grid.axis": "y",
+            "grid.color": "#e6e8eb",
+            "legend.frameon": False,
+            "legend.fontsize": 9.0,
+        },
+    ]
+)
+
+
+class Chart:
+    """One pair of axes by matplotlib, with a title for the page."""
+
+    kind: ClassVar[str] = "chart"
+
+    def __init__(self, title: str, x_label: str, y_label: str, height: float = 270.0) -> None:
+        self.title, self._what = title, ": ".join(filter(None, (title, y_label)))
+        # At 72 dots an inch, matplotlib's points are the page's pixels.
+        self._figure = Figure(figsize=(420.0 / 72.0, height / 72.0))
+        self.axes = self._figure.subplots()
+        self.axes.set_xlabel(cut(x_label, _LONGEST_LABEL))
+        self.axes.set_title(cut(y_label, _LONGEST_LABEL))
+
+    @cached_property
+    def svg(self) -> Markup:
+        """The picture as an ``svg`` element."""
+        file = io.StringIO()
+        self._figure.savefig(file, format="svg", metadata=_NO_METADATA)
+        _, _, svg = file.getvalue().partition("<svg")
+        label = Markup('<svg role="img" aria-label="{}"').format(printable(self._what))
+        return label + Markup(svg)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number in a table, over a bar from ``start`` to ``end``, in parts of the cell's width.
+
+    ``strength``, at most 1, is how much of the colour shows; text over it can always be read.
+    """
+
+    text: str
+    start: float = 0.0
+    end: float = 0.0
+    colour: str = COLOURS[0]
+    strength: float = 0.8
+
+    @property
+    def css(self) -> str:
+        """The bar as CSS, empty where there is none."""
+        if not self.end > self.start:
+            return ""
+        tint = f"{self.colour}{round(115 * self.strength):02x}"
+        return f"--from: {100 * self.start:.1f}%; --to: {100 * self.end:.1f}%; --tint: {tint}"
+
+
+Columns: TypeAlias = dict[str, Sequence[str | Cell]]
+"""Cells by the head of their column; the first column has the names of the rows."""
+
+
+@dataclass(frozen=True)
+class ShadedTable:
+    """A table whose rows have a name and cells; bars and heat maps are such tables."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    is_map: bool = False
+    kind: ClassVar[str] = "table"
+
+    @classmethod
+    def of(cls, columns: Columns, caption: str = "") -> Self:
+        """Return a table of columns.
+
+        Examples
+        --------
+        >>> ShadedTable.of({"input": ["age"], "share": ["half"]}).rows[0][1][0].text
+        'half'
+        """
+        rows = [
+            (str(name), [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
+            for name, *cells in zip(*columns.values(), strict=True)
+        ]
+        return cls(caption, list(columns), rows)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A paragraph in small print."""
+
+    text: str
+    kind: ClassVar[str] = "note"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of the parts that follow in a section."""
+
+    text: str
+    kind: ClassVar[str] = "heading"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A table about one row, with a heading and a note."""
+
+    heading: str
+    note: str
+    table: ShadedTable
+    kind: ClassVar[str] = "card"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Charts, tables or cards side by side."""
+
+    parts: Sequence[Chart | ShadedTable | Card]
+    kind: ClassVar[str] = "grid"
+
+
+Part: TypeAlias = str | Note | Heading | Grid | ShadedTable
+"""Strings are paragraphs; empty ones are left out."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page with a heading; folded ones are opened by the reader."""
+
+    key: str
+    heading: str
+    parts: Sequence[Part]
+    is_folded: bool = False
+
+
+def render(title: str, heading: str, note: str, sections: Sequence[Section]) -> str:
+    """Return a page of HTML that is also well-formed XML, whatever its texts contain."""
+    templates = Environment(
+        loader=PackageLoader("gramless.cli"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else printable(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["brief"] = lambda text: cut(text, LONGEST_NAME)
+    return templates.get_template("page.html").render(
+        title=title,
+        heading=heading,
+        note=f"{note} gramless {gramless.__version__}.",
+        sections=sections,
+        version=gramless.__version__,
+    )
+
+
+def printable(text: object) -> str:
+    """Return text in which a mark replaces each character that XML forbids."""
+    return _FORBIDDEN.sub("\ufffd", str(text))
+
+
+def cut(text: str, most: int) -> str:
+    """Return text in at most so many characters, all of which XML allows."""
+    line = printable(text)
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def bar_cells(
+    values: Sequence[float], texts: Sequence[str] | None = None, colour: str = COLOURS[0]
+) -> list[Cell]:
+    """Return cells with bars from zero, those of negative values to the left.
+
+    Examples
+    --------
+    >>> [(cell.start, cell.end) for cell in bar_cells([3.0, -1.0])]
+    [(0.25, 1.0), (0.0, 0.25)]
+    """
+    finite = [value if math.isfinite(value) else 0.0 for value in values]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    reach = (high - low) or 1.0
+    return [
+        Cell(
+            text,
+            (min(0.0, value) - low) / reach,
+            (max(0.0, value) - low) / reach,
+            colour if value > 0.0 else COLOURS[1],
+        )
+        for value, text in zip(finite, texts or [""] * len(finite), strict=True)
+    ]
+
+
+def heat_map(
+    caption: str, labels: Sequence[str], head: Sequence[str], values: FloatArray
+) -> ShadedTable:
+    """Return a table of numbers (n_labels, n_head), whose cells are the darker the larger."""
+    shades = (values - values.min()) / (np.ptp(values) or 1.0)
+    texts = np.reshape(aligned(values.ravel()), values.shape)
+    rows = [
+        (label, [Cell(text, 0.0, 1.0, strength=shade) for text, shade in zip(*row, strict=True)])
+        for label, *row in zip(labels, texts.tolist(), shades.tolist(), strict=True)
+    ]
+    return ShadedTable(caption, ["", *head], rows, is_map=True)
+
+
+def readable(value: float, digits: int = 4) -> str:
+    """Return a number with so many significant digits, as people write it.
+
+    Examples
+    --------
+    >>> [readable(value) for value in (0.123456, 27312.0, -3e12, 0.0, math.nan)]
+    ['0.1235', '27,310', '-3·10¹²', '0', '–']
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else str(value).replace("inf", "∞")
+    if value != 0.0 and not 1e-4 <= abs(value) < 1e9:
+        return power_of_ten(value)
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def aligned(values: FloatArray, digits: int = 3) -> list[str]:
+    """Return numbers with as many decimals each, so that the largest has so many digits.
+
+    Examples
+    --------
+    >>> aligned(np.array([0.5, 0.1234])), aligned(np.array([1234.5, 2.0]))
+    (['0.500', '0.123'], ['1,234', '2'])
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if not 1e-4 <= largest < 1e9:
+        return [readable(value, digits) for value in values.tolist()]
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    return [f"{value:,.{decimals}f}" for value in values.tolist()]

@@ -1,0 +1,156 @@
+"""Charts of lines and points by matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import (
+    Formatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+)
+
+from gramless.base.formatting import power_of_ten
+from gramless.base.types import FloatArray
+from gramless.cli.pages import cut
+
+WIDTH, HEIGHT = 340.0, 240.0
+_LONGEST = 46
+"""Characters of the longest names of axes that are shown whole."""
+_MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
+"""Multiples of powers of ten to label, by the largest number of decades of the axis."""
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that are drawn alike, joined by a line or as dots.
+
+    ``look`` has keywords of ``Axes.plot``. A line breaks where a number is not finite. ``name``
+    stands in the legend, unless it is empty.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    look: Mapping[str, Any]
+    name: str = ""
+    is_dots: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series on two axes, which also span ``x_held`` and ``y_held``.
+
+    Logarithmic axes omit points that are not positive; with ``y_down`` y grows downwards.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    x_log: bool = False
+    y_log: bool = False
+    x_held: Sequence[float] = ()
+    y_held: Sequence[float] = ()
+    y_down: bool = False
+
+    @property
+    def legend(self) -> list[Series]:
+        """The named series, of each name the one with the most points."""
+        named: dict[str, Series] = {}
+        for one in filter(lambda one: one.name and len(one.x), self.series):
+            named[one.name] = max(named.get(one.name, one), one, key=lambda same: len(same.x))
+        return list(named.values())
+
+
+def sample(series: Series) -> Line2D:
+    """Return the line that stands for a series in legends."""
+    look = {**series.look, "markevery": None}
+    if series.is_dots:
+        look |= {"linestyle": "none", "marker": "o", "markersize": look["linewidth"]}
+    return Line2D([], [], **look)
+
+
+def short_number(value: float) -> str:
+    """Return a short name of a round number.
+
+    Examples
+    --------
+    >>> [short_number(value) for value in (0.0, 0.02, 5e-6, 500.0, 20_000.0, 3e6, 1e12)]
+    ['0', '0.02', '5·10⁻⁶', '500', '20k', '3M', '10¹²']
+    """
+    size = abs(value)
+    if size >= 1e9 or 0.0 < size < 0.999e-3:
+        return power_of_ten(value)
+    if size >= 1e6:
+        return f"{value / 1e6:.4g}M"
+    return f"{value / 1e3:.4g}k" if size >= 1e4 else f"{value:.6g}"
+
+
+class _ShortNumbers(Formatter):
+    """Labels of ticks: short ones if these differ, otherwise with all digits."""
+
+    def __call__(self, value: float, pos: int | None = None) -> str:
+        return short_number(value)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        names = [short_number(value) for value in values]
+        return names if len(set(names)) == len(names) else [f"{value:.15g}" for value in values]
+
+
+def draw(axes: Axes, chart: Chart) -> None:
+    """Draw a chart without its title and legend."""
+    axes.set_xlabel(cut(chart.x_label, _LONGEST))
+    axes.set_title(cut(chart.y_label, _LONGEST))
+    all_of = [(one, *placed(one.x, one.y, chart.x_log, chart.y_log)) for one in chart.series]
+    shown = [(one, x, y) for one, x, y in all_of if np.isfinite(x).any()]
+    if not shown:
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, "Nothing measured yet", ha="center", transform=axes.transAxes)
+        return
+    scales = {True: "log", False: "linear"}
+    axes.set(xscale=scales[chart.x_log], yscale=scales[chart.y_log])
+    for series, x, y in shown:
+        axes.plot(*_vertices(series, x, y), **series.look)
+    axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
+    axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
+    axes.autoscale_view()
+    axes.yaxis.set_inverted(chart.y_down)
+    for axis, is_log in ((axes.xaxis, chart.x_log), (axes.yaxis, chart.y_log)):
+        axis.set_major_locator(
+            _locator(*axis.get_view_interval()) if is_log else MaxNLocator(6, steps=_STEPS)
+        )
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(_ShortNumbers())
+
+
+def placed(
+    x: Sequence[float], y: Sequence[float], x_log: bool, y_log: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the points as floats, NaN where the axes have no place for them."""
+    across, up = np.array(x, dtype=float), np.array(y, dtype=float)
+    away = ~(np.isfinite(across) & np.isfinite(up))
+    away |= (x_log & (across <= 0.0)) | (y_log & (up <= 0.0))
+    across[away] = up[away] = np.nan
+    return across, up
+
+
+def _vertices(series: Series, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what is drawn: for dots, a line from each point to itself."""
+    if not series.is_dots:
+        return x, y
+    apart = np.array([0.0, 0.0, np.nan])
+    return np.add.outer(x, apart).ravel(), np.add.outer(y, apart).ravel()
+
+
+def _locator(low: float, high: float) -> LogLocator:
+    decades = abs(math.log10(high / low))
+    multiples = next((own for most, own in _MULTIPLES.items() if decades < most), (1.0,))
+    return LogLocator(subs=multiples, numticks=9)
