@@ -9,6 +9,7 @@ from gramless.losses import Logistic, Multinomial
 from studies.dsg16.runs import (
     DSG,
     OURS,
+    PAPER_RUNS,
     RUNS,
     UDSG,
     Setting,
@@ -32,7 +33,8 @@ SETTINGS = (
     Setting("YearPredictionMSD", "Year", 10_000, 512, 1e-5, loss="squared"),
 )
 """The paper's Table 2; MNIST, which it does not have, as CIFAR-10."""
-_SECONDS = 240.0
+_COMPUTED = 1e10
+"""Random features, by each run: DSG then takes 138 steps on CIFAR-10."""
 _SCORES = ("objective", "train_loss", "test_error")
 _STEPS = 1000
 """After which the table of the theorems states its bounds."""
@@ -43,14 +45,23 @@ _SLOPES = {
 """L and M of the losses."""
 _MINIMISERS = tuple(run for run in RUNS if run != OURS)
 """Runs that minimise the objective."""
+_BESIDE = tuple(run for run in RUNS if run not in PAPER_RUNS)
 _OWN = ("Epsilon", "Year")
 """Data sets of the paper that are nowhere without the user's own files."""
 
 
 def jobs() -> list[Job]:
-    """Return a race for each data set."""
+    """Return a race of the paper's runs for each data set, then one of the others."""
     return [
-        race(NAME, setting, RUNS, _SECONDS, _SCORES, frequencies=4 * setting.block_size)
+        race(
+            NAME,
+            setting,
+            runs,
+            {"computed": _COMPUTED},
+            _SCORES,
+            frequencies=4 * setting.block_size,
+        )
+        for runs in (PAPER_RUNS, _BESIDE)
         for setting in SETTINGS
     ]
 
@@ -147,12 +158,13 @@ FIGURE_1 = Study(
     "the paper does not give. Beside them our gradient steps, with a constant and averaging, "
     "and our default, Newton steps of each block. These do not minimise the penalised "
     "objective, and their penalty grows: the table has their objective, the pictures their "
-    "loss and errors. SVRG computes its features once, so it is shown by seconds alone. All "
-    "runs take their steps by turns, each on a clock of its own. The "
+    "loss and errors. SVRG computes its features once, so it is shown by seconds alone. Each run "
+    "ends when it has computed 10^10 random features, SVRG when it has read as many. DSG, UDSG and "
+    "CDSG take their steps by turns, as do the others after them, each on a clock of its own. The "
     "objective is of 20,000 training rows. MNIST is not in the paper's figure. Epsilon and "
     "Year are run where their files are in the data folder (epsilon, YearPredictionMSD).",
     jobs,
-    62.0,
+    64.0,
     panels,
     tables,
 )

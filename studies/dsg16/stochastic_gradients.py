@@ -54,8 +54,21 @@ _BRIGHTEST = 255
 _COMPONENT_ROWS = 20_000
 """From which principal components are found."""
 
-State = Callable[[], Snapshot]
-"""How to make a snapshot of a run as it stands, until its next step."""
+
+@dataclass(frozen=True)
+class State:
+    """A run as it stands, until its next step.
+
+    Parameters
+    ----------
+    computed : float
+        Random features so far: a step's frequencies times its rows. SVRG's are read, not computed.
+    snapshot : callable
+        Makes a snapshot.
+    """
+
+    computed: float
+    snapshot: Callable[[], Snapshot]
 
 
 @dataclass(frozen=True)
@@ -75,32 +88,32 @@ class Course:
 
 
 class SnapshotTimes:
-    """When snapshots are due: at seconds that grow by the same factor, the last at the end.
+    """When snapshots are due: at times that grow by the same factor, the last at the end.
 
     Parameters
     ----------
-    seconds : float
-        Of the whole run.
+    end : float
+        Of the whole run, in seconds or features computed.
     count : int
 
     Examples
     --------
     >>> times = SnapshotTimes(64.0, 3)
-    >>> [times.due(seconds) for seconds in (0.5, 1.5, 2.0, 9.0, 80.0)]
+    >>> [times.due(now) for now in (0.5, 1.5, 2.0, 9.0, 80.0)]
     [False, True, False, True, True]
     """
 
-    def __init__(self, seconds: float, count: int) -> None:
-        self._left = list(np.geomspace(_FIRST_SHARE * seconds, seconds, count))
+    def __init__(self, end: float, count: int) -> None:
+        self._left = list(np.geomspace(_FIRST_SHARE * end, end, count))
 
     @property
     def ended(self) -> bool:
         """Tell whether the last one is past."""
         return not self._left
 
-    def due(self, seconds: float) -> bool:
+    def due(self, now: float) -> bool:
         """Tell whether a time has passed since the last question."""
-        left = [time for time in self._left if time > seconds]
+        left = [time for time in self._left if time > now]
         passed = len(left) < len(self._left)
         self._left = left
         return passed
@@ -116,7 +129,7 @@ class Run:
         Takes a step each time it is asked.
     snapshots : SnapshotTimes
     seconds : float, default=0.0
-    state : callable, default=None
+    state : State, default=None
         After the latest step; None before the first.
     """
 
@@ -124,6 +137,11 @@ class Run:
     snapshots: SnapshotTimes
     seconds: float = 0.0
     state: State | None = None
+
+    @property
+    def computed(self) -> float:
+        """The features computed so far."""
+        return 0.0 if self.state is None else self.state.computed
 
     def snapshot(self, label: str) -> Snapshot:
         """Return what the runner judges, with the label and the run's own seconds.
@@ -135,7 +153,7 @@ class Run:
         """
         if self.state is None:
             raise RuntimeError(f"{label}: no step was taken")
-        found = self.state()
+        found = self.state.snapshot()
         return replace(found, facts={**found.facts, "run": label, "seconds": self.seconds})
 
 
@@ -149,8 +167,8 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
     ----------
     training : Training
     options : mapping
-        ``runs``: labels, with :data:`SEPARATOR` between them;
-        ``seconds`` and ``snapshots`` of each; ``components``: of rows, by principal component
+        ``runs``: labels, with :data:`SEPARATOR` between them; ``seconds`` of each or
+        features ``computed`` by each, where it ends; ``snapshots`` of each; ``components``: of rows, by principal component
         analysis, None for the rows as they are; ``deformed``: whether rows are images that the
         stream deforms; ``loss``, a name in :data:`~studies.scores.LOSSES`; ``alpha``;
         ``batch_size``, ``block_size``: of all runs but that of our defaults; ``pairs``: whether
@@ -166,17 +184,18 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
     """
     with clock.phase("prepare"):
         course = course_of(training, options.get("components"), options.get("deformed", False))
+    measure = "computed" if "computed" in options else "seconds"
     runs = {
         label: Run(
             _steps_of(label, training, course, options),
-            SnapshotTimes(options["seconds"], options["snapshots"]),
+            SnapshotTimes(options[measure], options["snapshots"]),
         )
         for label in options["runs"].split(SEPARATOR)
     }
     while runs:
         label = min(runs, key=lambda one: runs[one].seconds)
         run = runs[label]
-        if run.snapshots.due(run.seconds):
+        if run.snapshots.due(getattr(run, measure)):
             yield run.snapshot(label)
         began = clock.total()
         with clock.phase(label):
@@ -211,7 +230,7 @@ def _gradient_steps(
         X, y = course.read(step * batch_rows, (step + 1) * batch_rows)
         targets = y - centre if regression else y
         model.partial_fit(X, targets, **(classes if step == 0 else {}))
-        yield lambda: _snapshot(model, course, centre)
+        yield State(_computed(model), lambda: _snapshot(model, course, centre))
 
 
 def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) -> Iterator[State]:
@@ -226,9 +245,11 @@ def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) 
     penalty = L2(options["alpha"])
     problem = Problem(fourier.feature_matrix(X), targets, penalty, LOSSES[options["loss"]])
     solver = SVRG(tol=1e-6, max_iter=_EPOCHS, seed=training.seed)
+    # An epoch begins with the gradient of all rows.
+    read = (1.0 + solver.epoch_factor) * len(X) * options["frequencies"]
     for epoch, weights in solver.steps(problem):
         linear = Linear(fourier, course.project, encoding, weights)
-        yield partial(linear.snapshot, penalty, epoch)
+        yield State(read * epoch, partial(linear.snapshot, penalty, epoch))
 
 
 @dataclass(frozen=True, eq=False)

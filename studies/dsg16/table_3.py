@@ -30,7 +30,7 @@ def jobs() -> list[Job]:
     C = 1.0 / (SETTING.alpha * _ROWS)
     options: dict[str, object] = {"units": "none", "bandwidth": "median", "C": C}
     found = [_job(LIBSVM, options, 4.0 + 1.3 * _LIBSVM_SECONDS)]
-    longer = _LONGER * _LIBSVM_SECONDS
+    longer = {"seconds": _LONGER * _LIBSVM_SECONDS}
     found.append(race(NAME, SETTING, _RUNS, longer, _SCORES, n_jobs=1))
     found += [_job("gramless defaults", own, 6.0 + _OWN_SECONDS) for own in OWN.values()]
     return found

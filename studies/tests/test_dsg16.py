@@ -102,7 +102,7 @@ def test_features_computed_until_dsg_s_objective_are_compared():
 
 
 def test_figure_2_has_a_race_of_pairs_of_classes():
-    logistic, pairs = FIGURE_2.jobs()
+    logistic, _, pairs = FIGURE_2.jobs()
     records = records_of(logistic, DSG, [1.0], [0.5]) + records_of(pairs, DSG, [2.0], [0.25])
     drawn = {panel.title: panel for panel in FIGURE_2.panels(records)}
     for loss, error in (("logistic", 50.0), ("one-vs-one hinge", 25.0)):

@@ -88,6 +88,22 @@ def test_features_computed_are_those_of_all_steps(three_classes):
     assert [snapshot.facts["computed"] for _, snapshot in course] == expected
 
 
+@pytest.mark.parametrize("run", [CDSG, SVRG_LABEL])
+def test_runs_end_when_they_have_computed_or_read_so_many_features(three_classes, run):
+    given = {**options(run), "computed": 2e6}
+    del given["seconds"]
+    *_, before, (_, last) = scored(three_classes, given)
+    if run == CDSG:
+        # One step more computes all its blocks again.
+        step = 128 * 16 * last.facts["blocks"]
+        assert 2e6 <= last.facts["computed"] < 2e6 + step
+        assert before[1].facts["computed"] < 2e6
+    else:
+        # Twice in an epoch's steps, and once before them.
+        an_epoch = 3.0 * 400 * 20
+        assert last.facts["epochs"] == np.ceil(2e6 / an_epoch)
+
+
 def test_pairs_of_classes_share_their_features(three_classes):
     given = options(SEPARATOR.join([CDSG, OURS]), loss="hinge", pairs=True)
     course = scored(three_classes, given, "train_error")
