@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from gramless.base.threads import available_cpus
+from harness.load import OtherPrograms
 from harness.machine import machine, versions
 from harness.process import Worker
 from studies.catalogue import TRAINER_MODULES
@@ -73,7 +74,8 @@ def run_job(
     -------
     list of dict
         One a snapshot, and one more for what ended the run before it was done. With ``wall``, the
-        seconds of the whole process, ``machine``, ``versions``, ``when`` and ``commit``.
+        seconds of the whole process, ``others``, the cores that other programs kept busy
+        meanwhile, ``machine``, ``versions``, ``when`` and ``commit``.
     """
     limit = time_limit(job) if limit is None else limit
     request = {
@@ -81,7 +83,7 @@ def run_job(
         "folder": None if folder is None else os.fspath(folder),
         "modules": list(modules),
     }
-    started = time.perf_counter()
+    started, others = time.perf_counter(), OtherPrograms()
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with Worker(WORKER, dict.fromkeys(_THREADS, str(available_cpus()))) as worker:
         records, is_over = _listen(worker, json.dumps(request), limit)
@@ -92,6 +94,7 @@ def run_job(
     wall = time.perf_counter() - started
     run = {
         "wall": wall,
+        "others": others.cores(),
         "machine": machine(),
         "versions": versions(),
         "when": when,

@@ -168,12 +168,12 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
     training : Training
     options : mapping
         ``runs``: labels, with :data:`SEPARATOR` between them; ``seconds`` of each or
-        features ``computed`` by each, where it ends; ``snapshots`` of each; ``components``: of rows, by principal component
-        analysis, None for the rows as they are; ``deformed``: whether rows are images that the
-        stream deforms; ``loss``, a name in :data:`~studies.scores.LOSSES`; ``alpha``;
-        ``batch_size``, ``block_size``: of all runs but that of our defaults; ``pairs``: whether
-        DSG, UDSG and CDSG learn all pairs of classes, with the hinge loss; ``frequencies``: those
-        that SVRG keeps; ``n_jobs``.
+        features ``computed`` by each, where it ends; ``snapshots`` of each; ``components``: of
+        rows, by principal component analysis, None for the rows as they are; ``deformed``: whether
+        rows are images that the stream deforms; ``loss``, a name in
+        :data:`~studies.scores.LOSSES`; ``alpha``; ``batch_size``, ``block_size``: of all runs but
+        that of our defaults; ``pairs``: whether DSG, UDSG and CDSG learn all pairs of classes,
+        with the hinge loss; ``frequencies``: those that SVRG keeps; ``n_jobs``.
     clock : Clock
         Phase ``"prepare"``: principal components.
 
