@@ -64,7 +64,11 @@ def least_squares(
     setting = Setting.read(options)
     X = setting.rows(training.X)
     encoding = TargetEncoding.of(
-        training.task, training.y, centred=setting.centred, copies=setting.copies
+        training.task,
+        training.y,
+        centred=setting.centred,
+        copies=setting.copies,
+        without_last=setting.without_last,
     )
     for each in setting.each():
         yield _fit(kind, each, X, encoding, training, clock)[0]
@@ -220,7 +224,11 @@ def exact(training: Training, options: Mapping[str, Any], clock: Clock) -> Itera
     whole = Setting.read(options)
     X = whole.rows(training.X)
     encoding = TargetEncoding.of(
-        training.task, training.y, centred=whole.centred, copies=whole.copies
+        training.task,
+        training.y,
+        centred=whole.centred,
+        copies=whole.copies,
+        without_last=whole.without_last,
     )
     for setting in whole.each():
         if X.shape[0] > setting.size:

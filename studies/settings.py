@@ -53,6 +53,9 @@ class Setting:
         Of Fourier features.
     loss : str, default="squared"
         Which loss scores are computed of.
+    without_last : bool, default=False
+        Whether the last class is never predicted: a program that counts classes from 0 does so
+        where labels begin with 1.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Setting:
     copies: int = 1
     fourier_map: str = "paired"
     loss: str = "squared"
+    without_last: bool = False
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Setting:

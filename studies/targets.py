@@ -26,6 +26,8 @@ class TargetEncoding:
         Subtracted from targets and added to responses: 0, or their means.
     copies : int, default=1
         Columns that the one output is repeated in, for equal work.
+    without_last : bool, default=False
+        Whether the last of several classes is never predicted.
 
     Examples
     --------
@@ -40,16 +42,23 @@ class TargetEncoding:
     classes: NDArray[Any]
     centre: float | NDArray[np.float64] = 0.0
     copies: int = 1
+    without_last: bool = False
 
     @classmethod
     def of(
-        cls, task: Task, y: NDArray[Any], *, centred: bool = False, copies: int = 1
+        cls,
+        task: Task,
+        y: NDArray[Any],
+        *,
+        centred: bool = False,
+        copies: int = 1,
+        without_last: bool = False,
     ) -> TargetEncoding:
         """Learn the classes, and the means of the targets if they are to be centred."""
         classes = y[:0] if task == "regression" else np.unique(y)
         plain = cls(task, classes, copies=copies)
         centre = plain.encode(y).mean(axis=0) if centred else 0.0
-        return cls(task, classes, centre, copies)
+        return cls(task, classes, centre, copies, without_last)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the numbers to fit, (n_rows,) or (n_rows, n_outputs)."""
@@ -75,4 +84,5 @@ class TargetEncoding:
             return responses
         if len(self.classes) == 2:
             return np.asarray(self.classes[(responses > 0.0).astype(np.intp)])
-        return np.asarray(self.classes[responses.argmax(axis=1)])
+        predicted = responses[:, :-1] if self.without_last else responses
+        return np.asarray(self.classes[predicted.argmax(axis=1)])

@@ -28,6 +28,13 @@ _TOGETHER = 512
 """Sizes up to this one are fitted in one process; each larger one has its own."""
 _CHOSEN_SIZES = (8, 16, 32, 64, 128, 256, 512)
 _OTHERS = ("fourier", "nystrom", "blocks")
+_LETTER = (
+    "Of letter the authors' runs find no Z. Their program takes labels from 0, and the labels of "
+    "letter begin with 1: the last class is never predicted, and all its rows are wrong. Of the "
+    "rows that they trained on 3.6 % are a Z, and this is the error of their training rows "
+    "wherever it is least. Ours never predict a Z either: with it the exact kernel's error is "
+    "about half of theirs."
+)
 # A process, its imports, the data, the scores.
 _START = 3.0
 
@@ -68,6 +75,8 @@ def _job(figure: str, own: PaperSet, batch: list[Point], seed: int) -> Job:
     else:
         solver = "auto" if method == "blocks" else "cholesky"
         how = {"kernel": ISOTROPIC, "solver": solver, "centred": True, "fourier_map": "shifted"}
+    if own.without_last:
+        how["without_last"] = True
     return _job_of(
         figure,
         own,
@@ -285,14 +294,15 @@ FIGURE_3 = _figure(
     "Random bins of the Laplacian kernel on the very grids that the authors' program drew, except "
     "on mnist, where nothing else would differ between repetitions. lambda 0.01, plain conjugate "
     "gradients with the tolerance 1e-15, which 50 iterations do not reach. Training errors are of "
-    "at most 20,000 training rows.",
+    f"at most 20,000 training rows. {_LETTER}",
 )
 FIGURE_4 = _figure(
     4,
     30.0,
     "Errors against the number of grids, at a fixed bandwidth",
     "As Figure 3. The authors' plot data do not say which bandwidth the paper drew: shown is the "
-    "one that training rows held back choose at 256 grids.",
+    "one that training rows held back choose at 256 grids. Of letter no Z is found, as in "
+    "Figure 3.",
 )
 FIGURE_5 = _figure(
     5,
@@ -304,5 +314,6 @@ FIGURE_5 = _figure(
     "(Matérn with ν = 1/2), with centred targets and a direct solution: their programs say so. "
     "They chose σ for random bins at each R, for each of the other methods once. The second "
     "picture of each data set is the fairer comparison: the product kernel for all methods, with "
-    "the bandwidth chosen for each method and each R on training rows that are held back.",
+    "the bandwidth chosen for each method and each R on training rows that are held back, and all "
+    f"classes of letter. In the first one: {_LETTER}",
 )

@@ -171,6 +171,20 @@ def test_two_classes_are_one_column() -> None:
     assert encoding.decode(np.array([0.2, -0.3])).tolist() == ["yes", "no"]
 
 
+@pytest.mark.parametrize("method", ["binning", "exact"])
+def test_a_last_class_that_is_never_predicted(classes: Training, method: str) -> None:
+    (whole,), (without,) = (
+        snapshots(method, classes, size=N, without_last=lost) for lost in (False, True)
+    )
+    all_three, first_two = whole.predict(classes.X), without.predict(classes.X)
+    assert set(first_two) == {2, 4}
+    known = all_three != 7
+    np.testing.assert_array_equal(first_two[known], all_three[known])
+    assert whole.responses is not None
+    assert without.responses is not None
+    np.testing.assert_array_equal(without.responses(classes.X), whole.responses(classes.X))
+
+
 def test_steps_at_once_follow_the_law(classes: Training) -> None:
     two = Training(classes.X, (classes.y == 7).astype(int), "binary", 1)
     options = {"features": "binning", "size": 8, "bandwidth": 1.0, "at_once": "1 8"}
