@@ -22,10 +22,13 @@ from studies.results import (
     by_paper,
     collect_results,
     command,
+    fits,
     jobs_of,
     machines,
     misses,
+    others_at_work,
     plural,
+    when_and_where,
 )
 from studies.sheet import sheet
 from studies.study import Record, Study, TableOf
@@ -163,16 +166,24 @@ def _templates(shown: Sequence[StudyResults]) -> Environment:
         keep_trailing_newline=True,
     )
     found.filters["plain"] = plain
-    functions = (command, headline, is_long, misses, notes_of, plural, reasons, table_file)
+    functions = (
+        *(command, fits, headline, is_long, misses, notes_of),
+        *(others_at_work, plural, reasons, table_file, when_and_where),
+    )
     found.globals.update({function.__name__: function for function in functions})
     found.globals.update(
         TABLES=TABLES,
         about=lambda paper: PAPERS.get(paper, ""),
         compared=lambda own: [number for one in own for number in one.comparisons],
+        measured=_measured,
         picture=_picture,
-        run=_run([record for one in shown for record in one.records]),
+        run=_run(_measured(shown)),
     )
     return found
+
+
+def _measured(shown: Iterable[StudyResults]) -> list[Record]:
+    return [record for one in shown for record in one.records]
 
 
 def _run(records: Sequence[Record]) -> dict[str, str]:

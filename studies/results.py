@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from statistics import median
 from textwrap import shorten
 from typing import Any
 
 from gramless.base.formatting import sized
 from studies.comparisons import Comparison, mark_repeated
-from studies.records import DONE, FAILED, OVER_TIME, UNAVAILABLE
+from studies.records import DONE, FAILED, NO_DATA, OVER_TIME, UNAVAILABLE, settled
+from studies.runner import plan
 from studies.study import Panel, Record, Study, TableOf
 
 ENDS = {OVER_TIME: "over time", FAILED: "failed", UNAVAILABLE: "not available here"}
 _MOST_TOLD, _LONGEST = 6, 200
+_QUIET = 0.1
+"""Cores that other programs may keep busy: seconds are then those of an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,57 @@ def misses(records: Sequence[Record]) -> tuple[str, list[str]]:
     return f"{missed} of {plural(len(jobs), 'run')} {verb} not measured to the end.", reasons
 
 
+def fits(shown: Iterable[StudyResults]) -> str:
+    """Say how many fits are measured, and how many more the budgets of the studies allow."""
+    known, left = 0, 0
+    for one in shown:
+        keys = settled(one.records)
+        absent = {own["data"] for own in one.records if _has_no_data(own)}
+        budget = 60.0 * one.study.minutes
+        known += len(keys)
+        left += len(plan([one.study], keys, budget, absent.__contains__).jobs)
+    return f"{known:,} measured" + (f"; the budgets allow {left:,} more" if left else "")
+
+
+def when_and_where(records: Sequence[Record]) -> str:
+    """Say on which days and at which commits records were measured."""
+    days = sorted({str(one["when"])[:10] for one in records if one.get("when")})
+    commits = dict.fromkeys(one["commit"] for one in records if one.get("commit"))
+    if not days:
+        return ""
+    when = " to ".join(dict.fromkeys([days[0], days[-1]]))
+    return f"Measured {when}" + (f" at {', '.join(commits)}" if commits else "") + "."
+
+
+def others_at_work(records: Iterable[Record]) -> str:
+    """Say whether other programs kept the machine busy, so that seconds are not reliable.
+
+    Examples
+    --------
+    >>> runs = [{"key": "a", "others": 1.75}, {"key": "b", "others": 0.01}, {"key": "c"}]
+    >>> others_at_work(runs[1:2])
+    'No other program was at work.'
+    >>> others_at_work(runs)
+    'Seconds are not reliable: other programs kept 1.8 cores busy during 1 of 3 fits; of 1 it is \
+not recorded.'
+    """
+    cores = [job[0].get("others") for job in jobs_of(records)]
+    told = [one for one in cores if one is not None]
+    busy, n_unknown = [one for one in told if one > _QUIET], len(cores) - len(told)
+    if not cores:
+        return ""
+    if busy:
+        said = (
+            f"Seconds are not reliable: other programs kept {median(busy):.1f} cores busy during "
+            f"{len(busy):,} of {plural(len(cores), 'fit')}"
+        )
+        return said + (f"; of {n_unknown:,} it is not recorded." if n_unknown else ".")
+    if not told:
+        return "It is not recorded whether other programs were at work."
+    quiet = "No other program was at work"
+    return quiet + (f"; of {plural(n_unknown, 'fit')} it is not recorded." if n_unknown else ".")
+
+
 def machines(records: Iterable[Record]) -> list[str]:
     """Return in words on what records were measured, each machine once.
 
@@ -144,6 +199,10 @@ def _shown(study: Study, records: list[Record]) -> StudyResults:
     return StudyResults(
         study, records, study.panels(records), study.tables(records), study.comparisons(records)
     )
+
+
+def _has_no_data(record: Record) -> bool:
+    return bool(record.get("facts", {}).get("missing") == NO_DATA)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -87,6 +87,36 @@ def test_the_index_has_the_headline_and_a_reason_for_each_error_without_comparis
     assert re.search("Time: .* min", text)
 
 
+def test_the_index_says_how_much_was_measured(folder, tmp_path):
+    # One of 72 failed, and may be run again; that of another study has no budget for more.
+    assert "- Fits: 72 measured; the budgets allow 1 more\n" in (folder / "index.md").read_text()
+    write_report([replace(STUDIES[0], minutes=10.0 / 60.0)], {}, tmp_path)
+    assert "- Fits: 0 measured; the budgets allow 10 more\n" in (tmp_path / "index.md").read_text()
+
+
+def test_sets_that_are_not_there_are_not_allowed_by_budgets(tmp_path):
+    (*_, last) = RECORDS["rb16/figure-5"]
+    gone = {**last, "facts": {"missing": "data set"}}
+    own = replace(STUDIES[0], jobs=lambda: STUDIES[0].jobs()[-1:])
+    write_report([own], {own.key: [gone]}, tmp_path)
+    assert "- Fits: 0 measured\n" in (tmp_path / "index.md").read_text()
+
+
+def test_seconds_of_a_busy_machine_are_told(tmp_path):
+    own = STUDIES[0]
+    first, second, *others = RECORDS[own.key]
+    busy = [{**first, "others": 0.75}, {**second, "others": 1.25}]
+    quiet = [{**one, "others": 0.02} for one in others]
+    write_report([own], {own.key: [*busy, *quiet]}, tmp_path)
+    said = "Seconds are not reliable: other programs kept 1.0 cores busy during 2 of 72 fits."
+    assert f"no verdict. {said}\n" in (tmp_path / "index.md").read_text()
+    page = (tmp_path / "rb16.md").read_text()
+    assert f"Measured 2025-03-04 at 1234abcd. {said}\n" in page
+    write_report([own], {own.key: [*quiet, first]}, tmp_path)
+    said = "No other program was at work; of 1 fit it is not recorded."
+    assert f"Measured 2025-03-04 at 1234abcd. {said}\n" in (tmp_path / "rb16.md").read_text()
+
+
 def test_runs_that_did_not_end_are_told(folder):
     assert "4 of 72 runs were not measured to the end." in (folder / "rb16.md").read_text()
 
