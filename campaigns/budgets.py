@@ -29,10 +29,8 @@ PROMISE = (
 )
 SHORT = 60
 SECONDS = 120.0
-LIMIT = 2_000_000_000
-MEMORY = 2 * LIMIT
-"""Half of what is free may be used by large arrays: the other half is for all else."""
-ENVIRONMENTS = {"plain": {"GRAMLESS_MEMORY_LIMIT": str(LIMIT)}}
+MEMORY = 4_000_000_000
+ENVIRONMENTS = {"plain": {"GRAMLESS_MEMORY_LIMIT": str(MEMORY)}}
 
 _WITHIN = 1.0
 """Seconds of the processor until a refusal: other work on the machine does not count."""

@@ -70,9 +70,9 @@ def test_never_more_than_there_is() -> None:
 
 
 def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(memory.VARIABLE, "5000")
+    monkeypatch.setenv(memory.VARIABLE, "10 kB")
     assert not outgrows_memory(1e300)
-    with limited_memory(1000):
+    with limited_memory(2000):
         assert (memory_budget(), memory_for(1)) == (1000, 1000)
         assert outgrows_memory(900)
         assert not outgrows_memory(100)
@@ -82,8 +82,8 @@ def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.Monkey
 
 
 def test_sizes_as_text() -> None:
-    texts = ["4GB", "4 gb", "0.5MB", "1.5e9", "2 GiB", "7", 12.7]
-    sizes = [4 * 10**9, 4 * 10**9, 500_000, 1_500_000_000, 2 * 2**30, 7, 12]
+    texts = ["4GB", "4 gb", "0.5MB", "1.5e9", "4e+09", "4_000", "2 GiB", "7", 12.7]
+    sizes = [4 * 10**9, 4 * 10**9, 500_000, 1_500_000_000, 4 * 10**9, 4000, 2 * 2**30, 7, 12]
     assert [parse_bytes(text) for text in texts] == sizes
     for odd in ["", "GB", "1.2.3GB", "-4GB", "4 PB", 0, True, None, float("inf"), "1e999"]:
         with pytest.raises(InputError, match="a number of bytes"):

@@ -8,7 +8,13 @@ import pytest
 
 from gramless.base import memory
 from gramless.base.errors import InputError
-from gramless.base.memory import VARIABLE, check_memory, memory_budget
+from gramless.base.memory import (
+    VARIABLE,
+    check_memory,
+    limited_memory,
+    memory_budget,
+    parse_bytes,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +82,14 @@ def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1.5e9")
+    monkeypatch.setenv(VARIABLE, "3e9")
     assert memory_budget() == 1_500_000_000
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
 def test_the_environment_must_hold_a_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(InputError, match=f"{VARIABLE} must be a number of bytes"):
+    with pytest.raises(InputError, match=f"{VARIABLE}: a number of bytes"):
         memory_budget()
 
 
@@ -92,6 +98,24 @@ def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:
     with pytest.raises(InputError) as refused:
         check_memory("RandomBinning: 9 grids", 4.2e10, "lower n_grids")
     told = str(refused.value)
-    assert told.startswith("RandomBinning: 9 grids would need 42 GB of memory, and 4 GB may be")
-    assert "lower n_grids" in told
-    assert VARIABLE in told
+    assert told == (
+        "RandomBinning: 9 grids would need 42 GB of memory, and 4 GB may be used, half of the free "
+        f"memory: lower n_grids, or set the environment variable {VARIABLE} to at least 84.4 GB."
+    )
+
+
+@pytest.mark.parametrize("given", ["memory_budget", VARIABLE])
+@pytest.mark.parametrize("needed", [6e6, 10_049_999.0, 99_999_999.0, 1.0051e8, 4.2e10])
+def test_the_limit_that_a_refusal_names_is_enough(
+    given: str, needed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "10 MB")
+    with (
+        limited_memory(10**7 if given == "memory_budget" else None),
+        pytest.raises(InputError, match=f"5 MB may be used, half of {given}: ") as refused,
+    ):
+        check_memory("a map", needed, "lower n_grids")
+    told = str(refused.value).rpartition(f"raise {given} to at least ")[2].rstrip(".")
+    monkeypatch.setenv(VARIABLE, told)
+    check_memory("a map", needed, "lower n_grids")
+    assert parse_bytes(told) < 2.03 * needed

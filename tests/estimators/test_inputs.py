@@ -109,15 +109,15 @@ def test_small_sparse_rows_are_those_of_their_array(X: NDArray, form: Any) -> No
 
 def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
     rows = sp.csr_array(np.eye(4))
-    with limited_memory(500):
+    with limited_memory(1000):
         assert sp.issparse(learned(rows)[1])
-    with limited_memory(512):
+    with limited_memory(1024):
         assert not sp.issparse(learned(rows)[1])
 
 
 def test_new_sparse_rows_are_filled_in_blocks_if_memory_is_short(X: NDArray) -> None:
     inputs, rows, estimator = learned(X, [1])
-    with limited_memory(100):
+    with limited_memory(200):
         found = inputs.transform(estimator, sp.csr_array(X))
     assert isinstance(found, LazyRows)
     assert (found.shape, found.dtype) == (rows.shape, rows.dtype)

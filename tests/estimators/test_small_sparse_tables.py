@@ -33,7 +33,7 @@ def test_sparse_rows_give_the_model_of_their_array(name: str) -> None:
     np.testing.assert_array_equal(fitted.weights_, weights)
     np.testing.assert_array_equal(fitted.predict(X), responses)
     np.testing.assert_array_equal(fitted.predict(sp.csc_array(X)), responses)
-    with limited_memory(1000):
+    with limited_memory(2000):
         np.testing.assert_array_equal(fitted.predict(sp.csr_array(X)), responses)
 
 

@@ -44,5 +44,5 @@ def test_data_frames_come_out(feature_map: Any) -> None:
 
 def test_an_array_beyond_the_memory_is_refused() -> None:
     feature_map = RandomBinning(n_grids=64, sparse_output=False, random_state=0).fit(X)
-    with limited_memory(1000), pytest.raises(InputError, match="sparse_output=True"):
+    with limited_memory(2000), pytest.raises(InputError, match="sparse_output=True"):
         feature_map.transform(X)

@@ -105,7 +105,7 @@ def test_wrong_sizes_are_refused(wrong):
 def test_landmarks_that_do_not_fit_into_memory_are_refused() -> None:
     X = np.random.default_rng(0).normal(size=(300, 40))
     with (
-        limited_memory(100_000),
+        limited_memory(200_000),
         pytest.raises(InputError, match="n_landmarks=300 of 40 inputs would need .* lower n_land"),
     ):
         NearestLandmarks(random_state=0).fit(X)

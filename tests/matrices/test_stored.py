@@ -47,7 +47,7 @@ def test_products_have_the_same_bits(both, rows, tail) -> None:
 
 def test_many_rows_that_are_taken_stay_on_the_disk(both) -> None:
     rows = np.arange(1, N_ROWS, 2)
-    with limited_memory(10_000):
+    with limited_memory(20_000):
         taken = both[1].take_rows(rows)
     assert isinstance(taken, StoredBinnedMatrix)
     w = np.random.default_rng(2).normal(size=taken.shape[1])
@@ -104,7 +104,7 @@ def test_a_disk_that_is_too_small_is_told_beforehand(monkeypatch: pytest.MonkeyP
 
 def test_blocks_are_smaller_within_a_small_budget() -> None:
     usual = rows_of_block(640)
-    with limited_memory(50_000_000):
+    with limited_memory(100_000_000):
         assert rows_of_block(640) == 8192 < usual
-    with limited_memory(10**9):
+    with limited_memory(2 * 10**9):
         assert rows_of_block(640) == usual

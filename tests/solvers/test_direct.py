@@ -475,7 +475,7 @@ def test_bins_are_solved_by_their_rows_alone() -> None:
 @both_shapes
 def test_more_memory_than_there_is(shape: tuple[int, int]) -> None:
     told = pytest.raises(InputError, match="Gram matrix of .* need .* MB.*ConjugateGradient")
-    with limited_memory(16 * 22**2), told:
+    with limited_memory(2 * 16 * 22**2), told:
         make_case(shape).solve()
 
 

@@ -234,10 +234,10 @@ def test_other_losses_take_a_gram_matrix_of_the_working_set_each_round() -> None
 def test_more_memory_than_there_is() -> None:
     """Columns are not asked for in advance where they do not fit."""
     needed = max(counted("squared", (200, 700))[0])
-    with limited_memory(16 * (needed - 30) ** 2):
+    with limited_memory(2 * 16 * (needed - 30) ** 2):
         assert max(counted("squared", (200, 700))[0]) <= needed - 30
     told = pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent")
-    with limited_memory(16 * 100**2), told:
+    with limited_memory(2 * 16 * 100**2), told:
         counted("squared", (200, 700))
 
 

@@ -379,7 +379,7 @@ def test_tol_is_about_the_gap() -> None:
 def test_fewer_rows_are_drawn_if_memory_is_limited() -> None:
     matrix = DenseMatrix(np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32))
     usual = SampledRows().drawn(matrix)
-    with limited_memory(4_000_000):
+    with limited_memory(8_000_000):
         fewer = SampledRows().drawn(matrix)
         given = SampledRows(400).drawn(matrix)
     n_rows = len(fewer.chosen)

@@ -16,17 +16,16 @@ from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 
 VARIABLE = "GRAMLESS_MEMORY_LIMIT"
-"""Environment variable: bytes that large arrays may take together, such as 4e9."""
-_SHARE = 0.5
+"""Environment variable: bytes that a fit may take, such as 4e9 or "4GB"."""
+# The rest is for blocks of rows, scaled samples and what solvers keep.
+_ARRAYS_SHARE = 0.5
 _UNKNOWN = 4 << 30
 _LITTLE = 8 << 20
+# Share of what large arrays may take together; larger arrays of codes lie on the disk.
 _CODES_SHARE = 0.4
-"""Of a budget that a user gave: larger arrays of codes lie on the disk."""
-# Share of an estimator's ``memory_budget`` that its large arrays may take together.
-ARRAYS_SHARE = 0.5
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _given: ContextVar[int | None] = ContextVar("memory", default=None)
-"""The budget of the fit that is running in this thread, None where none was given."""
+"""The ``memory_budget`` of the fit that is running in this thread, None if it has none."""
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _GROUP_FILES = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
@@ -36,32 +35,32 @@ _GROUP_FILES = {
 
 
 def memory_budget() -> int:
-    """Return how many bytes large arrays may take together: half of :func:`free_memory`.
+    """Return how many bytes large arrays may take together.
 
-    The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number of bytes, takes its place, and
-    what :func:`limited_memory` gives that of both; ``InputError`` is raised if the variable is not
-    a number above 0.
+    This is half of :func:`memory_limit`, or of :func:`free_memory` if the user gave no limit.
     """
-    own = _given.get()
-    if own is not None:
-        return own
-    given = os.environ.get(VARIABLE)
-    if not given:
-        return int(_SHARE * free_memory())
-    budget = 0
-    with suppress(ValueError, OverflowError):
-        budget = int(float(given))
-    if budget < 1:
-        raise InputError(
-            f"The environment variable {VARIABLE} must be a number of bytes above 0, such as 4e9; "
-            f"got {given!r}."
-        )
-    return budget
+    limit = memory_limit()
+    return max(1, int(_ARRAYS_SHARE * (free_memory() if limit is None else limit)))
+
+
+def memory_limit() -> int | None:
+    """Return the bytes that a fit may take, or None if the user gave no limit.
+
+    The limit is that of :func:`limited_memory`, or else that of the environment variable
+    ``GRAMLESS_MEMORY_LIMIT``. ``InputError`` is raised if the variable is not a number of bytes.
+    """
+    text = os.environ.get(VARIABLE)
+    if _given.get() is not None or not text:
+        return _given.get()
+    try:
+        return parse_bytes(text)
+    except InputError as fault:
+        raise InputError(f"{VARIABLE}: {fault}") from fault
 
 
 @contextmanager
 def limited_memory(n_bytes: int | None) -> Iterator[None]:
-    """Let large arrays take so many bytes meanwhile, in this thread; None changes nothing."""
+    """Limit what fits in this thread may take to ``n_bytes``; None changes nothing."""
     before = _given.set(_given.get() if n_bytes is None else n_bytes)
     try:
         yield
@@ -76,7 +75,7 @@ def given_memory() -> int | None:
 
 def is_limited() -> bool:
     """Return whether a user gave a limit, for this fit or for the process."""
-    return _given.get() is not None or VARIABLE in os.environ
+    return memory_limit() is not None
 
 
 def release_freed_memory() -> None:
@@ -90,12 +89,8 @@ def release_freed_memory() -> None:
 
 
 def outgrows_memory(n_bytes: float) -> bool:
-    """Tell whether an array is too large for the budget that a user gave, and belongs on a disk.
-
-    Without such a budget none is.
-    """
-    own = _given.get()
-    return own is not None and n_bytes > _CODES_SHARE * own
+    """Return whether an array belongs on the disk because of an estimator's ``memory_budget``."""
+    return _given.get() is not None and n_bytes > _CODES_SHARE * memory_budget()
 
 
 def parse_bytes(size: object) -> int:
@@ -110,7 +105,7 @@ def parse_bytes(size: object) -> int:
     """
     number = as_float(size)
     if isinstance(size, str):
-        found = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
+        found = re.fullmatch(r"([0-9._]+(?:e\+?[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
         with suppress(ValueError):
             thousand = 1024 if found and found[3] else 1000
             number = float(found[1]) * thousand ** _POWERS[found[2]] if found else number
@@ -154,14 +149,17 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
     """
     budget = memory_for(needed)
     if needed > budget:
-        more = (
-            f"set the environment variable {VARIABLE} to the bytes that may be used"
-            if _given.get() is None
-            else f"raise memory_budget to at least {_told(needed / ARRAYS_SHARE)}"
-        )
+        if _given.get() is not None:
+            whole, more = "memory_budget", "raise memory_budget"
+        elif is_limited():
+            whole, more = VARIABLE, f"raise {VARIABLE}"
+        else:
+            whole, more = "the free memory", f"set the environment variable {VARIABLE}"
+        # 0.5 % more, because three digits are shown.
+        enough = 1.005 * needed / _ARRAYS_SHARE
         raise InputError(
-            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used: "
-            f"{remedy}, or {more}."
+            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used, half "
+            f"of {whole}: {remedy}, or {more} to at least {_told(enough)}."
         )
 
 

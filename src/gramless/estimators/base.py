@@ -19,7 +19,7 @@ from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
-from gramless.base.memory import ARRAYS_SHARE, limited_memory, parse_bytes, release_freed_memory
+from gramless.base.memory import limited_memory, parse_bytes, release_freed_memory
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
 from gramless.base.state import (
@@ -418,12 +418,11 @@ class KernelMachine(StatefulEstimator, ABC):
         return Deadline(check_number(self, "time_budget", low=1e-3) if given else None)
 
     def _memory(self) -> int | None:
-        """Return how many bytes large arrays may take together, None for no limit."""
+        """Return how many bytes a fit may take, or None if there is no limit."""
         if self.memory_budget is None:
             return None
         try:
-            # The rest is for blocks of rows, scaled samples and what solvers keep.
-            return max(1, int(ARRAYS_SHARE * parse_bytes(self.memory_budget)))
+            return parse_bytes(self.memory_budget)
         except InputError as fault:
             raise InputError(f"{type(self).__name__}: memory_budget: {fault}") from fault
 

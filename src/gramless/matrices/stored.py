@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gramless.base.arrays import padded_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.mapped import BlockFile, MappedBlock
-from gramless.base.memory import given_memory, outgrows_memory
+from gramless.base.memory import given_memory, memory_budget, outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
@@ -22,23 +22,24 @@ from gramless.matrices.row_lists import RowLists
 
 BLOCK_BYTES = 1 << 25
 """Bytes of the codes that are looked at together."""
+# Share of what large arrays may take with a ``memory_budget``: blocks are copied to be written.
 _BLOCK_SHARE = 0.25
-"""Of a memory budget that a user gave: a block is copied when it is written."""
 _FEWEST_ROWS, _MOST_ROWS = 1 << 12, 1 << 17
 
 
 def rows_of_block(n_grids: int) -> int:
     """Return how many rows lie together in a file of codes: a multiple of 4,096.
 
-    Blocks are smaller if a user gave a memory budget below 128 MB for arrays.
+    Blocks are smaller if ``memory_budget`` is below 256 MB.
 
     Examples
     --------
     >>> rows_of_block(16), rows_of_block(640)
     (131072, 24576)
     """
-    given = given_memory()
-    n_bytes = BLOCK_BYTES if given is None else min(BLOCK_BYTES, int(_BLOCK_SHARE * given))
+    n_bytes = BLOCK_BYTES
+    if given_memory() is not None:
+        n_bytes = min(n_bytes, int(_BLOCK_SHARE * memory_budget()))
     rows = n_bytes // (2 * max(1, n_grids)) // _FEWEST_ROWS * _FEWEST_ROWS
     return min(max(rows, _FEWEST_ROWS), _MOST_ROWS)
 

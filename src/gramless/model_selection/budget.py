@@ -11,7 +11,6 @@ from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
 from gramless.base.memory import (
     check_memory,
-    given_memory,
     is_limited,
     memory_budget,
     memory_for,
@@ -47,9 +46,8 @@ _BYTES_A_BIN = 48
 """If memory is limited: of a bin in tables of keys, which are enlarged and copied."""
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
-_BYTES_A_ROW, _BYTES_A_ROW_AND_CODES = 48, 120
-"""If memory is limited: of a row in targets, responses and orders. Half is enough if the limit is
-``memory_budget``, of which large arrays may take half, and puts codes on the disk."""
+_BYTES_A_ROW = 48
+"""If memory is limited: of a row in targets, responses and orders."""
 _GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _LEAST_GROWTH_ROWS = 48, 48, 200
 """Of a row in growth: itself, scaled in two ways, in standard deviations; predictions of two models
 and their derivatives; and rows at least."""
@@ -253,8 +251,7 @@ def check_table(rows: Rows) -> None:
     n_rows, n_inputs = rows.shape
     if not is_limited():
         return
-    of_row = _BYTES_A_ROW_AND_CODES if given_memory() is None else _BYTES_A_ROW
-    check_memory(f"A fit of {n_rows:,} rows", of_row * n_rows, "fit fewer rows")
+    check_memory(f"A fit of {n_rows:,} rows", _BYTES_A_ROW * n_rows, "fit fewer rows")
     if isinstance(rows, np.ndarray) and n_inputs > _NARROW:
         check_memory(
             f"A table of {n_rows:,} rows and {n_inputs:,} columns",
