@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
@@ -24,8 +23,9 @@ from gramless.solvers.cg import (
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import Identity, SampledInverse, SampledRows
 
+from .pairwise import each_value, pairs
+
 N_ROWS, ALPHA = 400, 1e-3
-Array = NDArray[np.float64]
 
 
 def matrix(has_unseen: bool = False) -> BinnedMatrix:
@@ -53,11 +53,9 @@ def shorter(system: System) -> RowSystem:
     return RowSystem.towards(system.matrix, system.curvature, L2(ALPHA), system.right, ones)
 
 
-every_kind = pytest.mark.parametrize("kind", ["one output", "three outputs", "coupled"])
-
-
-@every_kind
-@pytest.mark.parametrize("has_unseen", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "has_unseen"), each_value(["one output", "three outputs", "coupled"], [False, True])
+)
 def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> None:
     Z = matrix(has_unseen)
     system, inverse = system_of(kind, Z), sampled(Z)
@@ -74,9 +72,9 @@ def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> Non
         np.testing.assert_allclose(rows.weights, expected, rtol=1e-8, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("n_free", [0, 1, 2])
-@pytest.mark.parametrize("has_start", [False, True])
+@pytest.mark.parametrize(
+    ("n_outputs", "n_free", "has_start"), pairs([1, 3], [0, 1, 2], [False, True])
+)
 def test_ridge_from_a_start_and_with_free_columns(
     n_outputs: int, n_free: int, has_start: bool
 ) -> None:
@@ -127,21 +125,6 @@ def test_ridge_is_solved_over_the_rows_unless_somebody_looks(
     assert len(seen) == over_columns.n_iter
     np.testing.assert_allclose(over_rows.weights, over_columns.weights, rtol=1e-6, atol=1e-9)
     assert problem.kkt_residual(over_rows.weights) < 1e-9
-
-
-@every_kind
-def test_the_end_solves_the_system(kind: str) -> None:
-    Z = matrix()
-    system = system_of(kind, Z)
-    runs = RowRuns(shorter(system), sampled(Z), 1e-9, None)
-    steps = 0
-    while not runs.converged():
-        runs.step()
-        steps += 1
-        assert steps < 200
-    found = runs.weights
-    left = system.times(found, np.arange(found.shape[1])) + ALPHA * found - system.right
-    assert (np.abs(left).max(axis=0) < 1e-6 * np.abs(system.right).max(axis=0)).all()
 
 
 def test_outputs_that_need_no_step_stay_zero() -> None:

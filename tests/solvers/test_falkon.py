@@ -19,12 +19,10 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.penalties import L1, L2
-from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import SampledRows
 
 N_ROWS, LANDMARKS = 3000, 200
 
@@ -121,16 +119,6 @@ def test_kernel_values_are_double_where_features_must_be() -> None:
     np.testing.assert_allclose(found, direct, atol=1e-3 * np.abs(direct).max())
 
 
-@pytest.mark.parametrize("alpha", [1e-5, 1e-7, 1e-9])
-def test_landmarks_precondition_better_than_a_sample(alpha: float) -> None:
-    case = make_case(alpha)
-    own = Falkon(tol=1e-4, max_iter=500).solve(case.given)
-    sampled = ConjugateGradient(SampledRows(), tol=1e-4, max_iter=500).solve(case.given)
-    plain = case.twin.value(own.weights)
-    assert own.n_iter <= sampled.n_iter
-    assert plain <= case.twin.value(Cholesky().solve(case.twin).weights) * (1.0 + 1e-3)
-
-
 def test_the_same_bits_for_any_number_of_threads() -> None:
     found = [
         Falkon(n_jobs=n_jobs).solve(make_case(n_outputs=2, intercept=True, n_jobs=n_jobs).given)
@@ -170,12 +158,11 @@ class Sized(NystromMatrix):
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str, intercept: bool) -> None:
+def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str) -> None:
     sized = Sized(50_000, n)
-    matrix = WithIntercept(sized) if intercept else sized
-    _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
-    assert reason.startswith(f"{wanted}: ")
+    for matrix in (sized, WithIntercept(sized)):
+        _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
+        assert reason.startswith(f"{wanted}: ")
 
 
 def test_estimators_take_it_by_name() -> None:

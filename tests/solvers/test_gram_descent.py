@@ -2,61 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from sklearn.linear_model import Lasso
 
 from gramless.base.errors import InputError
 from gramless.base.memory import limited_memory
-from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
-from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.penalties import L1, L2, Penalty
 from gramless.solvers.grid_descent import GridDescent
-from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.objective import Solution
 from gramless.solvers.working_set import Quadratic
 
-from .pairwise import pairs
+from .pairwise import each_value
+from .twins import LOSSES, PENALTIES, Array, Case, case_over, never_rises
 
-Array = NDArray[np.float64]
-
-LOSSES: dict[str, Loss] = {
-    "squared": Squared(),
-    "squared hinge": SquaredHinge(),
-    "logistic": Logistic(),
-    "multinomial": Multinomial(),
-    "huber": Huber(0.7),
-    "quantile": SmoothPinball(0.8, 0.2),
-}
-PENALTIES: dict[str, Penalty] = {"l2": L2(0.02), "l1": L1(0.01), "net": ElasticNet(0.02, 0.5)}
 TALL, WIDE = (150, 30), (40, 70)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem and its matrix written out."""
-
-    problem: Problem
-    dense: Array
-
-    def residual(self, w: Array) -> float:
-        """Return the distance from optimal relative to the largest gradient at zero."""
-        problem, zeros = self.problem, np.zeros_like(w)
-        distance = problem.penalty.distance(w, self.gradient(w)).max(axis=0)
-        return float(np.max(distance / np.abs(self.gradient(zeros)).max(axis=0)))
-
-    def gradient(self, w: Array) -> Array:
-        problem = self.problem
-        slopes = problem.loss.gradient(self.dense @ w, problem.targets)
-        return self.dense.T @ (slopes.T * problem.row_weights).T
 
 
 class Counting(DenseMatrix):
@@ -75,42 +44,17 @@ def make_case(
     loss: str = "squared",
     penalty: str | Penalty = "l1",
     shape: tuple[int, int] = TALL,
-    *,
-    n_outputs: int | None = None,
-    intercept: bool = False,
-    weighted: bool = False,
+    **options: Any,
 ) -> Case:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(shape[0], 3))
     dense = np.cos(X @ rng.normal(size=(3, shape[1])) + rng.uniform(0, 6, shape[1]))
-    scores = dense @ rng.normal(size=(shape[1], n_outputs or 1)) + 0.3 * rng.normal(
-        size=(len(X), 1)
-    )
-    matrix: FeatureMatrix = Counting(dense)
-    own = PENALTIES[penalty] if isinstance(penalty, str) else penalty
-    if intercept:
-        matrix, dense = WithIntercept(matrix), np.column_stack([dense, np.ones(len(X))])
-        own = replace(own, n_free=1)  # type: ignore[type-var]
-    targets = scores + 0.5
-    if loss == "multinomial":
-        targets = np.where(np.column_stack([-scores[:, 0], scores]).argmax(axis=1)[:, None]
-            == np.arange(1 + scores.shape[1]), 1.0, -1.0)  # fmt: skip
-    elif loss in ("squared hinge", "logistic"):
-        targets = np.where(scores > 0.0, 1.0, -1.0)
-    if n_outputs is None and loss != "multinomial":
-        targets = targets[:, 0]
-    weights = np.where(np.arange(len(X)) % 4, rng.gamma(1.0, size=len(X)), 0.0)
-    sample_weight = weights if weighted else None
-    return Case(Problem(matrix, targets, own, LOSSES[loss], sample_weight), dense)
+    chosen = PENALTIES[penalty] if isinstance(penalty, str) else penalty
+    return case_over(Counting(dense), LOSSES[loss], chosen, **options)
 
 
 def precise(**options: Any) -> GridDescent:
     return GridDescent(**{"tol": 1e-5, "max_iter": 1000, **options})
-
-
-def never_rises(solution: Solution) -> bool:
-    objectives = np.array([entry["objective"] for entry in solution.history])
-    return bool((np.diff(objectives) <= 1e-14 * np.abs(objectives).max()).all())
 
 
 # The solution.
@@ -118,7 +62,7 @@ def never_rises(solution: Solution) -> bool:
 
 @pytest.mark.parametrize(
     ("loss", "penalty", "intercept", "n_outputs"),
-    pairs(LOSSES, PENALTIES, [False, True], [None, 3]),
+    each_value(LOSSES, PENALTIES, [False, True], [None, 3]),
 )
 def test_solution_is_optimal(
     loss: str, penalty: str, intercept: bool, n_outputs: int | None
@@ -137,9 +81,8 @@ def test_solution_is_optimal(
     )
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("penalty", PENALTIES.keys())
-def test_more_columns_than_rows(loss: str, penalty: str) -> None:
+@pytest.mark.parametrize(("penalty", "loss"), each_value(PENALTIES, ["squared", "logistic"]))
+def test_more_columns_than_rows(penalty: str, loss: str) -> None:
     case = make_case(loss, penalty, WIDE, intercept=True)
     solution = precise().solve(case.problem)
     assert solution.status == "converged"

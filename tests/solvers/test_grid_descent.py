@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,8 +21,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from gramless.base import threads
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
-from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
-from gramless.matrices.base import FeatureMatrix
+from gramless.losses import Logistic, Loss, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.codes import TaskSizes
@@ -37,53 +35,23 @@ from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solution, columns
 from gramless.solvers.preconditioners import Identity
 
-from .pairwise import pairs
+from .pairwise import each_value, pairs
+from .twins import (
+    LOSSES,
+    PENALTIES,
+    Array,
+    Case,
+    case_over,
+    never_rises,
+    targets_of,
+)
 
-Array = NDArray[np.float64]
-
-LOSSES: dict[str, Loss] = {
-    "squared": Squared(),
-    "squared hinge": SquaredHinge(),
-    "logistic": Logistic(),
-    "multinomial": Multinomial(),
-    "huber": Huber(0.7),
-    "quantile": SmoothPinball(0.8, 0.2),
-}
-PENALTIES: dict[str, Penalty] = {"l2": L2(0.02), "l1": L1(0.01), "net": ElasticNet(0.02, 0.5)}
 N_ROWS, N_GRIDS, N_BINS = 120, 6, 7
+pytestmark = pytest.mark.usefixtures("no_warning_goes_unseen")
 
-every_loss = pytest.mark.parametrize("loss", LOSSES.keys())
+
 every_penalty = pytest.mark.parametrize("penalty", PENALTIES.keys())
 with_and_without_intercept = pytest.mark.parametrize("intercept", [False, True])
-one_and_three_outputs = pytest.mark.parametrize("n_outputs", [None, 3])
-
-
-@pytest.fixture(autouse=True)
-def no_warning_goes_unseen() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem and its matrix written out."""
-
-    problem: Problem
-    dense: Array
-
-    def gradient(self, w: Array) -> Array:
-        """Return the gradient of the mean loss at weights (n_columns, K)."""
-        loss, targets = self.problem.loss, columns(self.problem.targets)
-        return self.dense.T @ (
-            self.problem.row_weights[:, None] * loss.gradient(self.dense @ w, targets)
-        )
-
-    def residual(self, w: Array) -> float:
-        """Return the distance from optimal relative to the largest gradient at zero."""
-        w = columns(w)
-        distance = self.problem.penalty.distance(w, self.gradient(w)).max(axis=0)
-        return float((distance / np.abs(self.gradient(np.zeros_like(w))).max(axis=0)).max())
 
 
 def binned(
@@ -97,38 +65,10 @@ def binned(
     return BinnedMatrix(codes, np.arange(N_GRIDS + 1) * N_BINS, tasks=TaskSizes(**sizes))
 
 
-def targets_of(loss: Loss, scores: Array) -> Array:
-    """Return targets that depend on scores (n,) or (n, K): numbers, labels or classes."""
-    if loss.coupled:
-        scores = scores if scores.ndim == 2 else np.column_stack([-scores, scores])
-        best = np.argmax(scores, axis=1)
-        return np.where(np.arange(scores.shape[1]) == best[:, None], 1.0, -1.0)
-    if loss.name in ("squared_hinge", "logistic"):
-        return np.where(scores > 0.0, 1.0, -1.0)
-    return scores + 0.5
-
-
 def make_case(
-    loss: Loss,
-    penalty: Penalty,
-    *,
-    n_outputs: int | None = None,
-    intercept: bool = False,
-    weighted: bool = False,
-    matrix: BinnedMatrix | None = None,
+    loss: Loss, penalty: Penalty, *, matrix: BinnedMatrix | None = None, **options: Any
 ) -> Case:
-    rng = np.random.default_rng(1)
-    own = binned() if matrix is None else matrix
-    features: FeatureMatrix = own
-    dense = own.toarray()
-    shape = (len(dense),) if n_outputs is None else (len(dense), n_outputs)
-    scores = dense @ rng.normal(size=(dense.shape[1], *shape[1:])) + 0.3 * rng.normal(size=shape)
-    if intercept:
-        features, dense = WithIntercept(own), np.column_stack([dense, np.ones(len(dense))])
-        penalty = replace(penalty, n_free=1)  # type: ignore[type-var]
-    weights = np.where(np.arange(len(dense)) % 4, rng.gamma(1.0, size=len(dense)), 0.0)
-    targets, sample_weight = targets_of(loss, scores), weights if weighted else None
-    return Case(Problem(features, targets, penalty, loss, sample_weight), dense)
+    return case_over(binned() if matrix is None else matrix, loss, penalty, **options)
 
 
 @cache
@@ -145,17 +85,12 @@ def precise(**options: Any) -> GridDescent:
     return GridDescent(**{"tol": 1e-5, "max_iter": 1000, **options})
 
 
-def never_rises(solution: Solution) -> bool:
-    objectives = np.array([entry["objective"] for entry in solution.history])
-    return bool((np.diff(objectives) <= 1e-14 * np.abs(objectives).max()).all())
-
-
 # The solution.
 
 
 @pytest.mark.parametrize(
     ("loss", "penalty", "intercept", "n_outputs", "tol"),
-    pairs(LOSSES, PENALTIES, [False, True], [None, 3], [1e-2, 1e-5]),
+    each_value(LOSSES, PENALTIES, [False, True], [3, None], [1e-2, 1e-5]),
 )
 def test_solution_is_optimal(
     loss: str, penalty: str, intercept: bool, n_outputs: int | None, tol: float
@@ -174,9 +109,9 @@ def test_solution_is_optimal(
     )
 
 
-@every_loss
-@every_penalty
-@with_and_without_intercept
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept"), each_value(LOSSES, PENALTIES, [False, True])
+)
 def test_tolerance_is_that_of_the_docstring(loss: str, penalty: str, intercept: bool) -> None:
     case = case_of(loss, penalty, intercept)
     solution = GridDescent().solve(case.problem)
@@ -191,20 +126,9 @@ def test_tolerance_is_that_of_the_docstring(loss: str, penalty: str, intercept: 
     assert found <= GridDescent().tol
 
 
-@every_loss
-@every_penalty
-def test_no_other_point_is_better(loss: str, penalty: str) -> None:
-    case, rng = case_of(loss, penalty, intercept=True, n_outputs=3), np.random.default_rng(4)
-    solution = precise().solve(case.problem)
-    least = case.problem.value(solution.weights)
-    for scale in (1e-2, 1e-1, 10.0):
-        other = solution.weights + scale * rng.normal(size=solution.weights.shape)
-        assert case.problem.value(other) >= least
-
-
-@with_and_without_intercept
-@one_and_three_outputs
-@pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("intercept", "n_outputs", "l1_ratio"), pairs([False, True], [None, 3], [0.3, 1.0])
+)
 def test_scikit_learn_s_regressions(
     intercept: bool, n_outputs: int | None, l1_ratio: float
 ) -> None:
@@ -224,8 +148,7 @@ def test_scikit_learn_s_regressions(
     np.testing.assert_allclose(found.weights, expected, atol=1e-3)
 
 
-@with_and_without_intercept
-@pytest.mark.parametrize("l1_ratio", [0.4, 1.0])
+@pytest.mark.parametrize(("intercept", "l1_ratio"), each_value([False, True], [0.4, 1.0]))
 def test_scikit_learn_s_logistic_regression(intercept: bool, l1_ratio: float) -> None:
     """Which knows no mean: its C is one over the sum of the losses' weights."""
     alpha = 0.01
@@ -254,7 +177,7 @@ def test_scikit_learn_s_logistic_regression(intercept: bool, l1_ratio: float) ->
 
 
 @pytest.mark.parametrize(
-    ("loss", "intercept", "n_outputs"), pairs(LOSSES, [False, True], [None, 3])
+    ("loss", "intercept", "n_outputs"), each_value(LOSSES, [False, True], [3, None])
 )
 def test_l2_is_newton_s(loss: str, intercept: bool, n_outputs: int | None) -> None:
     case = case_of(loss, "l2", intercept, n_outputs)
@@ -269,14 +192,7 @@ def test_l2_is_newton_s(loss: str, intercept: bool, n_outputs: int | None) -> No
     np.testing.assert_allclose(z, w, atol=1e-3)
 
 
-def test_l2_is_conjugate_gradients() -> None:
-    problem = case_of("squared", "l2", intercept=True, n_outputs=3).problem
-    expected = ConjugateGradient(tol=1e-11).solve(problem).weights
-    np.testing.assert_allclose(precise(tol=1e-8).solve(problem).weights, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
-@every_loss
+@pytest.mark.parametrize(("loss", "l1_ratio"), each_value(LOSSES, [0.0, 1.0]))
 def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
     net = case_of(loss).problem
     alone: Penalty = L1(0.01) if l1_ratio == 1.0 else L2(0.01)
@@ -288,7 +204,9 @@ def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
 # Rows and codes.
 
 
-@pytest.mark.parametrize(("loss", "penalty", "intercept"), pairs(LOSSES, PENALTIES, [False, True]))
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept"), each_value(LOSSES, reversed(PENALTIES), [False, True])
+)
 def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bool) -> None:
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept)
     times = np.random.default_rng(5).integers(0, 4, N_ROWS)
@@ -304,8 +222,7 @@ def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bo
     assert values[1] == pytest.approx(repeated.value(found[1].weights), rel=1e-10)
 
 
-@every_loss
-@every_penalty
+@pytest.mark.parametrize(("loss", "penalty"), each_value(LOSSES, PENALTIES))
 def test_weights_of_rows(loss: str, penalty: str) -> None:
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=True, weighted=True, n_outputs=3)
     solution = precise().solve(case.problem)
@@ -313,9 +230,9 @@ def test_weights_of_rows(loss: str, penalty: str) -> None:
     assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
 
 
-@every_loss
-@every_penalty
-@with_and_without_intercept
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept"), each_value(LOSSES, PENALTIES, [True, False])
+)
 def test_bins_never_seen(loss: str, penalty: str, intercept: bool) -> None:
     matrix = binned(unseen=True)
     assert matrix.has_unseen
@@ -325,8 +242,7 @@ def test_bins_never_seen(loss: str, penalty: str, intercept: bool) -> None:
     assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "order"), each_value([np.uint16, np.uint32], ["F", "C"]))
 def test_kinds_of_codes(dtype: type, order: Any) -> None:
     case = case_of("logistic", "net")
     own = case.problem.matrix
@@ -339,20 +255,9 @@ def test_kinds_of_codes(dtype: type, order: Any) -> None:
     assert found.history == expected.history
 
 
-def test_codes_and_targets_are_not_changed() -> None:
-    case = make_case(Huber(0.7), L1(0.01), intercept=True, weighted=True)
-    problem = case.problem
-    arrays = [problem.targets, problem.sample_weight, problem.matrix.matrix.codes]  # type: ignore[attr-defined]
-    before = [array.copy() for array in arrays]  # type: ignore[union-attr]
-    for array in arrays:
-        array.flags.writeable = False  # type: ignore[union-attr]
-    assert precise().solve(problem).status == "converged"
-    for array, old in zip(arrays, before, strict=True):
-        np.testing.assert_array_equal(array, old)
-
-
-@pytest.mark.parametrize("n_rows", [32_768, 32_769, 140_000])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(
+    ("n_rows", "loss"), each_value([32_768, 32_769, 140_000], ["squared", "logistic"])
+)
 def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
     rng = np.random.default_rng(n_rows)
     codes = rng.integers(0, 4, (3, n_rows)).astype(np.uint8)
@@ -365,7 +270,7 @@ def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
     assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
 def test_many_parts(loss: str) -> None:
     expected = precise(tol=1e-6).solve(case_of(loss, "net", intercept=True).problem)
     matrix = binned(part_rows=5)
@@ -379,8 +284,7 @@ def test_many_parts(loss: str) -> None:
 # Hard cases.
 
 
-@every_loss
-@every_penalty
+@pytest.mark.parametrize(("loss", "penalty"), each_value(LOSSES, PENALTIES))
 def test_a_grid_of_one_bin_and_bins_without_rows(loss: str, penalty: str) -> None:
     codes = binned().codes.copy()
     codes[0] = 1
@@ -395,13 +299,15 @@ def test_a_grid_of_one_bin_and_bins_without_rows(loss: str, penalty: str) -> Non
         np.testing.assert_allclose(solution.weights[empty], 0.0, atol=1e-4)
 
 
-@every_loss
-@every_penalty
-@with_and_without_intercept
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept"),
+    each_value(
+        ["huber", "squared", "logistic", "quantile", "multinomial"], PENALTIES, [True, True, False]
+    ),
+)
 def test_one_row(loss: str, penalty: str, intercept: bool) -> None:
     """With a free weight, losses of one class fall for ever: only numbers have a minimum."""
-    if intercept and LOSSES[loss].name in ("squared_hinge", "logistic", "multinomial"):
-        return
+    intercept = intercept and loss in ("squared", "huber", "quantile")
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept, matrix=binned(1))
     solution = precise().solve(case.problem)
     assert solution.status == "converged"
@@ -409,10 +315,11 @@ def test_one_row(loss: str, penalty: str, intercept: bool) -> None:
     assert case.problem.kkt_residual(solution.weights) <= 1e-5 * (1 + 1e-6)
 
 
-@every_penalty
-@with_and_without_intercept
-@pytest.mark.parametrize("constant", [0.0, -3.0, 1e3])
-def test_constant_targets(penalty: str, intercept: bool, constant: float) -> None:
+@pytest.mark.parametrize(
+    ("constant", "penalty", "intercept"),
+    each_value([-3.0, 0.0, 1e3, 0.0], ["net", "l2", "l1"], [True, False]),
+)
+def test_constant_targets(constant: float, penalty: str, intercept: bool) -> None:
     case = case_of("squared", penalty, intercept)
     problem = replace(case.problem, targets=np.full(N_ROWS, constant))
     solution = GridDescent(tol=1e-4).solve(problem)
@@ -425,9 +332,9 @@ def test_constant_targets(penalty: str, intercept: bool, constant: float) -> Non
         assert solution.weights[-1] == pytest.approx(constant, rel=1e-3)
 
 
-@every_loss
-@one_and_three_outputs
-@pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
+@pytest.mark.parametrize(
+    ("loss", "n_outputs", "l1_ratio"), each_value(LOSSES, [None, 3], [0.4, 1.0])
+)
 def test_beyond_the_largest_alpha_all_weights_are_zero(
     loss: str, n_outputs: int | None, l1_ratio: float
 ) -> None:
@@ -447,7 +354,7 @@ def test_beyond_the_largest_alpha_all_weights_are_zero(
     assert 0 < found.history[-1]["non_zeros"] < found.weights.size
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["squared hinge", "multinomial", "quantile"])
 def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
     case = make_case(LOSSES[loss], L1(10.0), intercept=True, weighted=True)
     solution = precise(tol=1e-8).solve(case.problem)
@@ -464,8 +371,9 @@ def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
     assert constants.value(solution.weights[-1:]) == pytest.approx(least, rel=1e-9)
 
 
-@with_and_without_intercept
-@pytest.mark.parametrize("penalty", [L2(0.0), L1(0.0), ElasticNet(0.0, 0.5)])
+@pytest.mark.parametrize(
+    ("penalty", "intercept"), each_value([L2(0.0), L1(0.0), ElasticNet(0.0, 0.5)], [False, True])
+)
 def test_no_penalty(penalty: Penalty, intercept: bool) -> None:
     """More directions than bins: the columns of each grid add up to the same."""
     case = make_case(Squared(), penalty, intercept=intercept)
@@ -477,8 +385,12 @@ def test_no_penalty(penalty: Penalty, intercept: bool) -> None:
     np.testing.assert_allclose(case.dense @ solution.weights, case.dense @ least, atol=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["squared hinge", "logistic", "multinomial"])
-@pytest.mark.parametrize("penalty", [L2(0.0), L2(1e-9), L1(0.0), L1(1e-5)])
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    each_value(
+        ["squared hinge", "logistic", "multinomial"], [L2(0.0), L2(1e-9), L1(0.0), L1(1e-5)]
+    ),
+)
 def test_separable_classes(loss: str, penalty: Penalty) -> None:
     """Without a penalty the logistic losses have no minimum: they fall for ever."""
     matrix = binned(20)
@@ -493,9 +405,10 @@ def test_separable_classes(loss: str, penalty: Penalty) -> None:
     assert (np.sign(z) == targets).all() or loss == "multinomial"
 
 
-@pytest.mark.parametrize("loss", ["huber", "quantile"])
-@pytest.mark.parametrize("penalty", ["l2", "net"])
-@with_and_without_intercept
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept"),
+    each_value(["huber", "quantile"], ["l2", "net"], [True, False, True, False]),
+)
 def test_far_from_every_target(loss: str, penalty: str, intercept: bool) -> None:
     """No row curves these losses at the start."""
     case = case_of(loss, penalty, intercept)
@@ -523,7 +436,7 @@ def test_what_hardly_falls_any_more_ends_it() -> None:
     assert solution.history[-1]["residual"] < 0.05
 
 
-@pytest.mark.parametrize("l1_ratio", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("l1_ratio", [1e-3, 1e-9])
 def test_nearly_no_l1(l1_ratio: float) -> None:
     """Rounding may end it first: then the weights still are as good as can be."""
     case = make_case(Squared(), ElasticNet(0.01, l1_ratio))
@@ -549,7 +462,7 @@ def test_only_a_column_of_ones() -> None:
 # Starts.
 
 
-@pytest.mark.parametrize(("loss", "penalty", "n_outputs"), pairs(LOSSES, PENALTIES, [None, 3]))
+@pytest.mark.parametrize(("loss", "penalty", "n_outputs"), each_value(LOSSES, PENALTIES, [None, 3]))
 def test_the_solution_as_a_start_needs_no_round(
     loss: str, penalty: str, n_outputs: int | None
 ) -> None:
@@ -563,8 +476,7 @@ def test_the_solution_as_a_start_needs_no_round(
     np.testing.assert_array_equal(solution.weights, before)
 
 
-@every_loss
-@pytest.mark.parametrize("penalty", ["l1", "net"])
+@pytest.mark.parametrize(("loss", "penalty"), each_value(LOSSES, ["l1", "net"]))
 def test_a_neighbour_as_a_start(loss: str, penalty: str) -> None:
     problem = case_of(loss, penalty, intercept=True).problem
     stronger = replace(problem.penalty, alpha=1.1 * problem.penalty.alpha)  # type: ignore[attr-defined,type-var]
@@ -577,8 +489,7 @@ def test_a_neighbour_as_a_start(loss: str, penalty: str) -> None:
     assert ends[0] == pytest.approx(ends[1], rel=1e-7)
 
 
-@every_loss
-@pytest.mark.parametrize("size", [1.0, 100.0])
+@pytest.mark.parametrize(("loss", "size"), each_value(LOSSES, [1.0, 100.0]))
 def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
     problem = case_of(loss, "net", intercept=True).problem
     cold = precise().solve(problem)
@@ -590,7 +501,7 @@ def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
     assert ends[0] == pytest.approx(ends[1], rel=1e-7)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
 def test_a_start_of_whole_zeros_is_no_start(loss: str) -> None:
     problem = case_of(loss, "l2").problem
     cold = precise().solve(problem)
@@ -609,30 +520,24 @@ def test_a_start_where_zero_is_the_solution(penalty: str) -> None:
     np.testing.assert_allclose(warm.weights, 0.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_outputs", [None, 3])
-@pytest.mark.parametrize("shape", [(5,), (7, 3), (N_GRIDS * N_BINS + 1,), (42, 3, 1)])
-def test_starts_of_another_length_are_refused(
-    shape: tuple[int, ...], n_outputs: int | None
-) -> None:
-    problem, start = case_of("squared", "l2", False, n_outputs).problem, np.zeros(shape)
-    for solver in (GridDescent(), NewtonCG(), ConjugateGradient()):
-        with pytest.raises(InputError, match="must have 42 rows"):
-            solver.solve(problem, start)
-
-
-@pytest.mark.parametrize(("n_outputs", "shape"), [(None, (42, 2)), (3, (42, 2)), (3, (42,))])
-def test_starts_of_other_outputs_are_refused(shape: tuple[int, ...], n_outputs: int | None) -> None:
-    problem, start = case_of("squared", "l2", False, n_outputs).problem, np.zeros(shape)
-    for solver in (GridDescent(), NewtonCG(), ConjugateGradient()):
-        with pytest.raises((ValueError, IndexError)):
-            solver.solve(problem, start)
+def test_starts_of_another_shape_are_refused() -> None:
+    for n_outputs in (None, 3):
+        problem = case_of("squared", "l2", False, n_outputs).problem
+        for solver in (GridDescent(), NewtonCG(), ConjugateGradient()):
+            for shape in ((5,), (7, 3), (N_GRIDS * N_BINS + 1,), (42, 3, 1)):
+                with pytest.raises(InputError, match="must have 42 rows"):
+                    solver.solve(problem, np.zeros(shape))
+            for shape in ((42, 2), (42,))[: 1 if n_outputs is None else 2]:
+                with pytest.raises((ValueError, IndexError)):
+                    solver.solve(problem, np.zeros(shape))
 
 
 # The account of the work.
 
 
 @pytest.mark.parametrize(
-    ("loss", "penalty", "n_outputs", "warm"), pairs(LOSSES, PENALTIES, [None, 3], [False, True])
+    ("loss", "penalty", "n_outputs", "warm"),
+    each_value(LOSSES, PENALTIES, [None, 3], [False, True]),
 )
 def test_history(loss: str, penalty: str, n_outputs: int | None, warm: bool) -> None:
     problem = case_of(loss, penalty, True, n_outputs).problem
@@ -666,7 +571,7 @@ def test_sweeps_are_counted() -> None:
     assert np.diff(sweeps).tolist() == [1] * 7
 
 
-@pytest.mark.parametrize("max_iter", [0, 1, 2])
+@pytest.mark.parametrize("max_iter", [0, 2])
 def test_status_when_rounds_run_out(max_iter: int) -> None:
     solution = precise(max_iter=max_iter).solve(case_of("logistic", "net").problem)
     assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
@@ -679,12 +584,6 @@ def test_status_when_the_last_round_converges() -> None:
     enough = precise().solve(problem).n_iter
     assert precise(max_iter=enough).solve(problem).status == "converged"
     assert precise(max_iter=enough - 1).solve(problem).status == "max_iter"
-
-
-def test_status_when_rounding_is_reached() -> None:
-    solution = GridDescent(tol=0.0).solve(case_of("logistic", "net").problem)
-    assert solution.status in ("stalled", "converged")
-    assert solution.history[-1]["residual"] < 1e-6
 
 
 def test_callback_gets_every_round_and_stops() -> None:
@@ -705,7 +604,7 @@ def test_callback_gets_every_round_and_stops() -> None:
     np.testing.assert_array_equal(solution.weights, kept[-1])
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
 def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
     problem = case_of(loss, "net").problem
     first, again, other = (precise(seed=seed).solve(problem) for seed in (0, 0, 1))
@@ -731,16 +630,17 @@ def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
     assert "RandomDescent" in str(raised.value)
 
 
-@pytest.mark.parametrize("penalty", [L1(0.1), ElasticNet(0.1, 1e-3)])
 @pytest.mark.parametrize("solver", [ConjugateGradient(), NewtonCG(), Gmres()])
-def test_smooth_solvers_refuse_absolute_values(solver: Any, penalty: Penalty) -> None:
-    problem = replace(case_of().problem, penalty=penalty)
-    with pytest.raises(InputError, match="needs a smooth penalty; use GridDescent"):
-        solver.solve(problem)
+def test_smooth_solvers_refuse_absolute_values(solver: Any) -> None:
+    for penalty in (L1(0.1), ElasticNet(0.1, 1e-3)):
+        with pytest.raises(InputError, match="needs a smooth penalty; use GridDescent"):
+            solver.solve(replace(case_of().problem, penalty=penalty))
 
 
-@pytest.mark.parametrize("penalty", [L1(0.0), ElasticNet(0.1, 0.0)])
-@pytest.mark.parametrize("solver", [ConjugateGradient(tol=1e-9), NewtonCG(tol=1e-6)])
+@pytest.mark.parametrize(
+    ("solver", "penalty"),
+    each_value([ConjugateGradient(tol=1e-9), NewtonCG(tol=1e-6)], [L1(0.0), ElasticNet(0.1, 0.0)]),
+)
 def test_smooth_solvers_take_nets_without_absolute_values(solver: Any, penalty: Penalty) -> None:
     problem = replace(case_of().problem, penalty=penalty)
     same = replace(problem, penalty=L2(penalty.l2))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.hessian_subsampling import CurvedRows, RowChoice
 from gramless.solvers.newton_cg import NewtonCG
@@ -147,19 +146,9 @@ def test_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean(sizes) < 0.6 * N_ROWS
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=lambda loss: loss.name)
-def test_threads_do_not_change_a_bit(loss: Loss) -> None:
-    found = [NewtonCG(tol=1e-2, n_jobs=n).solve(problem_of(loss, 1e-4, n)) for n in (1, 2, 3)]
+def test_threads_do_not_change_a_bit() -> None:
+    problems = {n: problem_of(Multinomial(), 1e-4, n) for n in (1, 2, 3)}
+    found = [NewtonCG(tol=1e-2, n_jobs=n).solve(problem) for n, problem in problems.items()]
     for other in found[1:]:
         assert other.history == found[0].history
         np.testing.assert_array_equal(other.weights, found[0].weights)
-
-
-def test_a_free_constant_and_chosen_rows() -> None:
-    """Free columns have another ridge: runs are in the space of columns then."""
-    inner = problem_of(Logistic(), 1e-4)
-    problem = Problem(WithIntercept(inner.matrix), inner.targets, L2(1e-4, n_free=1), Logistic())
-    solution = NewtonCG(tol=1e-6).solve(problem)
-    assert solution.status == "converged"
-    zero = np.abs(problem.gradient(np.zeros_like(solution.weights))).max()
-    assert np.abs(problem.gradient(solution.weights)).max() < 1e-5 * zero

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -17,13 +15,11 @@ from gramless.losses import (
     Huber,
     Logistic,
     Loss,
-    Multinomial,
     Poisson,
     SmoothPinball,
     Squared,
     SquaredHinge,
 )
-from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
@@ -40,18 +36,18 @@ from gramless.solvers.preconditioners import (
     energy,
 )
 
-from .pairwise import pairs
+from .pairwise import each_value, pairs
+from .twins import (
+    LOSSES,
+    Array,
+    Case,
+    case_over,
+    random_codes,
+    targets_of,
+)
 
-Array = NDArray[np.float64]
+pytestmark = pytest.mark.usefixtures("no_warning_goes_unseen")
 
-LOSSES: dict[str, Loss] = {
-    "squared": Squared(),
-    "squared hinge": SquaredHinge(),
-    "logistic": Logistic(),
-    "multinomial": Multinomial(),
-    "huber": Huber(0.7),
-    "quantile": SmoothPinball(0.8, 0.2),
-}
 VARIANTS: dict[str, dict[str, Any]] = {
     "one output": {},
     "three outputs": {"n_outputs": 3},
@@ -67,100 +63,44 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "plain": Identity(),
 }
 
-every_loss = pytest.mark.parametrize("loss", LOSSES.keys())
-separable = pytest.mark.parametrize("loss", [name for name in LOSSES if name != "multinomial"])
-every_variant = pytest.mark.parametrize("variant", VARIANTS.keys())
-every_preconditioner = pytest.mark.parametrize("preconditioner", PRECONDITIONERS.keys())
+SEPARABLE = [name for name in LOSSES if name != "multinomial"]
 
 
-@pytest.fixture(autouse=True)
-def no_warning_goes_unseen() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+def dense_twin(case: Case) -> Array:
+    """Minimise over dense arrays with SciPy."""
+    problem, dense = case.problem, case.dense
+    shape, weights = shape_of(case), problem.row_weights
+    ridge = np.full((shape[0], 1), problem.penalty.l2)
+    ridge[shape[0] - problem.penalty.n_free :] = 0.0
+    targets = columns(problem.targets)
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        w = flat.reshape(shape[0], -1)
+        z = dense @ w
+        losses = problem.loss.value(z, targets).reshape(len(dense), -1).sum(axis=1)
+        slopes = weights[:, None] * problem.loss.gradient(z, targets)
+        value = weights @ losses + 0.5 * (ridge * w**2).sum()
+        return value, (dense.T @ slopes + ridge * w).ravel()
+
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 50}
+    start = np.zeros(int(np.prod(shape)))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return found.x.reshape(shape)
 
 
-def random_codes(n_grids: int, n_bins: int, n_rows: int, seed: int = 0) -> BinnedMatrix:
-    """Draw a binned matrix whose bins are of very different sizes, all of them occupied."""
-    rng = np.random.default_rng(seed)
-    drawn = (n_bins * rng.random((n_grids, n_rows)) ** 3).astype(int)
-    codes = np.array([1 + np.unique(row, return_inverse=True)[1] for row in drawn], np.uint16)
-    return BinnedMatrix(codes, np.concatenate([[0], np.cumsum(codes.max(axis=1).astype(int))]))
+def shape_of(case: Case) -> tuple[int, ...]:
+    return case.dense.shape[1], *case.problem.targets.shape[1:]
 
 
-def targets_of(loss: Loss, scores: Array) -> Array:
-    """Return targets that depend on scores (n,) or (n, K): numbers, labels or classes."""
-    if loss.coupled:
-        best = np.argmax(columns(scores), axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        n_classes = scores.shape[1] if scores.ndim == 2 else 2
-        return np.where(np.arange(n_classes) == best[:, None], 1.0, -1.0)
-    return np.sign(scores) if loss.name in ("squared_hinge", "logistic") else scores + 0.5
+def relative_gradient(case: Case, w: Array) -> float:
+    """Return the largest entry of the gradient, relative to that at zero."""
+    at_zero = np.abs(case.problem.gradient(np.zeros(shape_of(case)))).max()
+    return float(np.abs(case.problem.gradient(w)).max() / at_zero)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A problem and its matrix written out."""
-
-    problem: Problem
-    dense: Array
-
-    def twin(self) -> Array:
-        """Minimise over dense arrays with SciPy."""
-        problem, dense, shape = self.problem, self.dense, self.shape
-        weights = np.ones(len(dense)) if problem.sample_weight is None else problem.sample_weight
-        weights = weights / weights.sum()
-        ridge = np.full((shape[0], 1), problem.penalty.alpha)
-        ridge[shape[0] - problem.penalty.n_free :] = 0.0
-        targets = columns(problem.targets)
-
-        def objective(flat: Array) -> tuple[float, Array]:
-            w = flat.reshape(shape[0], -1)
-            z = dense @ w
-            losses = problem.loss.value(z, targets).reshape(len(dense), -1).sum(axis=1)
-            slopes = weights[:, None] * problem.loss.gradient(z, targets)
-            value = weights @ losses + 0.5 * (ridge * w**2).sum()
-            return value, (dense.T @ slopes + ridge * w).ravel()
-
-        options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 50}
-        start = np.zeros(int(np.prod(shape)))
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        return found.x.reshape(shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.dense.shape[1], *self.problem.targets.shape[1:]
-
-    def relative_gradient(self, w: Array) -> float:
-        """Return the largest entry of the gradient, relative to that at zero."""
-        at_zero = np.abs(self.problem.gradient(np.zeros(self.shape))).max()
-        return float(np.abs(self.problem.gradient(w)).max() / at_zero)
-
-
-def make_case(
-    loss: Loss,
-    *,
-    n_outputs: int | None = None,
-    weighted: bool = False,
-    intercept: bool = False,
-    wide: bool = False,
-    alpha: float = 1e-2,
-) -> Case:
-    n_rows, n_grids, n_bins = (20, 12, 9) if wide else (120, 5, 8)
-    rng = np.random.default_rng(1)
-    binned = random_codes(n_grids, n_bins, n_rows)
-    dense = binned.toarray()
-    shape = (n_rows,) if n_outputs is None else (n_rows, n_outputs)
-    scores = dense @ rng.normal(size=(dense.shape[1], *shape[1:])) + rng.normal(size=shape)
-    matrix: FeatureMatrix = binned
-    if intercept:
-        matrix, dense = WithIntercept(binned), np.column_stack([dense, np.ones(n_rows)])
-    weights = None
-    if weighted:
-        weights = rng.gamma(1.0, size=n_rows)
-        weights[::4] = 0.0
-    penalty = L2(alpha, n_free=int(intercept))
-    problem = Problem(matrix, targets_of(loss, scores), penalty, loss, sample_weight=weights)
-    return Case(problem, dense)
+def make_case(loss: Loss, *, wide: bool = False, alpha: float = 1e-2, **options: Any) -> Case:
+    matrix = random_codes(12, 9, 20) if wide else random_codes(5, 8, 120)
+    return case_over(matrix, loss, L2(alpha), noise=1.0, **options)
 
 
 @cache
@@ -168,66 +108,41 @@ def case_of(loss: str, variant: str = "all", alpha: float = 1e-2) -> Case:
     return make_case(LOSSES[loss], alpha=alpha, **VARIANTS[variant])
 
 
-def precise(preconditioner: Preconditioner | None = None, **options: Any) -> NewtonCG:
-    return NewtonCG(preconditioner or SampledRows(), **{"tol": 1e-8, **options})
+def precise(preconditioner: str = "sampled rows", **options: Any) -> NewtonCG:
+    return NewtonCG(PRECONDITIONERS[preconditioner], **{"tol": 1e-8, **options})
 
 
 # The solution.
 
 
 @pytest.mark.parametrize(
-    ("loss", "variant", "preconditioner"), pairs(LOSSES, VARIANTS, PRECONDITIONERS)
+    ("loss", "variant", "preconditioner"), each_value(LOSSES, reversed(VARIANTS), PRECONDITIONERS)
 )
 def test_gradient_vanishes_at_the_solution(loss: str, variant: str, preconditioner: str) -> None:
     case = case_of(loss, variant)
-    solution = precise(PRECONDITIONERS[preconditioner]).solve(case.problem)
+    solution = precise(preconditioner).solve(case.problem)
     assert solution.status == "converged"
-    assert solution.weights.shape == case.shape
-    assert case.relative_gradient(solution.weights) < 1e-6
+    assert solution.weights.shape == shape_of(case)
+    assert relative_gradient(case, solution.weights) < 1e-6
 
 
-@every_loss
-@every_variant
+@pytest.mark.parametrize(("loss", "variant"), each_value(LOSSES, VARIANTS))
 def test_solution_is_that_of_a_dense_twin(loss: str, variant: str) -> None:
     case = case_of(loss, variant)
-    solution, twin = precise().solve(case.problem), case.twin()
+    solution, twin = precise().solve(case.problem), dense_twin(case)
     assert case.problem.value(solution.weights) <= case.problem.value(twin) * (1 + 1e-12)
     np.testing.assert_allclose(solution.weights, twin, rtol=1e-4, atol=1e-5)
 
 
-@every_loss
-def test_no_other_point_is_better(loss: str) -> None:
-    case, rng = case_of(loss), np.random.default_rng(4)
-    solution = precise().solve(case.problem)
-    least = case.problem.value(solution.weights)
-    for scale in (1e-3, 1e-1, 10.0):
-        other = solution.weights + scale * rng.normal(size=case.shape)
-        assert case.problem.value(other) >= least - 1e-12
-
-
-@pytest.mark.parametrize(
-    ("loss", "variant"),
-    [("logistic", each) for each in VARIANTS]
-    + [(each, "all") for each in LOSSES if each != "logistic"],
-)
-def test_preconditioners_reach_the_same_point(loss: str, variant: str) -> None:
-    case = case_of(loss, variant)
-    found = [precise(each).solve(case.problem).weights for each in PRECONDITIONERS.values()]
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-6)
-
-
-@every_variant
-@every_preconditioner
+@pytest.mark.parametrize(("variant", "preconditioner"), each_value(VARIANTS, PRECONDITIONERS))
 def test_squared_is_conjugate_gradients(variant: str, preconditioner: str) -> None:
     problem, chosen = case_of("squared", variant).problem, PRECONDITIONERS[preconditioner]
     exact = ConjugateGradient(chosen, tol=1e-11, max_iter=3000).solve(problem).weights
-    found = precise(chosen).solve(problem).weights
+    found = precise(preconditioner).solve(problem).weights
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-7)
 
 
-@separable
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("loss", "intercept"), each_value(SEPARABLE, [False, True]))
 def test_outputs_solved_together_or_alone_are_the_same(loss: str, intercept: bool) -> None:
     problem = make_case(LOSSES[loss], n_outputs=3, intercept=intercept).problem
     together = precise().solve(problem).weights
@@ -236,43 +151,24 @@ def test_outputs_solved_together_or_alone_are_the_same(loss: str, intercept: boo
         np.testing.assert_allclose(together[:, k], alone.weights, rtol=1e-5, atol=1e-6)
 
 
-def test_two_classes_are_a_logistic_regression_of_the_difference() -> None:
-    """Two opposite halves of weights ``w / 2`` cost half the penalty of ``w``."""
-    case = case_of("multinomial", "one output")
-    label = case.problem.targets[:, 1]
-    single = replace(case.problem, targets=label, loss=Logistic(), penalty=L2(0.5e-2))
-    both, alone = precise().solve(case.problem).weights, precise().solve(single).weights
-    np.testing.assert_allclose(both[:, 1] - both[:, 0], alone, rtol=1e-5, atol=1e-6)
-
-
-def test_the_intercept_is_not_penalised() -> None:
-    matrix = BinnedMatrix(np.array([[1, 1, 2, 2]], np.uint8), np.array([0, 2]))
-    targets = np.array([1.0, 1.0, 1.0, -1.0])
-    problem = Problem(WithIntercept(matrix), targets, L2(1e8, n_free=1), Logistic())
-    np.testing.assert_allclose(
-        precise().solve(problem).weights, [0.0, 0.0, np.log(3.0)], rtol=1e-6, atol=1e-7
-    )
-
-
 @pytest.mark.parametrize(
-    ("loss", "preconditioner", "tol"), pairs(LOSSES, PRECONDITIONERS, [1e-1, 1e-3, 1e-6])
+    ("loss", "preconditioner", "tol"), each_value(LOSSES, PRECONDITIONERS, [1e-1, 1e-3, 1e-6])
 )
 def test_tolerance_bounds_the_gradient(loss: str, tol: float, preconditioner: str) -> None:
     case, chosen = case_of(loss, "intercept"), PRECONDITIONERS[preconditioner]
     problem = case.problem
-    solution = precise(chosen, tol=tol).solve(problem)
+    solution = precise(preconditioner, tol=tol).solve(problem)
     assert solution.status == "converged"
     assert solution.history[-1]["residual"] <= tol
     inverse = preconditioner_at(problem, solution.weights, chosen)
     norms = [
         np.sqrt(energy(inverse, columns(problem.gradient(w))).sum())
-        for w in (solution.weights, np.zeros(case.shape))
+        for w in (solution.weights, np.zeros(shape_of(case)))
     ]
     assert norms[0] <= tol * norms[1] * (1 + 1e-6)
 
 
-@every_loss
-@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+@pytest.mark.parametrize(("loss", "alpha"), each_value(LOSSES, [1e-2, 1e-5]))
 def test_default_tolerance_is_close(loss: str, alpha: float) -> None:
     """Also where few rows have a curvature at zero weights."""
     chosen = SmoothPinball(0.9, 0.05) if loss == "quantile" else LOSSES[loss]
@@ -294,10 +190,15 @@ def preconditioner_at(problem: Problem, w: Array, chosen: Preconditioner) -> Inv
 # The account of the work.
 
 
-@pytest.mark.parametrize(("loss", "variant", "warm"), pairs(LOSSES, VARIANTS, [False, True]))
+@pytest.mark.parametrize(
+    ("loss", "variant", "warm"),
+    each_value(LOSSES, [*VARIANTS][2:] + [*VARIANTS][:2], [False, True]),
+)
 def test_history_is_the_objective_and_never_rises(loss: str, variant: str, warm: bool) -> None:
     case = case_of(loss, variant)
-    start = np.random.default_rng(5).normal(size=case.shape) if warm else np.zeros(case.shape)
+    start = (
+        np.random.default_rng(5).normal(size=shape_of(case)) if warm else np.zeros(shape_of(case))
+    )
     seen = [case.problem.value(start)]
     solution = precise().solve(
         case.problem,
@@ -326,11 +227,11 @@ def test_callback_gets_every_step_and_stops() -> None:
     solution = precise().solve(case.problem, callback=stop_at_two)
     assert steps == [1, 2]
     assert (solution.status, solution.n_iter, len(solution.history)) == ("stopped", 2, 3)
-    assert kept[-1].shape == case.shape
+    assert kept[-1].shape == shape_of(case)
     np.testing.assert_array_equal(solution.weights, kept[-1])
 
 
-@pytest.mark.parametrize("max_iter", [0, 1, 2])
+@pytest.mark.parametrize("max_iter", [0, 2])
 def test_status_when_steps_run_out(max_iter: int) -> None:
     solution = precise(max_iter=max_iter).solve(case_of("logistic").problem)
     assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
@@ -347,7 +248,7 @@ def test_status_when_the_last_step_converges() -> None:
 
 def test_no_more_conjugate_gradients_than_allowed() -> None:
     problem = case_of("logistic").problem
-    solution = precise(Identity(), max_inner=2, max_iter=1000).solve(problem)
+    solution = precise("plain", max_inner=2, max_iter=1000).solve(problem)
     products = [entry["products"] for entry in solution.history]
     assert (np.diff(products) <= 2).all()
     assert solution.status == "converged"
@@ -356,19 +257,18 @@ def test_no_more_conjugate_gradients_than_allowed() -> None:
 # Starting points.
 
 
-@every_loss
-@every_preconditioner
+@pytest.mark.parametrize(("loss", "preconditioner"), each_value(LOSSES, PRECONDITIONERS))
 def test_starting_at_the_solution_takes_no_step(loss: str, preconditioner: str) -> None:
-    case, chosen = case_of(loss), PRECONDITIONERS[preconditioner]
-    exact = precise(chosen, tol=1e-9).solve(case.problem).weights
-    solution = precise(chosen).solve(case.problem, exact)
+    case = case_of(loss)
+    exact = precise(preconditioner, tol=1e-9).solve(case.problem).weights
+    solution = precise(preconditioner).solve(case.problem, exact)
     assert (solution.status, solution.n_iter) == ("converged", 0)
     np.testing.assert_array_equal(solution.weights, exact)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["logistic", "multinomial", "huber"])
 def test_a_warm_start_reaches_the_same_end_with_less_work(loss: str) -> None:
-    case, solver = case_of(loss), precise(Identity())
+    case, solver = case_of(loss), precise("plain")
     neighbour = solver.solve(replace(case.problem, penalty=L2(1.01e-2, n_free=1))).weights
     before = neighbour.copy()
     cold, warm = solver.solve(case.problem), solver.solve(case.problem, neighbour)
@@ -377,19 +277,18 @@ def test_a_warm_start_reaches_the_same_end_with_less_work(loss: str) -> None:
     np.testing.assert_array_equal(neighbour, before)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
 def test_a_start_of_zeros_is_no_start(loss: str) -> None:
     case = case_of(loss)
     cold = precise().solve(case.problem)
-    zeros = precise().solve(case.problem, np.zeros(case.shape, np.int64))
+    zeros = precise().solve(case.problem, np.zeros(shape_of(case), np.int64))
     np.testing.assert_array_equal(cold.weights, zeros.weights)
 
 
-@every_loss
-@pytest.mark.parametrize("size", [1e2, 1e5])
+@pytest.mark.parametrize(("loss", "size"), each_value(LOSSES, [1e2, 1e5]))
 def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
     case = case_of(loss)
-    start = size * np.random.default_rng(6).normal(size=case.shape)
+    start = size * np.random.default_rng(6).normal(size=shape_of(case))
     # Classes keep a common constant as large as the start, and responses are rounded with it. So is
     # the objective, by which steps are judged: its root is what they reach of the gradient.
     reached = np.sqrt(size * np.finfo(float).eps) if case.problem.loss.coupled else 1e-8
@@ -403,7 +302,7 @@ def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
     np.testing.assert_allclose(z, least, rtol=1e-4, atol=1e-5)
 
 
-@separable
+@pytest.mark.parametrize("loss", SEPARABLE)
 def test_a_start_where_zero_is_the_solution(loss: str) -> None:
     """The gradient at zero weights is zero: nothing to compare with."""
     codes = np.array([[1, 1, 2, 2]], np.uint8)
@@ -439,7 +338,7 @@ def test_separable_classes(loss: str, alpha: float, intercept: bool, preconditio
     scores = case.dense @ rng.normal(size=(case.dense.shape[1], 2))
     scores -= np.median(scores, axis=0)
     problem = replace(case.problem, targets=targets_of(LOSSES[loss], scores))
-    solution = precise(PRECONDITIONERS[preconditioner]).solve(problem)
+    solution = precise(preconditioner).solve(problem)
     assert np.isfinite(solution.weights).all()
     objectives = np.array([entry["objective"] for entry in solution.history])
     assert (np.diff(objectives) <= 1e-14 * objectives[0]).all()
@@ -468,11 +367,11 @@ def test_all_margins_over_one(intercept: bool) -> None:
 
 @pytest.mark.parametrize(
     ("loss", "n_outputs", "intercept", "alpha", "preconditioner"),
-    pairs(
+    each_value(
         [Huber(0.7), SmoothPinball(0.3, 0.05)],
         [None, 2],
         [False, True],
-        [1e-2, 1e-5],
+        [1e-5, 1e-2],
         PRECONDITIONERS,
     ),
 )
@@ -483,19 +382,9 @@ def test_far_from_every_target(
     case = make_case(loss, n_outputs=n_outputs, intercept=intercept, alpha=alpha)
     problem = replace(case.problem, targets=case.problem.targets + 100.0)
     assert not loss.curvature(np.zeros_like(problem.targets), problem.targets).any()
-    solution = precise(PRECONDITIONERS[preconditioner], max_iter=300).solve(problem)
+    solution = precise(preconditioner, max_iter=300).solve(problem)
     assert solution.status == "converged"
-    assert replace(case, problem=problem).relative_gradient(solution.weights) < 1e-6
-
-
-def test_one_flat_output_does_not_hold_up_the_others() -> None:
-    case = make_case(Huber(0.7), n_outputs=2, intercept=True)
-    shifted = case.problem.targets + np.array([0.0, 100.0])
-    problem = replace(case.problem, targets=shifted)
-    solution = precise(max_iter=300).solve(problem)
-    assert solution.status == "converged"
-    alone = precise().solve(replace(problem, targets=shifted[:, 0]))
-    np.testing.assert_allclose(solution.weights[:, 0], alone.weights, rtol=1e-5, atol=1e-6)
+    assert relative_gradient(replace(case, problem=problem), solution.weights) < 1e-6
 
 
 class Lying(Squared):
@@ -518,7 +407,7 @@ def test_several_quantiles_are_those_of_fits_of_each() -> None:
     case, levels = make_case(Squared(), n_outputs=3), (0.1, 0.5, 0.8)
     together = replace(case.problem, loss=SmoothPinball(levels, 0.2))
     found = NewtonCG(tol=1e-3).solve(together)
-    assert found.weights.shape == case.shape
+    assert found.weights.shape == shape_of(case)
     for k, level in enumerate(levels):
         targets = np.ascontiguousarray(case.problem.targets[:, k])
         alone = replace(together, targets=targets, loss=SmoothPinball(level, 0.2))
@@ -526,8 +415,15 @@ def test_several_quantiles_are_those_of_fits_of_each() -> None:
         np.testing.assert_array_equal(found.weights[:, k], expected)
 
 
-@pytest.mark.parametrize(("tol", "status"), [(1e-10, "converged"), (0.0, "stalled")])
-@pytest.mark.parametrize("loss", [Squared(), Huber(), Poisson()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    ("loss", "tol", "status"),
+    [
+        (Squared(), 0.0, "stalled"),
+        (Squared(), 1e-10, "converged"),
+        (Huber(), 0.0, "stalled"),
+        (Poisson(), 1e-10, "converged"),
+    ],
+)
 def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:
     """Terms of 3e4 and more make up objectives of about 1, whose last digits are noise."""
     rng = np.random.default_rng(0)
@@ -555,7 +451,7 @@ def test_median_of_two_values_with_an_intercept(width: float) -> None:
     """Targets of two values only: at zero weights none is near."""
     case = make_case(Logistic(), intercept=True)
     problem = replace(case.problem, loss=SmoothPinball(0.5, width))
-    solution, twin = precise().solve(problem), replace(case, problem=problem).twin()
+    solution, twin = precise().solve(problem), dense_twin(replace(case, problem=problem))
     assert solution.status == "converged"
     assert problem.value(solution.weights) <= problem.value(twin) * (1 + 1e-9)
 
@@ -564,7 +460,7 @@ def test_median_of_two_values_with_an_intercept(width: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "n_outputs", "preconditioner"), pairs(LOSSES, [None, 3], ["sampled rows", "root"])
+    ("loss", "n_outputs", "preconditioner"), each_value(LOSSES, [None, 3], ["sampled rows", "root"])
 )
 def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, preconditioner: str) -> None:
     rng = np.random.default_rng(6)
@@ -575,7 +471,7 @@ def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, precondit
     for n_jobs in (1, 2, 3):
         matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
         problem = Problem(WithIntercept(matrix), targets, L2(1e-3, n_free=1), LOSSES[loss])
-        solver = precise(PRECONDITIONERS[preconditioner], tol=1e-2, n_jobs=n_jobs)
+        solver = precise(preconditioner, tol=1e-2, n_jobs=n_jobs)
         found.append(solver.solve(problem))
     for other in found[1:]:
         assert other.history == found[0].history

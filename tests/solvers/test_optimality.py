@@ -1,4 +1,4 @@
-"""Every solver, on any two of the losses, penalties and matrices that it takes: optimality."""
+"""Every solver, on each of the losses, penalties and matrices that it takes: optimality."""
 
 from __future__ import annotations
 
@@ -128,25 +128,20 @@ def known() -> Iterator[tuple[str, str, str, str]]:
 
 
 def cases() -> Iterator[Any]:
-    """Yield a solver, and any two of a loss, a penalty and a matrix that it takes.
-
-    What takes long is marked as slow.
-    """
+    """Yield a solver with each loss, penalty and matrix that it takes; more pairs are slow."""
     for solver in ALL_SOLVERS:
-        own = (case for case in EVERYTHING if case[0] == solver and taken(*case))
-        for case in covering(case for case in own if tried(*case)):
-            yield pytest.param(*case, marks=pytest.mark.slow if slow(*case) else ())
+        own = [case for case in EVERYTHING if case[0] == solver and taken(*case) and tried(*case)]
+        each = covering(own, together=1)
+        yield from each
+        for case in covering(own):
+            if case not in each:
+                yield pytest.param(*case, marks=pytest.mark.slow)
 
 
 def tried(solver: str, loss: str, penalty: str, matrix: str) -> bool:
     # One coordinate at a time takes too many steps where columns are nearly alike.
     endless = solver in ("random", "parallel") and matrix == "wide"
     return not endless and SPECIAL.get(matrix, solver) == solver
-
-
-def slow(solver: str, loss: str, penalty: str, matrix: str) -> bool:
-    long = (solver, loss) == ("grid", "multinomial") and matrix in DENSE
-    return long and (penalty, matrix) != ("l1", "dense")
 
 
 @pytest.mark.parametrize(("solver", "loss", "penalty", "matrix"), list(cases()))

@@ -26,13 +26,12 @@ from gramless.solvers.preconditioners import (
     RandomisedNystrom,
 )
 
+from .pairwise import each_value
+
 Array = NDArray[np.float64]
 
 N_ROWS, N_COLUMNS = 400, 150
-RANKS = {"one": 1, "seven": 7, "many": 90, "all": N_COLUMNS, "more": 10**6}
-
-every_rank = pytest.mark.parametrize("rank", RANKS.values(), ids=RANKS.keys())
-both_kinds = pytest.mark.parametrize("kind", ["dense", "intercept", "bins"])
+KINDS = "dense", "intercept", "bins"
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,7 @@ def sketch_of(case: Case, rank: int | None, **options: Any) -> NystromSketch:
 # The operator.
 
 
-@both_kinds
-@pytest.mark.parametrize("rank", [1, 7, 40])
-@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize(("kind", "rank", "n_outputs"), each_value(KINDS, [1, 7, 40], [1, 3]))
 def test_it_inverts_the_approximation(kind: str, rank: int, n_outputs: int) -> None:
     case = make_case(kind, alpha=1e-3)
     sketch = sketch_of(case, rank)
@@ -114,8 +111,7 @@ def test_it_inverts_the_approximation(kind: str, rank: int, n_outputs: int) -> N
     np.testing.assert_array_equal(residual, before)
 
 
-@every_rank
-@both_kinds
+@pytest.mark.parametrize(("rank", "kind"), each_value([1, 7, 90, N_COLUMNS, 10**6], KINDS))
 def test_it_is_symmetric_and_positive(rank: int, kind: str) -> None:
     case = make_case(kind, alpha=1e-9)
     written_out = times(sketch_of(case, rank).inverse(case.problem), np.eye(len(case.gram)))
@@ -123,9 +119,8 @@ def test_it_is_symmetric_and_positive(rank: int, kind: str) -> None:
     assert np.linalg.eigvalsh(0.5 * (written_out + written_out.T))[0] > 0.0
 
 
-@pytest.mark.parametrize("rank", [N_COLUMNS, 10**6])
-def test_with_all_directions_it_is_the_inverse_of_the_hessian(rank: int) -> None:
-    case = make_case(alpha=1e-2)
+def test_with_all_directions_it_is_the_inverse_of_the_hessian() -> None:
+    case, rank = make_case(alpha=1e-2), 10**6
     inverse = times(sketch_of(case, rank).inverse(case.problem), np.eye(N_COLUMNS))
     exact = np.linalg.inv(case.gram + 1e-2 * np.eye(N_COLUMNS))
     np.testing.assert_allclose(inverse, exact, rtol=0, atol=1e-7 * np.abs(exact).max())
@@ -190,10 +185,10 @@ def test_a_path_takes_one_sketch() -> None:
     assert path.drawn(matrix) is path
 
 
-@pytest.mark.parametrize("rank", [0, -3])
-def test_ranks_below_one(rank: int) -> None:
-    with pytest.raises(InputError, match="rank must be a whole number of at least 1"):
-        RandomisedNystrom(rank)
+def test_ranks_below_one_are_refused() -> None:
+    for rank in (0, -3):
+        with pytest.raises(InputError, match="rank must be a whole number of at least 1"):
+            RandomisedNystrom(rank)
 
 
 # Products.
@@ -229,8 +224,8 @@ def iterations(preconditioner: Any, problem: Problem, best: float) -> int:
     return next(k for k, gap in enumerate(gaps) if gap <= 1e-4)
 
 
-@pytest.mark.parametrize("alpha", [1e-7])
-def test_a_fifth_of_the_iterations_of_plain_conjugate_gradients(alpha: float) -> None:
+def test_a_fifth_of_the_iterations_of_plain_conjugate_gradients() -> None:
+    alpha = 1e-7
     rng = np.random.default_rng(3)
     Z = gaussian(600, 200, spread=0.5)
     y = np.sin(4 * Z[:, 0] / Z.std()) + 0.1 * rng.normal(size=600)
@@ -274,10 +269,3 @@ def test_fewer_directions_than_the_sketch_has() -> None:
     solution = ConjugateGradient(sketch, tol=1e-6).solve(problem)
     assert solution.status == "converged"
     assert problem.kkt_residual(solution.weights) < 1e-6
-
-
-def test_one_row_and_one_column() -> None:
-    for shape in ((1, 4), (6, 1)):
-        problem = Problem(DenseMatrix(np.ones(shape)), np.ones(shape[0]), L2(0.1))
-        weights = ConjugateGradient(RandomisedNystrom(), tol=1e-8).solve(problem).weights
-        np.testing.assert_allclose(weights, 1 / (shape[1] + 0.1), rtol=1e-8)

@@ -50,7 +50,7 @@ def with_rows(problem: Problem) -> Problem:
     return replace(problem, matrix=SingleRowProducts(Z, gram))
 
 
-CASES = [(Multinomial(), True), (Logistic(), True), (Logistic(), False)]
+CASES = [(Multinomial(), True, True), (Logistic(), True, False), (Logistic(), False, True)]
 
 
 def over_columns(solver: NewtonCG, problem: Problem, start: Vector | None = None) -> Solution:
@@ -68,8 +68,7 @@ def check_same_steps(found: Solution, expected: Solution, error: float) -> None:
         assert own["objective"] == pytest.approx(other["objective"], rel=error)
 
 
-@pytest.mark.parametrize(("loss", "several"), CASES)
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(("loss", "several", "warm"), CASES)
 def test_steps_are_those_over_the_columns(loss: Loss, several: bool, warm: bool) -> None:
     problem = problem_of(loss, several)
     start = None

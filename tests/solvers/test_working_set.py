@@ -20,6 +20,8 @@ from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
 from gramless.solvers.working_set import BinDescent, Move, Task
 
+from .pairwise import each_value, pairs
+
 Array = NDArray[np.float64]
 
 N_ROWS, N_COLUMNS = 60, 21
@@ -29,14 +31,12 @@ PENALTIES: dict[str, Penalty] = {
     "net": ElasticNet(0.02, 0.5, n_free=1),
 }
 CHOSEN = {
-    "all columns": list(range(N_COLUMNS)),
-    "some columns": [1, 3, 8, 13, 14, 20],
-    "one grid": [6, 7, 9],
-    "the ones": [20],
+    "all columns": tuple(range(N_COLUMNS)),
+    "some columns": (1, 3, 8, 13, 14, 20),
+    "one grid": (6, 7, 9),
+    "the ones": (20,),
 }
 
-every_penalty = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
-every_choice = pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN.keys())
 alike = pytest.mark.parametrize("alike", [True, False])
 
 
@@ -71,7 +71,7 @@ class Case:
         return float(self.task.penalty.distance(whole, gradient)[self.task.columns].max())
 
 
-def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
+def make_case(penalty: Penalty, chosen: tuple[int, ...], *, alike: bool) -> Case:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (4, N_ROWS)).astype(np.uint8)
     binned = BinnedMatrix(codes, 5 * np.arange(5), tasks=TaskSizes(part_rows=20))
@@ -101,7 +101,7 @@ def descended(case: Case, n_jobs: int | None = 1, worth: int = 0, **changes: Any
 
 
 def test_columns_are_grouped_by_their_grids() -> None:
-    case = make_case(L1(0.1, n_free=1), [0, 4, 10, 11, 19, 20], alike=True)
+    case = make_case(L1(0.1, n_free=1), (0, 4, 10, 11, 19, 20), alike=True)
     grid, grids, starts = BinDescent(case.matrix.row_lists, 1).grouped(case.task.columns)
     assert grid.tolist() == [0, 0, 2, 2, 3, 4]
     assert grids.tolist() == [0, 2, 3, 4]
@@ -115,10 +115,10 @@ def test_grids_without_columns_are_passed_over() -> None:
     assert starts.tolist() == [0, 2, 3]
 
 
-@every_penalty
-@every_choice
-@alike
-def test_the_minimum_of_the_model(penalty: Penalty, chosen: list[int], alike: bool) -> None:
+@pytest.mark.parametrize(
+    ("penalty", "chosen", "alike"), pairs(PENALTIES.values(), CHOSEN.values(), [True, False])
+)
+def test_the_minimum_of_the_model(penalty: Penalty, chosen: tuple[int, ...], alike: bool) -> None:
     case = make_case(penalty, chosen, alike=alike)
     slopes, before = case.task.slopes.copy(), case.task.weights.copy()
     found = descended(case)
@@ -133,9 +133,8 @@ def test_the_minimum_of_the_model(penalty: Penalty, chosen: list[int], alike: bo
         assert case.value(found.after) <= best.fun + 1e-9
 
 
-@every_choice
-@alike
-def test_responses_follow_the_weights(chosen: list[int], alike: bool) -> None:
+@pytest.mark.parametrize(("chosen", "alike"), each_value(CHOSEN.values(), [True, False]))
+def test_responses_follow_the_weights(chosen: tuple[int, ...], alike: bool) -> None:
     case = make_case(PENALTIES["net"], chosen, alike=alike)
     found = descended(case)
     for n_jobs in (1, 3):
@@ -160,7 +159,7 @@ def test_tolerance_and_limit_of_the_sweeps(alike: bool) -> None:
 
 def test_a_small_set_is_worth_more_sweeps() -> None:
     """Until they have cost as much as a gradient of all columns: of 5 grids, there and back."""
-    case = make_case(PENALTIES["l1"], [7], alike=True)
+    case = make_case(PENALTIES["l1"], (7,), alike=True)
     n_rows = int((case.dense[:, 7] != 0.0).sum())
     least = 5 * N_ROWS // (2 * n_rows)
     assert descended(case, tols=(np.inf, -1.0)).sweeps in (least, least + 1)
@@ -179,8 +178,7 @@ def test_rows_without_weight_do_not_matter() -> None:
     assert case.distance(found.after) < 1e-8
 
 
-@every_penalty
-@alike
+@pytest.mark.parametrize(("penalty", "alike"), each_value(PENALTIES.values(), [True, False]))
 def test_threads_change_no_bit(penalty: Penalty, alike: bool) -> None:
     case = make_case(penalty, CHOSEN["all columns"], alike=alike)
     expected = descended(case, n_jobs=1)
