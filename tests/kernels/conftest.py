@@ -76,16 +76,6 @@ SPECTRAL_KERNELS = {
 }
 
 
-@pytest.fixture
-def all_kernels() -> list[Kernel]:
-    return list(ALL_KERNELS.values())
-
-
-@pytest.fixture(params=ALL_KERNELS.values(), ids=ALL_KERNELS.keys())
-def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return request.param
-
-
 @pytest.fixture(params=BINNING_KERNELS.values(), ids=BINNING_KERNELS.keys())
 def binning_kernel(request: pytest.FixtureRequest) -> BinningKernel:
     return request.param

@@ -36,6 +36,7 @@ from gramless.kernels import (
     as_spectral_kernel,
     from_config,
 )
+from tests.kernels.conftest import ALL_KERNELS, BINNING_KERNELS, SPECTRAL_KERNELS
 
 
 class Holder(BaseEstimator):
@@ -43,18 +44,14 @@ class Holder(BaseEstimator):
         self.kernel = kernel
 
 
-def test_every_registered_kernel_is_under_contract(all_kernels):
-    assert {kernel.name: type(kernel) for kernel in all_kernels} == KERNELS
+def test_every_registered_kernel_is_under_contract():
+    assert {kernel.name: type(kernel) for kernel in ALL_KERNELS.values()} == KERNELS
 
 
 def test_a_name_gives_the_default_kernel():
     assert as_kernel("laplacian") == Laplacian()
     assert as_kernel("gaussian") == Gaussian()
     assert as_binning_kernel("inverse_power") == InversePower(power=1.0)
-
-
-def test_a_kernel_is_passed_through(kernel):
-    assert as_kernel(kernel) is kernel
 
 
 def test_a_function_becomes_a_profile():
@@ -64,18 +61,18 @@ def test_a_function_becomes_a_profile():
     assert as_binning_kernel(decay) == Profile(decay)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
-        ("rbf", "unknown kernel 'rbf'; the names are laplacian, exponential_power"),
-        ("mixture", re.escape("pass an object, Mixture(...)")),
-        (Laplacian, re.escape("a kernel object such as Laplacian()")),
-        (3, "kernel must be a name"),
-    ],
-)
-def test_what_is_no_kernel_is_refused(kernel, message):
-    with pytest.raises(KernelError, match=message):
-        as_kernel(kernel)
+NO_KERNELS = [
+    ("rbf", "unknown kernel 'rbf'; the names are laplacian, exponential_power"),
+    ("mixture", re.escape("pass an object, Mixture(...)")),
+    (Laplacian, re.escape("a kernel object such as Laplacian()")),
+    (3, "kernel must be a name"),
+]
+
+
+def test_what_is_no_kernel_is_refused():
+    for kernel, message in NO_KERNELS:
+        with pytest.raises(KernelError, match=message):
+            as_kernel(kernel)
 
 
 def test_the_gaussian_is_refused_with_what_to_use_instead():
@@ -102,66 +99,67 @@ def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead()
     assert not isinstance(Hat(), SpectralKernel)
 
 
-@pytest.mark.parametrize(
-    ("ask", "kernel", "message"),
-    [
-        (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed distribution"),
-        (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "no closed distribution"),
-        (
-            as_spectral_kernel,
-            Mixture([Laplacian(), Hat()], [1, 1]),
-            r"Mixture kernel has no random Fourier features because its part Hat\(\) has none: "
-            ".*; Mixture needs random binning",
-        ),
-        (as_spectral_kernel, Product([Gaussian(), Hat()]), r"its part Hat\(\).*of these\.$"),
-        (
-            as_binning_kernel,
-            Sum([Laplacian(), Scaled(Gaussian(), 2.0)], [1, 1]),
-            r"Sum kernel has no random binning because its part Gaussian\(\) has none: .* convex "
-            ".*; Sum needs random Fourier features",
-        ),
-        (as_binning_kernel, "matern", "the Matern kernel .* Euclidean distance"),
-        (as_binning_kernel, "cauchy", "the Cauchy kernel .* not convex at 0"),
-        (as_binning_kernel, Product([Hat()]), r"laid over each other are no grid.*Profile\.$"),
-    ],
-)
-def test_what_a_kernel_or_its_part_lacks_is_named(ask, kernel, message):
-    with pytest.raises(KernelError, match=message):
-        ask(kernel)
+LACKING = [
+    (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed distribution"),
+    (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "no closed distribution"),
+    (
+        as_spectral_kernel,
+        Mixture([Laplacian(), Hat()], [1, 1]),
+        r"Mixture kernel has no random Fourier features because its part Hat\(\) has none: "
+        ".*; Mixture needs random binning",
+    ),
+    (as_spectral_kernel, Product([Gaussian(), Hat()]), r"its part Hat\(\).*of these\.$"),
+    (
+        as_binning_kernel,
+        Sum([Laplacian(), Scaled(Gaussian(), 2.0)], [1, 1]),
+        r"Sum kernel has no random binning because its part Gaussian\(\) has none: .* convex "
+        ".*; Sum needs random Fourier features",
+    ),
+    (as_binning_kernel, "matern", "the Matern kernel .* Euclidean distance"),
+    (as_binning_kernel, "cauchy", "the Cauchy kernel .* not convex at 0"),
+    (as_binning_kernel, Product([Hat()]), r"laid over each other are no grid.*Profile\.$"),
+]
 
 
-def test_kernels_with_the_features_asked_for_are_passed_through(kernel):
-    for ask, kind in ((as_binning_kernel, BinningKernel), (as_spectral_kernel, SpectralKernel)):
-        if kernel.part_without(kind) is None:
-            assert ask(kernel) is kernel
-        else:
-            with pytest.raises(KernelError, match=f"the {type(kernel).__name__} kernel has no"):
-                ask(kernel)
+def test_what_a_kernel_or_its_part_lacks_is_named():
+    for ask, kernel, message in LACKING:
+        with pytest.raises(KernelError, match=message):
+            ask(kernel)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: ExponentialPower(power=1.5), r"in \(0, 1\], got 1.5.*not convex"),
-        (lambda: ExponentialPower(power=0), "above 0, got 0"),
-        (lambda: ExponentialPower(power="half"), "above 0, got 'half'"),
-        (lambda: InversePower(power=-1.0), "above 0"),
-        (lambda: InversePower(power=np.nan), "above 0"),
-        (lambda: InversePower(power=10**400), "above 0"),
-        (lambda: Matern(nu=0), "Matern needs nu to be a number above 0"),
-        (lambda: Matern(nu=100.5), r"nu in \(0, 100\], got 100.5: use Gaussian"),
-        (lambda: RationalQuadratic(alpha=np.inf), "alpha to be a number above 0"),
-        (lambda: Mixture([], []), "at least one kernel"),
-        (lambda: Mixture([Laplacian()], [1.0, 2.0]), "1 kernels and 2 weights"),
-        (lambda: Mixture([Laplacian()], [0.0]), "each of its weights to be a number above 0"),
-        (lambda: Mixture([Laplacian()], [1.0], [1.0, 2.0]), "1 kernels and 2 scales"),
-        (lambda: Mixture([Laplacian()], [1.0], [-1.0]), "each of its scales"),
-        (lambda: Mixture([Gaussian()], [1.0]), r"have random binning.*Gaussian\(\)"),
-    ],
-)
-def test_senseless_parameters_are_refused(build, message):
-    with pytest.raises(KernelError, match=message):
-        build()
+def test_kernels_with_the_features_asked_for_are_passed_through():
+    for kernel in ALL_KERNELS.values():
+        for ask, kind in ((as_binning_kernel, BinningKernel), (as_spectral_kernel, SpectralKernel)):
+            if kernel.part_without(kind) is None:
+                assert ask(kernel) is kernel
+            else:
+                with pytest.raises(KernelError, match=f"the {type(kernel).__name__} kernel has no"):
+                    ask(kernel)
+
+
+SENSELESS = [
+    (lambda: ExponentialPower(power=1.5), r"in \(0, 1\], got 1.5.*not convex"),
+    (lambda: ExponentialPower(power=0), "above 0, got 0"),
+    (lambda: ExponentialPower(power="half"), "above 0, got 'half'"),
+    (lambda: InversePower(power=-1.0), "above 0"),
+    (lambda: InversePower(power=np.nan), "above 0"),
+    (lambda: InversePower(power=10**400), "above 0"),
+    (lambda: Matern(nu=0), "Matern needs nu to be a number above 0"),
+    (lambda: Matern(nu=100.5), r"nu in \(0, 100\], got 100.5: use Gaussian"),
+    (lambda: RationalQuadratic(alpha=np.inf), "alpha to be a number above 0"),
+    (lambda: Mixture([], []), "at least one kernel"),
+    (lambda: Mixture([Laplacian()], [1.0, 2.0]), "1 kernels and 2 weights"),
+    (lambda: Mixture([Laplacian()], [0.0]), "each of its weights to be a number above 0"),
+    (lambda: Mixture([Laplacian()], [1.0], [1.0, 2.0]), "1 kernels and 2 scales"),
+    (lambda: Mixture([Laplacian()], [1.0], [-1.0]), "each of its scales"),
+    (lambda: Mixture([Gaussian()], [1.0]), r"have random binning.*Gaussian\(\)"),
+]
+
+
+def test_senseless_parameters_are_refused():
+    for build, message in SENSELESS:
+        with pytest.raises(KernelError, match=message):
+            build()
 
 
 def test_weights_of_a_mixture_count_by_their_proportions():
@@ -172,63 +170,67 @@ def test_weights_of_a_mixture_count_by_their_proportions():
     )
 
 
-def test_plain_data_survives_json(kernel):
-    config = kernel.to_config()
-    restored = from_config(json.loads(json.dumps(config)))
-    t = np.geomspace(1e-6, 100, 200)
-    np.testing.assert_allclose(restored.profile(t), kernel.profile(t), atol=1.5e-3)
-    assert restored.to_config() == config
-    if not isinstance(kernel, Profile):
-        assert restored == kernel
+def test_plain_data_survives_json():
+    for kernel in ALL_KERNELS.values():
+        config = kernel.to_config()
+        restored = from_config(json.loads(json.dumps(config)))
+        t = np.geomspace(1e-6, 100, 200)
+        np.testing.assert_allclose(restored.profile(t), kernel.profile(t), atol=1.5e-3)
+        assert restored.to_config() == config
+        if not isinstance(kernel, Profile):
+            assert restored == kernel
 
 
-def test_a_restored_kernel_draws_the_same_grids(binning_kernel):
-    restored = from_config(binning_kernel.to_config())
-    np.testing.assert_array_equal(
-        restored.sample_widths(stream(0, "grids"), (50,)),
-        binning_kernel.sample_widths(stream(0, "grids"), (50,)),
-    )
+def test_a_restored_kernel_draws_the_same_grids():
+    for binning_kernel in BINNING_KERNELS.values():
+        restored = from_config(binning_kernel.to_config())
+        np.testing.assert_array_equal(
+            restored.sample_widths(stream(0, "grids"), (50,)),
+            binning_kernel.sample_widths(stream(0, "grids"), (50,)),
+        )
 
 
-def test_a_restored_kernel_draws_the_same_frequencies(spectral_kernel):
-    restored = from_config(spectral_kernel.to_config())
-    normals = stream(0, "frequencies").standard_normal((20, 3))
-    uniforms = stream(1, "frequencies").random((20, spectral_kernel.n_uniforms(3)))
-    np.testing.assert_array_equal(
-        restored.frequencies(normals, uniforms), spectral_kernel.frequencies(normals, uniforms)
-    )
+def test_a_restored_kernel_draws_the_same_frequencies():
+    for spectral_kernel in SPECTRAL_KERNELS.values():
+        restored = from_config(spectral_kernel.to_config())
+        normals = stream(0, "frequencies").standard_normal((20, 3))
+        uniforms = stream(1, "frequencies").random((20, spectral_kernel.n_uniforms(3)))
+        np.testing.assert_array_equal(
+            restored.frequencies(normals, uniforms), spectral_kernel.frequencies(normals, uniforms)
+        )
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({}, "unknown kernel None"),
-        ({"name": ["laplacian"]}, "unknown kernel"),
-        ({"name": "nothing"}, "unknown kernel 'nothing'; the names are .*tabulated_profile"),
-        ({"name": "hat", "power": 2}, "Hat has no parameter power"),
-        ({"name": "tabulated_profile", "distances": [0, 1]}, "TabulatedProfile needs values"),
-        ({"name": "mixture", "kernels": 3, "weights": [1]}, "Mixture cannot use its parameters"),
-        ({"name": "mixture", "kernels": [{"name": "gaussian"}], "weights": [1]}, "random binning"),
-        ({"name": "inverse_power", "power": -2}, "above 0"),
-        ({"name": "sum", "kernels": 3, "weights": [1]}, "Sum cannot use its parameters"),
-        ({"name": "scaled", "kernel": {"name": "matern", "nu": 500}, "scale": 1}, "nu in"),
-        ({"name": "scaled", "kernel": "hat", "scale": 1}, "Scaled takes kernel objects"),
-    ],
-)
-def test_damaged_plain_data_is_refused(config, message):
-    with pytest.raises(KernelError, match=message):
-        from_config(config)
+DAMAGED = [
+    ({}, "unknown kernel None"),
+    ({"name": ["laplacian"]}, "unknown kernel"),
+    ({"name": "nothing"}, "unknown kernel 'nothing'; the names are .*tabulated_profile"),
+    ({"name": "hat", "power": 2}, "Hat has no parameter power"),
+    ({"name": "tabulated_profile", "distances": [0, 1]}, "TabulatedProfile needs values"),
+    ({"name": "mixture", "kernels": 3, "weights": [1]}, "Mixture cannot use its parameters"),
+    ({"name": "mixture", "kernels": [{"name": "gaussian"}], "weights": [1]}, "random binning"),
+    ({"name": "inverse_power", "power": -2}, "above 0"),
+    ({"name": "sum", "kernels": 3, "weights": [1]}, "Sum cannot use its parameters"),
+    ({"name": "scaled", "kernel": {"name": "matern", "nu": 500}, "scale": 1}, "nu in"),
+    ({"name": "scaled", "kernel": "hat", "scale": 1}, "Scaled takes kernel objects"),
+]
 
 
-def test_estimators_that_hold_a_kernel_can_be_cloned(kernel):
-    cloned = clone(Holder(kernel=kernel)).kernel
-    assert isinstance(cloned, Kernel)
-    assert cloned == kernel
-    assert cloned.metric == kernel.metric
-    assert copy.deepcopy(kernel) == kernel
-    if not isinstance(kernel, Profile):
-        assert pickle.loads(pickle.dumps(kernel)) == kernel
-    assert hash(cloned) == hash(kernel)
+def test_damaged_plain_data_is_refused():
+    for config, message in DAMAGED:
+        with pytest.raises(KernelError, match=message):
+            from_config(config)
+
+
+def test_estimators_that_hold_a_kernel_can_be_cloned():
+    for kernel in ALL_KERNELS.values():
+        cloned = clone(Holder(kernel=kernel)).kernel
+        assert isinstance(cloned, Kernel)
+        assert cloned == kernel
+        assert cloned.metric == kernel.metric
+        assert copy.deepcopy(kernel) == kernel
+        if not isinstance(kernel, Profile):
+            assert pickle.loads(pickle.dumps(kernel)) == kernel
+        assert hash(cloned) == hash(kernel)
 
 
 def test_kernels_differ_by_class_and_parameters():

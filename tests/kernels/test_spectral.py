@@ -14,11 +14,11 @@ from gramless.base.random import stream
 from gramless.kernels import (
     ExponentialPower,
     Gaussian,
-    Laplacian,
     Matern,
     RationalQuadratic,
     distributions,
 )
+from tests.kernels.conftest import SPECTRAL_KERNELS
 
 DISTANCES = np.array([0.2, 0.7, 1.3, 2.5])
 
@@ -57,9 +57,10 @@ def standard_errors_off(kernel, frequencies):
     return np.max(np.abs(found) / error)
 
 
-@pytest.mark.parametrize(("n_inputs", "n_draws"), [(1, 40_000), (3, 12_000), (8, 5_000)])
-def test_cosines_are_unbiased(spectral_kernel, n_inputs, n_draws):
-    assert standard_errors_off(spectral_kernel, drawn(spectral_kernel, n_inputs, n_draws)) < 4.0
+def test_cosines_are_unbiased(spectral_kernel):
+    for n_inputs, n_draws in ((1, 40_000), (3, 12_000), (8, 5_000)):
+        frequencies = drawn(spectral_kernel, n_inputs, n_draws)
+        assert standard_errors_off(spectral_kernel, frequencies) < 4.0
 
 
 @pytest.mark.slow
@@ -88,7 +89,9 @@ def gaps_of_sobol_sequences(kernel, n_inputs, log2_draws):
     return np.sqrt(np.mean(pairs**2, axis=(0, 2)))
 
 
-def test_sobol_sequences_converge_and_are_closer_than_independent_draws(spectral_kernel):
+@pytest.mark.parametrize("label", ["gaussian", "laplacian", "inverse_power_3", "sum", "product"])
+def test_sobol_sequences_converge_and_are_closer_than_independent_draws(label):
+    spectral_kernel = SPECTRAL_KERNELS[label]
     found, error = gaps_of_sobol_sequences(spectral_kernel, n_inputs=1, log2_draws=11)
     assert found < 0.9 * error
     few, _ = gaps_of_sobol_sequences(spectral_kernel, n_inputs=3, log2_draws=7)
@@ -97,38 +100,41 @@ def test_sobol_sequences_converge_and_are_closer_than_independent_draws(spectral
     assert many < 0.35 * few
 
 
-def test_frequencies_are_finite_and_odd_far_in_the_tails(spectral_kernel):
-    normals = np.repeat([[1e-3], [1.0], [8.0], [12.0], [40.0]], 2, axis=1)
-    for uniform in (0.0, 2.0**-53, 0.5, 1.0 - 2.0**-53, 1.0):
-        uniforms = np.full((len(normals), spectral_kernel.n_uniforms(2)), uniform)
-        frequencies = spectral_kernel.frequencies(normals, uniforms)
-        assert np.isfinite(frequencies).all()
-        if uniforms.shape[1] == 0:
-            assert (np.diff(np.abs(frequencies[:4]), axis=0) > 0).all()
-            np.testing.assert_array_equal(
-                spectral_kernel.frequencies(-normals, uniforms), -frequencies
-            )
+def test_frequencies_are_finite_and_odd_far_in_the_tails():
+    for spectral_kernel in SPECTRAL_KERNELS.values():
+        normals = np.repeat([[1e-3], [1.0], [8.0], [12.0], [40.0]], 2, axis=1)
+        for uniform in (0.0, 2.0**-53, 0.5, 1.0 - 2.0**-53, 1.0):
+            uniforms = np.full((len(normals), spectral_kernel.n_uniforms(2)), uniform)
+            frequencies = spectral_kernel.frequencies(normals, uniforms)
+            assert np.isfinite(frequencies).all()
+            if uniforms.shape[1] == 0:
+                assert (np.diff(np.abs(frequencies[:4]), axis=0) > 0).all()
+                np.testing.assert_array_equal(
+                    spectral_kernel.frequencies(-normals, uniforms), -frequencies
+                )
 
 
-def test_each_row_is_a_function_of_its_own_numbers(spectral_kernel):
-    generator = stream(2, "frequencies")
-    normals = generator.standard_normal((50, 4)).astype(np.float32)
-    uniforms = generator.random((50, spectral_kernel.n_uniforms(4)))
-    normals.setflags(write=False)
-    uniforms.setflags(write=False)
-    whole = spectral_kernel.frequencies(normals, uniforms)
-    assert whole.dtype == np.float64
-    assert whole.shape == (50, 4)
-    np.testing.assert_array_equal(
-        spectral_kernel.frequencies(normals[7:9], uniforms[7:9]), whole[7:9]
-    )
-    assert spectral_kernel.frequencies(normals[:0], uniforms[:0]).shape == (0, 4)
+def test_each_row_is_a_function_of_its_own_numbers():
+    for spectral_kernel in SPECTRAL_KERNELS.values():
+        generator = stream(2, "frequencies")
+        normals = generator.standard_normal((50, 4)).astype(np.float32)
+        uniforms = generator.random((50, spectral_kernel.n_uniforms(4)))
+        normals.setflags(write=False)
+        uniforms.setflags(write=False)
+        whole = spectral_kernel.frequencies(normals, uniforms)
+        assert whole.dtype == np.float64
+        assert whole.shape == (50, 4)
+        np.testing.assert_array_equal(
+            spectral_kernel.frequencies(normals[7:9], uniforms[7:9]), whole[7:9]
+        )
+        assert spectral_kernel.frequencies(normals[:0], uniforms[:0]).shape == (0, 4)
 
 
-def test_uniforms_that_do_not_fit_are_refused(spectral_kernel):
-    n_uniforms = spectral_kernel.n_uniforms(2)
-    with pytest.raises(InputError, match="needs uniforms of shape"):
-        spectral_kernel.frequencies(np.zeros((3, 2)), np.full((3, n_uniforms + 1), 0.5))
+def test_uniforms_that_do_not_fit_are_refused():
+    for spectral_kernel in SPECTRAL_KERNELS.values():
+        n_uniforms = spectral_kernel.n_uniforms(2)
+        with pytest.raises(InputError, match="needs uniforms of shape"):
+            spectral_kernel.frequencies(np.zeros((3, 2)), np.full((3, n_uniforms + 1), 0.5))
 
 
 def test_frequencies_are_no_view_of_the_normals():
@@ -137,7 +143,7 @@ def test_frequencies_are_no_view_of_the_normals():
     assert (normals == 1.0).all()
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(), Matern(nu=0.7), RationalQuadratic()])
+@pytest.mark.parametrize("kernel", [Matern(), RationalQuadratic()])
 def test_radial_frequencies_are_normals_times_one_factor(kernel):
     normals = stream(3, "frequencies").standard_normal((20, 5))
     uniforms = stream(4, "frequencies").random((20, kernel.n_uniforms(5)))
@@ -191,16 +197,6 @@ def test_positive_stable_draws_have_their_laplace_transform(index):
     draws = distributions.positive_stable(angles, heights, index)
     for s in (0.1, 1.0, 4.0):
         assert np.exp(-s * draws).mean() == pytest.approx(np.exp(-(s**index)), abs=1e-3)
-
-
-def test_positive_stable_of_index_one_half_is_levy():
-    uniforms = np.random.default_rng(6).random((2, 20_000))
-    draws = distributions.positive_stable(*uniforms, 0.5)
-    assert stats.kstest(draws, stats.levy(scale=0.5).cdf).pvalue > 1e-3
-
-
-def test_laplacian_frequencies_follow_the_textbook_distribution():
-    assert stats.kstest(drawn(Laplacian(), 1, 20_000)[:, 0], stats.cauchy.cdf).pvalue > 1e-3
 
 
 def test_matern_frequencies_follow_the_textbook_distribution():
