@@ -15,6 +15,7 @@ from numba.core.errors import TypingError
 
 from gramless.loops import atomics
 from gramless.loops.compile import loop
+from tests.solvers.pairwise import each_value
 
 N_THREADS, N_CALLS = 4, 50_000
 
@@ -85,14 +86,10 @@ def in_threads(*calls):
             each.result()
 
 
-def test_add_in_one_thread():
-    array = np.arange(5.0)
-    add_many(array, 3, 0.5, 1)
-    np.testing.assert_array_equal(array, [0.0, 1.0, 2.0, 3.5, 4.0])
-
-
-@pytest.mark.parametrize("value", [1, np.int8(1), np.float32(1.0), 1.0])
-@pytest.mark.parametrize("index", [2, np.uint8(2), np.int32(2), np.uint64(2)])
+@pytest.mark.parametrize(
+    ("value", "index"),
+    each_value([1, np.int8(1), np.float32(1.0), 1.0], [2, np.uint8(2), np.int32(2), np.uint64(2)]),
+)
 def test_values_and_indices_of_other_types(value, index):
     array = np.zeros(4)
     add_many(array, index, value, 3)
@@ -149,22 +146,16 @@ def test_threads_meet_at_a_barrier():
     assert not behind.any()
 
 
-@pytest.mark.parametrize(
-    ("array", "problem"),
-    [
+def test_other_arrays_and_indices_are_refused():
+    for array, problem in (
         (np.zeros(3, np.float32), "float64"),
         (np.zeros(3, np.int64), "float64"),
         (np.zeros((3, 3)), "flat"),
         (np.zeros(6)[::2], "flat"),
         (np.frombuffer(bytes(24)), "written"),
-    ],
-)
-def test_other_arrays_are_refused(array, problem):
-    with pytest.raises(TypingError, match=problem):
-        add_many(array, 0, 1.0, 1)
-
-
-def test_index_must_be_whole():
+    ):
+        with pytest.raises(TypingError, match=problem):
+            add_many(array, 0, 1.0, 1)
     with pytest.raises(TypingError, match="whole"):
         add_many(np.zeros(3), 1.0, 1.0, 1)
 

@@ -76,7 +76,7 @@ def test_to_the_bit_as_the_slow_twin(n_outputs: int | None) -> None:
                 np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-@pytest.mark.parametrize("n_outputs", [4, 8, 12, 20])
+@pytest.mark.parametrize("n_outputs", [4, 8, 20])
 def test_one_curvature_a_row_is_that_of_all_outputs(n_outputs: int) -> None:
     codes, offsets = draw_codes()
     room = np.full(max(N_BINS) * n_outputs, 77, np.float32), np.full(max(N_BINS), 77, np.float32)
@@ -92,54 +92,11 @@ def test_one_curvature_a_row_is_that_of_all_outputs(n_outputs: int) -> None:
                 np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_outputs_are_fitted_one_by_one(n_outputs: int) -> None:
-    together = draw(n_outputs)
-    alone = [
-        {name: values[:, k].copy() for name, values in together.items()} for k in range(n_outputs)
-    ]
-    run(together, [1, 3, 2, 0], 30, 200, 2.0)
-    for k, single in enumerate(alone):
-        run(single, [1, 3, 2, 0], 30, 200, 2.0)
-        for name, values in single.items():
-            np.testing.assert_array_equal(together[name][:, k], values, err_msg=name)
-
-
-def test_targets_of_other_rows_do_not_count_but_their_predictions_move() -> None:
-    one, other = draw(None), draw(None)
-    other["slopes"][200:] += 5
-    before = one["raw"].copy()
-    run(one, [2, 3], 0, 200, 2.0)
-    run(other, [2, 3], 0, 200, 2.0)
-    np.testing.assert_array_equal(one["weights"], other["weights"])
-    np.testing.assert_array_equal(one["raw"], other["raw"])
-    assert (one["raw"][200:] != before[200:]).any()
-
-
 def test_bins_without_rows_shrink_towards_zero() -> None:
     """Newton's step of the penalty alone ends at its minimum."""
     state = draw(None)
     run(state, [3], 0, 0, 2.0)
     np.testing.assert_array_equal(state["weights"][-N_BINS[3] :], 0.0)
-
-
-def test_weights_of_rows_count_as_repeated_rows_do() -> None:
-    """Whole numbers have exact sums; powers of two in the denominators leave them exact."""
-    codes, offsets = draw_codes()
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 4, N_ROWS)
-    slopes = rng.integers(-9, 10, N_ROWS).astype(np.float32)
-    found = []
-    for repeat in (False, True):
-        rows = np.repeat(np.arange(N_ROWS), counts if repeat else 1)
-        times = np.float32(1) if repeat else counts.astype(np.float32)
-        weights, raw = np.zeros(sum(N_BINS), np.float32), np.zeros(len(rows), np.float32)
-        own = np.ascontiguousarray(codes[:, rows]), offsets, np.array([2]), 0, len(rows)
-        curvatures = np.ones(len(rows), np.float32) * times
-        sums = np.empty(80, np.float32)
-        backfit(*own, np.float32(4.0), slopes[rows] * times, curvatures, weights, raw, sums)
-        found.append(weights)
-    np.testing.assert_array_equal(*found)
 
 
 # Many passes.
@@ -194,9 +151,8 @@ def gradient_bound(Z: Doubles, slopes: Doubles, ridge: float, w: Doubles, drift:
     return n_rows * drift + summed + (n_rows + ridge) * EPS * w
 
 
-@pytest.mark.parametrize("ridge", [10.0, 60.0])
-def test_many_passes_are_the_exact_ridge_solution(ridge: float) -> None:
-    Z = features(*draw_codes())[ROWS]
+def test_many_passes_are_the_exact_ridge_solution() -> None:
+    Z, ridge = features(*draw_codes())[ROWS], 10.0
     y = np.random.default_rng(1).normal(size=N_ROWS)
     found, drift = fitted(Squared(), y, ridge, 250, ROWS.start, ROWS.stop)
     exact = np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ y[ROWS])

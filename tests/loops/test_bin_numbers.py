@@ -128,7 +128,7 @@ def test_only_the_first_rows_are_read():
     assert codes.tolist() == [1, 2, 99, 99]
 
 
-@pytest.mark.parametrize("n_bins", [254, 255, 256, 257, 1023, 1024, 1025, 5000, 20_000])
+@pytest.mark.parametrize("n_bins", [255, 256, 257, 1024, 20_000])
 def test_growth(n_bins):
     keys = spread_keys(n_bins)
     bins = check_learning(np.concatenate([keys, keys[::-1]]))
@@ -137,8 +137,7 @@ def test_growth(n_bins):
         assert bins.bits > FIRST_BITS
 
 
-@pytest.mark.parametrize("n_bins", [300, 1200])
-@pytest.mark.parametrize("top", [0, 1, -1, 2**23 - 1, -(2**23)])
+@pytest.mark.parametrize(("n_bins", "top"), [(300, 0), (1200, -1), (1200, 2**23 - 1)])
 def test_all_keys_want_one_slot(n_bins, top):
     # No growth pulls them apart: they differ far below the bits of any index.
     keys = (top << 40) + np.random.default_rng(0).permutation(n_bins)
@@ -146,7 +145,7 @@ def test_all_keys_want_one_slot(n_bins, top):
     assert bins.find(keys + n_bins).tolist() == [0] * n_bins
 
 
-@pytest.mark.parametrize("step", [1, 2**20, 2**43 + 1])
+@pytest.mark.parametrize("step", [1, 2**43 + 1])
 def test_no_key_is_far_from_its_slot(step):
     # All in one run of slots, every search would have to walk along it.
     keys = (7 << 40) + step * np.random.default_rng(0).permutation(20_000)

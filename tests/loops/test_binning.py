@@ -13,6 +13,7 @@ from gramless.base.arrays import writable_flat_rows
 from gramless.loops import binning
 from gramless.loops.simd import CELL_ROWS
 from harness.loops import entry
+from tests.solvers.pairwise import each_value
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -213,9 +214,12 @@ def test_tile_keys_of_all_layouts_at_once(seed, n_rows, n_columns, n_grids):
         np.testing.assert_array_equal(keys[:n_grids, : inside.shape[1]], inside)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-@pytest.mark.parametrize(("n_rows", "n_grids"), [(1, 1), (31, 3), (32, 8), (200, 5)])
-def test_new_bins_are_numbered_and_then_found(dtype, n_rows, n_grids):
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    each_value([(1, 1), (31, 3), (32, 8), (200, 5)], [np.uint8, np.uint16, np.uint32]),
+)
+def test_new_bins_are_numbered_and_then_found(size, dtype):
+    n_rows, n_grids = size
     grids, rows = make_grids(1, n_grids, 7), make_rows(2, n_rows, 7)
     rows[n_rows // 2 :] = rows[: n_rows - n_rows // 2]
     offsets = np.arange(n_grids)

@@ -19,8 +19,7 @@ def twin(event, time, risk) -> tuple[int, int, int]:
     return pairs, right, equal
 
 
-@pytest.mark.parametrize("levels", [3, 1000])
-@pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
+@pytest.mark.parametrize(("levels", "share"), [(3, 0.2), (1000, 0.6), (3, 1.0)])
 def test_concordance_is_that_of_all_pairs(levels: int, share: float) -> None:
     rng = np.random.default_rng(levels)
     n = 80

@@ -17,6 +17,7 @@ from gramless.loops import coordinate_descent as loops
 from gramless.loops.coordinate_descent import proximal
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.penalties import ElasticNet
+from tests.solvers.pairwise import each_value
 
 Array = NDArray[np.float64]
 PENALTIES = {"none": (0.0, 0.0), "l1": (0.2, 0.0), "l2": (0.0, 0.3), "net": (0.1, 0.5)}
@@ -82,21 +83,12 @@ def orders_of(n: int, n_sweeps: int, seed: int = 1) -> NDArray[np.int64]:
     return rng.permuted(np.tile(np.arange(n), (n_sweeps, 1)), axis=1)
 
 
-@every_penalty
-@pytest.mark.parametrize("tol", [-1.0, 0.05, 10.0])
+@pytest.mark.parametrize(("penalty", "tol"), each_value(PENALTIES.values(), [-1.0, 0.05, 10.0]))
 def test_loop_does_as_its_slow_twin(penalty: tuple[float, float], tol: float) -> None:
     model, orders = Model.make(penalty), orders_of(7, 6)
     found, expected = model.sweep(orders, tol), model.slow_sweep(orders, tol)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
-
-
-@given(seed=st.integers(0, 1000), penalty=st.sampled_from(sorted(PENALTIES)))
-def test_no_sweep_raises_the_model(seed: int, penalty: str) -> None:
-    model = Model.make(PENALTIES[penalty], 5, seed)
-    values = [model.value(model.weights)]
-    values += [model.value(model.sweep(orders_of(5, k, seed), -1.0)[1]) for k in (1, 2, 3)]
-    assert (np.diff(values) <= 1e-12).all()
 
 
 @every_penalty
@@ -118,14 +110,6 @@ def test_weights_left_out_of_the_order_stay() -> None:
     others = [1, 3, 4, 6]
     np.testing.assert_array_equal(weights[others], model.weights[others])
     assert (weights[order[0]] != model.weights[order[0]]).any()
-
-
-def test_no_sweeps() -> None:
-    model = Model.make(PENALTIES["l1"])
-    gradient, weights, n_sweeps = model.sweep(np.empty((0, 7), np.int64), 0.0)
-    assert n_sweeps == 0
-    np.testing.assert_array_equal(weights, model.weights)
-    np.testing.assert_array_equal(gradient, model.gradient)
 
 
 # Random steps.
@@ -157,13 +141,10 @@ def test_proximal_is_the_penalty_s_own(w, gradient, curvature, l1, l2):
     np.testing.assert_allclose(measured, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_proximal_of_a_column_of_zeros():
+def test_proximal_of_a_column_of_zeros_and_of_nan():
     assert proximal(3.0, 0.0, 0.0, 0.1, 0.0) == 0.0
     assert proximal(3.0, 0.0, 0.0, 0.0, 0.1) == 0.0
     assert proximal(3.0, 0.0, 0.0, 0.0, 0.0) == 3.0
-
-
-def test_nan_is_not_hidden():
     assert np.isnan(proximal(1.0, np.nan, 1.0, 0.5, 0.5))
 
 
@@ -226,11 +207,9 @@ def drawn_by(uniforms: Array, n_columns: int) -> list[list[int]]:
     return sets
 
 
-@every_loss
-@pytest.mark.parametrize("n_simultaneous", [1, 5, 12])
-def test_simultaneous_steps(
-    loss: Loss, coded: tuple[int, float, float], n_simultaneous: int
-) -> None:
+@pytest.mark.parametrize(("name", "n_simultaneous"), each_value(LOSSES, [1, 5, 12]))
+def test_simultaneous_steps(name: str, n_simultaneous: int) -> None:
+    loss, coded = LOSSES[name]
     twin = Twin(loss)
     n_columns = len(twin.weights)
     uniforms = np.random.default_rng(0).random((7, n_simultaneous))
@@ -253,14 +232,6 @@ def test_shared_steps(loss: Loss, coded: tuple[int, float, float]) -> None:
         twin.take([j])
     np.testing.assert_allclose(arguments[-1], twin.weights, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-10, atol=1e-12)
-
-
-def test_weights_at_zero_are_exactly_zero():
-    twin = Twin(Squared())
-    twin.net = ElasticNet(100.0, 1.0)
-    arguments = twin.arguments((loops.SQUARED, 0.0, 0.0))
-    loops.shared_steps(np.arange(len(twin.weights)), *arguments)
-    np.testing.assert_array_equal(arguments[-1], np.zeros(len(twin.weights)))
 
 
 def test_every_set_of_coordinates_is_as_likely_as_any_other():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import flat_rows, readonly
 from gramless.loops import gather
+from tests.solvers.pairwise import each_value
 
 GUARD = 40
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
@@ -175,20 +176,12 @@ def test_every_remainder_of_grids():
             check_both(make_problem(4, np.uint8, n_grids, 33, first_code), ())
 
 
-@pytest.mark.parametrize("tail", [(), (3,)])
-@pytest.mark.parametrize("rows", [slice(7, 33), slice(0, 1), slice(39, 40)])
+@pytest.mark.parametrize(
+    ("rows", "tail"), each_value([slice(7, 33), slice(0, 1), slice(39, 40)], [(3,), ()])
+)
 def test_some_rows_of_a_larger_matrix(rows, tail):
     problem = make_problem(5, np.uint16, 11, 40)
     check_both(Problem(problem.codes[:, rows], problem.starts, problem.n_weights), tail)
-
-
-@pytest.mark.parametrize("tail", [(), (10,)])
-def test_grids_may_share_their_codes(tail):
-    problem = make_problem(6, np.uint16, 1, 12)
-    n_weights, starts = 3 * problem.n_weights, problem.n_weights * np.arange(3, dtype=np.uint64)
-    shared = np.broadcast_to(problem.codes, (3, 12))
-    assert flat_rows(shared)[1] == 0
-    check_both(Problem(shared, starts, n_weights), tail)
 
 
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
@@ -221,22 +214,8 @@ def test_blocks_of_grids_change_no_bit_of_a_scatter(problem, tail, data):
     assert whole.tobytes() == out.tobytes()
 
 
-@given(PROBLEMS, st.sampled_from([(), (5,)]))
-def test_real_numbers_within_rounding(problem, tail):
-    weights = np.random.default_rng(2).normal(size=(problem.n_weights, *tail))
-    values = np.random.default_rng(3).normal(size=(problem.codes.shape[1], *tail))
-    gathered = run_gather(problem, weights, np.zeros_like(values))
-    scattered = run_scatter(problem, values, np.zeros_like(weights))
-    expected = np.zeros_like(weights)
-    for places in problem.places:
-        np.add.at(expected, places, values)
-    np.testing.assert_allclose(gathered, weights[problem.places].sum(axis=0), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(scattered, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("tail", [(), (1,), (3,), (8,)])
-@pytest.mark.parametrize("n_grids", [2, 3, 9])
-def test_infinity_and_nan_keep_their_meaning(n_grids, tail):
+@pytest.mark.parametrize(("tail", "n_grids"), each_value([(), (1,), (3,), (8,)], [9, 2, 3]))
+def test_infinity_and_nan_keep_their_meaning(tail, n_grids):
     codes = np.tile(np.arange(3, dtype=np.uint8), (n_grids, 1))
     problem = Problem(codes, np.arange(0, 3 * n_grids, 3, dtype=np.uint64), 3 * n_grids)
     weights = np.ones((3 * n_grids, *tail))
@@ -267,13 +246,6 @@ ROWS = st.builds(
     n_grids=st.integers(0, 40),
     largest=st.sampled_from([0, 1, 3, 200]),
 )
-
-
-@given(ROWS)
-def test_count_shared(codes):
-    counts = np.full((len(codes), len(codes)), np.nan, np.float32)
-    gather.count_shared(codes, 0, len(codes), counts)
-    np.testing.assert_array_equal(counts, shared_bins(codes))
 
 
 @given(ROWS, st.data())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.loops import scoring as loops
 from harness.loops import entry
+from tests.solvers.pairwise import each_value
 
 Floats = NDArray[np.float32]
 
@@ -31,7 +32,6 @@ PARTS = {
     "one row each": [[N_ROWS - 1, N_ROWS], [0, 1]],
 }
 
-every_cut = pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
 any_lanes = pytest.mark.parametrize("lanes", LANES)
 
 
@@ -135,7 +135,7 @@ def run_slots(columns: Floats, start: int, stop: int, grid: Grid, bits: int) -> 
     return slots[: stop - start]
 
 
-@pytest.mark.parametrize("bits", [1, 9, 15])
+@pytest.mark.parametrize("bits", [1, 15])
 def test_slots(bits: int) -> None:
     for size in range(1, MOST + 1):
         columns, grid = draw_columns(n_rows=200), draw_grid(size, seed=size)
@@ -163,7 +163,7 @@ def test_slots_of_any_rows(
     np.testing.assert_array_equal(slots, expected)
 
 
-@pytest.mark.parametrize("width", [0.01, 0.05, 1.0, 4.0])
+@pytest.mark.parametrize("width", [0.01, 4.0])
 def test_huge_coordinates_have_places_too(width: float) -> None:
     ends = np.array([-1e5, -99_999.99, -0.0, 0.0, 99_999.99, 1e5], np.float32)
     columns = np.stack([np.repeat(ends, 6), np.tile(ends, 6)])
@@ -200,9 +200,8 @@ def run_sums(
     sum_bins(columns, values, np.array(parts), grid.arguments(), grid.size, shift, slots, sums)
 
 
-@any_lanes
-@every_cut
-def test_sums(lanes: int, parts: list[list[int]]) -> None:
+@pytest.mark.parametrize(("parts", "lanes"), each_value(PARTS.values(), LANES))
+def test_sums(parts: list[list[int]], lanes: int) -> None:
     for bits in [3, 9, 13]:
         columns, values = draw_columns(5), whole_numbers(N_ROWS, lanes)
         grid = draw_grid(3, 5)
@@ -212,20 +211,6 @@ def test_sums(lanes: int, parts: list[list[int]]) -> None:
         for found, (start, stop) in zip(sums, parts, strict=True):
             own = slice(start, stop)
             np.testing.assert_array_equal(found, sums_twin(values[own], slots[own], bits))
-
-
-@any_lanes
-def test_sums_are_added_to_what_is_there(lanes: int) -> None:
-    columns, values, grid = draw_columns(5), whole_numbers(N_ROWS, lanes), draw_grid(2, 5)
-    before = whole_numbers(2 * 2**9, lanes, seed=2).reshape(2, 2**9, lanes)
-    whole, parts = before.copy(), before.copy()
-    run_sums(columns, values, [[0, N_ROWS], [5, 9]], grid, 9, whole)
-    for start, stop in ((0, 10), (10, 1500), (1500, N_ROWS)):
-        second = [5, 9] if start == 0 else [0, 0]
-        run_sums(columns, values, [[start, stop], second], grid, 9, parts)
-    np.testing.assert_array_equal(whole, parts)
-    added = values.sum(axis=0), values[5:9].sum(axis=0)
-    np.testing.assert_array_equal(whole.sum(axis=1), before.sum(axis=1) + added)
 
 
 # The gain.
@@ -322,23 +307,14 @@ def test_grids_of_every_size(lanes: int) -> None:
     draw_scoring(list(range(1, MOST + 1)), PARTS["not from 0"], lanes).check()
 
 
-@any_lanes
-@every_cut
-@pytest.mark.parametrize("bits", [1, 6, 15])
-def test_grids_over_any_parts(lanes: int, parts: list[list[int]], bits: int) -> None:
+@pytest.mark.parametrize(("parts", "bits", "lanes"), each_value(PARTS.values(), [15, 6, 1], LANES))
+def test_grids_over_any_parts(parts: list[list[int]], bits: int, lanes: int) -> None:
     draw_scoring([1, 2, 5], parts, lanes, bits=bits).check()
 
 
-@any_lanes
-@pytest.mark.parametrize("shrinkage", [0.1, 1.0, 1000.0])
-def test_grids_with_any_shrinkage(lanes: int, shrinkage: float) -> None:
+@pytest.mark.parametrize(("shrinkage", "lanes"), each_value([0.1, 1.0, 1000.0], LANES))
+def test_grids_with_any_shrinkage(shrinkage: float, lanes: int) -> None:
     draw_scoring([1, 3], PARTS["from 0"], lanes, shrinkage=shrinkage).check()
-
-
-@any_lanes
-def test_nobody_to_judge_is_no_gain(lanes: int) -> None:
-    scoring = draw_scoring([1, 4, 16], PARTS["an empty second part"], lanes)
-    assert scoring.run().tolist() == [0.0, 0.0, 0.0]
 
 
 @any_lanes

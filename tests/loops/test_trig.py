@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import readonly
 from gramless.loops import compile as compiling
 from gramless.loops import trig
+from tests.solvers.pairwise import each_value, pairs
 
 
 @compiling.loop
@@ -66,9 +67,12 @@ def panels_of(weights: NDArray[Any]) -> NDArray[Any]:
 # Cosines and sines.
 
 
-@any_precision
-@pytest.mark.parametrize("reach", [1e-30, 0.25, 1.5, 100.0, 1e4, 1e6, 1e9, 1e15, 1e30])
-def test_cosine_and_sine(dtype: type, error: float, reach: float) -> None:
+@pytest.mark.parametrize(
+    ("reach", "dtype"),
+    each_value([1e-30, 0.25, 1.5, 100.0, 1e4, 1e6, 1e9, 1e15, 1e30], PRECISIONS),
+)
+def test_cosine_and_sine(reach: float, dtype: type) -> None:
+    error = PRECISIONS[dtype]
     angles = np.linspace(-reach, reach, 40_001).astype(dtype).reshape(1, -1)
     expected = paired_twin(angles)
     assert np.abs(paired(angles) - expected).max() <= error
@@ -109,9 +113,8 @@ def test_any_angles(values: list[float], scale: float) -> None:
         np.testing.assert_allclose(cosines(angles, scale), expected[:, ::2], rtol=0, atol=tolerance)
 
 
-@any_type
-@pytest.mark.parametrize("n", [1, 7, 16, 33])
-def test_only_what_is_asked_for_is_written(dtype: type, n: int) -> None:
+@pytest.mark.parametrize(("n", "dtype"), each_value([1, 7, 16, 33], PRECISIONS))
+def test_only_what_is_asked_for_is_written(n: int, dtype: type) -> None:
     angles = np.random.default_rng(n).normal(size=(5, 40)).astype(dtype)
     for loop, columns in ((trig.paired, 2), (trig.cosines, 1)):
         whole = paired(angles) if columns == 2 else cosines(angles)
@@ -133,9 +136,8 @@ def test_a_feature_does_not_depend_on_its_place(dtype: type) -> None:
 # Projections.
 
 
-@any_type
-@pytest.mark.parametrize("n_inputs", [1, 3, 256, 257, 700])
-def test_projection(dtype: type, n_inputs: int) -> None:
+@pytest.mark.parametrize(("n_inputs", "dtype"), each_value([1, 3, 256, 257, 700], PRECISIONS))
+def test_projection(n_inputs: int, dtype: type) -> None:
     for n_rows in [6, 24]:
         for n_panels in [1, 5]:
             rng, lanes = (
@@ -166,8 +168,7 @@ def test_a_projection_does_not_depend_on_the_rows_beside_it(dtype: type) -> None
         np.testing.assert_array_equal(part, whole[a : a + 12])
 
 
-@any_type
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize(("dtype", "index"), each_value(PRECISIONS, [np.int32, np.int64]))
 def test_sparse_projection(dtype: type, index: type) -> None:
     rng, lanes = np.random.default_rng(3), trig.PANEL_BYTES // np.dtype(dtype).itemsize
     rows = rng.normal(size=(13, 40)) * (rng.random((13, 40)) < 0.3)
@@ -185,10 +186,10 @@ def test_sparse_projection(dtype: type, index: type) -> None:
 # Rows in units of the bandwidth.
 
 
-@pytest.mark.parametrize("given_as", [np.float32, np.float64])
-@any_type
-@pytest.mark.parametrize("order", ["C", "F", "strided"])
-def test_scaled_rows(given_as: type, dtype: type, order: str) -> None:
+@pytest.mark.parametrize(
+    ("order", "given_as", "dtype"), pairs(["C", "F", "strided"], PRECISIONS, PRECISIONS)
+)
+def test_scaled_rows(order: str, given_as: type, dtype: type) -> None:
     rng = np.random.default_rng(4)
     rows = np.asarray(rng.normal(size=(20, 7)).astype(given_as), order="F" if order == "F" else "C")
     rows = rows[::2, 1:] if order == "strided" else rows
@@ -209,9 +210,9 @@ def test_large_offsets_cost_no_digits() -> None:
     assert scaled[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("inverse", [0.0, 1e-300, 1.0, 1e300])
-def test_the_largest_numbers_stay_finite(inverse: float) -> None:
+def test_the_largest_numbers_stay_finite() -> None:
     rows, scaled = np.array([[-1.7e308], [1.7e308]]), np.zeros((2, 1), np.float32)
-    given = map(readonly, (rows, np.array([1.7e308]), np.array([inverse])))
-    trig.scale_rows(*given, 2.0**36, scaled)
-    assert np.isfinite(scaled).all()
+    for inverse in (0.0, 1e-300, 1.0, 1e300):
+        given = map(readonly, (rows, np.array([1.7e308]), np.array([inverse])))
+        trig.scale_rows(*given, 2.0**36, scaled)
+        assert np.isfinite(scaled).all()

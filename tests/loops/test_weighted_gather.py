@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import flat_rows, readonly
 from gramless.loops import weighted_gather as loops
 from gramless.loops.compile import loop
+from tests.solvers.pairwise import each_value
 
 GUARD = 40
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
@@ -144,8 +145,7 @@ def test_every_lane_remainder():
             check_both(make_problem(3, np.uint16, np.float32, n_grids, 21), (n_columns,))
 
 
-@pytest.mark.parametrize("tail", [(), (3,)])
-@pytest.mark.parametrize("kind", VALUE_TYPES)
+@pytest.mark.parametrize(("kind", "tail"), each_value(VALUE_TYPES, [(), (3,)]))
 def test_some_rows_of_a_larger_matrix(kind, tail):
     problem = make_problem(5, np.uint16, kind, 11, 40)
     check_both(problem.take(slice(None), slice(7, 33)), tail)
@@ -171,9 +171,8 @@ def test_blocks_change_no_bit(problem, tail, data):
     assert run_scatter(problem, factors, np.zeros_like(weights)).tobytes() == sums.tobytes()
 
 
-@pytest.mark.parametrize("tail", [(), (1,), (3,), (8,)])
-@pytest.mark.parametrize("n_grids", [1, 2, 9])
-def test_infinity_and_nan_keep_their_meaning(n_grids, tail):
+@pytest.mark.parametrize(("tail", "n_grids"), each_value([(), (1,), (3,), (8,)], [9, 1, 2]))
+def test_infinity_and_nan_keep_their_meaning(tail, n_grids):
     codes = np.tile(np.arange(1, 4, dtype=np.uint8), (n_grids, 1))
     starts = (3 * np.arange(n_grids) - 1).astype(np.uint64)
     problem = Problem(codes, np.full(codes.shape, 2, np.float32), starts, 3 * n_grids)
