@@ -86,11 +86,11 @@ def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch)
     assert memory_budget() == 1_500_000_000
 
 
-@pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
-def test_the_environment_must_hold_a_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(InputError, match=f"{VARIABLE}: a number of bytes"):
-        memory_budget()
+def test_the_environment_must_hold_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("much", "0", "-1", "nan", "inf"):
+        monkeypatch.setenv(VARIABLE, text)
+        with pytest.raises(InputError, match=f"{VARIABLE}: a number of bytes"):
+            memory_budget()
 
 
 def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:

@@ -28,12 +28,12 @@ def test_a_quantile_is_that_of_repeated_rows(rows: list[tuple[int, int]], level:
     assert weighted_quantiles(values, level, counts) == repeated[max(rank, 0)]
 
 
-@pytest.mark.parametrize("unit", [0.1, 3.0, 1e-9])
-def test_the_unit_of_weights_changes_no_quantile(unit: float) -> None:
+def test_the_unit_of_weights_changes_no_quantile() -> None:
     values = column(n=100)
     for level in np.arange(0.05, 1.0, 0.05):
         expected = weighted_quantiles(values, level)
-        assert weighted_quantiles(values, level, np.full(100, unit)) == expected
+        for unit in (0.1, 3.0, 1e-9):
+            assert weighted_quantiles(values, level, np.full(100, unit)) == expected
 
 
 def test_each_column_has_a_level() -> None:

@@ -58,12 +58,12 @@ def test_further_rows_add_codes_and_change_none(first: list[float], second: list
     assert found.max() < len(np.unique(given_))
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f4", "f8"])
-def test_every_type_of_numbers(dtype: str) -> None:
-    rows = np.array([[3, 9], [4, 2], [5, 9]], dtype)
-    codes = CategoryCodes.fit(rows, MASK)
-    np.testing.assert_array_equal(codes.transform(rows), [[3, 1], [4, 0], [5, 1]])
-    assert rows[0, 1] == 9
+def test_every_type_of_numbers_has_codes() -> None:
+    for dtype in ("u1", "i4", "i8", "f4", "f8"):
+        rows = np.array([[3, 9], [4, 2], [5, 9]], dtype)
+        codes = CategoryCodes.fit(rows, MASK)
+        np.testing.assert_array_equal(codes.transform(rows), [[3, 1], [4, 0], [5, 1]])
+        assert rows[0, 1] == 9
 
 
 def test_rows_whose_categories_are_codes_are_not_copied() -> None:
@@ -71,24 +71,19 @@ def test_rows_whose_categories_are_codes_are_not_copied() -> None:
     assert CategoryCodes.fit(rows, MASK).transform(rows) is rows
 
 
-def test_a_column_without_any_category() -> None:
-    codes = CategoryCodes.fit(rows_of([np.nan, np.nan]), MASK)
-    np.testing.assert_array_equal(codes.transform(rows_of([np.nan, 3.0]))[:, 1], [-1, 0])
+MISFITS: list[dict[str, Any]] = [
+    {"columns": np.array([-1])},
+    {"columns": np.array([1, 1])},
+    {"starts": np.array([0, 9])},
+    {"starts": np.array([0, -2])},
+    {"values": np.array([np.nan, 1.0])},
+    {"values": np.array([1, 2])},
+]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"columns": np.array([-1])},
-        {"columns": np.array([1, 1])},
-        {"starts": np.array([0, 9])},
-        {"starts": np.array([0, -2])},
-        {"values": np.array([np.nan, 1.0])},
-        {"values": np.array([1, 2])},
-    ],
-)
-def test_codes_that_do_not_fit_each_other_are_refused(change: dict[str, Any]) -> None:
+def test_codes_that_do_not_fit_each_other_are_refused() -> None:
     codes = CategoryCodes.fit(rows_of([1.0, 2.0]), MASK)
     codes.check()
-    with pytest.raises((InputError, ValueError)):
-        replace(codes, **change).check()
+    for change in MISFITS:
+        with pytest.raises((InputError, ValueError)):
+            replace(codes, **change).check()

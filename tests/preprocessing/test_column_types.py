@@ -21,7 +21,6 @@ pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
-DAY = 86400.0
 INTS, FLOATS, TRUTHS, WORDS = [1, 2, 3], [1.0, None, 2.0], [True, None, False], ["a", None, "b"]
 DECIMALS = [Decimal("1.5"), None, Decimal(2)]
 DATES = [dt.date(1970, 1, 2), None, dt.date(1970, 1, 3)]
@@ -222,14 +221,13 @@ def test_every_type_is_on_the_page():
         assert list(told) == list(EXAMPLES[library][0])
 
 
-@pytest.mark.parametrize(
-    ("library", "kind"), [(library, kind) for library in EXAMPLES for kind in EXAMPLES[library][0]]
-)
-def test_what_becomes_of_it(library: str, kind: str) -> None:
+@pytest.mark.parametrize("library", EXAMPLES)
+def test_every_column_becomes_what_the_page_says(library: str) -> None:
     columns, frame_of = EXAMPLES[library]
-    told = re.split(r"[,;]", page()[library][kind])[0]
-    found = [becomes(frame_of(column)) for column in columns[kind]]
-    assert found == ELSEWHERE.get(told, [told] * len(found))
+    for kind, said in page()[library].items():
+        told = re.split(r"[,;]", said)[0]
+        found = [becomes(frame_of(column)) for column in columns[kind]]
+        assert found == ELSEWHERE.get(told, [told] * len(found)), kind
 
 
 def test_no_type_of_polars_is_left_out():

@@ -56,8 +56,7 @@ def test_an_input_without_any_number() -> None:
     np.testing.assert_array_equal(filled[:, [0, 2]], [[0, 1]] * 5)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("dtype", "order"), [(np.float32, "C"), (np.float64, "F")])
 def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
     rows = np.asarray(X, dtype, order=order)
     gaps = Imputer.fit(rows)
