@@ -70,7 +70,7 @@ def test_never_more_than_there_is() -> None:
 
 
 def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(memory.VARIABLE, "10 kB")
+    monkeypatch.setenv(memory.VARIABLE, "5 kB")
     assert not outgrows_memory(1e300)
     with limited_memory(2000):
         assert (memory_budget(), memory_for(1)) == (1000, 1000)
@@ -79,6 +79,8 @@ def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.Monkey
         with limited_memory(None):
             assert memory_budget() == 1000
     assert memory_budget() == 5000
+    with limited_memory(None):
+        assert memory_budget() == 2500
 
 
 def test_sizes_as_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "3e9")
+    monkeypatch.setenv(VARIABLE, "1.5e9")
     assert memory_budget() == 1_500_000_000
 
 
@@ -100,22 +101,32 @@ def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:
     told = str(refused.value)
     assert told == (
         "RandomBinning: 9 grids would need 42 GB of memory, and 4 GB may be used, half of the free "
-        f"memory: lower n_grids, or set the environment variable {VARIABLE} to at least 84.4 GB."
+        f"memory: lower n_grids, or set the environment variable {VARIABLE} to at least 42.2 GB."
     )
 
 
-@pytest.mark.parametrize("given", ["memory_budget", VARIABLE])
-@pytest.mark.parametrize("needed", [6e6, 10_049_999.0, 99_999_999.0, 1.0051e8, 4.2e10])
+@pytest.mark.parametrize(
+    ("given", "in_fit", "part"),
+    [
+        ("memory_budget", True, "5 MB may be used, half"),
+        (VARIABLE, True, "5 MB may be used, half"),
+        (VARIABLE, False, "10 MB may be used, all"),
+    ],
+)
+@pytest.mark.parametrize("needed", [1.005e7, 10_049_999.0, 99_999_999.0, 1.0051e8, 4.2e10])
 def test_the_limit_that_a_refusal_names_is_enough(
-    given: str, needed: float, monkeypatch: pytest.MonkeyPatch
+    given: str, in_fit: bool, part: str, needed: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "10 MB")
-    with (
-        limited_memory(10**7 if given == "memory_budget" else None),
-        pytest.raises(InputError, match=f"5 MB may be used, half of {given}: ") as refused,
-    ):
+    def within(limit: int) -> AbstractContextManager[None]:
+        monkeypatch.setenv(VARIABLE, str(limit))
+        own = limit if given == "memory_budget" else None
+        return limited_memory(own) if in_fit else nullcontext()
+
+    with within(10**7), pytest.raises(InputError, match=f"{part} of {given}: ") as refused:
         check_memory("a map", needed, "lower n_grids")
-    told = str(refused.value).rpartition(f"raise {given} to at least ")[2].rstrip(".")
-    monkeypatch.setenv(VARIABLE, told)
-    check_memory("a map", needed, "lower n_grids")
-    assert parse_bytes(told) < 2.03 * needed
+    enough = parse_bytes(
+        str(refused.value).rpartition(f"raise {given} to at least ")[2].rstrip(".")
+    )
+    with within(enough):
+        check_memory("a map", needed, "lower n_grids")
+    assert enough < 1.01 * needed * (2 if in_fit else 1)

@@ -82,8 +82,8 @@ def test_the_budget_changes_no_bit(kept_chunks):
 
 def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
     squares = Squares()
-    # A matrix keeps a third of what large arrays may take: others are in use beside it.
-    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", str(2 * 3 * (2 * CHUNK * 8 + 17)))
+    # A matrix keeps a third of a limit: others are in use beside it.
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", str(3 * (2 * CHUNK * 8 + 17)))
     matrix = squares.matrix(None)
     assert matrix.stored == 2 * CHUNK / len(squares.rows)
     assert matrix.take_rows(slice(CHUNK)).stored == 1.0

@@ -181,8 +181,7 @@ def test_weights_of_many_outputs_limit_the_grids(monkeypatch: pytest.MonkeyPatch
     split = held_back_splits(600, 0)[0]
     plenty = choose_random(search, goal, split, budget).template.size
     assert budget.limits == []
-    of_arrays = 80 * 600 * 40 + BYTES_A_WEIGHT * 40 * 5000
-    monkeypatch.setenv(VARIABLE, str(2 * of_arrays))
+    monkeypatch.setenv(VARIABLE, str(80 * 600 * 40 + BYTES_A_WEIGHT * 40 * 5000))
     found = choose_random(search, goal, split, budget)
     _, matrix = fitted_in_memory(found, search, budget, slice(None))
     assert matrix.shape[1] < 6500
@@ -192,7 +191,7 @@ def test_weights_of_many_outputs_limit_the_grids(monkeypatch: pytest.MonkeyPatch
 
 def test_memory_limits_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = draw(300)
-    monkeypatch.setenv(VARIABLE, str(24 * (600 + bytes_of_grid(300, 3))))
+    monkeypatch.setenv(VARIABLE, str(12 * (600 + bytes_of_grid(300, 3))))
     search, goal, budget = parts(X, y, **GIVEN)
     found = choose_random(search, goal, held_back_splits(300, 0)[0], budget)
     assert found.template.size == 12

@@ -312,7 +312,7 @@ def test_a_budget_of_days_changes_nothing(stepped: SelectedModel) -> None:
 @pytest.mark.parametrize("select", [grown, drawn])
 def test_memory_leaves_a_note(select: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X = draw()
-    monkeypatch.setenv(VARIABLE, str(24 * (2400 + bytes_of_grid(1200, 4))))
+    monkeypatch.setenv(VARIABLE, str(12 * (2400 + bytes_of_grid(1200, 4))))
     found = select(X, stepped_targets(X), **({} if select is grown else GIVEN))
     assert found.limits == ["memory: 12 grids instead of 24"]
     assert ((found.matrix.tocsr().toarray() != 0).sum(axis=1) == 12).all()

@@ -17,7 +17,7 @@ from gramless.base.numeric import as_float
 
 VARIABLE = "GRAMLESS_MEMORY_LIMIT"
 """Environment variable: bytes that a fit may take, such as 4e9 or "4GB"."""
-# The rest is for blocks of rows, scaled samples and what solvers keep.
+# Share of large arrays in a fit: the rest is for blocks of rows, samples and what solvers keep.
 _ARRAYS_SHARE = 0.5
 _UNKNOWN = 4 << 30
 _LITTLE = 8 << 20
@@ -26,6 +26,8 @@ _CODES_SHARE = 0.4
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _given: ContextVar[int | None] = ContextVar("memory", default=None)
 """The ``memory_budget`` of the fit that is running in this thread, None if it has none."""
+_share: ContextVar[float] = ContextVar("share", default=1.0)
+"""Share of a user's limit that large arrays may take in this thread."""
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _GROUP_FILES = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
@@ -37,10 +39,12 @@ _GROUP_FILES = {
 def memory_budget() -> int:
     """Return how many bytes large arrays may take together.
 
-    This is half of :func:`memory_limit`, or of :func:`free_memory` if the user gave no limit.
+    This is half of :func:`free_memory` unless the user gave a limit, :func:`memory_limit`. Kernel
+    estimators may take half of the limit, because their fits hold much else; others all of it.
     """
     limit = memory_limit()
-    return max(1, int(_ARRAYS_SHARE * (free_memory() if limit is None else limit)))
+    bytes_left = _ARRAYS_SHARE * free_memory() if limit is None else _share.get() * limit
+    return max(1, int(bytes_left))
 
 
 def memory_limit() -> int | None:
@@ -60,12 +64,14 @@ def memory_limit() -> int | None:
 
 @contextmanager
 def limited_memory(n_bytes: int | None) -> Iterator[None]:
-    """Limit what fits in this thread may take to ``n_bytes``; None changes nothing."""
-    before = _given.set(_given.get() if n_bytes is None else n_bytes)
+    """Fit a kernel estimator in this thread within ``n_bytes``, or None for no limit of its own."""
+    given = _given.set(_given.get() if n_bytes is None else n_bytes)
+    share = _share.set(_ARRAYS_SHARE)
     try:
         yield
     finally:
-        _given.reset(before)
+        _share.reset(share)
+        _given.reset(given)
 
 
 def given_memory() -> int | None:
@@ -155,10 +161,11 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
             whole, more = VARIABLE, f"raise {VARIABLE}"
         else:
             whole, more = "the free memory", f"set the environment variable {VARIABLE}"
+        part = "all" if is_limited() and _share.get() == 1.0 else "half"
         # 0.5 % more, because three digits are shown.
-        enough = 1.005 * needed / _ARRAYS_SHARE
+        enough = 1.005 * needed / _share.get()
         raise InputError(
-            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used, half "
+            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used, {part} "
             f"of {whole}: {remedy}, or {more} to at least {_told(enough)}."
         )
 
