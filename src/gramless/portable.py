@@ -285,7 +285,7 @@ class PortableModel:
         if mark == "dict":
             return {name: self._decoded(item) for name, item in content.items()}
         if mark == "array":
-            return _FORMS[content](**self._decoded({"dict": value["fields"]}))
+            return ARRAY_FORMS[content](**self._decoded({"dict": value["fields"]}))
         if mark == "record":
             return {"class": content, **self._decoded({"dict": value["fields"]})}
         if mark == "model":
@@ -822,32 +822,87 @@ def _tensor(data: bytes, entry: Part) -> Array:
     return numbers.reshape(entry["shape"]).astype(numbers.dtype.newbyteorder("="), copy=False)
 
 
+def _require(is_sound: bool) -> None:
+    if not is_sound:
+        raise ValueError("a compact form of an array is damaged")
+
+
+def _is_array(array: Fitted, dtype: type[np.generic]) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim > 0
+
+
+def _n_numbers(shape: list[int]) -> int:
+    _require(all(type(length) is int and length > 0 for length in shape))
+    return math.prod(shape)
+
+
+def _inflated(data: Array, size: int) -> Array:
+    """Return so many bytes of a foreign file, never more."""
+    _require(_is_array(data, np.uint8))
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(data.tobytes(), size)
+        # zlib checks the checksum only when it reads on.
+        more = stream.decompress(stream.unconsumed_tail, 1)
+    except zlib.error as fault:
+        raise ValueError("a compact form of an array is damaged") from fault
+    _require(len(content) == size and not more and stream.eof and not stream.unused_data)
+    return np.frombuffer(content, np.uint8)
+
+
+def _deflated(data: Array, dtype: str, shape: list[int], n_planes: int) -> Array:
+    _require(dtype in ("float64", "int64") and n_planes in (1, 8))
+    planes = _inflated(data, 8 * _n_numbers(shape)).reshape(n_planes, -1)
+    numbers = planes.T.flatten().view(f"<{dtype[0]}8")
+    return numbers.reshape(tuple(shape)).astype(dtype, copy=False)
+
+
+# Files of version 0.2.0 hold the following forms.
+
+
+def _single_precision(values: Array) -> Array:
+    _require(_is_array(values, np.float32))
+    return values.astype(np.float64)
+
+
 def _mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> Array:
-    array = np.full(math.prod(shape), fill, others.dtype)
-    array[np.unpackbits(places, count=array.size).view(bool)] = others
+    size = _n_numbers(shape)
+    _require(_is_array(places, np.uint8) and places.shape == (-(-size // 8),))
+    _require(_is_array(others, np.float64) or _is_array(others, np.int64))
+    _require(others.ndim == 1)
+    array = np.full(size, fill, others.dtype)
+    array[np.unpackbits(places, count=size).view(bool)] = others
     return array.reshape(tuple(shape))
 
 
 def _high_bytes(high: Array) -> Array:
-    own = np.zeros((*high.shape[:-1], 8), np.uint8)
-    own[..., 8 - high.shape[-1] :] = high
-    return own.view("<i8")[..., 0]
+    _require(_is_array(high, np.uint8) and 4 <= high.shape[-1] < 8)
+    numbers = np.zeros((*high.shape[:-1], 8), np.uint8)
+    numbers[..., 8 - high.shape[-1] :] = high
+    return numbers.view("<i8")[..., 0].astype(np.int64, copy=False)
 
 
 def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) -> Array:
-    zigzag = np.zeros(math.prod(shape), np.int64)
+    size = _n_numbers(shape)
+    _require(all(type(exponent) is int and abs(exponent) <= 2048 for exponent in exponents))
+    _require(len(planes) <= 6)
+    zigzag = np.zeros(size, np.int64)
     for k, plane in enumerate(planes):
-        own = np.frombuffer(zlib.decompress(plane.tobytes()), np.uint8)
-        zigzag |= own.astype(np.int64) << 8 * k
+        zigzag |= _inflated(plane, size).astype(np.int64) << 8 * k
     multiples = (zigzag >> 1) ^ -(zigzag & 1)
-    if exponents:
-        multiples = np.ldexp(multiples.reshape(-1, len(exponents)), exponents)
-    return multiples.reshape(tuple(shape))
+    if not exponents:
+        return multiples.reshape(tuple(shape))
+    columns = multiples.reshape(shape[0], -1)
+    _require(columns.shape[1] == len(exponents))
+    with np.errstate(over="ignore"):
+        return np.ldexp(columns, exponents).reshape(tuple(shape))
 
 
-_FORMS: dict[str, Callable[..., Array]] = {
+ARRAY_FORMS: dict[str, Callable[..., Array]] = {
+    "Deflated": _deflated,
     "FixedPoint": _fixed_point,
     "MostlyOne": _mostly_one,
-    "SinglePrecision": lambda values: values.astype(np.float64),
+    "SinglePrecision": _single_precision,
     "HighBytes": _high_bytes,
 }
+"""Functions that restore arrays from their fields in a file, by the names that files give them."""

@@ -1,268 +1,119 @@
-"""Arrays in fewer bytes, without loss: the forms in which files and pickles hold long ones.
-
-Each form gives all bits of its array back. Forms come from foreign files too: :func:`restored`
-checks what they hold, and an array is at most :data:`MOST_FILLED` bytes longer than twice its form.
-"""
+"""Arrays in fewer bytes, without loss, and numbers rounded so that they take fewer."""
 
 from __future__ import annotations
 
-import math
 import zlib
-from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, FloatArray
+from gramless.portable import ARRAY_FORMS
 
 MOST_FILLED = 1 << 24
-"""Bytes of arrays that are mostly one value: a small file must not ask for much memory."""
+"""Bytes of arrays that hardly any bytes stand for: a small file must not ask for much memory."""
 
-_LEAST_NUMBERS = 1024
-"""Shorter arrays are not worth a form of their own."""
-_LEAST_SHARE = 0.25
-"""Of one value, from which the places of all others are worth a bit a number."""
-_NUMBER_BYTES = 8
-_MOST_ZERO_BYTES = 4
-_SINGLE_DIGITS = 24
-"""Binary digits of a number of single precision."""
-_ROUNDED_NUMBERS = 1 << 16
-"""Numbers that are rounded at a time."""
-_DOUBLE_DIGITS = 53
-_MOST_PLANES, _MOST_PLANES_OF_FLOATS = 6, 4
-"""Bytes of the whole numbers of fixed-point arrays; floats of more digits deflate badly."""
-_MOST_SHORTENED = 64
-"""By which deflated arrays may be longer than what they are restored from, and more only within
-:data:`MOST_FILLED`."""
-_MOST_EXPONENT = 1 << 11
-_DAMAGED = "a compact form of an array is damaged"
+_MIN_NUMBERS = 400  # shorter arrays are not worth the 200 bytes that describe a form
+_MAX_SHARE = 0.85  # of the bytes of an array; what saves less is not worth the time to inflate
+_PROBED_NUMBERS = 1 << 14  # most arrays that do not deflate are recognised by so many numbers
+# Bytes restored from one that is stored; more count against MOST_FILLED.
+_MAX_RATIO = 64
+_SINGLE_DIGITS = 24  # binary digits of a number of single precision
+_ROUNDED_NUMBERS = 1 << 16  # rounded at a time
 
 
-class CompactArray(ABC):
-    """A form of an array of float64 or int64 that takes fewer bytes."""
+@dataclass(frozen=True)
+class CompactArray:
+    """An array of float64 or int64 in fewer bytes, as files and pickles hold it.
 
-    @classmethod
-    @abstractmethod
-    def of(cls, array: AnyArray) -> Self | None:
-        """Return the form of a contiguous array; None where it would lose bits, or save nothing."""
+    Attributes
+    ----------
+    form : str
+        A key of :data:`gramless.portable.ARRAY_FORMS`. ``"Deflated"`` is written, the others are
+        read from files of 0.2.0.
+    fields : mapping
+        Arguments of the function that restores the array, which may come from a foreign file.
+    """
 
-    @abstractmethod
+    form: str
+    fields: Mapping[str, Any]
+
     def restored(self) -> AnyArray:
-        """Return the array, or any exception for fields of a foreign file."""
+        """Return the array, or raise any exception for fields of a foreign file."""
+        return ARRAY_FORMS[self.form](**self.fields)
 
     @property
     def n_filled(self) -> int:
         """Bytes of the array that no bytes of the form stand for."""
-        return 0
+        shape = self.fields.get("shape", ())
+        size = 8 * int(np.prod(shape, dtype=object)) if len(shape) else 0
+        if self.form == "MostlyOne":
+            return size
+        return max(0, size - _MAX_RATIO * self.n_bytes)
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the arrays of the form."""
-        return sum(map(_bytes_of, vars(self).values()))
+        return sum(array.nbytes for array in _arrays_in([*self.fields.values()]))
 
 
-@dataclass(frozen=True)
-class MostlyOne(CompactArray):
-    """An array most of whose numbers are one.
-
-    Attributes
-    ----------
-    fill : float or int
-    places : array of uint8
-        A bit for each number, set where it is another one.
-    others : array or CompactArray
-        These others, in order.
-    shape : tuple of int
-    """
-
-    fill: float
-    places: AnyArray
-    others: AnyArray | CompactArray
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(cls, array: AnyArray) -> MostlyOne | None:
-        if array.nbytes > MOST_FILLED:
-            return None
-        bits = array.reshape(-1).view(np.int64)
-        quarters = [len(bits) * k // 4 for k in (1, 2, 3)]
-        # What makes up more than a quarter of all numbers stands at one of these places.
-        candidates = np.unique(np.partition(bits, quarters)[quarters])
-        counts = [np.count_nonzero(bits == candidate) for candidate in candidates]
-        most = int(np.argmax(counts))
-        fill = candidates[most : most + 1].view(array.dtype)[0].item()
-        if counts[most] < _LEAST_SHARE * len(bits) or math.isnan(fill):
-            return None
-        other = bits != candidates[most]
-        own = compacted(array.reshape(-1)[other])
-        return cls(fill, np.packbits(other), own, array.shape)
-
-    def restored(self) -> AnyArray:
-        others = _restored(self.others)
-        size = _bytes_of_shape(self.shape) // _NUMBER_BYTES
-        _check(self.places, np.uint8, -(-size // 8))
-        _require(others.dtype in (np.float64, np.int64) and others.ndim == 1)
-        other = np.unpackbits(self.places, count=size).view(bool)
-        array = np.full(size, self.fill, others.dtype)
-        array[other] = others
-        return array.reshape(self.shape)
-
-    @property
-    def n_filled(self) -> int:
-        """Bytes of the array, and those of the form of its other numbers."""
-        others = self.others.n_filled if isinstance(self.others, CompactArray) else 0
-        return _bytes_of_shape(self.shape) + others
-
-
-@dataclass(frozen=True)
-class SinglePrecision(CompactArray):
-    """An array of float64 whose numbers float32 holds exactly."""
-
-    values: AnyArray
-
-    @classmethod
-    def of(cls, array: AnyArray) -> SinglePrecision | None:
-        if array.dtype != np.float64:
-            return None
-        # Invalid: signalling NaN, of which NumPy 1 warns.
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            values = array.astype(np.float32)
-        same = values.astype(np.float64).view(np.int64) == array.view(np.int64)
-        return cls(values) if same.all() else None
-
-    def restored(self) -> FloatArray:
-        _check(self.values, np.float32)
-        return self.values.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class HighBytes(CompactArray):
-    """An array of int64 whose lowest bytes are all zero.
-
-    Attributes
-    ----------
-    high : array (..., n_bytes) of uint8
-        The other bytes, the lowest first.
-    """
-
-    high: AnyArray
-
-    @classmethod
-    def of(cls, array: AnyArray) -> HighBytes | None:
-        if array.dtype != np.int64:
-            return None
-        every = int(np.bitwise_or.reduce(array, axis=None))
-        n_zero = next((n for n in range(_MOST_ZERO_BYTES, 0, -1) if every % (1 << 8 * n) == 0), 0)
-        if n_zero == 0:
-            return None
-        own = array.astype("<i8").view(np.uint8).reshape(*array.shape, _NUMBER_BYTES)
-        return cls(np.ascontiguousarray(own[..., n_zero:]))
-
-    def restored(self) -> AnyArray:
-        _check(self.high, np.uint8)
-        *shape, n_bytes = self.high.shape
-        _require(_NUMBER_BYTES - _MOST_ZERO_BYTES <= n_bytes < _NUMBER_BYTES)
-        own = np.zeros((*shape, _NUMBER_BYTES), np.uint8)
-        own[..., _NUMBER_BYTES - n_bytes :] = self.high
-        return own.view("<i8")[..., 0].astype(np.int64, copy=False)
-
-
-@dataclass(frozen=True)
-class FixedPoint(CompactArray):
-    """An array whose numbers are whole multiples of powers of two, one power for each column.
-
-    Attributes
-    ----------
-    exponents : list of int
-        Of the columns, all axes but the first taken as one; none for whole numbers.
-    planes : list of arrays of uint8
-        Of the lowest bytes of all multiples, of the next ones and so on, each compressed by
-        deflate. Multiples are 0, -1, 1, -2, ... as 0, 1, 2, 3, ...: small ones leave high bytes 0.
-    shape : tuple of int
-    """
-
-    exponents: list[int]
-    planes: list[AnyArray]
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(cls, array: AnyArray) -> FixedPoint | None:
-        columns, exponents = array.reshape(len(array), -1), np.zeros(0, np.int64)
-        if array.dtype == np.float64:
-            # Most arrays of other numbers are seen to be none from a few.
-            for part in (columns[: _LEAST_NUMBERS // columns.shape[1] + 1], columns):
-                exponents = _lowest_exponents(part)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    multiples = np.ldexp(part, -exponents)
-                if not (np.abs(multiples) < 1 << (8 * _MOST_PLANES_OF_FLOATS - 1)).all():
-                    return None
-        else:
-            multiples = columns
-            most = 1 << (8 * _MOST_PLANES - 1)
-            if multiples.min() < -most or multiples.max() >= most:
-                return None
-        whole = multiples.astype(np.int64)
-        zigzag = ((whole << 1) ^ (whole >> 63)).astype("<i8").reshape(-1, 1).view(np.uint8)
-        n_planes = int(np.flatnonzero(zigzag.any(axis=0)).max(initial=-1)) + 1
-        planes = [_deflated(plane) for plane in zigzag.T[:n_planes]]
-        form = cls(exponents.tolist(), planes, array.shape)
-        # Minus zero has no multiple of its own.
-        is_same = np.array_equal(form.restored().view(np.int64), array.view(np.int64))
-        return form if is_same else None
-
-    def restored(self) -> AnyArray:
-        size, known = _bytes_of_shape(self.shape) // _NUMBER_BYTES, map(type, self.exponents)
-        _require(set(known) <= {int} and len(self.planes) <= _MOST_PLANES)
-        zigzag = np.zeros(size, np.int64)
-        for k, plane in enumerate(self.planes):
-            zigzag |= _inflated(plane, size).astype(np.int64) << 8 * k
-        multiples = (zigzag >> 1) ^ -(zigzag & 1)
-        if not self.exponents:
-            return multiples.reshape(self.shape)
-        exponents = np.array(self.exponents)
-        _require((np.abs(exponents) <= _MOST_EXPONENT).all())
-        columns = multiples.astype(np.float64).reshape(self.shape[0], -1)
-        _require(columns.shape[1] == len(exponents))
-        with np.errstate(over="ignore"):
-            return np.ldexp(columns, exponents).reshape(self.shape)
-
-    @property
-    def n_filled(self) -> int:
-        """Bytes of the array beyond a multiple of those of the planes."""
-        return max(0, _bytes_of_shape(self.shape) - _MOST_SHORTENED * self.n_bytes)
-
-
-FORMS: dict[str, type[CompactArray]] = {
-    kind.__name__: kind for kind in (MostlyOne, SinglePrecision, HighBytes, FixedPoint)
-}
-"""By the names that files give them."""
+def _arrays_in(parts: list[object]) -> Iterator[AnyArray]:
+    for part in parts:
+        if isinstance(part, list):
+            yield from _arrays_in(part)
+        elif isinstance(part, np.ndarray):
+            yield part
 
 
 def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | CompactArray:
-    """Return the form of an array that takes the fewest bytes: mostly the array itself.
+    """Return the compact form of a long array, or the array itself where that saves little.
 
     Parameters
     ----------
     array : array
     most_filled : int
-        Bytes that an array which is mostly one value may have.
+        Bytes of the array beyond 64 times those of its form, at most.
 
     Examples
     --------
     >>> weights = np.arange(2000) / 8
     >>> short = compacted(weights)
-    >>> type(short).__name__, bool((short.restored() == weights).all())
-    ('FixedPoint', True)
+    >>> short.n_bytes < 2000, bool((short.restored() == weights).all())
+    (True, True)
     """
-    if array.size < _LEAST_NUMBERS or array.dtype not in (np.float64, np.int64):
+    if array.size < _MIN_NUMBERS or array.dtype not in (np.float64, np.int64):
         return array
-    contiguous = np.ascontiguousarray(array)
-    tried = [kind.of(contiguous) for kind in FORMS.values()]
-    found = [form for form in tried if form is not None and form.n_filled <= most_filled]
-    best = min(found, key=lambda form: form.n_bytes, default=None)
-    return array if best is None or best.n_bytes >= array.nbytes else best
+    numbers = np.ascontiguousarray(array).reshape(-1)
+    first = numbers[:_PROBED_NUMBERS]
+    # Rounded numbers deflate best if their lowest bytes come first, then the next ones and so on;
+    # numbers that are mostly the same deflate best as they are.
+    data, n_planes = min(((_deflated(first, n), n) for n in (8, 1)), key=lambda one: len(one[0]))
+    if len(data) > _MAX_SHARE * first.nbytes:
+        return array
+    data = _deflated(numbers, n_planes)
+    if len(data) > _MAX_SHARE * numbers.nbytes:
+        return array
+    fields = {
+        "data": np.frombuffer(data, np.uint8),
+        "dtype": array.dtype.name,
+        "shape": array.shape,
+        "n_planes": n_planes,
+    }
+    result = CompactArray("Deflated", fields)
+    return result if result.n_filled <= most_filled else array
+
+
+def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
+    """Compress bytes of equal place in their number together, each place with its own code."""
+    little = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
+    stream = zlib.compressobj(strategy=zlib.Z_FILTERED)
+    parts = []
+    for plane in little.view(np.uint8).reshape(-1, n_planes).T:
+        parts += [stream.compress(plane.tobytes()), stream.flush(zlib.Z_BLOCK)]
+    return b"".join([*parts, stream.flush()])
 
 
 def rounded_to_single(array: FloatArray) -> FloatArray:
@@ -309,63 +160,3 @@ def rounded_to_multiples(
 
     map_blocks(fill, row_blocks(len(array), rows), n_jobs)
     return found
-
-
-def _lowest_exponents(columns: FloatArray) -> IntArray:
-    """Return for each column the largest power of two whose multiples all its numbers are."""
-    digits, exponents = np.frexp(columns)
-    with np.errstate(invalid="ignore"):
-        whole = np.ldexp(digits, _DOUBLE_DIGITS).astype(np.int64)
-    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
-    powers = np.where(whole == 0, _MOST_EXPONENT, exponents - _DOUBLE_DIGITS + lowest)
-    found = powers.min(axis=0)
-    return np.where(found == _MOST_EXPONENT, 0, found)
-
-
-def _deflated(plane: AnyArray) -> AnyArray:
-    return np.frombuffer(zlib.compress(plane.tobytes()), np.uint8)
-
-
-def _inflated(plane: object, size: int) -> AnyArray:
-    """Return so many bytes of a foreign file, never more."""
-    _check(plane, np.uint8)
-    stream = zlib.decompressobj()
-    try:
-        content = stream.decompress(np.asarray(plane).tobytes(), size)
-        # zlib checks the checksum only when it reads on.
-        more = stream.decompress(stream.unconsumed_tail, 1)
-    except zlib.error as fault:
-        raise ValueError(_DAMAGED) from fault
-    _require(len(content) == size and not more)
-    _require(stream.eof and not stream.unused_data)
-    return np.frombuffer(content, np.uint8)
-
-
-def _bytes_of(part: object) -> int:
-    """Return the bytes of arrays of a form."""
-    if isinstance(part, CompactArray):
-        return part.n_bytes
-    if isinstance(part, list):
-        return sum(map(_bytes_of, part))
-    return part.nbytes if isinstance(part, np.ndarray) else 0
-
-
-def _bytes_of_shape(shape: tuple[int, ...]) -> int:
-    _require(all(type(length) is int and length > 0 for length in shape))
-    return math.prod(shape) * _NUMBER_BYTES
-
-
-def _restored(array: AnyArray | CompactArray) -> AnyArray:
-    return array.restored() if isinstance(array, CompactArray) else array
-
-
-def _check(array: object, dtype: type[np.generic], length: int | None = None) -> None:
-    """Check an array of a foreign file."""
-    _require(isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim > 0)
-    assert isinstance(array, np.ndarray)
-    _require(length is None or array.shape == (length,))
-
-
-def _require(condition: bool) -> None:
-    if not condition:
-        raise ValueError(_DAMAGED)

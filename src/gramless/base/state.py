@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 
-from gramless.base.compact import FORMS, MOST_FILLED, CompactArray, compacted
+from gramless.base.compact import MOST_FILLED, CompactArray, compacted
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray
 
@@ -267,7 +267,7 @@ class Encoder:
 
     def _form(self, where: str, form: CompactArray) -> Json:
         self._n_filled += form.n_filled
-        return {"array": type(form).__name__, "fields": self.mapping(where, vars(form))}
+        return {"array": form.form, "fields": self.mapping(where, form.fields)}
 
     def _object(self, where: str, value: object) -> Json:
         if not isinstance(value, Stateful) or not _is_registered(value):
@@ -318,7 +318,7 @@ class Decoder:
         if mark == "list":
             return self._tensor(content).tolist()
         if mark == "array":
-            return self._restored(FORMS[content](**self._mapping(value["fields"])))
+            return self._restored(CompactArray(content, self._mapping(value["fields"])))
         if mark == "text":
             return self._text(content, value["object"])
         if mark == "model":

@@ -27,7 +27,7 @@ from gramless.base.types import AnyArray
 
 Tensors = dict[str, AnyArray]
 
-FORMAT = 1
+FORMAT = 2
 MAX_HEADER_BYTES = 1 << 26
 """Longer headers are neither written nor read."""
 
