@@ -43,7 +43,7 @@ def test_moons(features):
 def test_many_rows_start_from_some(monkeypatch):
     X, y = moons()
     whole = SpectralClustering(2, random_state=0).fit(X)
-    monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_STARTS", 100)
+    monkeypatch.setattr("gramless.unsupervised.clustering._START_ROWS", 100)
     some = SpectralClustering(2, random_state=0).fit(X)
     assert adjusted_rand_score(whole.labels_, some.labels_) > 0.99
     assert adjusted_rand_score(y, some.labels_) > 0.9
@@ -114,7 +114,7 @@ def test_repeated_rows_are_clusters(kind, n_profiles):
 
 @pytest.mark.parametrize("n_profiles", [10, 30])
 def test_many_and_rare_repeated_rows_are_clusters(n_profiles, monkeypatch):
-    monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_STARTS", 100)
+    monkeypatch.setattr("gramless.unsupervised.clustering._START_ROWS", 100)
     groups = np.concatenate([np.zeros(3000, int), np.arange(n_profiles)])
     X = profiles_of("numbers", n_profiles, np.random.default_rng(0))[groups]
     clusters = SpectralClustering(n_profiles, n_landmarks=200, random_state=0).fit(X)

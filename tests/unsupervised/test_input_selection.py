@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from gramless import SpectralClustering, load, save
 from gramless.base.errors import InputError
-from gramless.unsupervised.input_selection import (
+from gramless.unsupervised.clustering import (
     default_min_correlation,
     informative_inputs,
     variance_left_by_groups,
@@ -42,7 +42,7 @@ def variance_left_literally(values, most):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_are_the_best_of_all(monkeypatch, seed):
-    module = "gramless.unsupervised.input_selection"
+    module = "gramless.unsupervised.clustering"
     monkeypatch.setattr(f"{module}._TRIMMED", 0.0)
     monkeypatch.setattr(f"{module}._QUANTILES", 12)
     monkeypatch.setattr(f"{module}._MOST_GROUPS", 4)
@@ -160,9 +160,9 @@ def test_features_of_a_kernel_ignore_inputs_where_told_to():
 
 @pytest.mark.slow
 def test_many_rows_are_judged_by_some(monkeypatch):
-    monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_CORRELATIONS", 400)
+    monkeypatch.setattr("gramless.unsupervised.clustering._CORRELATION_ROWS", 400)
     X, _ = moons_and_noise()
     some = SpectralClustering(2, random_state=0).fit(X)
     assert some.ignored_columns_.tolist() == [2, 3, 4, 5, 6, 7]
-    monkeypatch.setattr("gramless.unsupervised.clustering._MOST_CORRELATED", 7)
+    monkeypatch.setattr("gramless.unsupervised.clustering._MAX_CORRELATED_INPUTS", 7)
     assert len(SpectralClustering(2, random_state=0).fit(X).ignored_columns_) == 0
