@@ -29,8 +29,10 @@ PROMISE = (
 )
 SHORT = 60
 SECONDS = 120.0
-MEMORY = 4_000_000_000
-ENVIRONMENTS = {"plain": {"GRAMLESS_MEMORY_LIMIT": str(MEMORY)}}
+LIMIT = 2_000_000_000
+MEMORY = 2 * LIMIT
+"""Half of what is free may be used by large arrays: the other half is for all else."""
+ENVIRONMENTS = {"plain": {"GRAMLESS_MEMORY_LIMIT": str(LIMIT)}}
 
 _WITHIN = 1.0
 """Seconds of the processor until a refusal: other work on the machine does not count."""
