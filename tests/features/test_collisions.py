@@ -53,7 +53,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("magnitude", [1.0, 1e6, 1e13, 1e16])
+@pytest.mark.parametrize("magnitude", [1e6, 1e16])
 def test_numbers_far_away(rng: np.random.Generator, magnitude: float) -> None:
     X = rng.normal(size=(N_ROWS, 3))
     far = X * rng.choice([1.0, magnitude], X.shape)

@@ -66,16 +66,12 @@ def test_bins_are_those_of_the_columns() -> None:
     assert expected.any()
 
 
-@pytest.mark.parametrize("layout", [sp.csr_array, np.asfortranarray, OrderedRows])
-def test_rows_may_be_laid_out_in_any_way(layout: type) -> None:
-    expected = fitted().rows_matrix(NEW).toarray()
-    np.testing.assert_array_equal(fitted().rows_matrix(layout(NEW)).toarray(), expected)
-
-
-def test_rows_in_single_precision_are_those_numbers() -> None:
-    rows = NEW.astype(np.float32)
-    expected = fitted().rows_matrix(rows.astype(np.float64)).toarray()
-    np.testing.assert_array_equal(fitted().rows_matrix(rows).toarray(), expected)
+def test_rows_may_be_laid_out_in_any_way() -> None:
+    single = NEW.astype(np.float32)
+    rows = single.astype(np.float64)
+    expected = fitted().rows_matrix(rows).toarray()
+    for other in (sp.csr_array(rows), np.asfortranarray(rows), OrderedRows(rows), single):
+        np.testing.assert_array_equal(fitted().rows_matrix(other).toarray(), expected)
 
 
 def test_huge_inputs_are_far_away() -> None:
@@ -97,13 +93,6 @@ def test_rows_of_another_width_are_refused() -> None:
         fitted().rows_matrix(with_combinations(NEW, PROJECTION))
 
 
-def test_inputs_are_divided_alone_or_in_combinations() -> None:
-    divided = fitted().divided_inputs
-    assert divided.shape == (12, 4)
-    assert divided[:, :3].all()
-    assert fitted().used_columns.tolist() == [True, True, True, False]
-
-
 def test_no_grid_need_divide_a_combination() -> None:
     inputs = grids().take(~grids().divides_combinations).over_inputs()
     wide = inputs.projected(PROJECTION)
@@ -113,23 +102,6 @@ def test_no_grid_need_divide_a_combination() -> None:
         assert binning.n_inputs == 4
     np.testing.assert_array_equal(wide.divides_combinations, False)
     assert len(Grids.joined([wide, grids()])) == len(wide) + 12
-
-
-def test_some_of_the_grids_have_the_same_features() -> None:
-    whole, chosen = fitted(), np.arange(12) % 3 == 0
-    columns = np.repeat(chosen, whole.n_bins_)
-    expected = whole.transform(NEW).toarray()[:, columns]
-    np.testing.assert_array_equal(whole.of_grids(chosen).transform(NEW).toarray(), expected)
-
-
-def test_bins_are_forgotten_and_learned_again() -> None:
-    whole = fitted()
-    kept = RNG.random(whole.offsets_[-1]) < 0.5
-    before = whole.transform(NEW)[:, kept].toarray()
-    whole.keep_bins(kept)
-    np.testing.assert_array_equal(whole.transform(NEW).toarray(), before)
-    again, matrix = whole.relearned(X)
-    np.testing.assert_array_equal(matrix.toarray(), again.rows_matrix(X).toarray())
 
 
 def test_bins_in_the_order_of_cells_are_the_same() -> None:
@@ -149,17 +121,14 @@ def test_files_pickles_and_copies_hold_the_same_map(tmp_path: Path) -> None:
     np.testing.assert_array_equal(copy.deepcopy(fitted()).transform(NEW).toarray(), expected)
 
 
-@pytest.mark.parametrize(
-    "projection",
-    [np.zeros((4, 3)), np.full((4, 2), np.nan), np.zeros((6, 0)), np.zeros((4, 2), np.float32)],
-    ids=["wide", "nan", "empty", "single"],
-)
-def test_unsound_files_are_refused(projection: NDArray, tmp_path: Path) -> None:
-    broken = fitted()
-    broken._known = replace(broken._known, grids=replace(grids(), projection=projection))
-    write(tmp_path / "map", *pack(broken))
-    with pytest.raises(ModelFileError):
-        load(tmp_path / "map")
+def test_unsound_files_are_refused(tmp_path: Path) -> None:
+    nan, single = np.full((4, 2), np.nan), np.zeros((4, 2), np.float32)
+    for projection in (np.zeros((4, 3)), nan, np.zeros((6, 0)), single):
+        broken = fitted()
+        broken._known = replace(broken._known, grids=replace(grids(), projection=projection))
+        write(tmp_path / "map", *pack(broken))
+        with pytest.raises(ModelFileError):
+            load(tmp_path / "map")
 
 
 def test_shapley_values_are_those_of_the_inputs() -> None:

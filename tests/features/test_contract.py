@@ -8,7 +8,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
 
+from gramless import ExactKernel, Hybrid, Nystrom, RandomBinning, RandomFourier, SmoothBinning
 from gramless.base.errors import InputError
 from gramless.features.base import SizedMap
 from gramless.features.registry import FEATURE_MAPS, map_class
@@ -70,6 +72,33 @@ def test_wrong_use_is_refused(feature_map: SizedMap) -> None:
         feature_map.rows_matrix(X[:, :1])
 
 
-def test_an_unknown_name() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="unknown features 'waves'"):
         map_class("waves")
+
+
+@pytest.mark.parametrize(
+    "checked",
+    [
+        RandomBinning(n_grids=4),
+        SmoothBinning(n_grids=4),
+        RandomFourier(n_components=8),
+        Nystrom("matern", n_components=8),
+        ExactKernel(),
+        Hybrid([("bins", RandomBinning(n_grids=4)), ("waves", RandomFourier(n_components=4))]),
+        *(
+            pytest.param(other, marks=pytest.mark.slow)
+            for other in (
+                RandomFourier(n_components=1),
+                RandomFourier(
+                    "matern", n_components=9, map="shifted", sampling="structured", bandwidth=1.0
+                ),
+                Nystrom(n_components=8, landmarks="kmeans"),
+                Nystrom(n_components=8, landmarks="leverage"),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_maps_pass_the_checks_of_scikit_learn(checked: SizedMap) -> None:
+    check_estimator(checked)

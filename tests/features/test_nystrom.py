@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import stream
@@ -25,7 +23,6 @@ from gramless.features.landmarks import (
     Precomputed,
     RadialValues,
     Whitening,
-    fill,
     pivoted_cholesky,
 )
 from gramless.features.nystrom import (
@@ -48,6 +45,7 @@ from gramless.kernels import (
     Scaled,
     Sum,
 )
+from tests.solvers.pairwise import each_value
 
 KERNELS: dict[str, Kernel] = {
     "gaussian": Gaussian(),
@@ -91,8 +89,7 @@ def source_of(kernel: Kernel, n_inputs: int) -> InputKernel:
 # The kernel
 
 
-@any_kernel
-@any_landmarks
+@pytest.mark.parametrize(("kernel", "landmarks"), each_value(KERNELS.values(), LANDMARKS))
 def test_all_rows_as_landmarks_give_the_exact_kernel(kernel: Kernel, landmarks: Any) -> None:
     X = some_rows()
     X[100:] = X[:50]
@@ -136,8 +133,7 @@ def test_more_landmarks_lose_less() -> None:
     assert losses[3] < CUT
 
 
-@pytest.mark.parametrize("landmarks", ["kmeans", "leverage"])
-def test_chosen_landmarks_find_small_clusters(landmarks: Any) -> None:
+def test_chosen_landmarks_find_small_clusters() -> None:
     X = clustered()
     templates = [Nystrom(bandwidth=1.0, n_components=40, landmarks=how) for how in LANDMARKS]
     losses = {
@@ -146,32 +142,19 @@ def test_chosen_landmarks_find_small_clusters(landmarks: Any) -> None:
         )
         for template in templates
     }
-    assert losses[landmarks] < 0.5 * losses["uniform"]
-
-
-@any_landmarks
-def test_chosen_landmarks_are_no_worse_on_rows_without_structure(landmarks: Any) -> None:
-    X = some_rows(1000)
-    losses = [
-        np.mean(
-            [
-                lost(Nystrom(n_components=50, landmarks=how, random_state=k).fit(X), X)
-                for k in range(4)
-            ]
-        )
-        for how in ("uniform", landmarks)
-    ]
-    assert losses[1] < 1.05 * losses[0]
+    for chosen in ("kmeans", "leverage"):
+        assert losses[chosen] < 0.5 * losses["uniform"]
 
 
 # Values, factors and features
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)], ids=["smooth", "rough"])
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
-@pytest.mark.parametrize("n_inputs", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("offset", "n_inputs", "kernel"),
+    each_value([0.0, 1e3, 1e7], [3, 1, 50], [Gaussian(), Matern(0.5)]),
+)
 def test_values_by_products_are_those_by_differences(
-    kernel: Any, offset: float, n_inputs: int
+    offset: float, n_inputs: int, kernel: Any
 ) -> None:
     rng = np.random.default_rng(0)
     landmarks = rng.normal(size=(60, n_inputs)) + offset
@@ -218,16 +201,9 @@ def test_values_of_rows_beyond_the_largest_number_of_bandwidths() -> None:
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_values_are_the_same_however_rows_are_cut() -> None:
-    landmarks, rows = some_rows(300, 7), some_rows(1000, 7, seed=1)
-    values = source_of(Matern(), 7).towards(landmarks)
-    whole = np.empty((1000, 300))
-    fill(values, rows, whole)
-    np.testing.assert_allclose(whole, Matern().gram(rows, landmarks), atol=1e-12)
-
-
-@pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("n", "dtype"), each_value([1, 127, 128, 129, 400], [np.float32, np.float64])
+)
 def test_whitening_solves(n: int, dtype: Any) -> None:
     rng = np.random.default_rng(n)
     factor = np.tril(rng.normal(size=(n, n))) / np.sqrt(n) + 2.0 * np.eye(n)
@@ -248,11 +224,6 @@ def test_pivoted_cholesky_keeps_what_represents_all(rank: int) -> None:
     np.testing.assert_allclose(factor @ factor.T, gram[np.ix_(kept, kept)], atol=1e-9)
     cross = gram[:, kept]
     np.testing.assert_allclose(cross @ np.linalg.solve(factor @ factor.T, cross.T), gram, atol=1e-6)
-
-
-def test_a_matrix_without_a_positive_diagonal_is_refused() -> None:
-    with pytest.raises(InputError, match="diagonal"):
-        Nystrom("precomputed").fit(np.zeros((4, 4)))
 
 
 @pytest.mark.parametrize(("n", "n_double"), [(1, 0), (1, 1), (200, 0), (200, 70), (400, 128)])
@@ -325,12 +296,6 @@ def test_landmarks_are_different_rows(landmarks: Any) -> None:
     assert len(set(index.tolist())) == 100
 
 
-def test_means_of_clusters_are_no_rows() -> None:
-    features = Nystrom(n_components=20, landmarks="kmeans").fit(some_rows())
-    assert features.indices_ is None
-    assert features.landmarks_.shape == (20, 4)
-
-
 def obvious_means(X: NDArray[Any], centres: NDArray[Any], bandwidth: NDArray[Any]) -> NDArray[Any]:
     for _ in range(3):
         labels = np.array([np.argmin(np.sum(((x - centres) / bandwidth) ** 2, 1)) for x in X])
@@ -366,14 +331,6 @@ def test_seeds_are_drawn_in_proportion_to_squared_distance() -> None:
     assert np.abs(counts - expected).max() < 4.0 * np.sqrt(1000.0 * 0.25)
 
 
-def test_seeds_take_every_place_before_any_twice() -> None:
-    places = 10.0 * np.arange(8.0)[:, None]
-    X = np.repeat(places, 20, axis=0)
-    seeds = spread_rows(X, source_of(Gaussian(), 1), 12, stream(0, "test"), 1)
-    assert sorted(X[seeds[:8], 0].tolist()) == places[:, 0].tolist()
-    assert len(set(seeds.tolist())) == 12
-
-
 def exact_leverage(gram: NDArray[Any], ridge: float) -> NDArray[Any]:
     return np.diag(np.linalg.solve(gram + ridge * np.eye(len(gram)), gram))
 
@@ -405,9 +362,8 @@ def test_leverage_is_near_from_a_weighted_sample() -> None:
 # Matrices
 
 
-@any_landmarks
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
-def test_feature_matrix_is_transform(kernel: str, landmarks: Any) -> None:
+@pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
+def test_feature_matrix_is_transform(landmarks: Any, kernel: str) -> None:
     X, new = some_rows(700), some_rows(90, seed=1)
     features = Nystrom(kernel, bandwidth=1.0, n_components=150, landmarks=landmarks)
     features.set_params(random_state=0)
@@ -439,9 +395,8 @@ def test_predictions_take_kernel_values_alone(tail: tuple[int, ...]) -> None:
         matrix.matvec(np.ones(3))
 
 
-@any_landmarks
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
-def test_threads_change_no_bit(kernel: str, landmarks: Any) -> None:
+@pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
+def test_threads_change_no_bit(landmarks: Any, kernel: str) -> None:
     X = some_rows(2500)
     w = np.random.default_rng(0).normal(size=(120, 2))
     seen = set()
@@ -463,20 +418,7 @@ def test_threads_change_no_bit(kernel: str, landmarks: Any) -> None:
 # What it accepts
 
 
-KERNELS_OF_CHECKS = ("matern", "gaussian", "gaussian")
-CHECKED = [
-    Nystrom(kernel, n_components=8, landmarks=how)
-    for kernel, how in zip(KERNELS_OF_CHECKS, LANDMARKS, strict=True)
-]
-
-
-@parametrize_with_checks(CHECKED)
-def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)
-
-
-@any_landmarks
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("landmarks", "kind"), each_value(LANDMARKS, [np.asarray, sp.csr_array]))
 def test_precomputed(landmarks: Any, kind: Callable[..., Any]) -> None:
     X, new = some_rows(), some_rows(20, seed=1)
     gram, cross = Matern().gram(X), Matern().gram(new, X)
@@ -505,6 +447,8 @@ def test_precomputed_says_what_it_cannot_use() -> None:
     gram = np.eye(4)
     with pytest.raises(InputError, match="square"):
         Nystrom("precomputed").fit(gram[:3])
+    with pytest.raises(InputError, match="diagonal"):
+        Nystrom("precomputed").fit(np.zeros((4, 4)))
     for wrong in ({"bandwidth": 2.0}, {"categorical": [0]}):
         with pytest.raises(InputError, match="leave out"):
             Nystrom("precomputed", **wrong).fit(gram)
@@ -513,9 +457,8 @@ def test_precomputed_says_what_it_cannot_use() -> None:
     assert GivenKernel().diagonal(sp.csr_array(gram)).tolist() == [1.0] * 4
 
 
-@any_landmarks
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
-def test_sparse_rows_are_dense_rows(kernel: str, landmarks: Any) -> None:
+@pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
+def test_sparse_rows_are_dense_rows(landmarks: Any, kernel: str) -> None:
     X = np.maximum(some_rows(200, 6), 0.0)
     new = np.maximum(some_rows(30, 6, seed=1), 0.0)
     features = Nystrom(kernel, bandwidth=2.0, n_components=40, landmarks=landmarks, random_state=0)
@@ -526,8 +469,7 @@ def test_sparse_rows_are_dense_rows(kernel: str, landmarks: Any) -> None:
         np.testing.assert_allclose(features.transform(new), expected, atol=1e-6)
 
 
-@any_landmarks
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("landmarks", "kind"), each_value(LANDMARKS, [np.asarray, sp.csr_array]))
 def test_categories(landmarks: Any, kind: Callable[..., Any]) -> None:
     X = some_rows(120, 3)
     X[:, 1] = np.random.default_rng(0).integers(0, 4, 120)
@@ -581,35 +523,22 @@ def test_state_is_plain_arrays() -> None:
         assert read.transform(X).tobytes() == expected.tobytes()
 
 
-def test_fitting_again_forgets() -> None:
-    X = some_rows()
-    features = Nystrom(n_components=20, random_state=0).fit(X)
-    features.transform(X)
-    again = features.fit(X[:70]).transform(X)
-    assert again.tobytes() == clone(features).fit(X[:70]).transform(X).tobytes()
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"n_components": 0}, "n_components"),
+    ({"n_components": 2.5}, "n_components"),
+    ({"n_components": True}, "n_components"),
+    ({"landmarks": "corners"}, "landmarks"),
+    ({"bandwidth": "mean"}, "bandwidth"),
+    ({"bandwidth": -1.0}, "bandwidth"),
+    ({"kernel": "no such"}, "kernel"),
+    ({"categorical": [9]}, "categorical"),
+]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"n_components": 0}, "n_components"),
-        ({"n_components": 2.5}, "n_components"),
-        ({"n_components": True}, "n_components"),
-        ({"landmarks": "corners"}, "landmarks"),
-        ({"bandwidth": "mean"}, "bandwidth"),
-        ({"bandwidth": -1.0}, "bandwidth"),
-        ({"kernel": "no such"}, "kernel"),
-        ({"categorical": [9]}, "categorical"),
-    ],
-)
-def test_parameters_that_cannot_be_used(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises((InputError, KernelError), match=named):
-        Nystrom(**wrong).fit(some_rows())
-
-
-def test_not_fitted() -> None:
-    with pytest.raises(NotFittedError):
-        Nystrom().transform(some_rows())
+def test_parameters_that_cannot_be_used_are_refused() -> None:
+    for wrong, named in REFUSED:
+        with pytest.raises((InputError, KernelError), match=named):
+            Nystrom(**wrong).fit(some_rows())
 
 
 def test_predictions_with_other_weights_and_after_another_fit_are_not_the_remembered_ones() -> None:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, KernelError
@@ -49,7 +41,6 @@ KERNEL_SAMPLES: dict[str, BinningKernel] = {
     "scaled": Scaled(InversePower(2.0), 1.5),
     "sum": Sum([Laplacian(), Scaled(InversePower(2.0), 1.5)], [1.0, 2.0]),
 }
-DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "g", ">f8", "O"]
 
 
 @pytest.fixture
@@ -70,11 +61,6 @@ def cells(binning: RandomBinning, rows: NDArray[np.float64]) -> NDArray[np.float
     """Return the cell of each grid and row by definition, (n_grids, n_rows, n_features)."""
     widths, shifts = binning.widths_[:, None], binning.shifts_[:, None]
     return np.floor((rows - shifts) / widths)
-
-
-@parametrize_with_checks([RandomBinning(n_grids=4)])
-def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)
 
 
 # The distribution of the features.
@@ -178,10 +164,6 @@ def test_bins_never_seen_leave_no_entry(X: NDArray) -> None:
     assert 0 < expected.min(initial=12, where=expected > 0) < 12
 
 
-def test_fit_transform_is_fit_then_transform(X: NDArray) -> None:
-    assert same_csr(binning().fit_transform(X), binning().fit(X).transform(X))
-
-
 def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
     few, many = binning(n_grids=13), binning(n_grids=30)
     small, large = few.fit_matrix(X), many.fit_matrix(X)
@@ -196,12 +178,6 @@ def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
     )
 
 
-def test_another_bandwidth_stretches_the_same_grids(X: NDArray) -> None:
-    fine, coarse = binning(bandwidth=1.0).fit(X), binning(bandwidth=4.0).fit(4 * X)
-    np.testing.assert_array_equal(4 * fine.widths_, coarse.widths_)
-    np.testing.assert_array_equal(fine.transform(X).indices, coarse.transform(4 * X).indices)
-
-
 def test_seeds(X: NDArray) -> None:
     expected = binning(random_state=5).fit_transform(X)
     assert same_csr(binning(random_state=5).fit_transform(X), expected)
@@ -211,124 +187,6 @@ def test_seeds(X: NDArray) -> None:
     assert states[0].seed_ == states[1].seed_
     free = [binning(random_state=None).fit(X).seed_ for _ in range(2)]
     assert free[0] != free[1]
-
-
-def test_infinite_bandwidth_ignores_an_input(X: NDArray) -> None:
-    fitted = binning(bandwidth=[1.0, np.inf, 2.0]).fit(X)
-    assert np.isinf(fitted.widths_[:, 1]).all()
-    assert (fitted.shifts_[:, 1] == 0).all()
-    other = X.copy()
-    other[:, 1] = np.random.default_rng(3).normal(scale=1e9, size=len(X))
-    assert same_csr(fitted.transform(X), fitted.transform(other))
-    alone = binning(bandwidth=np.inf).fit(X)
-    assert alone.n_bins_.tolist() == [1] * 16
-    assert alone.kappa_ == alone.kappa_bar_ == 1.0
-
-
-def test_median_bandwidth_is_of_the_size_of_the_distances(X: NDArray) -> None:
-    fitted = binning(bandwidth="median").fit(X)
-    distances = np.abs(X[:, None] - X).sum(axis=2)[np.triu_indices(len(X), 1)]
-    assert fitted.bandwidth_.shape == (3,)
-    assert np.ptp(fitted.bandwidth_) == 0
-    assert fitted.bandwidth_[0] == pytest.approx(np.median(distances), rel=0.1)
-
-
-# Layouts and types: the same values give the same bins.
-
-
-def wide_table(n_rows: int = 2600) -> NDArray[np.float64]:
-    """Draw columns of few values, zero-heavy and continuous ones, which are packed differently."""
-    rng = np.random.default_rng(4)
-    few = rng.integers(0, 3, size=(n_rows, 7))
-    zeros = rng.normal(size=(n_rows, 18)) * (rng.random((n_rows, 18)) < 0.05)
-    return np.concatenate([few, zeros, rng.normal(size=(n_rows, 2))], axis=1)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_transform_in_parts_is_transform_of_the_whole(sparse: bool) -> None:
-    table = wide_table()
-    fitted = binning(bandwidth=8.0).fit(table[::2])
-    rows = sp.csr_array(table) if sparse else table
-    whole = fitted.transform(rows)
-    cuts = [0, 1, 7, 900, 2599, 2600]
-    parts = [fitted.transform(rows[a:b]) for a, b in pairwise(cuts)]
-    assert same_csr(whole, sp.vstack(parts, format="csr"))
-
-
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_sparse_rows_fall_into_the_bins_of_dense_rows(index: type) -> None:
-    table = wide_table(1200)
-    rows = sp.csr_array(table)
-    rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
-    assert rows.indices.dtype == index
-    assert same_csr(binning().fit_transform(table), binning().fit_transform(rows))
-
-
-def test_explicit_zeros_and_duplicates_of_sparse_rows() -> None:
-    data, row, column = [1.0, 2.0, 0.0, 3.0, -3.0], [0, 0, 1, 2, 2], [1, 1, 0, 2, 2]
-    rows = sp.coo_array((data, (row, column)), shape=(4, 3))
-    copy = rows.copy()
-    assert same_csr(binning().fit_transform(rows), binning().fit_transform(rows.toarray()))
-    assert rows.nnz == copy.nnz == 5
-
-
-def test_duplicates_and_disorder_within_csr_rows() -> None:
-    parts = np.array([1.5, 4.0, 2.5, -1.0, 7.0]), np.array([2, 0, 2, 1, 0]), np.array([0, 3, 3, 5])
-    rows = sp.csr_array(parts, shape=(3, 3))
-    assert rows.nnz == 5
-    expected = binning(n_grids=64).fit_transform(rows.toarray())
-    assert same_csr(binning(n_grids=64).fit_transform(rows), expected)
-    assert rows.nnz == 5
-
-
-def test_rows_are_never_changed(X: NDArray) -> None:
-    messy = sp.csr_array(
-        (np.array([1.0, 2.0, 5.0]), np.array([2, 2, 0]), np.array([0, 3, 3])), shape=(2, 3)
-    )
-    binning().fit_transform(messy)
-    assert messy.data.tolist() == [1.0, 2.0, 5.0]
-    before = X.copy()
-    binning().fit_transform(X)
-    np.testing.assert_array_equal(X, before)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_types_of_the_same_values_fall_into_the_same_bins(dtype: str) -> None:
-    values = np.random.default_rng(5).integers(0, 2 if dtype == "?" else 100, size=(200, 3))
-    expected = binning(bandwidth=20.0).fit_transform(values.astype(np.float64))
-    assert same_csr(binning(bandwidth=20.0).fit_transform(values.astype(dtype)), expected)
-
-
-def test_single_precision_rows_fall_into_the_bins_of_their_double_values(X: NDArray) -> None:
-    single = X.astype(np.float32)
-    fitted = binning().fit(single)
-    assert same_csr(fitted.transform(single), fitted.transform(single.astype(np.float64)))
-    assert same_csr(binning().fit_transform(single), binning().fit_transform(single.astype(float)))
-
-
-def layouts(X: NDArray) -> dict[str, NDArray]:
-    fixed = X.copy()
-    fixed.flags.writeable = False
-    padded = np.zeros((2 * len(X), 2 * X.shape[1]))
-    padded[::2, 1::2] = X
-    return {
-        "read-only": fixed,
-        "column-major": np.asfortranarray(X),
-        "strided": padded[::2, 1::2],
-        "backwards": X[::-1, ::-1].copy()[::-1, ::-1],
-    }
-
-
-@pytest.mark.parametrize("layout", ["read-only", "column-major", "strided", "backwards"])
-def test_layouts_of_the_same_values_fall_into_the_same_bins(X: NDArray, layout: str) -> None:
-    assert same_csr(binning().fit_transform(layouts(X)[layout]), binning().fit_transform(X))
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2, 3])
-def test_threads_do_not_change_the_features(n_jobs: int) -> None:
-    table = wide_table()
-    expected = binning(n_grids=20, n_jobs=None).fit(table[::2]).transform(table)
-    assert same_csr(binning(n_grids=20, n_jobs=n_jobs).fit(table[::2]).transform(table), expected)
 
 
 def test_a_tiny_bandwidth_never_merges_different_rows(X: NDArray) -> None:
@@ -354,50 +212,12 @@ def test_an_unknown_kernel_is_refused_with_the_names(X: NDArray) -> None:
         binning(kernel="rbf").fit(X)
 
 
-@pytest.mark.parametrize("n_grids", [0, -3, 1.5, "many", None])
-def test_bad_numbers_of_grids(X: NDArray, n_grids: Any) -> None:
-    with pytest.raises(InputError, match="RandomBinning: n_grids"):
-        binning(n_grids=n_grids).fit(X)
-
-
-@pytest.mark.parametrize(
-    "bandwidth", [0, -1.0, np.nan, [1.0, 2.0], [1.0, 0.0, 1.0], [[1.0, 2.0, 3.0]], "mean", {}, 1j]
-)
-def test_bad_bandwidths(X: NDArray, bandwidth: Any) -> None:
-    with pytest.raises(InputError, match="bandwidth"):
-        binning(bandwidth=bandwidth).fit(X)
-
-
 def test_numbers_of_numpy_are_numbers(X: NDArray) -> None:
     options = {"n_grids": np.int64(16), "bandwidth": np.float32(2.0), "random_state": np.int32(0)}
     assert same_csr(binning(**options).fit_transform(X), binning().fit_transform(X))
 
 
-def test_not_fitted_and_wrong_width(X: NDArray) -> None:
-    with pytest.raises(NotFittedError):
-        binning().transform(X)
-    with pytest.raises(ValueError, match="2 features, but RandomBinning is expecting 3"):
-        binning().fit(X).transform(X[:, :2])
-
-
 # The habits of scikit-learn.
-
-
-def test_pickle_and_clone(X: NDArray) -> None:
-    fitted = binning(kernel=ExponentialPower(0.7)).fit(X)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert same_csr(again.transform(X + 0.1), fitted.transform(X + 0.1))
-    fresh = clone(fitted)
-    assert fresh.get_params() == fitted.get_params()
-    assert not hasattr(fresh, "widths_")
-    assert same_csr(fresh.fit_transform(X), fitted.transform(X))
-
-
-def test_names_of_the_features(X: NDArray) -> None:
-    fitted = binning(n_grids=5).fit(X)
-    names = fitted.get_feature_names_out()
-    assert len(names) == fitted.offsets_[-1]
-    assert [names[0], names[-1]] == ["randombinning0", f"randombinning{len(names) - 1}"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -413,12 +233,6 @@ def test_frames_in_and_sparse_out(X: NDArray, library: str) -> None:
         fitted.transform(frame)
     fitted.set_output(transform="default")
     assert same_csr(fitted.transform(frame), binning().fit_transform(X))
-
-
-def test_in_a_pipeline_with_a_linear_model(X: NDArray) -> None:
-    target = np.sin(X[:, 0]) + X[:, 1]
-    model = make_pipeline(binning(n_grids=256, bandwidth=6.0), Ridge(alpha=0.05))
-    assert model.fit(X[:100], target[:100]).score(X[100:], target[100:]) > 0.6
 
 
 def test_one_grid_of_tiny_bins_fits_every_row(X: NDArray) -> None:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, KernelError
 from gramless.features.smooth import SmoothBinning
 from gramless.kernels import Gaussian
 from gramless.kernels.windowed import GammaHats, Windowed
-from gramless.losses import Logistic
-from gramless.penalties import L2
-from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Problem
 
-DTYPES = ["?", "i1", "i2", "i8", "u1", "u8", "f2", "f4", "g", ">f8", "O"]
 DEEP = Windowed("cosine", depth=2 / 3, shape=8.0)
 
 
@@ -48,11 +36,6 @@ def same_csr(a: sp.csr_array, b: sp.csr_array) -> bool:
 def places(fitted: SmoothBinning, rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return cells and places inside them by definition, (n_grids, n_rows, n_features)."""
     return (rows - fitted.shifts_[:, None]) / fitted.widths_[:, None]
-
-
-@parametrize_with_checks([SmoothBinning(n_grids=4)])
-def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)
 
 
 # The distribution of the features.
@@ -82,14 +65,12 @@ def gap_in_standard_errors(
     return worst
 
 
-@pytest.mark.parametrize("n_inputs", [1, 2, 5])
-@pytest.mark.parametrize("kernel", [Windowed(), DEEP])
-def test_inner_products_estimate_the_kernel_without_bias(kernel: Windowed, n_inputs: int) -> None:
+@pytest.mark.parametrize(("n_inputs", "kernel"), [(1, DEEP), (2, Windowed()), (5, DEEP)])
+def test_inner_products_estimate_the_kernel_without_bias(n_inputs: int, kernel: Windowed) -> None:
     assert gap_in_standard_errors(kernel, n_inputs, 1.0, 1.0) < 4.0
 
 
-@pytest.mark.parametrize("claimed", [0.95, 1.05])
-@pytest.mark.parametrize("n_inputs", [1, 2, 5])
+@pytest.mark.parametrize(("n_inputs", "claimed"), [(1, 0.95), (2, 1.05), (5, 0.95)])
 def test_a_bandwidth_five_percent_off_would_be_noticed(n_inputs: int, claimed: float) -> None:
     assert gap_in_standard_errors(Windowed(), n_inputs, 1.0, claimed) > 4.0
 
@@ -180,10 +161,6 @@ def test_bins_never_seen_leave_no_entry(X: NDArray) -> None:
     np.testing.assert_allclose(whole[:-1], (window.prod(axis=2) ** 2).mean(axis=0), rtol=1e-6)
 
 
-def test_fit_transform_is_fit_then_transform(X: NDArray) -> None:
-    assert same_csr(smooth().fit_transform(X), smooth().fit(X).transform(X))
-
-
 def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
     few, many = smooth(n_grids=13).fit(X), smooth(n_grids=30).fit(X)
     np.testing.assert_array_equal(few.offsets_, many.offsets_[:14])
@@ -191,22 +168,6 @@ def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
         small, large = few.feature_matrix(rows), many.feature_matrix(rows)
         np.testing.assert_array_equal(small.codes, large.codes[:13])
         np.testing.assert_array_equal(small.values, large.values[:13])
-
-
-def test_another_bandwidth_stretches_the_same_grids(X: NDArray) -> None:
-    fine, coarse = smooth(bandwidth=1.0).fit(X), smooth(bandwidth=4.0).fit(4 * X)
-    assert same_csr(fine.transform(X), coarse.transform(4 * X))
-
-
-def test_infinite_bandwidth_ignores_an_input(X: NDArray) -> None:
-    fitted = smooth(bandwidth=[1.0, np.inf, 2.0]).fit(X)
-    other = X.copy()
-    other[:, 1] = np.random.default_rng(3).normal(scale=1e9, size=len(X))
-    assert same_csr(fitted.transform(X), fitted.transform(other))
-    alone = smooth(bandwidth=np.inf).fit(X)
-    assert alone.n_bins_.tolist() == [1] * 16
-    assert (alone.transform(X).data == 0.25).all()
-    assert alone.n_effective_grids_ == pytest.approx(16.0)
 
 
 def test_categories_are_told_apart_and_weigh_nothing(X: NDArray) -> None:
@@ -226,13 +187,6 @@ def test_categories_are_told_apart_and_weigh_nothing(X: NDArray) -> None:
         smooth(categorical=[0]).fit(rows)
 
 
-def test_median_bandwidth_is_of_the_size_of_the_distances(X: NDArray) -> None:
-    fitted = smooth(bandwidth="median").fit(X)
-    distances = np.abs(X[:, None] - X).sum(axis=2)[np.triu_indices(len(X), 1)]
-    assert np.ptp(fitted.bandwidth_) == 0
-    assert fitted.bandwidth_[0] == pytest.approx(np.median(distances), rel=0.1)
-
-
 def test_half_precision_rounds_values_alone(X: NDArray) -> None:
     single, half = smooth(), smooth(precision="float16")
     whole, rounded = single.fit_matrix(X), half.fit_matrix(X)
@@ -240,62 +194,6 @@ def test_half_precision_rounds_values_alone(X: NDArray) -> None:
     np.testing.assert_array_equal(rounded.codes, whole.codes)
     np.testing.assert_array_equal(rounded.values, whole.values.astype(np.float16))
     assert half.transform(X).data.dtype == single.transform(X).data.dtype == np.float64
-
-
-# Layouts and types: the same numbers give the same features.
-
-
-def wide_table(n_rows: int = 2600) -> NDArray[np.float64]:
-    """Draw columns of few values, zero-heavy and continuous ones, which are packed differently."""
-    rng = np.random.default_rng(4)
-    few = rng.integers(0, 3, size=(n_rows, 7))
-    zeros = rng.normal(size=(n_rows, 18)) * (rng.random((n_rows, 18)) < 0.05)
-    return np.concatenate([few, zeros, rng.normal(size=(n_rows, 2))], axis=1)
-
-
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_transform_in_parts_is_transform_of_the_whole(precision: Any) -> None:
-    table = wide_table(5000)
-    fitted = smooth(bandwidth=8.0, precision=precision).fit(table[::2])
-    cuts = [0, 1, 7, 900, 4999, 5000]
-    parts = [fitted.transform(table[a:b]) for a, b in pairwise(cuts)]
-    assert same_csr(fitted.transform(table), sp.vstack(parts, format="csr"))
-
-
-@pytest.mark.parametrize("make", [sp.csr_array, sp.csc_matrix])
-def test_sparse_rows_have_the_features_of_dense_rows(make: Any) -> None:
-    table = wide_table(1200)
-    fitted = smooth(bandwidth=8.0).fit(make(table))
-    dense = smooth(bandwidth=8.0).fit(table)
-    assert same_csr(fitted.transform(make(table[::3])), dense.transform(table[::3]))
-    large = sp.csr_array(table)
-    large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
-    assert same_csr(fitted.transform(large), dense.transform(table))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_types_of_the_same_values_have_the_same_features(dtype: str) -> None:
-    values = np.random.default_rng(5).integers(0, 2 if dtype == "?" else 100, size=(200, 3))
-    expected = smooth(bandwidth=20.0).fit_transform(values.astype(np.float64))
-    assert same_csr(smooth(bandwidth=20.0).fit_transform(values.astype(dtype)), expected)
-
-
-def test_layouts_of_the_same_values_have_the_same_features(X: NDArray) -> None:
-    expected = smooth().fit_transform(X)
-    fixed, padded = X.copy(), np.zeros((2 * len(X), 2 * X.shape[1]))
-    fixed.flags.writeable = False
-    padded[::2, 1::2] = X
-    backwards = X[::-1, ::-1].copy()[::-1, ::-1]
-    for rows in (fixed, np.asfortranarray(X), padded[::2, 1::2], backwards):
-        assert same_csr(smooth().fit_transform(rows), expected)
-    np.testing.assert_array_equal(X, fixed)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2, 3])
-def test_threads_do_not_change_the_features(n_jobs: int) -> None:
-    table = wide_table(5000)
-    expected = smooth(n_grids=20, n_jobs=None).fit(table[::2]).transform(table)
-    assert same_csr(smooth(n_grids=20, n_jobs=n_jobs).fit(table[::2]).transform(table), expected)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
@@ -310,24 +208,19 @@ def test_one_row_and_constant_inputs(n_rows: int) -> None:
 # Wrong parameters.
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_grids": 0}, InputError, "SmoothBinning: n_grids"),
-        ({"n_grids": 1.5}, InputError, "SmoothBinning: n_grids"),
-        ({"precision": "float64"}, InputError, "must be one of 'float32', 'float16'"),
-        ({"kernel": "laplacian"}, KernelError, "Windowed.*RandomBinning"),
-        ({"kernel": Gaussian()}, KernelError, "Windowed.*RandomFourier"),
-        ({"kernel": None}, KernelError, "Windowed"),
-        ({"bandwidth": -1.0}, InputError, "bandwidth"),
-        ({"bandwidth": [1.0, 2.0]}, InputError, "bandwidth"),
-        ({"bandwidth": "mean"}, InputError, "'median'"),
-        ({"categorical": [7]}, InputError, "no input 7"),
-    ],
-)
-def test_bad_parameters(X: NDArray, options: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        smooth(**options).fit(X)
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"precision": "float64"}, InputError, "must be one of 'float32', 'float16'"),
+    ({"kernel": "laplacian"}, KernelError, "Windowed.*RandomBinning"),
+    ({"kernel": Gaussian()}, KernelError, "Windowed.*RandomFourier"),
+    ({"kernel": None}, KernelError, "Windowed"),
+    ({"categorical": [7]}, InputError, "no input 7"),
+]
+
+
+def test_parameters_that_cannot_be_used_are_refused(X: NDArray) -> None:
+    for options, error, message in REFUSED:
+        with pytest.raises(error, match=message):
+            smooth(**options).fit(X)
 
 
 def test_windows_too_deep_for_the_inputs_are_refused() -> None:
@@ -336,53 +229,6 @@ def test_windows_too_deep_for_the_inputs_are_refused() -> None:
         smooth(kernel=Windowed(depth=1.0), bandwidth=100.0, n_grids=4).fit(rows)
     kernel = Windowed.for_inputs(3000)
     assert smooth(kernel=kernel, bandwidth=1e4, n_grids=64).fit(rows).n_effective_grids_ > 8
-
-
-def test_rows_that_cannot_be_used(X: NDArray) -> None:
-    for bad in (np.full((3, 2), np.nan), np.zeros((0, 2)), np.ones(3), 1j * np.ones((3, 2))):
-        with pytest.raises(ValueError, match=r"."):
-            smooth().fit(bad)
-    with pytest.raises(NotFittedError):
-        smooth().transform(X)
-    with pytest.raises(ValueError, match="2 features, but SmoothBinning is expecting 3"):
-        smooth().fit(X).transform(X[:, :2])
-
-
-# The habits of scikit-learn, and the solvers.
-
-
-def test_pickle_and_clone(X: NDArray) -> None:
-    fitted = smooth(kernel=DEEP).fit(X)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert same_csr(again.transform(X + 0.1), fitted.transform(X + 0.1))
-    fresh = clone(fitted)
-    assert fresh.get_params() == fitted.get_params()
-    assert not hasattr(fresh, "widths_")
-    assert same_csr(fresh.fit_transform(X), fitted.transform(X))
-    assert fitted.kernel_ == DEEP
-    assert smooth().fit(X).kernel_ == Windowed()
-
-
-def test_names_of_the_features(X: NDArray) -> None:
-    fitted = smooth(n_grids=5).fit(X)
-    names = fitted.get_feature_names_out()
-    assert len(names) == fitted.offsets_[-1]
-    assert names[0] == "smoothbinning0"
-
-
-def test_size_and_sketch(X: NDArray) -> None:
-    whole = smooth(kernel=DEEP)
-    assert (whole.size, whole.size_name, whole.size_unit, whole.metric) == (
-        *(16, "n_grids", "grids"),
-        "cityblock",
-    )
-    assert whole.sketch(5).get_params() == {**whole.get_params(), "n_grids": 5}
-
-
-def test_in_a_pipeline_with_a_linear_model(X: NDArray) -> None:
-    target = np.sin(X[:, 0]) + X[:, 1]
-    model = make_pipeline(smooth(n_grids=256, bandwidth=3.0), Ridge(alpha=0.05))
-    assert model.fit(X[:100], target[:100]).score(X[100:], target[100:]) > 0.9
 
 
 def test_smoother_than_plain_bins(X: NDArray) -> None:
@@ -397,11 +243,3 @@ def test_smoother_than_plain_bins(X: NDArray) -> None:
 
     plain = RandomBinning(bandwidth=2.0, n_grids=128, random_state=0)
     assert error(smooth(bandwidth=1.0, n_grids=128)) < 0.6 * error(plain)
-
-
-def test_newton_on_smooth_bins(X: NDArray) -> None:
-    Z = smooth(n_grids=64).fit_matrix(X)
-    targets = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
-    found = NewtonCG(tol=1e-6).solve(Problem(Z, targets, L2(1e-3), Logistic()))
-    assert found.status == "converged"
-    assert np.mean(np.sign(Z.matvec(found.weights)) == targets) > 0.9
