@@ -40,12 +40,6 @@ def test_a_start_at_the_solution_needs_no_iteration() -> None:
     assert solver.solve(PROBLEM, start).n_iter == 0
 
 
-def test_zero_targets_give_zero_weights() -> None:
-    solution = Gmres().solve(replace(PROBLEM, targets=np.zeros_like(PROBLEM.targets)))
-    assert solution.status == "converged"
-    assert not solution.weights.any()
-
-
 def test_the_callback_comes_once() -> None:
     calls: list[int] = []
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import Lasso
 
 from gramless.base.errors import InputError
 from gramless.base.memory import limited_memory
@@ -87,15 +86,6 @@ def test_more_columns_than_rows(penalty: str, loss: str) -> None:
     solution = precise().solve(case.problem)
     assert solution.status == "converged"
     assert case.residual(solution.weights) <= 1e-5
-
-
-def test_lasso_of_scikit_learn() -> None:
-    case = make_case(penalty=L1(0.003))
-    peer = Lasso(alpha=0.003, fit_intercept=False, tol=1e-10, max_iter=10**6)
-    peer.fit(case.dense, case.problem.targets)
-    weights = precise(tol=1e-8).solve(case.problem).weights
-    np.testing.assert_allclose(weights, peer.coef_, atol=1e-6)
-    np.testing.assert_array_equal(weights == 0.0, peer.coef_ == 0.0)
 
 
 @pytest.mark.parametrize("kind", ["single", "computed", "side by side"])
@@ -237,18 +227,3 @@ def test_jump_never_raises_the_model(seed: int, penalty: str, rank: int) -> None
     )
     crossed = quadratic.weights * before.weights < 0.0
     assert not (crossed & (before.l1 > 0.0)).any()
-
-
-def test_jump_goes_nowhere_without_a_support() -> None:
-    quadratic = quadratic_of(L1(0.1))
-    quadratic.l1[:] = 0.1
-    quadratic.weights[:] = 0.0
-    quadratic.jump()
-    assert not quadratic.weights.any()
-
-
-@every_penalty
-def test_distance_is_that_of_the_penalty(penalty: Penalty) -> None:
-    quadratic = quadratic_of(replace(penalty, n_free=1))  # type: ignore[type-var]
-    far = replace(penalty, n_free=1).distance(quadratic.weights, quadratic.gradient)  # type: ignore[type-var]
-    assert quadratic.distance() == pytest.approx(far.max())

@@ -142,15 +142,6 @@ def test_squared_is_conjugate_gradients(variant: str, preconditioner: str) -> No
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize(("loss", "intercept"), each_value(SEPARABLE, [False, True]))
-def test_outputs_solved_together_or_alone_are_the_same(loss: str, intercept: bool) -> None:
-    problem = make_case(LOSSES[loss], n_outputs=3, intercept=intercept).problem
-    together = precise().solve(problem).weights
-    for k, target in enumerate(problem.targets.T):
-        alone = precise().solve(replace(problem, targets=target))
-        np.testing.assert_allclose(together[:, k], alone.weights, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("loss", "preconditioner", "tol"), each_value(LOSSES, PRECONDITIONERS, [1e-1, 1e-3, 1e-6])
 )
@@ -166,17 +157,6 @@ def test_tolerance_bounds_the_gradient(loss: str, tol: float, preconditioner: st
         for w in (solution.weights, np.zeros(shape_of(case)))
     ]
     assert norms[0] <= tol * norms[1] * (1 + 1e-6)
-
-
-@pytest.mark.parametrize(("loss", "alpha"), each_value(LOSSES, [1e-2, 1e-5]))
-def test_default_tolerance_is_close(loss: str, alpha: float) -> None:
-    """Also where few rows have a curvature at zero weights."""
-    chosen = SmoothPinball(0.9, 0.05) if loss == "quantile" else LOSSES[loss]
-    problem = make_case(chosen, intercept=True, alpha=alpha).problem
-    solution, least = NewtonCG().solve(problem), problem.value(precise().solve(problem).weights)
-    assert solution.status == "converged"
-    above = solution.history[-1]["objective"] - least
-    assert above <= 1e-2 * (solution.history[0]["objective"] - least)
 
 
 def preconditioner_at(problem: Problem, w: Array, chosen: Preconditioner) -> Inverse:
@@ -214,38 +194,6 @@ def test_history_is_the_objective_and_never_rises(loss: str, variant: str, warm:
     assert (np.diff(products) > 0).all()
 
 
-def test_callback_gets_every_step_and_stops() -> None:
-    steps: list[int] = []
-    kept: list[Array] = []
-
-    def stop_at_two(step: int, w: Array) -> bool:
-        steps.append(step)
-        kept.append(w.copy())
-        return step == 2
-
-    case = case_of("logistic")
-    solution = precise().solve(case.problem, callback=stop_at_two)
-    assert steps == [1, 2]
-    assert (solution.status, solution.n_iter, len(solution.history)) == ("stopped", 2, 3)
-    assert kept[-1].shape == shape_of(case)
-    np.testing.assert_array_equal(solution.weights, kept[-1])
-
-
-@pytest.mark.parametrize("max_iter", [0, 2])
-def test_status_when_steps_run_out(max_iter: int) -> None:
-    solution = precise(max_iter=max_iter).solve(case_of("logistic").problem)
-    assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
-    assert len(solution.history) == max_iter + 1
-    assert solution.weights.any() == (max_iter > 0)
-
-
-def test_status_when_the_last_step_converges() -> None:
-    problem = case_of("logistic").problem
-    needed = precise().solve(problem).n_iter
-    assert precise(max_iter=needed).solve(problem).status == "converged"
-    assert precise(max_iter=needed - 1).solve(problem).status == "max_iter"
-
-
 def test_no_more_conjugate_gradients_than_allowed() -> None:
     problem = case_of("logistic").problem
     solution = precise("plain", max_inner=2, max_iter=1000).solve(problem)
@@ -255,34 +203,6 @@ def test_no_more_conjugate_gradients_than_allowed() -> None:
 
 
 # Starting points.
-
-
-@pytest.mark.parametrize(("loss", "preconditioner"), each_value(LOSSES, PRECONDITIONERS))
-def test_starting_at_the_solution_takes_no_step(loss: str, preconditioner: str) -> None:
-    case = case_of(loss)
-    exact = precise(preconditioner, tol=1e-9).solve(case.problem).weights
-    solution = precise(preconditioner).solve(case.problem, exact)
-    assert (solution.status, solution.n_iter) == ("converged", 0)
-    np.testing.assert_array_equal(solution.weights, exact)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "multinomial", "huber"])
-def test_a_warm_start_reaches_the_same_end_with_less_work(loss: str) -> None:
-    case, solver = case_of(loss), precise("plain")
-    neighbour = solver.solve(replace(case.problem, penalty=L2(1.01e-2, n_free=1))).weights
-    before = neighbour.copy()
-    cold, warm = solver.solve(case.problem), solver.solve(case.problem, neighbour)
-    assert warm.history[-1]["products"] <= cold.history[-1]["products"]
-    np.testing.assert_allclose(warm.weights, cold.weights, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(neighbour, before)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
-def test_a_start_of_zeros_is_no_start(loss: str) -> None:
-    case = case_of(loss)
-    cold = precise().solve(case.problem)
-    zeros = precise().solve(case.problem, np.zeros(shape_of(case), np.int64))
-    np.testing.assert_array_equal(cold.weights, zeros.weights)
 
 
 @pytest.mark.parametrize(("loss", "size"), each_value(LOSSES, [1e2, 1e5]))

@@ -108,13 +108,6 @@ def test_columns_are_grouped_by_their_grids() -> None:
     assert starts.tolist() == [0, 2, 4, 5, 6]
 
 
-def test_grids_without_columns_are_passed_over() -> None:
-    lists = BinnedMatrix(np.array([[0, 0], [1, 2], [0, 0], [1, 1]], np.uint8), [0, 0, 2, 2, 3])
-    _, grids, starts = BinDescent(lists.row_lists, 1).grouped(np.array([0, 1, 2]))
-    assert grids.tolist() == [1, 3]
-    assert starts.tolist() == [0, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("penalty", "chosen", "alike"), pairs(PENALTIES.values(), CHOSEN.values(), [True, False])
 )
