@@ -56,20 +56,6 @@ def test_words_are_those_of_the_stream(
     np.testing.assert_array_equal(words(seed, purpose, block, n), raw[:n])
 
 
-def test_every_bit_of_the_words_is_as_often_set() -> None:
-    drawn = words(0, "words", 0, 40_000)
-    shares = [((drawn >> np.uint64(bit)) & np.uint64(1)).mean() for bit in range(64)]
-    # Four standard deviations.
-    assert np.abs(np.array(shares) - 0.5).max() < 4 * 0.5 / 200
-
-
-def test_block_is_the_high_word_of_the_counter() -> None:
-    moved = stream(5, "grids", 0).bit_generator
-    moved.advance(3 * 2**192)
-    raw = stream(5, "grids", 3).bit_generator.random_raw(4)
-    np.testing.assert_array_equal(moved.random_raw(4), raw)
-
-
 def test_every_seed_purpose_and_block_differs() -> None:
     keys = list(itertools.product(range(10), ("grids", "features", "rows", ""), range(10)))
     first = {int(stream(*key).integers(2**63)) for key in keys}
@@ -93,14 +79,6 @@ def test_generator_advances_by_one_draw(make: type) -> None:
     generator, twin = make(0), make(0)
     assert seed_from(generator) == seed_from(twin)
     assert seed_from(generator) != seed_from(make(0))
-
-
-@pytest.mark.parametrize("state", [None, np.random.default_rng(0), np.random.RandomState(0)])
-def test_seed_fits_a_stream(state: np.random.Generator | np.random.RandomState | None) -> None:
-    seed = seed_from(state)
-    assert type(seed) is int
-    assert 0 <= seed < 2**31
-    stream(seed, "grids").random()
 
 
 def test_none_follows_the_global_state() -> None:

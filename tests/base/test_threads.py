@@ -68,14 +68,6 @@ def test_results_come_in_order() -> None:
     assert map_blocks(pow, ((2, i) for i in range(5)), 2) == [1, 2, 4, 8, 16]
 
 
-def test_order_holds_when_early_blocks_are_slow() -> None:
-    def slow_first(i: int) -> int:
-        time.sleep(0.02 if i == 0 else 0)
-        return i
-
-    assert map_blocks(slow_first, [(i,) for i in range(20)], 4) == list(range(20))
-
-
 def test_blocks_run_at_the_same_time() -> None:
     barrier = threading.Barrier(3, timeout=20)
     assert sorted(map_blocks(barrier.wait, [(), (), ()], 3)) == [0, 1, 2]
@@ -92,23 +84,12 @@ def test_error_reaches_the_caller(n_jobs: int, bad: int) -> None:
         map_blocks(fail_at, [(i,) for i in range(20)], n_jobs)
 
 
-def test_pool_works_after_an_error() -> None:
-    with pytest.raises(TypeError):
-        map_blocks(square, [("a",)] * 10, 3)
-    assert squares(10) == [i * i for i in range(10)]
-
-
 def test_nested_call_ends() -> None:
     def total(n: int) -> int:
         return sum(squares(n))
 
     expected = [sum(i * i for i in range(n)) for n in range(30)]
     assert map_blocks(total, [(n,) for n in range(30)], 3) == expected
-
-
-def test_caller_is_parallel_again_after_a_call() -> None:
-    squares(10)
-    test_blocks_run_at_the_same_time()
 
 
 def test_many_callers_at_once() -> None:
@@ -330,16 +311,6 @@ def test_from_inside_a_pool_the_caller_works_alone() -> None:
 
 
 @pytest.mark.usefixtures("four_cpus")
-def test_many_callers_run_together() -> None:
-    works = [Shared(100) for _ in range(40)]
-    with ThreadPoolExecutor(4) as callers:
-        futures = [callers.submit(run_together, work, 2 + k % 3) for k, work in enumerate(works)]
-        for future in futures:
-            future.result(timeout=30)
-    assert all(sorted(work.done) == list(range(100)) for work in works)
-
-
-@pytest.mark.usefixtures("four_cpus")
 @pytest.mark.parametrize("bad", [0, 1])
 def test_error_of_any_thread_reaches_the_caller(bad: int) -> None:
     barrier = threading.Barrier(2, timeout=20)
@@ -460,21 +431,6 @@ def test_one_openmp_thread_limits_and_restores() -> None:
         with one_openmp_thread():
             assert openmp_threads() == {1}
         assert openmp_threads() == {2}
-
-
-def test_callers_of_one_blas_thread_share_the_limit() -> None:
-    """The first to leave must not restore it while another still counts on it."""
-    before = blas_threads()
-
-    def look(_: int) -> list[int]:
-        with one_blas_thread():
-            time.sleep(0.001)
-            return blas_threads()
-
-    with ThreadPoolExecutor(4) as callers:
-        found = list(callers.map(look, range(40)))
-    assert all(set(threads) == {1} for threads in found)
-    assert blas_threads() == before
 
 
 def test_limit_holds_for_those_who_enter_after_the_first_has_left() -> None:

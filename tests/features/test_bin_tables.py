@@ -168,16 +168,6 @@ def test_learning_in_parts_is_learning_the_whole(cuts):
     np.testing.assert_array_equal(find(tables, X, group), expected)
 
 
-def test_learning_known_rows_again_adds_nothing():
-    X = rows_of_every_kind()
-    group = group_of(*draw_widths(4, 3))
-    codes, tables, _ = learn(X, group)
-    before, again = tables.counts.copy(), np.zeros_like(codes)
-    assert tables.learn(group, pack(X, group), again)
-    np.testing.assert_array_equal(again, codes)
-    np.testing.assert_array_equal(tables.counts, before)
-
-
 def test_bins_never_seen_are_number_zero():
     X = rows_of_every_kind()
     other = np.concatenate([X[::-1], X + 1e4, np.zeros((1, N_FEATURES))])
@@ -259,14 +249,6 @@ def test_rows_whose_bins_find_no_place_are_refused():
         tables.learn(group, pack(X, group), np.zeros((3, 1500), np.uint16))
 
 
-def test_grids_that_ignore_everything_have_one_bin():
-    X = rows_of_every_kind()
-    group = group_of(np.full((2, N_FEATURES), np.inf), np.zeros((2, N_FEATURES)))
-    codes, tables, _ = learn(X, group)
-    assert (codes == 1).all()
-    assert tables.counts.tolist() == [1, 1]
-
-
 def test_the_key_zero_is_a_key_like_any_other():
     group = GridGroup(np.ones((1, 1)), np.zeros((1, 1)), np.ones((1, 1), int), np.zeros(1, int))
     X = np.array([[0.0], [5.5], [0.25], [7.0], [5.0], [-0.0]] * 4)
@@ -291,22 +273,6 @@ def test_cell_limits_are_the_largest_that_fit():
     assert limits.tolist() == [1e18 / 4, np.finfo(float).max, np.finfo(float).max, 1e18 / 1e-3]
     assert (limits * inverse <= 1e18 * (1 + 1e-15)).all()
     assert cell_limits(np.empty((0, 2))).tolist() == [np.finfo(float).max] * 2
-
-
-def test_codes_may_be_a_part_of_a_larger_array():
-    X = rows_of_every_kind()
-    group = group_of(*draw_widths(8, 3))
-    expected, _, _ = learn(X, group)
-    around = np.full((5, 1600), 77, np.uint16)
-    tables = BinTables.empty(3)
-    assert tables.learn(group, pack(X, group), around[1:4, 50:1550])
-    np.testing.assert_array_equal(around[1:4, 50:1550], expected)
-    around[1:4, 50:1550] = 0
-    block = pack(X, group)
-    tables.find(group, block, around[1:4, 50:1550], room_for_keys(block))
-    np.testing.assert_array_equal(around[1:4, 50:1550], expected)
-    around[1:4, 50:1550] = 77
-    assert (around == 77).all()
 
 
 def test_rows_that_come_one_by_one_find_the_bins_of_rows_together() -> None:

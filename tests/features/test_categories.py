@@ -91,14 +91,6 @@ def test_categories_are_whole_numbers(value: float, form: Any) -> None:
             RandomBinning(categorical=[1], n_grids=2).fit(form(rows))
 
 
-def test_a_missing_category_is_left_for_others_to_judge() -> None:
-    rows, mask = np.array([[np.nan], [2.0]]), np.array([True])
-    check_categories(rows, mask)
-    rows[1] = 2.5
-    with pytest.raises(InputError, match="whole numbers"):
-        check_categories(rows, mask)
-
-
 # The kernel.
 
 
@@ -113,27 +105,11 @@ def test_inner_products_estimate_the_kernel_without_bias(kernel: BinningKernel, 
     assert (np.abs((Z @ Z.T).toarray() - wrong) > 4.5 * error + 1e-9).any()
 
 
-def test_names_of_categories_do_not_matter(X: NDArray) -> None:
-    renamed = X.copy()
-    renamed[:, 1] = np.array([7.0, -3.0, 2.0**51, 0.0])[X[:, 1].astype(int)]
-    a, b = (binning().fit_transform(rows) for rows in (X, renamed))
-    np.testing.assert_array_equal((a @ a.T).toarray(), (b @ b.T).toarray())
-
-
 # Grids.
 
 
 def drawn(categorical: NDArray | None, factor: float = 1.0, n_grids: int = 200) -> Grids:
     return Grids.draw(Laplacian(), factor * BANDWIDTH, n_grids, 3, categorical)
-
-
-def same_grids(a: Grids, b: Grids) -> None:
-    for name in ("widths", "shifts", "multipliers", "offsets"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-
-
-def test_without_categories_nothing_changes() -> None:
-    same_grids(drawn(None), drawn(np.zeros(4, bool)))
 
 
 def test_other_inputs_keep_their_cells() -> None:
@@ -150,12 +126,6 @@ def test_a_larger_bandwidth_parts_categories_in_fewer_of_the_same_grids() -> Non
     assert (parted[0] >= parted[1]).all()
     assert (parted[1] >= parted[2]).all()
     assert parted[0].sum() > parted[1].sum() > parted[2].sum() > 0
-
-
-def test_an_infinite_bandwidth_ignores_categories(X: NDArray) -> None:
-    grids = Grids.draw(Laplacian(), np.array([1.0, np.inf, 1.0, 1.0]), 50, 0, MASK)
-    assert np.isinf(grids.widths[:, 1]).all()
-    assert np.isfinite(grids.widths[:, 2]).any()
 
 
 # The feature map.
@@ -223,15 +193,6 @@ def test_categories_are_never_ranked(X: NDArray) -> None:
     rows = Scaler.fit("both", X, categorical=MASK).rows(X)
     np.testing.assert_array_equal(rows[:, :4][:, MASK], X[:, MASK])
     assert (rows[:, 4:][:, MASK] == 0).all()
-
-
-@pytest.mark.parametrize("kind", ["none", "standard"])
-def test_sparse_categories(X: NDArray, kind: Any) -> None:
-    rows, weight = np.where(X > 0, X, 0.0), np.random.default_rng(1).uniform(1, 3, 40)
-    dense = Scaler.fit(kind, rows, weight, MASK)
-    sparse = Scaler.fit(kind, sp.csr_array(rows), weight, MASK)
-    np.testing.assert_allclose(sparse.unit, dense.unit, rtol=1e-9)
-    assert sparse.spread == pytest.approx(dense.spread, rel=1e-9)
 
 
 def test_a_constant_category_is_ignored() -> None:

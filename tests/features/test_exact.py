@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from gramless.base.errors import InputError, KernelError
 from gramless.features.exact import ExactKernel
@@ -144,16 +143,6 @@ def test_few_rows_and_equal_rows_have_the_kernel() -> None:
         gram = features.fit_matrix(X).row_gram()
         np.testing.assert_allclose(gram, Gaussian().gram(X), atol=1e-12)
         assert features._n_features_out == len(np.unique(X, axis=0))
-
-
-def test_state_is_plain_arrays() -> None:
-    X = some_rows()
-    features = ExactKernel().fit(X)
-    state = {name: own for name, own in vars(features).items() if name.endswith("_")}
-    assert all(isinstance(own, np.ndarray | bool | int) for own in state.values())
-    restored = clone(features)
-    vars(restored).update(state)
-    assert restored.transform(X).tobytes() == features.transform(X).tobytes()
 
 
 def test_parameters_that_cannot_be_used_are_refused() -> None:

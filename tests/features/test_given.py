@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
 from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.hybrid import JoinedMaps
 from gramless.kernels import Laplacian
 
 RNG = np.random.default_rng(0)
@@ -47,12 +45,6 @@ def test_grids_as_drawn_have_the_features_of_random_binning() -> None:
     assert given().transform(NEW).nnz < 21 * len(NEW)
 
 
-def test_a_row_takes_a_number_a_grid_however_many_bins_there_are() -> None:
-    binning = given()
-    assert binning.numbers_per_row == 21 < binning._n_features_out
-    assert JoinedMaps.of([binning, binning], [1.0, 1.0]).numbers_per_row == 42
-
-
 def test_attributes_are_those_of_random_binning() -> None:
     found, expected = given(), random()
     for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
@@ -62,20 +54,6 @@ def test_attributes_are_those_of_random_binning() -> None:
     names = found.get_feature_names_out()
     assert len(names) == found.offsets_[-1]
     assert names[0] == "givenbinning0"
-
-
-def test_features_are_indicators_of_cells() -> None:
-    dense = given().transform(X).toarray()
-    at = 0
-    for r in range(21):
-        own = np.isfinite(GRIDS.widths[r])
-        cells = np.floor((X[:, own] - GRIDS.shifts[r, own]) / GRIDS.widths[r, own])
-        together = (cells[:, None] == cells[None]).all(axis=2)
-        n_bins = given().n_bins_[r]
-        part = dense[:, at : at + n_bins]
-        np.testing.assert_allclose(part @ part.T, together / 21)
-        at += n_bins
-    assert at == dense.shape[1]
 
 
 def test_rows_in_other_forms_have_the_same_features() -> None:
@@ -106,19 +84,6 @@ def test_grids_of_other_inputs_are_refused() -> None:
         GivenBinning().fit_grids(X[:, :2], GRIDS)
     with pytest.raises(ValueError, match="features"):
         given().transform(X[:, :2])
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_rows_that_are_no_numbers(bad: float) -> None:
-    rows = X.copy()
-    rows[3, 1] = bad
-    with pytest.raises(ValueError, match="(?i)nan|inf"):
-        GivenBinning().fit_grids(rows, GRIDS)
-
-
-def test_an_unfitted_map_says_so() -> None:
-    with pytest.raises(NotFittedError):
-        GivenBinning().transform(X)
 
 
 def test_hashes_of_cells_are_those_of_their_streams() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from gramless import RandomBinning
@@ -70,14 +69,6 @@ def test_features_are_those_of_the_parts_scaled():
     )
 
 
-def test_what_transform_returns():
-    dense, mixed = Hybrid([waves(), waves()]), Hybrid([waves(), bins()])
-    assert dense.fit_transform(X).dtype == np.float64
-    assert dense.fit_transform(X.astype(np.float32)).dtype == np.float32
-    assert dense.transform(X[:1]).shape == (1, 80)
-    assert mixed.fit_transform(X).format == "csr"
-
-
 def test_all_parts_have_seeds_of_their_own():
     same_kind = Hybrid([waves(), waves(), bins()], random_state=3).fit_matrix(X)
     assert not same(same_kind.parts[0], same_kind.parts[1])
@@ -95,15 +86,6 @@ def test_a_seed_of_a_part_is_kept():
     ]
     assert same(matrices[0].parts[0], matrices[1].parts[0])
     assert not same(matrices[0].parts[1], matrices[1].parts[1])
-
-
-def test_threads_change_no_bit():
-    v = np.random.default_rng(2).normal(size=300)
-    products = [
-        Hybrid([waves(), bins()], random_state=0, n_jobs=n_jobs).fit_matrix(X).rmatvec(v).tobytes()
-        for n_jobs in (1, 2, 5)
-    ]
-    assert len(set(products)) == 1
 
 
 def test_parts_keep_their_own_bandwidth():
@@ -165,13 +147,6 @@ def test_parameters_of_named_parts():
     assert [part.size for _, part in hybrid.maps] == [8, 6]
     assert clone(hybrid).fit_matrix(X).shape[1] == hybrid.fit_matrix(X).shape[1]
     assert set(Hybrid([bins()]).get_params()) == set(Hybrid().get_params(deep=False))
-
-
-def test_parts_are_not_changed():
-    parts = [bins(), waves()]
-    Hybrid(parts, bandwidth=2.0, categorical=[], random_state=0, n_jobs=2).fit(X)
-    assert parts[0].get_params() == bins().get_params()
-    assert not hasattr(parts[1], "bandwidth_")
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -248,14 +223,3 @@ def test_what_cannot_be_used_is_refused():
             hybrid.fit(X)
     with pytest.raises(KernelError, match="binning"):
         Hybrid([bins(kernel="gaussian")]).fit(X)
-
-
-def test_nothing_is_known_before_the_fit():
-    for use in ("transform", "feature_matrix"):
-        with pytest.raises(NotFittedError, match="fit it first"):
-            getattr(Hybrid([bins()]), use)(X)
-    hybrid = Hybrid([bins(), waves()]).fit(X)
-    with pytest.raises(ValueError, match="features"):
-        hybrid.transform(X[:, :2])
-    with pytest.raises(ValueError, match="NaN"):
-        hybrid.transform(np.full((2, 3), np.nan))

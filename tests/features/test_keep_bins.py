@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from gramless import RandomBinning, load, save
@@ -87,19 +86,6 @@ def test_kept_bins_are_unchanged_and_grids_without_bins_go(kind: str) -> None:
     assert len(less.get_feature_names_out()) == kept.sum()
 
 
-def test_all_in_two_turns_is_once() -> None:
-    fitted = binning().fit(X)
-    twice, first = pruned("half", fitted)
-    second = np.arange(first.sum()) % 5 == 0
-    twice.keep_bins(second)
-    both = first.copy()
-    both[first] = second
-    once = copy.deepcopy(fitted)
-    once.keep_bins(both)
-    assert same_csr(twice.transform(NEW), once.transform(NEW))
-    np.testing.assert_array_equal(twice.widths_, once.widths_)
-
-
 @pytest.mark.parametrize(
     ("form", "kind"),
     each_value(
@@ -134,16 +120,6 @@ def test_codes_become_as_small_as_what_is_left() -> None:
     assert less.feature_matrix(X).codes.dtype == np.uint16
     for part in (matrix.take_rows(slice(0, 300)), less.feature_matrix(X)):
         np.testing.assert_array_equal(part.toarray(), fitted.transform(X).toarray()[:, kept])
-
-
-def test_another_fit_has_all_bins_again() -> None:
-    fitted = binning().fit(X)
-    expected = fitted.transform(NEW)
-    less, _ = pruned("few", fitted)
-    assert not hasattr(clone(less), "widths_")
-    assert same_csr(clone(less).fit(X).transform(NEW), expected)
-    assert same_csr(less.fit(X).transform(NEW), expected)
-    assert len(less.n_bins_) == len(less.nu_) == N_GRIDS
 
 
 def test_copies_and_files(tmp_path: Path) -> None:

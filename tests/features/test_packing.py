@@ -86,17 +86,6 @@ def test_few_rows_or_columns_are_all_tiled():
         assert (plan.patterned, len(plan.sparse)) == ((), 0)
 
 
-def test_few_zero_heavy_columns_are_tiled():
-    X = np.random.default_rng(0).normal(size=(2000, 12))
-    X[np.random.default_rng(1).random(X.shape) < 0.95] = 0.0
-    assert plan_columns(X).tiled.tolist() == list(range(12))
-
-
-def test_sparse_rows_stay_sparse():
-    plan = plan_columns(sp.csr_array(np.ones((2000, 9))))
-    assert (plan.sparse.tolist(), len(plan.tiled), plan.patterned) == (list(range(9)), 0, ())
-
-
 def test_independent_columns_split_into_several_groups():
     X = np.random.default_rng(0).integers(0, 2, (4000, 30))
     plan = plan_columns(X)
@@ -233,13 +222,6 @@ def test_sparse_rows_with_stored_zeros_in_any_order():
     X = sp.csr_array((np.array([5.0, 0.0, 2.0]), np.array([2, 0, 1]), np.array([0, 2, 2, 3])))
     block = pack_block(X, 0, 3, plan_columns(X), np.full(3, LARGEST))
     np.testing.assert_array_equal(unpacked(block, 3), X.toarray())
-
-
-def test_views_that_skip_rows_and_columns():
-    X = rows_of_every_kind(3000)
-    view = X[::-2, ::2]
-    block = pack_block(view, 10, 1500, plan_columns(view), limits_for(view))
-    np.testing.assert_array_equal(unpacked(block, 17), view[10:])
 
 
 @pytest.mark.parametrize("layout", ["tiles", "patterns", "nonzeros", "mixed"])

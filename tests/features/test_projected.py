@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramless import Nystrom, load, save
-from gramless.base.errors import InputError, ModelFileError
+from gramless.base.errors import ModelFileError
 from gramless.estimators.persistence import pack, write
 from gramless.features.projected import ProjectedMap
 from gramless.kernels import Gaussian
@@ -77,8 +77,3 @@ def test_unsound_files_are_refused(tmp_path: Path) -> None:
         write(tmp_path / "map", *pack(broken))
         with pytest.raises(ModelFileError):
             load(tmp_path / "map")
-
-
-def test_rows_of_another_width_are_refused() -> None:
-    with pytest.raises(InputError, match="ProjectedMap"):
-        projected().rows_matrix(NEW[:, :3])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, KernelError
@@ -103,14 +102,6 @@ def test_flat_windows_of_shape_two_are_laplacian_bins(X: NDArray) -> None:
     np.testing.assert_allclose(flat.widths_, laplacian.widths_, rtol=1e-14)
 
 
-def test_error_falls_as_the_root_of_the_number_of_grids(X: NDArray) -> None:
-    exact, errors = Windowed().gram(X, bandwidth=1.5), []
-    for n_grids in (16, 128, 1024):
-        grams = [smooth(n_grids=n_grids, random_state=s).fit_matrix(X).row_gram() for s in range(4)]
-        errors.append(np.sqrt(np.mean(np.square(np.array(grams) - exact))))
-    assert np.polyfit(np.log([16, 128, 1024]), np.log(errors), 1)[0] == pytest.approx(-0.5, abs=0.1)
-
-
 def test_weights_of_grids_differ_as_the_fourth_moment_says() -> None:
     """Rows far apart have places of their own in every grid, so that few grids are enough."""
     rows = 1000.0 * np.arange(100)[:, None] + np.zeros(3)
@@ -196,15 +187,6 @@ def test_half_precision_rounds_values_alone(X: NDArray) -> None:
     assert half.transform(X).data.dtype == single.transform(X).data.dtype == np.float64
 
 
-@pytest.mark.parametrize("n_rows", [1, 2])
-def test_one_row_and_constant_inputs(n_rows: int) -> None:
-    rows = np.tile([[1.0, 2.0]], (n_rows, 1))
-    fitted = SmoothBinning(n_grids=8, random_state=0).fit(rows)
-    assert fitted.n_bins_.tolist() == [1] * 8
-    assert fitted.bandwidth_.tolist() == [1.0, 1.0]
-    assert fitted.transform(rows).shape == (n_rows, 8)
-
-
 # Wrong parameters.
 
 
@@ -229,17 +211,3 @@ def test_windows_too_deep_for_the_inputs_are_refused() -> None:
         smooth(kernel=Windowed(depth=1.0), bandwidth=100.0, n_grids=4).fit(rows)
     kernel = Windowed.for_inputs(3000)
     assert smooth(kernel=kernel, bandwidth=1e4, n_grids=64).fit(rows).n_effective_grids_ > 8
-
-
-def test_smoother_than_plain_bins(X: NDArray) -> None:
-    rng = np.random.default_rng(7)
-    rows, new = rng.uniform(-1, 1, (1500, 3)), rng.uniform(-1, 1, (500, 3))
-    truth = lambda X: np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + X[:, 2] ** 2  # noqa: E731
-
-    def error(feature_map: Any) -> float:
-        Z, Z_new = feature_map.fit_transform(rows), feature_map.transform(new)
-        model = Ridge(alpha=1e-3, solver="lsqr").fit(Z, truth(rows))
-        return float(np.sqrt(np.mean((model.predict(Z_new) - truth(new)) ** 2)))
-
-    plain = RandomBinning(bandwidth=2.0, n_grids=128, random_state=0)
-    assert error(smooth(bandwidth=1.0, n_grids=128)) < 0.6 * error(plain)

@@ -65,15 +65,6 @@ def test_a_sum_draws_one_part_for_a_whole_grid():
     assert np.mean(mixed == mixed[:, :1]) < 0.8
 
 
-def test_a_mixture_of_sums_draws_frequencies_input_by_input():
-    kernel = Mixture([Sum([Laplacian(), Scaled(Laplacian(), 30.0)], [1.0, 1.0])], [1.0])
-    generator = stream(3, "frequencies")
-    normals = generator.standard_normal((100_000, 2))
-    w = kernel.frequencies(normals, generator.random((100_000, kernel.n_uniforms(2))))
-    t = np.array([0.7, 0.7])
-    assert np.cos(w @ t).mean() == pytest.approx(kernel.gram([[0.0, 0.0]], [t])[0, 0], abs=0.008)
-
-
 def test_grids_of_a_sum_represent_it_with_categories_too():
     kernel = Sum([Scaled(Laplacian(), 0.3), Scaled(InversePower(), 4.0)], [1.0, 1.0])
     bandwidth, categorical = np.array([1.0, 0.6, 2.0]), np.array([False, True, False])

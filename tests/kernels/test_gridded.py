@@ -84,25 +84,6 @@ def test_a_grid_is_fixed_by_its_stream_and_stretches_with_the_bandwidth():
         np.testing.assert_allclose(stretched, (3.0 * widths, 3.0 * shifts))
 
 
-def test_an_ignored_input_gets_one_bin_and_changes_no_other():
-    for binning_kernel in BINNING_KERNELS.values():
-        widths, shifts = binning_kernel.sample_grid(stream(1, "grids"), np.array([1.0, 2.0, 1.0]))
-        fewer = binning_kernel.sample_grid(stream(1, "grids"), np.array([1.0, np.inf, 1.0]))
-        assert fewer[0][1] == np.inf
-        assert fewer[1][1] == 0.0
-        np.testing.assert_array_equal(
-            np.array(fewer)[:, [0, 2]], np.array([widths, shifts])[:, [0, 2]]
-        )
-
-
-def test_widths_have_the_asked_shape_and_shifts_lie_inside():
-    for binning_kernel in BINNING_KERNELS.values():
-        assert binning_kernel.sample_widths(stream(0, "grids"), (2, 3, 4)).shape == (2, 3, 4)
-        assert binning_kernel.sample_widths(stream(0, "grids"), ()).shape == ()
-        widths, shifts = binning_kernel.sample_grid(stream(0, "grids"), np.ones(1000))
-        assert np.all((shifts >= 0) & (shifts < widths))
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "kernel", [ExponentialPower(power=1e-3), InversePower(power=1e-3), InversePower(power=1e3)]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import stream
-from gramless.kernels import Laplacian
 from gramless.kernels.windowed import GammaHats, Windowed
 
 KERNELS = {
@@ -141,15 +137,6 @@ def test_hats_of_gamma_widths(shape):
     assert kernel.profile(np.array([0.0, np.inf, 1e300])).tolist() == [1.0, 0.0, 0.0]
 
 
-def test_plain_bins_of_these_widths_are_random_bins():
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    Z = RandomBinning(GammaHats(), bandwidth=2.0, n_grids=2048, random_state=0).fit_transform(X)
-    exact = GammaHats().gram(X, bandwidth=2.0)
-    assert (
-        np.abs((Z @ Z.T).toarray() - exact) <= 4 * np.sqrt(exact * (1 - exact) / 2048) + 1e-9
-    ).all()
-
-
 def test_random_binning_refuses_weights():
     with pytest.raises(KernelError, match=r"Windowed kernel has no random binning.*SmoothBinning"):
         RandomBinning(Windowed()).fit(np.ones((3, 2)))
@@ -165,17 +152,6 @@ def test_coefficients_are_the_window_over_its_root_mean_square():
         assert kernel.fourth_moment == pytest.approx(
             fourth / correlation(kernel, 0.0) ** 2, rel=1e-10
         )
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
-def test_gram_is_positive_semidefinite(seed, n_inputs):
-    X = np.random.default_rng(seed).normal(size=(9, n_inputs))
-    for kernel in KERNELS.values():
-        gram = kernel.gram(X, bandwidth=0.7)
-        np.testing.assert_array_equal(gram, gram.T)
-        np.testing.assert_array_equal(np.diag(gram), 1.0)
-        assert np.linalg.eigvalsh(gram).min() > -1e-10
 
 
 def test_depth_for_some_inputs():
@@ -209,14 +185,3 @@ def test_parameters_that_cannot_be_used_are_refused():
         for kind in kinds:
             with pytest.raises(KernelError, match=message):
                 kind(**options)
-
-
-def test_plain_data_and_copies():
-    kernel = Windowed("cosine", 0.5, np.float32(8.0))
-    config = kernel.to_config()
-    assert config == {"name": "windowed", "window": "cosine", "depth": 0.5, "shape": 8.0}
-    config.pop("name")
-    assert Windowed(**config) == kernel == pickle.loads(pickle.dumps(kernel))
-    assert GammaHats(3).to_config() == {"name": "gamma_hats", "shape": 3.0}
-    assert kernel.grids == GammaHats(8.0)
-    assert Windowed() != Laplacian()

@@ -116,18 +116,6 @@ def test_learning_in_parts_is_learning_the_whole(keys, cuts):
     np.testing.assert_array_equal(parts.slots, whole.slots)
 
 
-def test_only_the_first_rows_are_read():
-    keys = np.array([3, 4, 3, 5])
-    bins = Bins(4)
-    codes = np.full(4, 99, np.uint8)
-    tables = bins.slots, bins.bits, bins.table
-    count, _ = number_codes(keys, 3, *tables, 0, NO_LIMIT, codes)
-    assert (count, codes.tolist()) == (2, [1, 2, 1, 99])
-    codes[:] = 99
-    number_codes(keys, 2, *tables, 2, 2, codes)
-    assert codes.tolist() == [1, 2, 99, 99]
-
-
 @pytest.mark.parametrize("n_bins", [255, 256, 257, 1024, 20_000])
 def test_growth(n_bins):
     keys = spread_keys(n_bins)

@@ -151,20 +151,6 @@ def test_add_cells(seed, n_grids, n_columns, n_rows):
     np.testing.assert_array_equal(keys[n_grids:], begun.T[n_grids:])
 
 
-def test_cells_are_those_of_the_division():
-    # Dyadic widths have exact inverses, so that a boundary falls on the same side either way.
-    rng = np.random.default_rng(0)
-    widths = 2.0 ** rng.integers(-3, 4, (1, 5))
-    shifts = rng.integers(0, 16, (1, 5)) * widths / 16
-    rows = rng.integers(-100, 100, (1024, 5)) / 16
-    multipliers = rng.integers(-(2**63), 2**63, (1, 5)) | 1
-    keys = add_cells(
-        rows, eight_wide((1 / widths, shifts, multipliers, np.full((1, 5), 2.0**62))), 0
-    )[0]
-    cells = np.floor((rows - shifts) / widths).astype(np.int64)
-    np.testing.assert_array_equal(keys, (cells * multipliers).sum(axis=1))
-
-
 @given(SEEDS, st.integers(1, 40), st.integers(0, 6), st.integers(1, 8), st.data())
 def test_add_sparse_cells_corrects_the_zero_row(seed, n_rows, n_columns, n_grids, data):
     grids, rows = make_grids(seed, n_grids, n_columns), make_rows(seed, n_rows, n_columns)

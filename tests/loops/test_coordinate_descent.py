@@ -21,7 +21,6 @@ from tests.solvers.pairwise import each_value
 
 Array = NDArray[np.float64]
 PENALTIES = {"none": (0.0, 0.0), "l1": (0.2, 0.0), "l2": (0.0, 0.3), "net": (0.1, 0.5)}
-every_penalty = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
 
 
 @dataclass
@@ -89,27 +88,6 @@ def test_loop_does_as_its_slow_twin(penalty: tuple[float, float], tol: float) ->
     found, expected = model.sweep(orders, tol), model.slow_sweep(orders, tol)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
-
-
-@every_penalty
-def test_many_sweeps_reach_the_minimum(penalty: tuple[float, float]) -> None:
-    model = Model.make(penalty)
-    gradient, weights, n_sweeps = model.sweep(orders_of(7, 5000), 1e-12)
-    assert n_sweeps < 5000
-    slope = gradient + model.l2 * weights
-    zero = weights == 0.0
-    assert (np.abs(slope[zero]) <= model.l1[zero] + 1e-10).all()
-    inside = slope + model.l1 * np.sign(weights)
-    np.testing.assert_allclose(inside[~zero], 0.0, atol=1e-10)
-
-
-def test_weights_left_out_of_the_order_stay() -> None:
-    model = Model.make(PENALTIES["net"])
-    order = np.array([[0, 2, 5]])
-    _, weights, _ = model.sweep(order, -1.0)
-    others = [1, 3, 4, 6]
-    np.testing.assert_array_equal(weights[others], model.weights[others])
-    assert (weights[order[0]] != model.weights[order[0]]).any()
 
 
 # Random steps.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -55,14 +54,3 @@ def test_sums_are_double() -> None:
     total = np.zeros(33)
     dense.add_rows(readonly(rows), readonly(np.array([1e8, *[1.0] * 7, -1e8])), total)
     np.testing.assert_array_equal(total, 7.0)
-
-
-@pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_what_is_not_finite_stays_so(bad: float) -> None:
-    rows = np.ones((5, 20), np.float32)
-    rows[3, 7] = bad
-    out, total = np.empty(5), np.zeros(20)
-    dense.responses(readonly(rows), readonly(np.ones(20)), out)
-    dense.add_rows(readonly(rows), readonly(np.ones(5)), total)
-    for sums, place in ((out, 3), (total, 7)):
-        np.testing.assert_array_equal(np.isfinite(sums), np.arange(len(sums)) != place)

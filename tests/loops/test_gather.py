@@ -170,20 +170,6 @@ def test_sixteen_columns_in_single_precision(first_code):
         np.testing.assert_array_equal(scattered.reshape(-1, 16), expected)
 
 
-def test_every_remainder_of_grids():
-    for n_grids in range(18):
-        for first_code in [0, 1]:
-            check_both(make_problem(4, np.uint8, n_grids, 33, first_code), ())
-
-
-@pytest.mark.parametrize(
-    ("rows", "tail"), each_value([slice(7, 33), slice(0, 1), slice(39, 40)], [(3,), ()])
-)
-def test_some_rows_of_a_larger_matrix(rows, tail):
-    problem = make_problem(5, np.uint16, 11, 40)
-    check_both(Problem(problem.codes[:, rows], problem.starts, problem.n_weights), tail)
-
-
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
 def test_blocks_of_rows_change_no_bit_of_a_gather(problem, tail, data):
     weights = np.random.default_rng(1).normal(size=(problem.n_weights, *tail))

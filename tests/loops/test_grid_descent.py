@@ -291,13 +291,6 @@ def test_threads_that_start_late_or_after_the_end() -> None:
         assert_same_bits(descent.run(0, 1, 2, n_threads=3, wait=wait), expected)
 
 
-def test_more_threads_than_parts() -> None:
-    descent = Descent(make_lists([0, 40]), list(range(11)), (0.01, 0.0), alike=True)
-    expected = descent.run()
-    for thread in range(3):
-        assert_same_bits(descent.run(thread, n_threads=3), expected)
-
-
 # Sums over columns.
 
 
@@ -358,14 +351,3 @@ def test_violations(n_columns: int, n_free: int, data: st.DataObject) -> None:
     assert largest == max(out[first:last], default=0.0)
     assert (out[:first] == -1.0).all()
     assert (out[last:] == -1.0).all()
-
-
-def test_violations_of_columns_of_larger_arrays() -> None:
-    rng = np.random.default_rng(6)
-    gradient, weights = rng.normal(size=(9, 3)), rng.normal(size=(9, 3))
-    weights[::2] = 0.0
-    out = np.zeros((3, 9))
-    penalty = ElasticNet(0.4, 0.5, n_free=2)
-    for k in range(3):
-        loops.violations(gradient[:, k], weights[:, k], 0.2, 0.2, 7, 0, 9, out[k])
-    np.testing.assert_allclose(out.T, penalty.distance(weights, gradient), rtol=1e-12)

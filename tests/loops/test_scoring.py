@@ -178,18 +178,6 @@ def test_huge_coordinates_have_places_too(width: float) -> None:
     np.testing.assert_array_equal(slots, slots_twin(columns, grid, 15))
 
 
-def test_the_edge_of_a_cell_belongs_to_it() -> None:
-    columns = np.array([[-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75]], np.float32)
-    grid = Grid(
-        np.zeros(1, np.int32),
-        np.full(1, 2.0, np.float32),
-        np.full(1, 0.25, np.float32),
-        np.full(1, 2**31 + 1, np.uint32),
-    )
-    # Cells -2, -2, -1, -1, 0, 0, 1: the multiplier leaves the parity, less a borrow below 0.
-    assert run_slots(columns, 0, 7, grid, 1).tolist() == [1, 1, 0, 0, 0, 0, 1]
-
-
 # Sums of the bins.
 
 
@@ -230,14 +218,6 @@ def test_gain(n_outputs: int) -> None:
             expected, size = gain_twin(first, second, n_outputs, shrinkage)
             assert found == pytest.approx(expected, abs=1e-6 * size)
             assert abs(expected) > 1e-4 * size
-
-
-def test_what_lies_beyond_the_last_number_does_not_count() -> None:
-    rng = np.random.default_rng(0)
-    first, second = rng.gamma(2.0, size=(2, 64, 8)).astype(np.float32)
-    before = loops.crossed_gain(first, second, 2, np.float32(1.0))
-    first[:, 6:], second[:, 6:] = np.nan, np.nan
-    assert loops.crossed_gain(first, second, 2, np.float32(1.0)) == before
 
 
 # Whole grids.
@@ -310,11 +290,6 @@ def test_grids_of_every_size(lanes: int) -> None:
 @pytest.mark.parametrize(("parts", "bits", "lanes"), each_value(PARTS.values(), [15, 6, 1], LANES))
 def test_grids_over_any_parts(parts: list[list[int]], bits: int, lanes: int) -> None:
     draw_scoring([1, 2, 5], parts, lanes, bits=bits).check()
-
-
-@pytest.mark.parametrize(("shrinkage", "lanes"), each_value([0.1, 1.0, 1000.0], LANES))
-def test_grids_with_any_shrinkage(shrinkage: float, lanes: int) -> None:
-    draw_scoring([1, 3], PARTS["from 0"], lanes, shrinkage=shrinkage).check()
 
 
 @any_lanes

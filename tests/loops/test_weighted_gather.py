@@ -145,12 +145,6 @@ def test_every_lane_remainder():
             check_both(make_problem(3, np.uint16, np.float32, n_grids, 21), (n_columns,))
 
 
-@pytest.mark.parametrize(("kind", "tail"), each_value(VALUE_TYPES, [(), (3,)]))
-def test_some_rows_of_a_larger_matrix(kind, tail):
-    problem = make_problem(5, np.uint16, kind, 11, 40)
-    check_both(problem.take(slice(None), slice(7, 33)), tail)
-
-
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
 def test_blocks_change_no_bit(problem, tail, data):
     """Neither blocks of rows in a gather nor blocks of grids in a scatter."""

@@ -20,12 +20,6 @@ def test_median_of_a_sample_is_near_that_of_all_pairs(seed: int) -> None:
     assert median_distance(X, seed) == pytest.approx(np.median(all_distances(X)), rel=0.06)
 
 
-def test_same_seed_same_answer() -> None:
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    assert median_distance(X, 1) == median_distance(X, 1)
-    assert median_distance(X, 1) != median_distance(X, 2)
-
-
 def test_types_and_sparse_rows_do_not_change_the_median() -> None:
     for dtype in ("u1", "i1", "u8", "f4", "?"):
         values = np.random.default_rng(0).integers(0, 2 if dtype == "?" else 127, size=(40, 3))

@@ -18,8 +18,6 @@ from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2
-from gramless.solvers import direct as gram
-from gramless.solvers.choose import Costs
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.factor import factorised
 from gramless.solvers.objective import Problem
@@ -32,7 +30,6 @@ SHAPES = {"tall": TALL, "wide": WIDE, "square": (50, 50), "one row": (1, 5), "on
 KINDS = ("dense", "single", "computed", "side by side")
 
 both_shapes = pytest.mark.parametrize("shape", [TALL, WIDE], ids=["tall", "wide"])
-with_and_without_intercept = pytest.mark.parametrize("intercept", [False, True])
 
 
 def make_case(
@@ -112,19 +109,6 @@ def test_any_matrix_and_rows_without_weight(
     close(solved(case), case.exact)
 
 
-@with_and_without_intercept
-def test_rows_and_columns_give_the_same_answer(intercept: bool) -> None:
-    case = make_case(WIDE, intercept=intercept, n_outputs=3, weighted=True)
-    problem = case.problem
-    weights = problem.row_weights
-    grams = gram.RowGram.of(problem.matrix, weights), gram.ColumnGram.of(problem.matrix, weights)
-    prepared = Cholesky().prepared(problem.matrix, weights)
-    assert isinstance(prepared.gram, gram.RowGram)
-    by_rows, by_columns = (replace(prepared, gram=own).solve(problem) for own in grams)
-    close(by_rows.weights, by_columns.weights)
-    assert by_rows.history[-1]["objective"] == pytest.approx(by_columns.history[-1]["objective"])
-
-
 @pytest.mark.parametrize(
     ("shape", "kind", "intercept"), pairs([TALL, WIDE], ["dense", "single"], [False, True])
 )
@@ -164,21 +148,6 @@ def test_singular_matrices_with_next_to_no_penalty(shape: tuple[int, int], inter
         rcond=None,
     )[0]
     close(solved(case), limit, 1e-4)
-
-
-@both_shapes
-def test_features_that_are_zero(shape: tuple[int, int]) -> None:
-    matrix = WithIntercept(DenseMatrix(np.zeros(shape)))
-    y = np.arange(float(shape[0]))
-    weights = Cholesky().solve(Problem(matrix, y, L2(0.1, n_free=1))).weights
-    np.testing.assert_allclose(weights, [*np.zeros(shape[1]), y.mean()], atol=1e-12)
-
-
-def test_several_free_columns() -> None:
-    for shape in (TALL, WIDE):
-        case = make_case(shape, n_outputs=3)
-        case = replace(case, problem=replace(case.problem, penalty=L2(0.3, n_free=3)))
-        close(solved(case), case.exact)
 
 
 # Steps by products.
@@ -221,15 +190,6 @@ def test_steps_make_up_for_a_gram_matrix_that_is_wrong() -> None:
     close(solution.weights, case.exact, 1e-7)
 
 
-def test_what_no_step_reaches_is_told() -> None:
-    case = make_case(TALL, alpha=1e-3)
-    matrix = Inexact(case.dense)
-    matrix.noise = 0.3
-    solution = Cholesky(max_refinements=1).solve(replace(case.problem, matrix=matrix))
-    assert solution.status == "stalled"
-    assert solution.history[-1]["residual"] > 1e-6
-
-
 @pytest.mark.parametrize("alpha", [1e-6, 1e-9])
 def test_alphas_below_the_rounding_of_single_precision(alpha: float) -> None:
     """The Gram matrix in single precision has eigenvalues of -1e-9."""
@@ -243,13 +203,6 @@ def test_alphas_below_the_rounding_of_single_precision(alpha: float) -> None:
     assert found.status == exact.status == "converged"
     best = exact.history[-1]["objective"]
     assert found.history[-1]["objective"] == pytest.approx(best, rel=1e-9)
-
-
-def test_no_columns_cost_nothing_and_have_no_weights() -> None:
-    matrix = DenseMatrix(np.ones((5, 0)))
-    costs = Costs.of(matrix, 1)
-    assert costs.direct() == costs.iteration_seconds == 0.0
-    assert Cholesky().solve(Problem(matrix, np.ones(5), L2(0.1))).weights.shape == (0,)
 
 
 # What is told.
@@ -391,13 +344,6 @@ def test_blocks_are_solved_one_by_one(
     np.testing.assert_array_equal(solved(case, n_jobs=1), solved(case, n_jobs=3))
 
 
-def test_blocks_beside_a_column_that_is_penalised() -> None:
-    blocks, dense = blocks_of(SIZES["several"])
-    matrix, dense = WithIntercept(blocks), np.hstack([dense, np.ones((len(dense), 1))])
-    case = Case(Problem(matrix, np.arange(float(len(dense))), L2(0.1)), dense)
-    close(solved(case), case.exact)
-
-
 # What it refuses.
 
 
@@ -466,10 +412,3 @@ def test_a_gram_matrix_that_is_not_finite_is_refused(wrong: float) -> None:
     for ridge in (0.0, 1.0):
         with pytest.raises(InputError, match="not finite"):
             factorised(np.full((3, 3), wrong), np.full(3, ridge))
-
-
-def test_factor_of_zeros() -> None:
-    """No eigenvalue is told from zero; with a ridge it is the ridge."""
-    zeros, right = np.zeros((3, 3)), np.ones((3, 1))
-    assert not factorised(zeros, np.zeros(3))(right).any()
-    np.testing.assert_allclose(factorised(zeros, np.full(3, 0.1))(right), 10.0)

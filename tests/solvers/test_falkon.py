@@ -128,12 +128,6 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
         np.testing.assert_array_equal(other.weights, found[0].weights)
 
 
-def test_from_the_solution_there_is_nothing_to_do() -> None:
-    case = make_case()
-    first = Falkon(tol=1e-6, max_iter=500).solve(case.given)
-    assert Falkon(tol=1e-3).solve(case.given, first.weights).n_iter == 0
-
-
 def test_what_it_refuses() -> None:
     problem = make_case().given
     with pytest.raises(InputError, match="squared loss only"):

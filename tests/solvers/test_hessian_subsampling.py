@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.dense import DenseMatrix
 from gramless.penalties import L2
 from gramless.solvers.hessian_subsampling import CurvedRows, RowChoice
 from gramless.solvers.newton_cg import NewtonCG
@@ -101,14 +100,6 @@ def test_all_rows_where_they_are_few_or_nearly_all_count(enough: float) -> None:
     assert chosen_from(few, c[:4000], enough, 0).matrix is few
     assert chosen_from(Z, c, enough, 0).whole
     assert chosen_from(Z, 0.0 * c, enough, 0).whole
-
-
-def test_mean_squared_norm() -> None:
-    assert RowChoice(matrix(), 1.0, 4096).squared_norm == pytest.approx(1.0)
-    rows = np.random.default_rng(0).normal(size=(3000, 40))
-    assert RowChoice(DenseMatrix(rows), 1.0, 4096).squared_norm == pytest.approx(40.0, rel=0.05)
-    few = RowChoice(DenseMatrix(rows[:5]), 1.0, 4096)
-    assert few.squared_norm == pytest.approx((rows[:5] ** 2).sum() / 5)
 
 
 # Newton-CG with it.

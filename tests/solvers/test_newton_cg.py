@@ -13,7 +13,6 @@ from scipy.special import softmax
 
 from gramless.losses import (
     Huber,
-    Logistic,
     Loss,
     Poisson,
     SmoothPinball,
@@ -364,16 +363,6 @@ def test_no_penalty_and_no_curvature() -> None:
     solution = precise().solve(problem)
     assert solution.status == "converged"
     np.testing.assert_allclose(solution.weights, [51.0, -80.0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("width", [0.05, 0.2])
-def test_median_of_two_values_with_an_intercept(width: float) -> None:
-    """Targets of two values only: at zero weights none is near."""
-    case = make_case(Logistic(), intercept=True)
-    problem = replace(case.problem, loss=SmoothPinball(0.5, width))
-    solution, twin = precise().solve(problem), dense_twin(replace(case, problem=problem))
-    assert solution.status == "converged"
-    assert problem.value(solution.weights) <= problem.value(twin) * (1 + 1e-9)
 
 
 # Threads.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -61,15 +59,6 @@ def test_free_weights_fit_what_the_others_leave_whatever_the_iteration() -> None
     assert len(seen) == 3
     for weights in seen:
         np.testing.assert_allclose(problem.gradient(weights)[-2:], 0.0, atol=1e-12)
-
-
-def test_targets_that_free_columns_express_leave_nothing_to_the_others() -> None:
-    problem = replace(problem_of(None, n_free=1), targets=np.full(120, 3.0))
-    found = RowConjugateGradient().solve(problem)
-    assert found.status == "converged"
-    np.testing.assert_allclose(
-        found.weights, np.append(np.zeros(len(found.weights) - 1), 3.0), atol=1e-12
-    )
 
 
 def test_history_holds_the_objective_at_zero_and_at_the_end() -> None:

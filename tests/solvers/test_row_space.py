@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
 from gramless.losses import Logistic, Loss, Multinomial
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -98,24 +97,3 @@ def test_of_many_rows_those_that_curve_are_sampled_alike(warm: bool) -> None:
     check_same_steps(solver.solve(problem, start), expected, 1e-9)
     single = replace(problem, matrix=SingleRowProducts(problem.matrix))
     check_same_steps(solver.solve(single, start), expected, 1e-4)
-
-
-def test_solutions_are_as_close_as_those_over_the_columns() -> None:
-    problem = problem_of(Multinomial(), several=True)
-    found = NewtonCG(tol=1e-7).solve(problem)
-    expected = over_columns(NewtonCG(tol=1e-7), problem)
-    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-10, rtol=0)
-    assert np.abs(problem.gradient(found.weights)).max() < 1e-9
-
-
-def test_a_callback_sees_weights_on_the_way() -> None:
-    seen: list[float] = []
-    problem = with_rows(problem_of(Multinomial(), several=True))
-    NewtonCG(tol=1e-2).solve(problem, callback=lambda k, w: seen.append(problem.value(w)))
-    assert (np.diff(seen) < 0).all()
-
-
-def test_a_start_of_another_shape_is_refused() -> None:
-    problem = with_rows(problem_of(Multinomial(), several=True))
-    with pytest.raises(InputError, match="start must have"):
-        NewtonCG().solve(problem, np.ones((3, N_CLASSES)))
