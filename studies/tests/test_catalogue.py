@@ -13,13 +13,11 @@ from studies.published import published
 from studies.rb16.curves import points
 from studies.rows import BUILT_IN
 from studies.scores import LOSSES, SCORES
-from studies.study import Line, Panel, Study, TableOf
+from studies.study import Line, Panel, TableOf
 
 STUDIES = [study for paper in PAPERS for study in studies(paper)]
 BROUGHT = "features"
 """How names of data sets end that only readers can bring."""
-
-each_study = pytest.mark.parametrize("study", STUDIES, ids=[study.key for study in STUDIES])
 
 
 def test_papers_have_studies_with_names_of_their_own():
@@ -33,18 +31,18 @@ def test_papers_have_studies_with_names_of_their_own():
         studies("rb17")
 
 
-@each_study
-def test_jobs_can_be_run(study: Study):
-    jobs = study.jobs()
-    assert len({job.key for job in jobs}) == len(jobs)
-    for job in jobs:
-        assert job.study == study.key
-        assert job.seconds > 0.0
-        assert job.data in {*KNOWN, *BUILT_IN} or job.data.endswith(BROUGHT)
-        assert callable(find_trainer(job.method))
-        assert set(job.scores) <= set(SCORES)
-        needs_loss = {"objective", "train_loss", "test_loss"} & set(job.scores)
-        assert not needs_loss or job.options["loss"] in LOSSES
+def test_jobs_can_be_run():
+    for study in STUDIES:
+        jobs = study.jobs()
+        assert len({job.key for job in jobs}) == len(jobs)
+        for job in jobs:
+            assert job.study == study.key
+            assert job.seconds > 0.0
+            assert job.data in {*KNOWN, *BUILT_IN} or job.data.endswith(BROUGHT)
+            assert callable(find_trainer(job.method))
+            assert set(job.scores) <= set(SCORES)
+            needs_loss = {"objective", "train_loss", "test_loss"} & set(job.scores)
+            assert not needs_loss or job.options["loss"] in LOSSES
 
 
 def test_all_budgets_together_are_at_most_eight_hours():
@@ -67,18 +65,18 @@ def test_every_published_number_has_a_row():
     assert len([key for key in drawn if not key.endswith("/columns")]) == 1044 + 133 + 153
 
 
-@each_study
-def test_pages_need_no_record(study: Study):
-    assert study.title
-    assert study.about
-    assert all(isinstance(panel, Panel) for panel in study.panels([]))
-    assert all(isinstance(table, TableOf) for table in study.tables([]))
-    for one in study.comparisons([]):
-        assert isinstance(one, Comparison)
-        assert one.verdict == NOT_MEASURED
-        assert one.reason
-    lines = [line for panel in study.panels([]) for line in panel.lines]
-    assert all(isinstance(line, Line) and len(line.x) == len(line.y) for line in lines)
+def test_pages_need_no_record():
+    for study in STUDIES:
+        assert study.title
+        assert study.about
+        assert all(isinstance(panel, Panel) for panel in study.panels([]))
+        assert all(isinstance(table, TableOf) for table in study.tables([]))
+        for one in study.comparisons([]):
+            assert isinstance(one, Comparison)
+            assert one.verdict == NOT_MEASURED
+            assert one.reason
+        lines = [line for panel in study.panels([]) for line in panel.lines]
+        assert all(isinstance(line, Line) and len(line.x) == len(line.y) for line in lines)
 
 
 def test_losses_are_those_of_the_library():

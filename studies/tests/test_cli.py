@@ -128,17 +128,14 @@ def test_what_was_left_for_want_of_time(gramless):
     assert found["left"][0] == "rb16/figure-2: slow size=1 on digits"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_faults(gramless, monkeypatch):
+    for arguments, said in [
         (["rb16", "--figure", "9"], "no study 'figure-9'; it has figure-2, table-1, logs"),
         (["nobody"], "'nobody'"),
-    ],
-)
-def test_faults(arguments, said, gramless, monkeypatch):
-    if arguments == ["nobody"]:
-        monkeypatch.undo()
-    assert said in gramless(*arguments, code=1).stderr
+    ]:
+        if arguments == ["nobody"]:
+            monkeypatch.undo()
+        assert said in gramless(*arguments, code=1).stderr
 
 
 def test_light_start():

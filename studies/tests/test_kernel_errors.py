@@ -56,25 +56,25 @@ def without_seconds(found):
     return [{**vars(one), "seconds": None} for one in found]
 
 
-@pytest.mark.parametrize("name", MAPS)
-def test_errors_against_a_loop_over_pairs(name):
-    template = clone(MAPS[name]).set_params(bandwidth=[1.0, 2.0, 3.0])
-    (found,) = kernel_errors(template, ROWS, [16], n_rows=20, n_seeds=2)
-    chosen = ROWS[sampled_rows(len(ROWS), 20, 3, "rows judged")]
-    exact = exact_gram(template, chosen)
-    numbers = []
-    for seed in (3, 4):
-        own = template.resized(16).set_params(random_state=seed).fit(ROWS)
-        Z = own.transform(chosen)
-        Z = Z.toarray() if sp.issparse(Z) else Z
-        errors = [abs(Z[i] @ Z[j] - exact[i, j]) for i in range(20) for j in range(i)]
-        squares = [error**2 for error in errors]
-        numbers.append((max(errors), np.mean(errors), np.mean(squares)))
-    expected = np.mean(numbers, axis=0)
-    np.testing.assert_allclose(
-        [found.sup, found.mean, found.rms**2], expected, rtol=1e-4, atol=1e-7
-    )
-    assert (found.size, found.n_pairs) == (16, 190)
+def test_errors_against_a_loop_over_pairs():
+    for name in MAPS:
+        template = clone(MAPS[name]).set_params(bandwidth=[1.0, 2.0, 3.0])
+        (found,) = kernel_errors(template, ROWS, [16], n_rows=20, n_seeds=2)
+        chosen = ROWS[sampled_rows(len(ROWS), 20, 3, "rows judged")]
+        exact = exact_gram(template, chosen)
+        numbers = []
+        for seed in (3, 4):
+            own = template.resized(16).set_params(random_state=seed).fit(ROWS)
+            Z = own.transform(chosen)
+            Z = Z.toarray() if sp.issparse(Z) else Z
+            errors = [abs(Z[i] @ Z[j] - exact[i, j]) for i in range(20) for j in range(i)]
+            squares = [error**2 for error in errors]
+            numbers.append((max(errors), np.mean(errors), np.mean(squares)))
+        expected = np.mean(numbers, axis=0)
+        np.testing.assert_allclose(
+            [found.sup, found.mean, found.rms**2], expected, rtol=1e-4, atol=1e-7
+        )
+        assert (found.size, found.n_pairs) == (16, 190)
 
 
 def test_the_exact_kernel_is_exact():
@@ -93,26 +93,26 @@ def variance(name, k, k_twice):
     return {"binning": k * (1 - k), "paired": (1 + k_twice - 2 * k**2) / 2}[name]
 
 
-@pytest.mark.parametrize(("name", "draws"), [("binning", 64), ("paired", 32)])
-def test_squares_of_errors_are_the_variance_of_a_draw(name, draws):
-    rows = np.random.default_rng(1).uniform(-2, 2, size=(60, 2))
-    template = clone(MAPS[name]).set_params(bandwidth=1.0)
-    found = kernel_errors(template, rows, [64], n_rows=60, n_seeds=80)[0].rms
-    pairs = np.triu_indices(60, 1)
-    k = exact_gram(template, rows)[pairs]
-    k_twice = exact_gram(template, 2.0 * rows)[pairs]
-    assert found == pytest.approx(np.sqrt(variance(name, k, k_twice).mean() / draws), rel=0.03)
+def test_squares_of_errors_are_the_variance_of_a_draw():
+    for name, draws in [("binning", 64), ("paired", 32)]:
+        rows = np.random.default_rng(1).uniform(-2, 2, size=(60, 2))
+        template = clone(MAPS[name]).set_params(bandwidth=1.0)
+        found = kernel_errors(template, rows, [64], n_rows=60, n_seeds=80)[0].rms
+        pairs = np.triu_indices(60, 1)
+        k = exact_gram(template, rows)[pairs]
+        k_twice = exact_gram(template, 2.0 * rows)[pairs]
+        assert found == pytest.approx(np.sqrt(variance(name, k, k_twice).mean() / draws), rel=0.03)
 
 
-@pytest.mark.parametrize("name", ["binning", "paired", "shifted"])
-def test_bounds_hold(name):
-    found = kernel_errors(MAPS[name], ROWS, [64, 256, 1024], n_rows=50, n_seeds=1, failure=0.05)
-    for one in found:
-        assert one.sup < one.hoeffding
-        assert one.mean < one.hoeffding_pair < one.hoeffding
-        assert one.claim is None or one.claim > one.sup
-    assert (found[-1].claim is None) == (name == "shifted")
-    assert found[0].hoeffding == pytest.approx(4 * found[2].hoeffding)
+def test_bounds_hold():
+    for name in ["binning", "paired", "shifted"]:
+        found = kernel_errors(MAPS[name], ROWS, [64, 256, 1024], n_rows=50, n_seeds=1, failure=0.05)
+        for one in found:
+            assert one.sup < one.hoeffding
+            assert one.mean < one.hoeffding_pair < one.hoeffding
+            assert one.claim is None or one.claim > one.sup
+        assert (found[-1].claim is None) == (name == "shifted")
+        assert found[0].hoeffding == pytest.approx(4 * found[2].hoeffding)
 
 
 def test_one_pair_is_outside_its_bound_as_rarely_as_promised():
@@ -135,13 +135,13 @@ def test_the_median_bandwidth_is_that_of_the_first_seed():
     assert without_seconds([found]) == without_seconds(kernel_errors(given, ROWS, [32], n_seeds=2))
 
 
-@pytest.mark.parametrize("name", MAPS)
-def test_threads_change_nothing(name):
-    one, two = (
-        kernel_errors(clone(MAPS[name]).set_params(n_jobs=n), ROWS, [32], n_rows=30, n_seeds=1)
-        for n in (1, 2)
-    )
-    assert without_seconds(one) == without_seconds(two)
+def test_threads_change_nothing():
+    for name in MAPS:
+        one, two = (
+            kernel_errors(clone(MAPS[name]).set_params(n_jobs=n), ROWS, [32], n_rows=30, n_seeds=1)
+            for n in (1, 2)
+        )
+        assert without_seconds(one) == without_seconds(two)
 
 
 def test_sparse_rows_are_as_dense_ones():
@@ -176,16 +176,16 @@ def test_bytes_are_those_kept():
 WRONG_NUMBERS = [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}, {"n_rows": 9.5}, {"n_seeds": 1.5}]
 
 
-@pytest.mark.parametrize("wrong", WRONG_NUMBERS)
-def test_numbers_that_are_none(wrong):
-    with pytest.raises(InputError, match="needs a size, a seed and two rows"):
-        kernel_errors(RandomBinning(), ROWS, **{"sizes": [8], **wrong})
+def test_numbers_that_are_none():
+    for wrong in WRONG_NUMBERS:
+        with pytest.raises(InputError, match="needs a size, a seed and two rows"):
+            kernel_errors(RandomBinning(), ROWS, **{"sizes": [8], **wrong})
 
 
-@pytest.mark.parametrize("failure", [-1.0, 0.0, 1.0, np.nan])
-def test_what_is_no_probability(failure):
-    with pytest.raises(InputError, match="failure must be between 0 and 1"):
-        kernel_errors(RandomBinning(), ROWS, [8], failure=failure)
+def test_what_is_no_probability():
+    for failure in [-1.0, 0.0, 1.0, np.nan]:
+        with pytest.raises(InputError, match="failure must be between 0 and 1"):
+            kernel_errors(RandomBinning(), ROWS, [8], failure=failure)
 
 
 def test_one_row_has_no_pairs():
@@ -261,10 +261,10 @@ CURVATURES = {
 }
 
 
-@pytest.mark.parametrize("name", CURVATURES)
-def test_curvature(name):
-    kernel, expected = CURVATURES[name]
-    assert curvature_at_zero(kernel) == pytest.approx(expected, rel=1e-6)
+def test_curvature():
+    for name in CURVATURES:
+        kernel, expected = CURVATURES[name]
+        assert curvature_at_zero(kernel) == pytest.approx(expected, rel=1e-6)
 
 
 SLOPES = {
@@ -277,10 +277,10 @@ SLOPES = {
 }
 
 
-@pytest.mark.parametrize("name", SLOPES)
-def test_slope(name):
-    kernel, expected = SLOPES[name]
-    assert slope_at_zero(kernel) == pytest.approx(expected, rel=5e-3)
+def test_slope():
+    for name in SLOPES:
+        kernel, expected = SLOPES[name]
+        assert slope_at_zero(kernel) == pytest.approx(expected, rel=5e-3)
 
 
 def test_draws_that_are_independent():

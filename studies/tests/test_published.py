@@ -39,9 +39,8 @@ def test_numbers_by_key(read):
     assert read("") == {}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
+def test_faults_are_named(read):
+    for old, new, told in [
         ("value = 3.6", "value = '3.6'", "number 1: value must be a finite number, got '3.6'"),
         ("value = 3.6", "value = true", "value must be a finite number"),
         ("value = 3.6", "value = nan", "value must be a finite number"),
@@ -50,11 +49,9 @@ def test_numbers_by_key(read):
         ('source = "Table 1"', "", "missing or unknown: source"),
         ('"table-1"', "1", "study must be text, got 1"),
         ("value", "[value", "cannot be read"),
-    ],
-)
-def test_faults_are_named(read, old, new, told):
-    with pytest.raises(DataFileError, match=told.replace("+", r"\+")):
-        read(GOOD.replace(old, new))
+    ]:
+        with pytest.raises(DataFileError, match=told.replace("+", r"\+")):
+            read(GOOD.replace(old, new))
 
 
 def test_a_key_is_there_once(read):

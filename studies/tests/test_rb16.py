@@ -20,11 +20,10 @@ from studies.rb16.curves import points
 from studies.rb16.sets import GAMMAS
 from studies.records import fit_seconds
 from studies.rows import load_rows
-from studies.settings import Units, unit_of
+from studies.settings import unit_of
 from studies.study import Job, Record, Study, Training
 
 BY_NAME = {study.name: study for study in STUDIES}
-study_named = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 
 
 def record(job: Job, facts: dict[str, Any], error: float, seconds: float = 2.0) -> Record:
@@ -74,23 +73,29 @@ def records_of(study: Study) -> list[Record]:
     return found
 
 
-@study_named
-def test_nothing_measured_is_shown_as_such(study: Study) -> None:
-    study.panels([])
-    study.tables([])
-    assert all(one.verdict == "not measured" and one.reason for one in study.comparisons([]))
+def test_nothing_measured_is_shown_as_such() -> None:
+    for study in STUDIES:
+        study.panels([])
+        study.tables([])
+        assert all(one.verdict == "not measured" and one.reason for one in study.comparisons([]))
 
 
-@study_named
-def test_failed_runs_are_no_numbers(study: Study) -> None:
-    (first, *_) = study.jobs()
-    failed = {**record(first, {}, 0.1), "status": "failed", "reason": "too few rows"}
-    study.panels([failed])
-    study.tables([failed])
-    assert not any(one.measured for one in study.comparisons([failed]))
+def test_failed_runs_are_no_numbers() -> None:
+    for study in STUDIES:
+        (first, *_) = study.jobs()
+        failed = {**record(first, {}, 0.1), "status": "failed", "reason": "too few rows"}
+        study.panels([failed])
+        study.tables([failed])
+        assert not any(one.measured for one in study.comparisons([failed]))
 
 
-@study_named
+@pytest.mark.parametrize(
+    "study",
+    [
+        pytest.param(study, marks=[pytest.mark.slow] * (study.name == "figure-5"), id=study.name)
+        for study in STUDIES
+    ],
+)
 def test_records_are_shown(study: Study) -> None:
     records = records_of(study)
     panels, tables = study.panels(records), study.tables(records)
@@ -275,22 +280,22 @@ def test_the_authors_grids_bin_rows_scaled_to_plus_and_minus_one() -> None:
     assert grids.fit(X).n_bins_.tolist() == counts
 
 
-@pytest.mark.parametrize("units", ["none", "largest", "range", "half range"])
-def test_the_authors_grids_bin_rows_in_each_scaling(units: Units) -> None:
-    X = np.random.default_rng(0).normal(3.0, 5.0, size=(200, 3))
-    low, high = X.min(axis=0), X.max(axis=0)
-    scaled = {
-        "none": X,
-        "largest": X / np.abs(X).max(axis=0),
-        "range": (X - low) / (high - low),
-        "half range": 2.0 * (X - low) / (high - low) - 1.0,
-    }[units]
-    widths, shifts = (part / 0.79 for part in their_grids.authors_grids(3, 4))
-    cells = np.floor((scaled - shifts[:, None]) / widths[:, None])
-    options = {"size": 4, "bandwidth": 1 / 0.79, "units": units}
-    training = Training(X, X[:, 0], "regression", 0)
-    (found,) = their_grids.TRAINERS["authors' grids"](training, options, StopWatch())
-    assert found.facts["columns"] == sum(len(np.unique(own, axis=0)) for own in cells)
+def test_the_authors_grids_bin_rows_in_each_scaling() -> None:
+    for units in ["none", "largest", "range", "half range"]:
+        X = np.random.default_rng(0).normal(3.0, 5.0, size=(200, 3))
+        low, high = X.min(axis=0), X.max(axis=0)
+        scaled = {
+            "none": X,
+            "largest": X / np.abs(X).max(axis=0),
+            "range": (X - low) / (high - low),
+            "half range": 2.0 * (X - low) / (high - low) - 1.0,
+        }[units]
+        widths, shifts = (part / 0.79 for part in their_grids.authors_grids(3, 4))
+        cells = np.floor((scaled - shifts[:, None]) / widths[:, None])
+        options = {"size": 4, "bandwidth": 1 / 0.79, "units": units}
+        training = Training(X, X[:, 0], "regression", 0)
+        (found,) = their_grids.TRAINERS["authors' grids"](training, options, StopWatch())
+        assert found.facts["columns"] == sum(len(np.unique(own, axis=0)) for own in cells)
 
 
 @pytest.mark.data
@@ -305,22 +310,17 @@ def test_all_rows_of_cpu_small_have_as_many_bins_as_in_the_authors_log(data_fold
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "unit", "n_inputs", "logged"),
-    [
+def test_so_have_those_of_other_sets(data_folder: Path) -> None:
+    for name, unit, n_inputs, logged in [
         ("cadata", "largest", 8, {0.1: 16, 0.79: 142, 3.16: 1855, 10.0: 13_970, 100.0: 158_389}),
         ("mnist", "overall", 780, {0.01: 1399, 0.03: 37_576}),
-    ],
-)
-def test_so_have_those_of_other_sets(
-    data_folder: Path, name: str, unit: Units, n_inputs: int, logged: dict[float, int]
-) -> None:
-    data = load_rows(name, data_folder)
-    X = np.concatenate([data.X_train, data.X_test])[:, :n_inputs].astype(np.float64)
-    X /= unit_of(unit, X)
-    for gamma, columns in logged.items():
-        widths, shifts = (part / gamma for part in their_grids.authors_grids(n_inputs, 8))
-        grids = replace(
-            Grids.draw(Laplacian(), np.ones(n_inputs), 8, seed=0), widths=widths, shifts=shifts
-        )
-        assert GivenBinning().fit_grids(X, grids).shape[1] == columns
+    ]:
+        data = load_rows(name, data_folder)
+        X = np.concatenate([data.X_train, data.X_test])[:, :n_inputs].astype(np.float64)
+        X /= unit_of(unit, X)
+        for gamma, columns in logged.items():
+            widths, shifts = (part / gamma for part in their_grids.authors_grids(n_inputs, 8))
+            grids = replace(
+                Grids.draw(Laplacian(), np.ones(n_inputs), 8, seed=0), widths=widths, shifts=shifts
+            )
+            assert GivenBinning().fit_grids(X, grids).shape[1] == columns

@@ -98,26 +98,23 @@ def test_a_run_without_its_last_line_is_not_there(store):
     assert store.of(JOB.study) == []
 
 
-@pytest.mark.parametrize("line", [b"{\n", b"[1]\n", b'{"key": "a"}\n', b"\xff\n"])
-def test_damage_in_the_middle_is_named(line, store):
-    store.add(JOB, [snapshot()])
-    path = store.path(JOB.study)
-    path.write_bytes(path.read_bytes() + line)
-    store.path(JOB.study).open("ab").write(path.read_bytes().splitlines(keepends=True)[0])
-    with pytest.raises(DataFileError, match=r"rb16-figure-4\.jsonl, line 2"):
-        store.of(JOB.study)
+def test_damage_in_the_middle_is_named(store):
+    for line in [b"{\n", b"[1]\n", b'{"key": "a"}\n', b"\xff\n"]:
+        store.add(JOB, [snapshot()])
+        path = store.path(JOB.study)
+        path.write_bytes(path.read_bytes() + line)
+        store.path(JOB.study).open("ab").write(path.read_bytes().splitlines(keepends=True)[0])
+        with pytest.raises(DataFileError, match=r"rb16-figure-4\.jsonl, line 2"):
+            store.of(JOB.study)
 
 
-@pytest.mark.parametrize(
-    ("records", "is_settled"),
-    [
+def test_what_is_settled(store):
+    for records, is_settled in [
         ([snapshot()], True),
         ([snapshot(), snapshot(1, "over time")], True),
         ([snapshot(0, "unavailable", facts={"missing": "package"})], True),
         ([snapshot(0, "unavailable", facts={"missing": "data set"})], False),
         ([snapshot(), snapshot(1, "failed")], False),
-    ],
-)
-def test_what_is_settled(records, is_settled, store):
-    store.add(JOB, records)
-    assert (JOB.key in settled(store.of(JOB.study))) == is_settled
+    ]:
+        store.add(JOB, records)
+        assert (JOB.key in settled(store.of(JOB.study))) == is_settled

@@ -103,9 +103,8 @@ def test_what_is_known_is_not_asked_again():
     assert asked == [4]
 
 
-@pytest.mark.parametrize(
-    ("names", "loss", "snapshot", "said"),
-    [
+def test_faults_are_named():
+    for names, loss, snapshot, said in [
         (["accuracy"], None, None, "'accuracy' is no score"),
         (["objective"], "cubic", None, "'cubic' is no loss"),
         (["objective"], None, Snapshot(len, lambda X: np.zeros(4)), 'option "loss"'),
@@ -114,11 +113,9 @@ def test_what_is_known_is_not_asked_again():
         (["test_error"], None, Snapshot(lambda X: np.zeros((4, 1))), r"\(4, 1\)"),
         (["test_error"], None, Snapshot(lambda X: np.zeros(1)), r"\(1,\)"),
         (["test_mse"], None, Snapshot(lambda X: np.zeros(4)), "labels"),
-    ],
-)
-def test_faults_are_named(names, loss, snapshot, said):
-    with pytest.raises(InputError, match=said):
-        judge_of("binary", np.array([0, 1, 1, 1]), names, loss).scores(snapshot)
+    ]:
+        with pytest.raises(InputError, match=said):
+            judge_of("binary", np.array([0, 1, 1, 1]), names, loss).scores(snapshot)
 
 
 def test_every_score_of_the_contract_is_there():

@@ -54,33 +54,38 @@ def far_from_optimal(problem: Problem, weights: Array) -> float:
 # The minimum.
 
 
-@pytest.mark.parametrize("batch_rows", [30, 1000])
-@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1e2])
-def test_exact_solutions(batch_rows: int, alpha: float) -> None:
+def test_exact_solutions() -> None:
     """Three outputs, rows with weights and a free constant, against the normal equations."""
-    rng = np.random.default_rng(1)
-    features = rng.normal(size=(N_ROWS, N_COLUMNS))
-    targets = rng.normal(3.0, 1.0, size=(N_ROWS, 3))
-    matrix = WithIntercept(DenseMatrix(features))
-    problem = Problem(
-        matrix, targets, L2(alpha, n_free=1), sample_weight=rng.gamma(1.0, size=N_ROWS)
-    )
-    solution = SVRG(batch_rows, tol=1e-7, max_iter=5000).solve(problem)
-    dense, ridge = np.column_stack([features, np.ones(N_ROWS)]), np.full(N_COLUMNS + 1, alpha)
-    ridge[-1] = 0.0
-    weighted = dense.T * problem.row_weights
-    exact = np.linalg.solve(weighted @ dense + np.diag(ridge), weighted @ targets)
-    assert solution.status == "converged"
-    np.testing.assert_allclose(dense @ solution.weights, dense @ exact, rtol=1e-4, atol=1e-5)
+    for batch_rows in [30, 1000]:
+        for alpha in [0.0, 1e-2, 1e2]:
+            rng = np.random.default_rng(1)
+            features = rng.normal(size=(N_ROWS, N_COLUMNS))
+            targets = rng.normal(3.0, 1.0, size=(N_ROWS, 3))
+            matrix = WithIntercept(DenseMatrix(features))
+            problem = Problem(
+                matrix, targets, L2(alpha, n_free=1), sample_weight=rng.gamma(1.0, size=N_ROWS)
+            )
+            solution = SVRG(batch_rows, tol=1e-7, max_iter=5000).solve(problem)
+            dense, ridge = (
+                np.column_stack([features, np.ones(N_ROWS)]),
+                np.full(N_COLUMNS + 1, alpha),
+            )
+            ridge[-1] = 0.0
+            weighted = dense.T * problem.row_weights
+            exact = np.linalg.solve(weighted @ dense + np.diag(ridge), weighted @ targets)
+            assert solution.status == "converged"
+            np.testing.assert_allclose(
+                dense @ solution.weights, dense @ exact, rtol=1e-4, atol=1e-5
+            )
 
 
-@pytest.mark.parametrize("batch_rows", [1, 4, 30, 89, 90])
-@pytest.mark.parametrize("loss", [None, Logistic(), SquaredHinge()])
-def test_any_size_of_batches(batch_rows: int, loss: Any) -> None:
-    problem = dense_problem(loss)
-    solution = SVRG(batch_rows, tol=1e-6).solve(problem)
-    assert solution.status == "converged"
-    assert far_from_optimal(problem, solution.weights) <= 1.01e-6
+def test_any_size_of_batches() -> None:
+    for batch_rows in [1, 4, 30, 89, 90]:
+        for loss in [None, Logistic(), SquaredHinge()]:
+            problem = dense_problem(loss)
+            solution = SVRG(batch_rows, tol=1e-6).solve(problem)
+            assert solution.status == "converged"
+            assert far_from_optimal(problem, solution.weights) <= 1.01e-6
 
 
 def test_rows_that_come_sorted() -> None:
@@ -164,14 +169,16 @@ def twin(problem: Problem, dense: Array, step: float, batch_rows: int, n_epochs:
     return weights
 
 
-@pytest.mark.parametrize("loss", [None, Logistic()])
-@pytest.mark.parametrize("batch_rows", [1, 20, 45])
-def test_against_the_twin(loss: Any, batch_rows: int) -> None:
-    problem = dense_problem(loss, sample_weight=np.random.default_rng(4).random(N_ROWS))
-    dense = problem.matrix.array  # type: ignore[attr-defined]
-    solver = SVRG(batch_rows, step=0.01, tol=0.0, max_iter=3)
-    expected = twin(problem, dense, 0.01, batch_rows, 3)
-    np.testing.assert_allclose(solver.solve(problem).weights, expected, rtol=1e-11, atol=1e-13)
+def test_against_the_twin() -> None:
+    for loss in [None, Logistic()]:
+        for batch_rows in [1, 20, 45]:
+            problem = dense_problem(loss, sample_weight=np.random.default_rng(4).random(N_ROWS))
+            dense = problem.matrix.array  # type: ignore[attr-defined]
+            solver = SVRG(batch_rows, step=0.01, tol=0.0, max_iter=3)
+            expected = twin(problem, dense, 0.01, batch_rows, 3)
+            np.testing.assert_allclose(
+                solver.solve(problem).weights, expected, rtol=1e-11, atol=1e-13
+            )
 
 
 def test_a_given_step_is_kept() -> None:
@@ -195,16 +202,16 @@ def test_later_steps_follow_the_rule_of_barzilai_and_borwein() -> None:
     assert solution.history[1]["step"] == pytest.approx(way @ way / (10 * way @ bend), rel=1e-9)
 
 
-@pytest.mark.parametrize("step", [1e3, 1e150, 1e300])
-@pytest.mark.parametrize("batch_rows", [8, 1000])
-def test_steps_that_are_too_long_are_taken_back(step: float, batch_rows: int) -> None:
-    problem = dense_problem(Logistic())
-    solution = SVRG(batch_rows, step=step, tol=1e-3, max_iter=900).solve(problem)
-    objectives = [entry["objective"] for entry in solution.history]
-    assert max(objectives) == objectives[0]
-    if step == 1e3:
-        assert solution.status == "converged"
-    assert solution.history[-1]["step"] < step
+def test_steps_that_are_too_long_are_taken_back() -> None:
+    for step in [1e3, 1e150, 1e300]:
+        for batch_rows in [8, 1000]:
+            problem = dense_problem(Logistic())
+            solution = SVRG(batch_rows, step=step, tol=1e-3, max_iter=900).solve(problem)
+            objectives = [entry["objective"] for entry in solution.history]
+            assert max(objectives) == objectives[0]
+            if step == 1e3:
+                assert solution.status == "converged"
+            assert solution.history[-1]["step"] < step
 
 
 def test_steps_that_never_become_short_enough() -> None:
@@ -243,16 +250,18 @@ def test_longer_epochs_take_more_steps() -> None:
 # What it reports.
 
 
-@pytest.mark.parametrize("batch_rows", [16, 1000])
-def test_history(batch_rows: int) -> None:
-    problem = dense_problem(Logistic())
-    solution = SVRG(batch_rows, tol=1e-5).solve(problem)
-    assert len(solution.history) == solution.n_iter + 1
-    last = solution.history[-1]
-    assert last["objective"] == pytest.approx(problem.value(solution.weights), rel=1e-13)
-    assert last["residual"] == pytest.approx(far_from_optimal(problem, solution.weights), rel=1e-6)
-    assert last["residual"] <= 1e-5 < solution.history[-2]["residual"]
-    assert solution.history[0]["objective"] == pytest.approx(np.log(2.0))
+def test_history() -> None:
+    for batch_rows in [16, 1000]:
+        problem = dense_problem(Logistic())
+        solution = SVRG(batch_rows, tol=1e-5).solve(problem)
+        assert len(solution.history) == solution.n_iter + 1
+        last = solution.history[-1]
+        assert last["objective"] == pytest.approx(problem.value(solution.weights), rel=1e-13)
+        assert last["residual"] == pytest.approx(
+            far_from_optimal(problem, solution.weights), rel=1e-6
+        )
+        assert last["residual"] <= 1e-5 < solution.history[-2]["residual"]
+        assert solution.history[0]["objective"] == pytest.approx(np.log(2.0))
 
 
 def test_start_and_callback() -> None:
@@ -332,17 +341,17 @@ def matrices(n_jobs: int | None) -> dict[str, FeatureMatrix]:
     }
 
 
-@pytest.mark.parametrize("kind", ["binned", "dense", "hybrid"])
-def test_threads_and_repetition_change_no_bit(kind: str) -> None:
-    targets = np.random.default_rng(7).normal(size=700)
-    found = [
-        SVRG(64, tol=1e-4, max_iter=20)
-        .solve(Problem(matrices(n_jobs)[kind], targets, L2(0.01)))
-        .weights
-        for n_jobs in (1, 2, 1)
-    ]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+def test_threads_and_repetition_change_no_bit() -> None:
+    for kind in ["binned", "dense", "hybrid"]:
+        targets = np.random.default_rng(7).normal(size=700)
+        found = [
+            SVRG(64, tol=1e-4, max_iter=20)
+            .solve(Problem(matrices(n_jobs)[kind], targets, L2(0.01)))
+            .weights
+            for n_jobs in (1, 2, 1)
+        ]
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[0], found[2])
 
 
 def test_seeds_differ() -> None:
@@ -351,11 +360,11 @@ def test_seeds_differ() -> None:
     assert (first != second).all()
 
 
-@pytest.mark.parametrize("kind", ["binned", "dense", "hybrid"])
-def test_batches_are_the_rows(kind: str) -> None:
-    matrix = matrices(None)[kind]
-    batch = batch_of(matrix, 100, 103)
-    np.testing.assert_allclose(batch.tocsr().toarray(), matrix.tocsr().toarray()[100:103])
+def test_batches_are_the_rows() -> None:
+    for kind in ["binned", "dense", "hybrid"]:
+        matrix = matrices(None)[kind]
+        batch = batch_of(matrix, 100, 103)
+        np.testing.assert_allclose(batch.tocsr().toarray(), matrix.tocsr().toarray()[100:103])
 
 
 def test_computed_features_are_so_once_a_step() -> None:
@@ -377,9 +386,8 @@ def test_computed_features_are_so_once_a_step() -> None:
 # What it refuses.
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_bad_options() -> None:
+    for options, said in [
         ({"batch_rows": 0}, "batch_rows must be a whole number of at least 1, got 0"),
         ({"batch_rows": 2.5}, "batch_rows must be a whole number"),
         ({"batch_rows": True}, "batch_rows must be a whole number"),
@@ -392,17 +400,15 @@ def test_computed_features_are_so_once_a_step() -> None:
         ({"step": "auto"}, "step must be a positive number, got 'auto'"),
         ({"tol": -1.0}, "tol must be a finite number, not negative"),
         ({"tol": np.inf}, "tol must be a finite number, not negative"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=f"SVRG: {said}"):
-        SVRG(**options)
+    ]:
+        with pytest.raises(InputError, match=f"SVRG: {said}"):
+            SVRG(**options)
 
 
-@pytest.mark.parametrize("penalty", [L1(0.1), ElasticNet(0.1, 0.5)])
-def test_absolute_values_are_refused(penalty: Any) -> None:
-    with pytest.raises(InputError, match="SVRG needs a smooth penalty; use GridDescent"):
-        SVRG().solve(dense_problem(penalty=penalty))
+def test_absolute_values_are_refused() -> None:
+    for penalty in [L1(0.1), ElasticNet(0.1, 0.5)]:
+        with pytest.raises(InputError, match="SVRG needs a smooth penalty; use GridDescent"):
+            SVRG().solve(dense_problem(penalty=penalty))
 
 
 def test_corners_are_refused() -> None:

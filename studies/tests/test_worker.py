@@ -140,12 +140,10 @@ def test_memory_is_that_of_training(megabytes):
     np.testing.assert_allclose(found["memory"], megabytes * MEGABYTE, rtol=0.2)
 
 
-@pytest.mark.parametrize(
-    ("method", "said"), [("failing", "not finite"), ("no such", "no method 'no such'")]
-)
-def test_faults_of_trainers(method, said):
-    with pytest.raises(ValueError, match=said):
-        measured(method)
+def test_faults_of_trainers():
+    for method, said in [("failing", "not finite"), ("no such", "no method 'no such'")]:
+        with pytest.raises(ValueError, match=said):
+            measured(method)
 
 
 # Processes.
@@ -176,18 +174,15 @@ def test_too_long_a_run_keeps_its_snapshots(worker):
     assert found[1]["reason"] == "ended after 2 s"
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
+def test_processes_that_die(worker):
+    for code, said in [
         ("sys.exit('no room left')", "exit code 1: no room left"),
         ("os.kill(os.getpid(), 9)", "signal 9"),
-    ],
-)
-def test_processes_that_die(code, said, worker):
-    worker(code)
-    (found,) = run_job(job("any"))
-    assert found["status"] == "failed"
-    assert said in found["reason"]
+    ]:
+        worker(code)
+        (found,) = run_job(job("any"))
+        assert found["status"] == "failed"
+        assert said in found["reason"]
 
 
 def test_limits():
@@ -196,22 +191,19 @@ def test_limits():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "statuses", "said"),
-    [
+def test_worker_processes_that_fail(monkeypatch):
+    for method, statuses, said in [
         ("failing", ["done", "failed"], "ValueError: weights are not finite"),
         ("needing", ["unavailable"], "pip install something"),
         ("dying", ["done", "failed"], "exit code 3"),
         ("wordless", ["failed"], "made no snapshot"),
         ("unheard of", ["failed"], "no method"),
-    ],
-)
-def test_worker_processes_that_fail(method, statuses, said, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    found = run_job(job(method), modules=("fake_trainers",))
-    assert [one["status"] for one in found] == statuses
-    assert [one["snapshot"] for one in found] == list(range(len(found)))
-    assert said in found[-1]["reason"]
+    ]:
+        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        found = run_job(job(method), modules=("fake_trainers",))
+        assert [one["status"] for one in found] == statuses
+        assert [one["snapshot"] for one in found] == list(range(len(found)))
+        assert said in found[-1]["reason"]
 
 
 @pytest.mark.slow
