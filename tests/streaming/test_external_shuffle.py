@@ -174,9 +174,8 @@ def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
         external_shuffle([(wide, np.zeros(3))], tmp_path / "wide", seed=0)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
+def test_wrong_numbers_name_their_row(tmp_path: Path) -> None:
+    for X, y, message in [
         (
             np.array([[1.0], [np.nan]]),
             [1, 2],
@@ -184,11 +183,11 @@ def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
         ),
         (np.array([[1.0], [1e39]]), [1, 2], "Row 8 .*too large for float32"),
         (np.array([[1.0], [2.0]]), [1, np.inf], "target of row 8"),
-    ],
-)
-def test_wrong_numbers_name_their_row(tmp_path: Path, X: Any, y: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        external_shuffle([(np.ones((7, 1)), np.ones(7)), (X, np.array(y, float))], tmp_path, seed=0)
+    ]:
+        with pytest.raises(InputError, match=message):
+            external_shuffle(
+                [(np.ones((7, 1)), np.ones(7)), (X, np.array(y, float))], tmp_path, seed=0
+            )
 
 
 def test_wrong_streams(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -139,48 +138,22 @@ def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_b
         np.testing.assert_array_equal(a, b)
 
 
-def test_states_go_through_a_file(tmp_path: Any) -> None:
-    f = FeatureExpansion(COLUMNS, 3, OUTPUTS)
-    for k in range(10):
-        f.shrink(0.3)
-        f.add(np.full((COLUMNS, OUTPUTS), k / 7.0), np.ones(OUTPUTS))
-        f.average()
-    np.savez(tmp_path / "state.npz", **f.state())
-    copy = FeatureExpansion(COLUMNS, 3, OUTPUTS)
-    with np.load(tmp_path / "state.npz") as state:
-        copy.restore({name: value[()] for name, value in state.items()})
-    for own in (f, copy):
-        own.shrink(-0.2)
-        own.change(4, np.ones((COLUMNS, OUTPUTS)), np.ones(OUTPUTS))
-        own.average()
-    np.testing.assert_array_equal(copy.averaged_weights(), f.averaged_weights())
-    np.testing.assert_array_equal(copy.weights(), f.weights())
-
-
-@pytest.mark.parametrize("limits", [(1e-6, 1e6), (0.3, 3.0)])
-def test_a_long_run(limits: tuple[float, float]) -> None:
-    f = FeatureExpansion(COLUMNS, 7, OUTPUTS, scale_limits=limits)
-    plain, rng = Plain(3.0), np.random.default_rng(0)
-    for t in range(1, 400):
-        weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
-        block = int(rng.integers(f.n_blocks + 1)) if t % 3 else f.n_blocks
-        for own in (f, plain):
-            own.shrink(1.0 - 1.5 / (1.0 + 0.05 * t))
-            if block == len(own.sums):
-                own.add(weights, total)
-            else:
-                own.change(block, weights, total)
-            own.average()
-    assert f.n_blocks > 64
-    compare(f, plain, averages=True)
-
-
-def test_an_average_of_one_step_is_that_step() -> None:
-    f = FeatureExpansion(COLUMNS, 1, OUTPUTS)
-    f.shrink(-0.5)
-    f.add(np.ones((COLUMNS, OUTPUTS)), np.ones(OUTPUTS))
-    f.average()
-    np.testing.assert_array_equal(f.averaged_weights(), f.weights())
+def test_a_long_run() -> None:
+    for limits in [(1e-6, 1e6), (0.3, 3.0)]:
+        f = FeatureExpansion(COLUMNS, 7, OUTPUTS, scale_limits=limits)
+        plain, rng = Plain(3.0), np.random.default_rng(0)
+        for t in range(1, 400):
+            weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
+            block = int(rng.integers(f.n_blocks + 1)) if t % 3 else f.n_blocks
+            for own in (f, plain):
+                own.shrink(1.0 - 1.5 / (1.0 + 0.05 * t))
+                if block == len(own.sums):
+                    own.add(weights, total)
+                else:
+                    own.change(block, weights, total)
+                own.average()
+        assert f.n_blocks > 64
+        compare(f, plain, averages=True)
 
 
 @given(st.lists(ACTIONS, max_size=40), st.integers(1, 4))

@@ -37,9 +37,16 @@ def batches(sizes: list[int] = SIZES) -> Iterator[tuple[np.ndarray, np.ndarray]]
         yield X[stop - size : stop], y[stop - size : stop]
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 13, 30])
-@pytest.mark.parametrize("n_held_out", [0, 4])
-@pytest.mark.parametrize("again", [batches, list(batches())], ids=["function", "list"])
+@pytest.mark.parametrize(
+    ("size", "n_held_out", "again"),
+    [
+        (1, 4, batches),
+        (2, 0, list(batches())),
+        (5, 4, list(batches())),
+        (13, 0, batches),
+        (30, 4, batches),
+    ],
+)
 def test_batches_are_regrouped(size: int, n_held_out: int, again: Any) -> None:
     source = IteratorSource(again, n_held_out=n_held_out)
     assert source.n_features == 2
@@ -110,9 +117,8 @@ def test_sparse_batches_and_words() -> None:
     assert_array_equal(labels, np.tile(words, 3)[2:30])
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_batches_that_do_not_fit_are_refused() -> None:
+    for given, message in [
         (5, "iterable"),
         ([], "0 rows and 0 are held out"),
         ([(np.ones((2, 2)), np.ones(3))], "Chunk 0 of the stream: y must hold one target a row"),
@@ -123,11 +129,9 @@ def test_sparse_batches_and_words() -> None:
         ([(np.eye(2), [1, 2]), (np.eye(2), ["a", "b"])], "Chunk 1.*targets of type"),
         ([(np.eye(2), [1, 2]), (np.eye(2), np.eye(2))], "Chunk 1.*outputs"),
         ([np.ones((2, 2))], r"pair \(X, y\)"),
-    ],
-)
-def test_wrong_batches(given: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        IteratorSource(given).read(0, 9)
+    ]:
+        with pytest.raises(InputError, match=message):
+            IteratorSource(given).read(0, 9)
 
 
 def test_a_source_that_could_not_begin_says_so_again() -> None:

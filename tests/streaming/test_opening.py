@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, open_stream
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import open_chunks
 from gramless.streaming import opening
 from gramless.streaming.external_shuffle import ShardSource, external_shuffle
 from gramless.streaming.sources import MappedSource
@@ -77,43 +76,39 @@ FILES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_every_format(kind: str, tmp_path: Path) -> None:
-    write, name, targets = FILES[kind]
-    source = open_stream(write(tmp_path / name, targets))
-    assert (source.n_features, source.n_rows) == (3, 450)
-    assert source.held_out()[0].shape == (50, 3)
-    expected = {tuple(x): t for x, t in zip(X.tolist(), targets.tolist(), strict=True)}
-    found = all_rows(source)
-    assert found.keys() == expected.keys()
-    for row, target in expected.items():
-        assert found[row] == (target if isinstance(target, str) else pytest.approx(target))
-    epoch = source.read(0, 450)
-    assert {tuple(x) for x in epoch[0].tolist()} == {
-        tuple(x) for rows, _ in source.chunks() for x in rows.tolist()
-    }
-    assert not np.array_equal(epoch[0], source.read(450, 900)[0])
-    assert epoch[1].dtype.kind == ("O" if isinstance(targets[0], str) else "f")
+def test_files_of_every_format_are_streams_of_all_rows(tmp_path: Path) -> None:
+    for kind in FILES:
+        write, name, targets = FILES[kind]
+        source = open_stream(write(tmp_path / name, targets))
+        assert (source.n_features, source.n_rows) == (3, 450)
+        assert source.held_out()[0].shape == (50, 3)
+        expected = {tuple(x): t for x, t in zip(X.tolist(), targets.tolist(), strict=True)}
+        found = all_rows(source)
+        assert found.keys() == expected.keys()
+        for row, target in expected.items():
+            assert found[row] == (target if isinstance(target, str) else pytest.approx(target))
+        epoch = source.read(0, 450)
+        assert {tuple(x) for x in epoch[0].tolist()} == {
+            tuple(x) for rows, _ in source.chunks() for x in rows.tolist()
+        }
+        assert not np.array_equal(epoch[0], source.read(450, 900)[0])
+        assert epoch[1].dtype.kind == ("O" if isinstance(targets[0], str) else "f")
 
 
-@pytest.mark.parametrize("kind", ["csv text", "npz text", "parquet text", "libsvm"])
-def test_a_classifier_from_a_file(kind: str, tmp_path: Path) -> None:
-    write, name, targets = FILES[kind]
-    source = open_stream(write(tmp_path / name, targets))
-    model = DoublyStochasticClassifier(random_state=0, max_steps=30, block_size=32, batch_size=150)
-    model.fit_stream(source)
-    assert sorted(model.classes_.tolist()) == sorted(set(targets.tolist()))
-    assert model.score(X, targets) > 0.85
-    assert len(model.evaluations_["loss"]) == 3
-    names = getattr(model, "feature_names_in_", None)
-    if kind in ("csv text", "parquet text"):
-        assert list(names) == ["a", "b", "c"]
-
-
-def test_a_regressor_from_a_file(tmp_path: Path) -> None:
-    source = open_stream(csv(tmp_path / "rows.csv", NUMBERS))
-    model = DoublyStochasticRegressor(random_state=0, max_steps=30, block_size=32, batch_size=150)
-    assert model.fit_stream(source).score(X, NUMBERS) > 0.9
+def test_a_classifier_from_a_file(tmp_path: Path) -> None:
+    for kind in ["csv text", "npz text", "parquet text", "libsvm"]:
+        write, name, targets = FILES[kind]
+        source = open_stream(write(tmp_path / name, targets))
+        model = DoublyStochasticClassifier(
+            random_state=0, max_steps=30, block_size=32, batch_size=150
+        )
+        model.fit_stream(source)
+        assert sorted(model.classes_.tolist()) == sorted(set(targets.tolist()))
+        assert model.score(X, targets) > 0.85
+        assert len(model.evaluations_["loss"]) == 3
+        names = getattr(model, "feature_names_in_", None)
+        if kind in ("csv text", "parquet text"):
+            assert list(names) == ["a", "b", "c"]
 
 
 def test_options_of_the_reader(tmp_path: Path) -> None:
@@ -144,15 +139,15 @@ def test_orders_are_functions_of_the_seed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.read(7, 800)[0], pieces.read(7, 800)[0])
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 10])
-def test_short_files(n: int, tmp_path: Path) -> None:
-    path = tmp_path / "rows.npz"
-    np.savez(path, X=X[:n], y=NUMBERS[:n])
-    source = open_stream(path)
-    assert source.n_rows == n - n // 10
-    assert len(source.held_out()[1]) == n // 10
-    model = DoublyStochasticRegressor(random_state=0, max_steps=3, block_size=8)
-    assert np.isfinite(model.fit_stream(source).predict(X)).all()
+def test_files_of_a_few_rows_are_fitted(tmp_path: Path) -> None:
+    for n in [1, 2, 9, 10]:
+        path = tmp_path / "rows.npz"
+        np.savez(path, X=X[:n], y=NUMBERS[:n])
+        source = open_stream(path)
+        assert source.n_rows == n - n // 10
+        assert len(source.held_out()[1]) == n // 10
+        model = DoublyStochasticRegressor(random_state=0, max_steps=3, block_size=8)
+        assert np.isfinite(model.fit_stream(source).predict(X)).all()
 
 
 # Folders.
@@ -314,9 +309,3 @@ def test_a_report_of_the_rows_that_have_passed(tmp_path: Path) -> None:
         "shuffling, 300 of 500 rows",
         "shuffling, 500 of 500 rows",
     ]
-
-
-def test_the_file_in_its_order_beside_the_stream(tmp_path: Path) -> None:
-    path = npz(tmp_path / "rows.npz", NUMBERS)
-    plain = {tuple(x) for rows, _ in open_chunks(path) for x in rows.tolist()}
-    assert plain == set(all_rows(open_stream(path)))

@@ -42,23 +42,23 @@ def check_rows(X: Any, y: Any) -> None:
     assert_array_equal(X[:, 1], -y)
 
 
-@pytest.mark.parametrize("n", [1, 2, 19, 20, 21, 103])
-def test_every_row_once_an_epoch(n: int, sizes: ReadingSizes | None) -> None:
-    for n_held_out in [0, 1, 7]:
-        X, y = numbered(n + n_held_out)
-        source = ArraySource(X, y, seed=3, n_held_out=n_held_out, sizes=sizes)
-        assert (source.n_features, source.n_rows) == (2, n)
-        kept_X, kept = source.held_out()
-        check_rows(kept_X, kept)
-        assert_array_equal(kept, np.unique(kept))
-        assert len(kept) == n_held_out
-        for epoch in range(3):
-            rows, labels = source.read(epoch * n, (epoch + 1) * n)
-            check_rows(rows, labels)
-            assert_array_equal(np.sort(labels), np.setdiff1d(y, kept))
-        given_X, given = (np.concatenate(part) for part in zip(*source.chunks(), strict=True))
-        check_rows(given_X, given)
-        assert_array_equal(given, np.setdiff1d(y, kept))
+def test_every_row_once_an_epoch(sizes: ReadingSizes | None) -> None:
+    for n in [1, 2, 19, 20, 21, 103]:
+        for n_held_out in [0, 1, 7]:
+            X, y = numbered(n + n_held_out)
+            source = ArraySource(X, y, seed=3, n_held_out=n_held_out, sizes=sizes)
+            assert (source.n_features, source.n_rows) == (2, n)
+            kept_X, kept = source.held_out()
+            check_rows(kept_X, kept)
+            assert_array_equal(kept, np.unique(kept))
+            assert len(kept) == n_held_out
+            for epoch in range(3):
+                rows, labels = source.read(epoch * n, (epoch + 1) * n)
+                check_rows(rows, labels)
+                assert_array_equal(np.sort(labels), np.setdiff1d(y, kept))
+            given_X, given = (np.concatenate(part) for part in zip(*source.chunks(), strict=True))
+            check_rows(given_X, given)
+            assert_array_equal(given, np.setdiff1d(y, kept))
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 60), st.booleans())
@@ -126,17 +126,17 @@ def test_runs_mix_neighbours() -> None:
     assert abs(np.corrcoef(y[:-1], source.read(0, 99_999)[1])[0, 1]) < 0.02
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, bool])
-def test_types_are_kept(dtype: Any, sizes: ReadingSizes | None) -> None:
-    X = (np.arange(60).reshape(30, 2) % 2).astype(dtype)
-    y = np.array([f"class {k}" for k in range(30)])
-    source = ArraySource(X, y, seed=0, n_held_out=3, sizes=sizes)
-    for rows, labels in (source.read(5, 40), source.held_out(), *source.chunks()):
-        assert rows.dtype == dtype
-        assert labels.dtype == y.dtype
-    by_bytes = None if sizes is None else ReadingSizes(permuted_bytes=0)
-    outputs = ArraySource(X, np.ones((30, 4)), seed=0, sizes=by_bytes).read(0, 7)
-    assert outputs[1].shape == (7, 4)
+def test_types_are_kept(sizes: ReadingSizes | None) -> None:
+    for dtype in [np.float32, np.float64, np.int64, np.uint8, bool]:
+        X = (np.arange(60).reshape(30, 2) % 2).astype(dtype)
+        y = np.array([f"class {k}" for k in range(30)])
+        source = ArraySource(X, y, seed=0, n_held_out=3, sizes=sizes)
+        for rows, labels in (source.read(5, 40), source.held_out(), *source.chunks()):
+            assert rows.dtype == dtype
+            assert labels.dtype == y.dtype
+        by_bytes = None if sizes is None else ReadingSizes(permuted_bytes=0)
+        outputs = ArraySource(X, np.ones((30, 4)), seed=0, sizes=by_bytes).read(0, 7)
+        assert outputs[1].shape == (7, 4)
 
 
 def test_csr_and_other_layouts_give_the_same_rows(sizes: ReadingSizes | None) -> None:
@@ -203,12 +203,12 @@ def test_wide_rows_are_read_in_short_runs() -> None:
     assert ArraySource(sparse.csr_matrix((2, 10**6)), [0, 1], seed=0)._run_rows == 256
 
 
-@pytest.mark.parametrize("n_held_out", [0, 3])
-def test_no_shuffling(n_held_out: int) -> None:
-    X, y = numbered(10)
-    source = ArraySource(X, y, seed=0, n_held_out=n_held_out, shuffle=False)
-    left = np.setdiff1d(y, source.held_out()[1])
-    assert_array_equal(source.read(0, 2 * len(left))[1], np.tile(left, 2))
+def test_rows_keep_their_order_without_shuffling() -> None:
+    for n_held_out in [0, 3]:
+        X, y = numbered(10)
+        source = ArraySource(X, y, seed=0, n_held_out=n_held_out, shuffle=False)
+        left = np.setdiff1d(y, source.held_out()[1])
+        assert_array_equal(source.read(0, 2 * len(left))[1], np.tile(left, 2))
 
 
 def test_chunks_are_bounded() -> None:
@@ -218,9 +218,8 @@ def test_chunks_are_bounded() -> None:
     assert sizes == [10, 10, 3]
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "n_held_out", "message"),
-    [
+def test_arrays_that_are_no_tables_are_refused() -> None:
+    for X, y, n_held_out, message in [
         (np.ones(3), np.ones(3), 0, "X must be a table"),
         (np.ones((3, 0)), np.ones(3), 0, "X must be a table"),
         (np.array([["a"]]), [1], 0, "X must be a table"),
@@ -230,11 +229,9 @@ def test_chunks_are_bounded() -> None:
         (np.ones((3, 1)), np.ones(3), 3, "cannot be held out"),
         (np.ones((3, 1)), np.ones(3), -1, "cannot be held out"),
         (np.ones((0, 1)), np.ones(0), 0, "cannot be held out"),
-    ],
-)
-def test_wrong_arrays(X: Any, y: Any, n_held_out: int, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ArraySource(X, y, seed=0, n_held_out=n_held_out)
+    ]:
+        with pytest.raises(InputError, match=message):
+            ArraySource(X, y, seed=0, n_held_out=n_held_out)
 
 
 def test_wrong_positions(sizes: ReadingSizes | None) -> None:
@@ -280,8 +277,13 @@ def test_targets_are_converted_everywhere() -> None:
         assert_array_equal(found, words[y])
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "expected"), [(1, 0), (9, 0), (10, 1), (40_959, 4095), (40_960, 4096), (10**9, 4096)]
-)
-def test_rows_that_judge(n_rows: int, expected: int) -> None:
-    assert default_held_out(n_rows) == expected
+def test_a_tenth_of_the_rows_is_held_out_and_4096_at_most() -> None:
+    for n_rows, expected in [
+        (1, 0),
+        (9, 0),
+        (10, 1),
+        (40_959, 4095),
+        (40_960, 4096),
+        (10**9, 4096),
+    ]:
+        assert default_held_out(n_rows) == expected

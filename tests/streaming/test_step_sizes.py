@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian, Matern, SpectralKernel
-from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.losses import Hinge, Huber, Logistic, Multinomial, Squared, SquaredHinge
 from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
 from gramless.streaming.step_sizes import (
     InverseTime,
@@ -37,14 +37,14 @@ def features(kernel: SpectralKernel, X: Array, size: int, block: int) -> Array:
 # Curvature.
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian()])
-def test_the_largest_curvature_is_that_of_the_features(kernel: SpectralKernel) -> None:
-    X = some_rows(60)
-    Z = np.concatenate([features(kernel, X, 500, k) for k in range(20)], axis=1) / np.sqrt(20)
-    for centered in (False, True):
-        own = Z - centered * Z.mean(axis=0)
-        expected = np.linalg.norm(own, 2) ** 2 / len(X)
-        assert largest_curvature(kernel, X, centered) == pytest.approx(expected, rel=0.03)
+def test_the_largest_curvature_is_that_of_the_features() -> None:
+    for kernel in [Gaussian(), Laplacian()]:
+        X = some_rows(60)
+        Z = np.concatenate([features(kernel, X, 500, k) for k in range(20)], axis=1) / np.sqrt(20)
+        for centered in (False, True):
+            own = Z - centered * Z.mean(axis=0)
+            expected = np.linalg.norm(own, 2) ** 2 / len(X)
+            assert largest_curvature(kernel, X, centered) == pytest.approx(expected, rel=0.03)
 
 
 def test_constant_rows_have_all_curvature_in_the_mean() -> None:
@@ -53,19 +53,16 @@ def test_constant_rows_have_all_curvature_in_the_mean() -> None:
     assert largest_curvature(Gaussian(), X, centered=True) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("loss", "n_outputs", "expected"),
-    [
+def test_mean_curvature_of_losses() -> None:
+    for loss, n_outputs, expected in [
         (Squared(), 3, 1.0),
         (Logistic(), 1, 0.25),
         (Multinomial(), 10, 0.09),
         (SquaredHinge(), 2, 1.0),
         (Huber(), 1, 1.0),
         (Hinge(), 1, 1.0),
-    ],
-)
-def test_mean_curvature_of_losses(loss: Loss, n_outputs: int, expected: float) -> None:
-    assert loss_curvature(loss, n_outputs) == pytest.approx(expected)
+    ]:
+        assert loss_curvature(loss, n_outputs) == pytest.approx(expected)
 
 
 def growth(X: Array, step: float, size: int, batch_rows: int) -> tuple[float, float]:
@@ -84,9 +81,10 @@ def growth(X: Array, step: float, size: int, batch_rows: int) -> tuple[float, fl
     return float(direction @ total @ direction), float(np.linalg.eigvalsh(total)[-1])
 
 
-@pytest.mark.parametrize("width", [0.3, 1.0])
-@pytest.mark.parametrize("size", [1, 8, 200])
-@pytest.mark.parametrize("batch_rows", [1, 8, 64])
+@pytest.mark.parametrize(
+    ("width", "size", "batch_rows"),
+    [(0.3, 1, 64), (1.0, 1, 1), (0.3, 8, 1), (1.0, 8, 8), (0.3, 200, 8), (1.0, 200, 64)],
+)
 def test_first_steps_are_about_as_long_as_they_may_be(
     width: float, size: int, batch_rows: int
 ) -> None:
@@ -119,8 +117,7 @@ def variance_twin(kernel: SpectralKernel, X: Array) -> float:
     return float(np.mean(found))
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)])
-@pytest.mark.parametrize("width", [0.2, 1.0])
+@pytest.mark.parametrize(("kernel", "width"), [(Gaussian(), 0.2), (Matern(0.5), 1.0)])
 def test_the_variance_of_one_frequency(kernel: SpectralKernel, width: float) -> None:
     X = width * some_rows(40)
     found = [block_variance(kernel, X, 1, seed) for seed in range(100)]
@@ -149,21 +146,20 @@ def test_the_variance_falls_with_the_size_of_blocks() -> None:
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0.0, 1e6), st.integers(1, 10**9))
-def test_inverse_time(theta: float, delay: float, t: int) -> None:
+def test_steps_are_theta_over_time_and_delay(theta: float, delay: float, t: int) -> None:
     schedule = InverseTime(theta, delay)
     assert schedule.step(t) * (t + delay) == pytest.approx(theta)
     assert schedule.step(t + 1) < schedule.step(t) or t + delay > 1e15
 
 
-def test_without_a_delay_it_is_the_papers() -> None:
-    steps = [InverseTime(1.5).step(t) for t in range(1, 5)]
-    np.testing.assert_allclose(steps, 1.5 / np.arange(1, 5))
-
-
-@pytest.mark.parametrize(
-    ("theta", "delay"),
-    [(0.0, 0.0), (-1.0, 0.0), (np.inf, 0.0), (np.nan, 0.0), (1.0, -1e-9), (1.0, np.inf)],
-)
-def test_what_is_refused(theta: float, delay: float) -> None:
-    with pytest.raises(InputError, match="theta must be positive and delay not negative"):
-        InverseTime(theta, delay)
+def test_theta_must_be_positive_and_delay_not_negative() -> None:
+    for theta, delay in [
+        (0.0, 0.0),
+        (-1.0, 0.0),
+        (np.inf, 0.0),
+        (np.nan, 0.0),
+        (1.0, -1e-9),
+        (1.0, np.inf),
+    ]:
+        with pytest.raises(InputError, match="theta must be positive and delay not negative"):
+            InverseTime(theta, delay)

@@ -35,23 +35,23 @@ def cut(X: Any, y: Any, sizes: list[int]) -> Iterator[Any]:
         start += size
 
 
-@pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE, (10 * X).astype(np.int64)])
-def test_moments(rows: Any) -> None:
-    dense = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64)
-    y = np.column_stack([dense[:, 0], dense.sum(axis=1)])
-    found = summarise_small([(rows, y)], seed=0, covariance=True)
-    thin = summarise_small([(rows, y)], seed=0)
-    assert found.n_rows == len(dense)
-    assert thin.covariance is None
-    for one in (found, thin):
-        assert_allclose(one.mean, dense.mean(axis=0), rtol=1e-12)
-        assert_allclose(one.variance, dense.var(axis=0), rtol=1e-11)
-        assert_allclose(one.target_mean, y.mean(axis=0), rtol=1e-12)
-        assert_allclose(one.target_variance, y.var(axis=0), rtol=1e-11)
-        assert one.classes is None
-    expected = np.cov(dense.T, bias=True)
-    assert_allclose(found.covariance, expected, atol=1e-11 * np.abs(expected).max())
-    assert_array_equal(found.covariance, found.covariance.T)
+def test_moments() -> None:
+    for rows in [X, X.astype(np.float32), SPARSE, (10 * X).astype(np.int64)]:
+        dense = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64)
+        y = np.column_stack([dense[:, 0], dense.sum(axis=1)])
+        found = summarise_small([(rows, y)], seed=0, covariance=True)
+        thin = summarise_small([(rows, y)], seed=0)
+        assert found.n_rows == len(dense)
+        assert thin.covariance is None
+        for one in (found, thin):
+            assert_allclose(one.mean, dense.mean(axis=0), rtol=1e-12)
+            assert_allclose(one.variance, dense.var(axis=0), rtol=1e-11)
+            assert_allclose(one.target_mean, y.mean(axis=0), rtol=1e-12)
+            assert_allclose(one.target_variance, y.var(axis=0), rtol=1e-11)
+            assert one.classes is None
+        expected = np.cov(dense.T, bias=True)
+        assert_allclose(found.covariance, expected, atol=1e-11 * np.abs(expected).max())
+        assert_array_equal(found.covariance, found.covariance.T)
 
 
 def test_large_offsets_cost_no_digits() -> None:
@@ -110,9 +110,8 @@ def test_the_sample_is_uniform() -> None:
     assert abs(pairs - draws * chance) < 4 * np.sqrt(draws * chance)
 
 
-@pytest.mark.parametrize(
-    ("y", "classes"),
-    [
+def test_classes() -> None:
+    for y, classes in [
         (Y, [0, 1, 2]),
         (Y - 1.0, [-1.0, 0.0, 1.0]),
         (np.array(["b", "a"] * 250), ["a", "b"]),
@@ -121,19 +120,17 @@ def test_the_sample_is_uniform() -> None:
         (Y + 0.5, None),
         (np.column_stack([Y, Y]), None),
         (np.where(np.arange(500) < 400, 1.0, 1.5), None),
-    ],
-)
-def test_classes(y: Any, classes: list[Any] | None) -> None:
-    found = summarise_small(cut(X, y, [130, 7]), seed=0)
-    if classes is None:
-        assert found.classes is None
-    else:
-        assert found.classes.tolist() == classes
-    words = y.dtype.kind in "OU"
-    assert (found.target_mean is None) == words
-    assert (found.target_variance is None) == words
-    if not words:
-        assert_allclose(found.target_mean, y.reshape(500, -1).mean(axis=0))
+    ]:
+        found = summarise_small(cut(X, y, [130, 7]), seed=0)
+        if classes is None:
+            assert found.classes is None
+        else:
+            assert found.classes.tolist() == classes
+        words = y.dtype.kind in "OU"
+        assert (found.target_mean is None) == words
+        assert (found.target_variance is None) == words
+        if not words:
+            assert_allclose(found.target_mean, y.reshape(500, -1).mean(axis=0))
 
 
 def test_too_many_classes() -> None:
@@ -146,17 +143,19 @@ def test_too_many_classes() -> None:
     assert summarise([(rows, np.where(y < 30, y, 0))], seed=0, **options).classes is None
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
-def test_gaps_name_their_row(bad: float, kind: Any) -> None:
-    broken = X.copy()
-    broken[403, 2] = bad
-    for sizes in ([], [100, 303], [404]):
-        with pytest.raises(InputError, match=rf"Row 403 .*\(from 0\) has {bad} in column 2"):
-            summarise_small(cut(kind(broken), Y, sizes), seed=0)
-    y = np.where(np.arange(500) == 401, bad, Y)
-    with pytest.raises(InputError, match="target of row 401"):
-        summarise_small([(kind(X), y)], seed=0)
+def test_gaps_name_their_row() -> None:
+    for bad in [np.nan, np.inf, -np.inf]:
+        for kind in [np.asarray, sparse.csr_matrix]:
+            broken = X.copy()
+            broken[403, 2] = bad
+            for sizes in ([], [100, 303], [404]):
+                with pytest.raises(
+                    InputError, match=rf"Row 403 .*\(from 0\) has {bad} in column 2"
+                ):
+                    summarise_small(cut(kind(broken), Y, sizes), seed=0)
+            y = np.where(np.arange(500) == 401, bad, Y)
+            with pytest.raises(InputError, match="target of row 401"):
+                summarise_small([(kind(X), y)], seed=0)
 
 
 def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,17 +176,17 @@ def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         summarise([(X, Y)], seed=0, covariance=True)
 
 
-@pytest.mark.parametrize("covariance", [False, True])
-def test_blocks_that_are_too_far_apart(covariance: bool) -> None:
-    # Each block has variance 0, and their means differ by more than can be squared.
-    for size in (-1e200, 0.5, 1e200):
-        column = np.repeat([1e200, size], 64)
-        for rows, y, name in (
-            (np.column_stack([np.ones(128), column]), np.zeros(128), "Column 1"),
-            (np.ones((128, 2)), column, "Target 0"),
-        ):
-            with pytest.raises(InputError, match=f"{name} has numbers .* too large"):
-                summarise_small([(rows, y)], seed=0, covariance=covariance)
+def test_blocks_that_are_too_far_apart() -> None:
+    for covariance in [False, True]:
+        # Each block has variance 0, and their means differ by more than can be squared.
+        for size in (-1e200, 0.5, 1e200):
+            column = np.repeat([1e200, size], 64)
+            for rows, y, name in (
+                (np.column_stack([np.ones(128), column]), np.zeros(128), "Column 1"),
+                (np.ones((128, 2)), column, "Target 0"),
+            ):
+                with pytest.raises(InputError, match=f"{name} has numbers .* too large"):
+                    summarise_small([(rows, y)], seed=0, covariance=covariance)
 
 
 def test_one_row_and_constant_columns() -> None:
@@ -200,21 +199,21 @@ def test_one_row_and_constant_columns() -> None:
     assert not same.variance.any()
 
 
-@pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE])
-def test_principal_components_are_those_of_scikit_learn(rows: Any) -> None:
-    dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
-    found = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
-    projection = Projection.principal(found, 3)
-    pca = PCA(3, svd_solver="full").fit(dense)
-    components = pca.components_.T
-    largest = np.abs(components).argmax(axis=0)
-    signs = np.sign(components[largest, range(3)])
-    expected = pca.transform(dense) * signs
-    atol = 1e-6 * np.abs(expected).max()
-    assert_allclose(projection.apply(rows), expected, atol=atol)
-    assert_array_equal(projection.apply(rows, n_jobs=1), projection.apply(rows, n_jobs=2))
-    assert_allclose(projection.components, components * signs, atol=1e-6)
-    assert np.all(projection.components[largest, range(3)] > 0)
+def test_principal_components_are_those_of_scikit_learn() -> None:
+    for rows in [X, X.astype(np.float32), SPARSE]:
+        dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
+        found = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
+        projection = Projection.principal(found, 3)
+        pca = PCA(3, svd_solver="full").fit(dense)
+        components = pca.components_.T
+        largest = np.abs(components).argmax(axis=0)
+        signs = np.sign(components[largest, range(3)])
+        expected = pca.transform(dense) * signs
+        atol = 1e-6 * np.abs(expected).max()
+        assert_allclose(projection.apply(rows), expected, atol=atol)
+        assert_array_equal(projection.apply(rows, n_jobs=1), projection.apply(rows, n_jobs=2))
+        assert_allclose(projection.components, components * signs, atol=1e-6)
+        assert np.all(projection.components[largest, range(3)] > 0)
 
 
 def test_directions_without_variance_are_left_out() -> None:

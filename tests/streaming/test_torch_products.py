@@ -82,16 +82,15 @@ def alike(one: CpuProducts, other: TorchProducts, X: Any, n_blocks: int, n_outpu
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("n_rows", [1, 7, 96, 500])
-@pytest.mark.parametrize("size", [1, 16, 17, 700, 2049, 5000])
-def test_any_size(n_rows: int, size: int) -> None:
-    alike(*pair(size), some_rows(n_rows, 4), n_blocks=5, n_outputs=2)
+def test_any_number_of_rows_and_frequencies() -> None:
+    for size, n_rows in ((1, 500), (16, 7), (17, 96), (700, 1), (2049, 7), (5000, 96)):
+        alike(*pair(size), some_rows(n_rows, 4), n_blocks=5, n_outputs=2)
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("n_outputs", [1, 10])
-@pytest.mark.parametrize("n_inputs", [1, 300])
-@pytest.mark.parametrize("budget", [0, 3000, 1 << 20])
+@pytest.mark.parametrize(
+    ("n_outputs", "n_inputs", "budget"), [(1, 300, 0), (10, 1, 3000), (10, 300, 1 << 20)]
+)
 def test_tiles_groups_and_budgets(n_outputs: int, n_inputs: int, budget: int) -> None:
     tiles = {"tile_rows": 32, "tile_frequencies": 20}
     one, other = pair(13, n_inputs, budget, group_frequencies=50, **tiles)
@@ -101,25 +100,25 @@ def test_tiles_groups_and_budgets(n_outputs: int, n_inputs: int, budget: int) ->
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("kernel", [Laplacian(), Matern(0.5)])
-def test_far_angles(kernel: SpectralKernel) -> None:
-    one, other = pair(200, kernel=kernel)
-    X = some_rows(40, 4)
-    features = [p.gradient(p.prepare(X), 3, np.eye(40)).T for p in (one, other)]
-    terms = np.abs(X * one.inverse) @ np.abs(one.blocks.draw(3)).T
-    errors = np.abs(features[0] - features[1])[:, ::2] * np.sqrt(200)
-    assert (errors < 2e-6 + 5e-7 * terms).all()
+def test_far_angles() -> None:
+    for kernel in [Laplacian(), Matern(0.5)]:
+        one, other = pair(200, kernel=kernel)
+        X = some_rows(40, 4)
+        features = [p.gradient(p.prepare(X), 3, np.eye(40)).T for p in (one, other)]
+        terms = np.abs(X * one.inverse) @ np.abs(one.blocks.draw(3)).T
+        errors = np.abs(features[0] - features[1])[:, ::2] * np.sqrt(200)
+        assert (errors < 2e-6 + 5e-7 * terms).all()
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("center", [0.0, 2.0])
-def test_sparse_rows(center: float) -> None:
-    X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
-    X[40] = 0.0
-    large = sp.csr_array(X)
-    large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
-    for rows in (sp.csr_array(X), large):
-        alike(*pair(20, 30, center=center, tile_rows=32), rows, 5, 3)
+def test_sparse_rows() -> None:
+    for center in [0.0, 2.0]:
+        X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
+        X[40] = 0.0
+        large = sp.csr_array(X)
+        large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
+        for rows in (sp.csr_array(X), large):
+            alike(*pair(20, 30, center=center, tile_rows=32), rows, 5, 3)
 
 
 @pytest.mark.usefixtures("torch")
@@ -204,11 +203,11 @@ def test_training_is_the_same_to_rounding() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("device", ["nothing", "cuda:99"])
-def test_devices_that_are_not_there(device: str) -> None:
-    blocks = FrequencyBlocks(Gaussian(), 0, 4, 2)
-    with pytest.raises(InputError, match=f"torch cannot use device='{device}'"):
-        TorchProducts(blocks, np.zeros(2), np.ones(2), 0, device)
+def test_devices_that_are_not_there() -> None:
+    for device in ["nothing", "cuda:99"]:
+        blocks = FrequencyBlocks(Gaussian(), 0, 4, 2)
+        with pytest.raises(InputError, match=f"torch cannot use device='{device}'"):
+            TorchProducts(blocks, np.zeros(2), np.ones(2), 0, device)
 
 
 @pytest.mark.usefixtures("torch")

@@ -63,23 +63,25 @@ def never(step: Any, evaluation: Any) -> bool:
 # Training itself.
 
 
-@pytest.mark.parametrize("averaged", [True, False])
-def test_evaluations_are_of_the_function_that_is_kept(averaged: bool) -> None:
-    run, source = training(averaged), encoded()
-    assert run.run(source, limits(47, patience=100), never) == "max_steps"
-    assert [e["iteration"] for e in run.evaluations] == [10, 20, 30, 40]
-    losses = [e["loss"] for e in run.evaluations]
-    best = run.result()
-    assert best.iteration == 10 * (1 + int(np.argmin(losses)))
-    rows, targets = source.held_out() or (None, None)
-    products = run.machine.products
-    size = 2 * SIZE * products.blocks.group_blocks
-    groups = [best.weights[k : k + size] for k in range(0, len(best.weights), size)]
-    n_blocks = len(best.weights) // (2 * SIZE)
-    responses = products.responses(products.prepare(rows), groups, n_blocks) + best.constant
-    np.testing.assert_allclose(0.5 * np.mean((responses - targets) ** 2), min(losses), rtol=1e-6)
-    error = run.evaluations[int(np.argmin(losses))]["error"]
-    np.testing.assert_allclose(error, np.sqrt(2.0 * min(losses)), rtol=1e-6)
+def test_evaluations_are_of_the_function_that_is_kept() -> None:
+    for averaged in [True, False]:
+        run, source = training(averaged), encoded()
+        assert run.run(source, limits(47, patience=100), never) == "max_steps"
+        assert [e["iteration"] for e in run.evaluations] == [10, 20, 30, 40]
+        losses = [e["loss"] for e in run.evaluations]
+        best = run.result()
+        assert best.iteration == 10 * (1 + int(np.argmin(losses)))
+        rows, targets = source.held_out() or (None, None)
+        products = run.machine.products
+        size = 2 * SIZE * products.blocks.group_blocks
+        groups = [best.weights[k : k + size] for k in range(0, len(best.weights), size)]
+        n_blocks = len(best.weights) // (2 * SIZE)
+        responses = products.responses(products.prepare(rows), groups, n_blocks) + best.constant
+        np.testing.assert_allclose(
+            0.5 * np.mean((responses - targets) ** 2), min(losses), rtol=1e-6
+        )
+        error = run.evaluations[int(np.argmin(losses))]["error"]
+        np.testing.assert_allclose(error, np.sqrt(2.0 * min(losses)), rtol=1e-6)
 
 
 def test_the_last_function_is_kept_without_patience() -> None:
@@ -128,9 +130,8 @@ def test_limits_are_looked_at_before_the_first_step() -> None:
     assert run.machine.iteration == steps + 3
 
 
-@pytest.mark.parametrize(
-    ("losses", "patience", "tol", "settled"),
-    [
+def test_runs_settle_once_patience_is_used_up() -> None:
+    for losses, patience, tol, settled in [
         ([3.0, 2.0, 1.0], 1, 0.1, False),
         ([3.0, 2.0, 2.0], 1, 0.0, True),
         ([3.0, 2.0, 2.5, 1.9], 2, 0.0, False),
@@ -139,25 +140,28 @@ def test_limits_are_looked_at_before_the_first_step() -> None:
         ([3.0, 2.0], 2, 0.5, False),
         ([3.0], None, 0.5, False),
         ([np.inf, np.inf, 4.0], 1, 0.1, False),
-    ],
-)
-def test_patience(losses: list[float], patience: int | None, tol: float, settled: bool) -> None:
-    run = training()
-    run.evaluations = [{"loss": loss} for loss in losses]
-    assert run._has_settled(limits(patience=patience, tol=tol)) == settled
+    ]:
+        run = training()
+        run.evaluations = [{"loss": loss} for loss in losses]
+        assert run._has_settled(limits(patience=patience, tol=tol)) == settled
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_gaps_are_named(form: Any, value: float) -> None:
-    rows = X.copy()
-    rows[:, 2] = value
-    with pytest.raises(InputError, match=r"rows held out hold NaN or infinity"):
-        training().run(encoded(form(rows)), limits(), never)
-    message = r"rows 0 to 40, counted without those held out, hold NaN or infinity; fill gaps"
-    for source in (encoded(form(rows), n_held_out=0), encoded(y=np.full(N, value), n_held_out=0)):
-        with pytest.raises(InputError, match=message):
-            training().run(source, limits(), never)
+def test_gaps_are_named() -> None:
+    for form in [np.asarray, sp.csr_array]:
+        for value in [np.nan, np.inf, -np.inf]:
+            rows = X.copy()
+            rows[:, 2] = value
+            with pytest.raises(InputError, match=r"rows held out hold NaN or infinity"):
+                training().run(encoded(form(rows)), limits(), never)
+            message = (
+                r"rows 0 to 40, counted without those held out, hold NaN or infinity; fill gaps"
+            )
+            for source in (
+                encoded(form(rows), n_held_out=0),
+                encoded(y=np.full(N, value), n_held_out=0),
+            ):
+                with pytest.raises(InputError, match=message):
+                    training().run(source, limits(), never)
 
 
 def test_steps_outside_of_a_run_end_where_they_diverge() -> None:
@@ -228,22 +232,22 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_batches_of_any_kind(kind: str) -> None:
-    model = regressor().fit_stream(IteratorSource(KINDS[kind](), n_held_out=200))
-    assert (model.n_iter_, model.status_) == (30, "max_steps")
-    assert model.score(X, y) > 0.8
-    assert len(model.evaluations_["loss"]) == 3
-    # The first steps are over the same rows, whatever they come from.
-    expected = regressor().fit_stream(IteratorSource(endless(), n_held_out=200))
-    np.testing.assert_array_equal(model.weights_, expected.weights_)
+def test_batches_of_any_kind() -> None:
+    for kind in KINDS:
+        model = regressor().fit_stream(IteratorSource(KINDS[kind](), n_held_out=200))
+        assert (model.n_iter_, model.status_) == (30, "max_steps")
+        assert model.score(X, y) > 0.8
+        assert len(model.evaluations_["loss"]) == 3
+        # The first steps are over the same rows, whatever they come from.
+        expected = regressor().fit_stream(IteratorSource(endless(), n_held_out=200))
+        np.testing.assert_array_equal(model.weights_, expected.weights_)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_rows_held_out_there_is_no_scale(kind: str) -> None:
-    message = r"DoublyStochasticRegressor: a stream of unknown length.*n_held_out=2000"
-    with pytest.raises(InputError, match=message):
-        regressor().fit_stream(IteratorSource(KINDS[kind]()))
+def test_without_rows_held_out_there_is_no_scale() -> None:
+    for kind in KINDS:
+        message = r"DoublyStochasticRegressor: a stream of unknown length.*n_held_out=2000"
+        with pytest.raises(InputError, match=message):
+            regressor().fit_stream(IteratorSource(KINDS[kind]()))
 
 
 def test_an_iterator_that_ends_early() -> None:
@@ -301,10 +305,10 @@ def test_gaps_after_the_first_rows() -> None:
         regressor().fit_stream(IteratorSource(batches, n_held_out=200))
 
 
-@pytest.mark.parametrize("source", [X, None, [(X, y)], "rows.csv"])
-def test_what_is_no_source(source: Any) -> None:
-    with pytest.raises(InputError, match=r"fit_stream takes a source of rows.*open_stream"):
-        regressor().fit_stream(source)
+def test_fit_stream_refuses_what_is_no_source() -> None:
+    for source in [X, None, [(X, y)], "rows.csv"]:
+        with pytest.raises(InputError, match=r"fit_stream takes a source of rows.*open_stream"):
+            regressor().fit_stream(source)
 
 
 def test_sparse_batches() -> None:
