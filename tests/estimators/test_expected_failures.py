@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramless
 from gramless import (
@@ -61,37 +60,30 @@ OTHERS = [
 LEAVING = {"IndependentBlocks"}
 
 
-@pytest.mark.slow
+FURTHER = [
+    KernelRegressor(RandomBinning(n_grids=8), loss="huber"),
+    KernelClassifier(RandomBinning(n_grids=8), loss="logistic", class_weight="balanced"),
+    KernelClassifier(loss="squared_hinge"),
+    KernelRegressor(RandomBinning(n_grids=8), l1_ratio=1, tol=1e-10),
+    KernelClassifier(RandomBinning(n_grids=8), bandwidth=8.0, l1_ratio=1, calibrate=False),
+    KernelRegressor(
+        "binning", bandwidth=1.0, alpha=0.01, scaling="standard", solver="cg", n_posterior=3
+    ),
+    KernelClassifier("binning", scaling="none", relevance="equal", n_jobs=1),
+]
+
+
 @parametrize_with_checks([*DEFAULTS, *OTHERS], expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
-WEIGHTED = [
-    AnomalyDetector(),
-    FeatureDecomposition(),
-    KernelPCA(),
-    KernelSurvival(),
-    SpectralClustering(),
-    *OTHERS,
-]
-
-
-@pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
-def test_weights_are_repetitions_but_where_listed(estimator: Any) -> None:
-    listed = expected_failed_checks(estimator)
-    checks = {
-        check.func.__name__: partial(check, model)
-        for model, check in estimator_checks_generator(estimator)
-        if "sample_weight_equivalence" in check.func.__name__
-    }
-    assert len(checks) == 2
-    for name, check in checks.items():
-        if name in listed:
-            with pytest.raises(AssertionError):
-                check()
-        else:
-            check()
+@pytest.mark.slow
+@parametrize_with_checks(FURTHER)
+def test_scikit_learn_checks_with_other_parameters(
+    estimator: Any, check: Callable[[Any], None]
+) -> None:
+    check(estimator)
 
 
 def test_every_public_estimator_is_checked() -> None:

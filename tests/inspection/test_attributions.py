@@ -76,16 +76,16 @@ MAPS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", MAPS)
-def test_feature_maps(name: str) -> None:
-    model = KernelRegressor(MAPS[name], **GIVEN).fit(X, Y)
-    check(model, model.predict, NEW, BACKGROUND)
+def test_feature_maps() -> None:
+    for name in MAPS:
+        model = KernelRegressor(MAPS[name], **GIVEN).fit(X, Y)
+        check(model, model.predict, NEW, BACKGROUND)
 
 
-@pytest.mark.parametrize(("map_", "n"), [("paired", 32), ("paired", 33), ("shifted", 32)])
-def test_fourier_features_within_single_precision(map_: Any, n: int) -> None:
-    model = KernelRegressor(RandomFourier(n_components=n, map=map_), **GIVEN).fit(X, Y)
-    check(model, model.predict, NEW[:-1], BACKGROUND, tol=1e-5)
+def test_fourier_features_within_single_precision() -> None:
+    for map_, n in [("paired", 32), ("paired", 33), ("shifted", 32)]:
+        model = KernelRegressor(RandomFourier(n_components=n, map=map_), **GIVEN).fit(X, Y)
+        check(model, model.predict, NEW[:-1], BACKGROUND, tol=1e-5)
 
 
 @cache
@@ -155,15 +155,15 @@ def test_columns_of_a_frame_are_the_players() -> None:
     assert np.ptp(shapley_values(model, missing, same).values[:, [1, 2, 3]]) < 1e-12
 
 
-@pytest.mark.parametrize("features", [RandomBinning(n_grids=8), Nystrom(n_components=30)])
-def test_sampled_permutations_sum_up_and_are_near(features: Any) -> None:
-    rows = np.random.default_rng(4).normal(size=(300, 14))
-    model = KernelRegressor(features, bandwidth=8.0, alpha=1e-3, random_state=0)
-    model.fit(rows, rows[:, 0] + rows[:, 1])
-    found = shapley_values(model, rows[:4], rows[:20])
-    sums = found.base_values + found.values.sum(axis=1)
-    np.testing.assert_allclose(sums, model.predict(rows[:4]), atol=1e-10)
-    assert set(np.argsort(found.importances())[-2:]) == {0, 1}
+def test_sampled_permutations_sum_up_and_are_near() -> None:
+    for features in [RandomBinning(n_grids=8), Nystrom(n_components=30)]:
+        rows = np.random.default_rng(4).normal(size=(300, 14))
+        model = KernelRegressor(features, bandwidth=8.0, alpha=1e-3, random_state=0)
+        model.fit(rows, rows[:, 0] + rows[:, 1])
+        found = shapley_values(model, rows[:4], rows[:20])
+        sums = found.base_values + found.values.sum(axis=1)
+        np.testing.assert_allclose(sums, model.predict(rows[:4]), atol=1e-10)
+        assert set(np.argsort(found.importances())[-2:]) == {0, 1}
 
 
 @pytest.mark.parametrize(

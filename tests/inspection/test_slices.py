@@ -23,24 +23,21 @@ def noise(seed=1):
     return np.random.default_rng(seed).exponential(size=N)
 
 
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
+def test_what_was_made_worse_is_found(columns):
+    for where, words in [
         (lambda c: c["pet"] == "dog", "pet is dog"),
         (lambda c: c["pet"] == "", "pet is missing"),
         (lambda c: np.isnan(c["size"]), "size is missing"),
         (lambda c: (c["age"] > 50) & (c["pet"] == "cat"), "age is above 50 and pet is cat"),
         (lambda c: (c["age"] > 25) & (c["age"] <= 50), "age is above 25 and at most 50"),
-    ],
-)
-def test_what_was_made_worse_is_found(where, words, columns):
-    inside = where(columns)
-    losses = noise() * np.where(inside, 4.0, 1.0)
-    group = next(one for one in worst_groups(losses, columns) if one.words == words)
-    cut = np.flatnonzero(inside)
-    assert len(np.intersect1d(group.rows, cut)) > 0.9 * max(len(cut), len(group.rows))
-    assert group.loss == pytest.approx(4.0, rel=0.25)
-    assert group.ratio == pytest.approx(group.loss / losses.mean(), rel=0.1)
+    ]:
+        inside = where(columns)
+        losses = noise() * np.where(inside, 4.0, 1.0)
+        group = next(one for one in worst_groups(losses, columns) if one.words == words)
+        cut = np.flatnonzero(inside)
+        assert len(np.intersect1d(group.rows, cut)) > 0.9 * max(len(cut), len(group.rows))
+        assert group.loss == pytest.approx(4.0, rel=0.25)
+        assert group.ratio == pytest.approx(group.loss / losses.mean(), rel=0.1)
 
 
 def test_groups_that_hold_a_worse_one_are_not_told(columns):
@@ -71,16 +68,13 @@ def test_noise_has_no_groups(columns):
     assert len(found) <= 3
 
 
-@pytest.mark.parametrize(
-    ("losses", "columns"),
-    [
+def test_tables_without_worse_groups_have_none():
+    for losses, columns in [
         (np.zeros(100), {"x": np.arange(100.0)}),
         (np.full(100, np.inf), {"x": np.arange(100.0)}),
         (np.arange(100.0), {}),
         (np.arange(100.0), {"x": np.full(100, np.nan), "y": np.ones(100)}),
         (np.arange(5.0), {"x": np.arange(5.0)}),
         (np.arange(1.0), {"x": np.arange(1.0)}),
-    ],
-)
-def test_nothing_to_tell(losses, columns):
-    assert worst_groups(losses, columns) == []
+    ]:
+        assert worst_groups(losses, columns) == []

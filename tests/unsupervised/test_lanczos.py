@@ -36,35 +36,34 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
-def test_singular_vectors_are_those_of_numpy(make):
-    matrix, k = make(), 4
-    dense = matrix.toarray()
-    found = SingularTriplets.of(matrix, k, tol=1e-7, max_iter=500)
-    u, values, vt = np.linalg.svd(dense, full_matrices=False)
-    assert found.converged
-    np.testing.assert_allclose(found.singular_values, values[:k], rtol=1e-10)
-    best = (u[:, :k] * values[:k]) @ vt[:k]
-    mine = (found.left * found.singular_values) @ found.right.T
-    np.testing.assert_allclose(mine, best, atol=1e-5 * values[0])
-    for vectors in (found.left, found.right):
-        np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
+def test_singular_vectors_are_those_of_numpy():
+    for make in MATRICES.values():
+        matrix, k = make(), 4
+        dense = matrix.toarray()
+        found = SingularTriplets.of(matrix, k, tol=1e-7, max_iter=500)
+        u, values, vt = np.linalg.svd(dense, full_matrices=False)
+        assert found.converged
+        np.testing.assert_allclose(found.singular_values, values[:k], rtol=1e-10)
+        best = (u[:, :k] * values[:k]) @ vt[:k]
+        mine = (found.left * found.singular_values) @ found.right.T
+        np.testing.assert_allclose(mine, best, atol=1e-5 * values[0])
+        for vectors in (found.left, found.right):
+            np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
 
 
-@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
-@pytest.mark.parametrize("tol", [1e-2, 1e-5])
-def test_it_stops_once_residuals_meet_the_tolerance(make, tol):
-    matrix = make()
-    dense = matrix.toarray()
-    found = SingularTriplets.of(matrix, 3, tol=tol, max_iter=500)
-    largest = found.singular_values[0]
-    back = dense.T @ found.left - found.right * found.singular_values
-    forth = dense @ found.right - found.left * found.singular_values
-    inexact, exact = (back, forth) if dense.shape[0] >= dense.shape[1] else (forth, back)
-    lengths = np.linalg.norm(inexact, axis=0) / largest
-    assert (lengths <= tol + 1e-13).all()
-    np.testing.assert_allclose(found.residuals, lengths, rtol=1e-4, atol=1e-13)
-    np.testing.assert_allclose(exact, 0.0, atol=1e-13 * largest)
+def test_it_stops_once_residuals_meet_the_tolerance():
+    for make in MATRICES.values():
+        matrix, tol = make(), 1e-3
+        dense = matrix.toarray()
+        found = SingularTriplets.of(matrix, 3, tol=tol, max_iter=500)
+        largest = found.singular_values[0]
+        back = dense.T @ found.left - found.right * found.singular_values
+        forth = dense @ found.right - found.left * found.singular_values
+        inexact, exact = (back, forth) if dense.shape[0] >= dense.shape[1] else (forth, back)
+        lengths = np.linalg.norm(inexact, axis=0) / largest
+        assert (lengths <= tol + 1e-13).all()
+        np.testing.assert_allclose(found.residuals, lengths, rtol=1e-4, atol=1e-13)
+        np.testing.assert_allclose(exact, 0.0, atol=1e-13 * largest)
 
 
 def test_a_looser_tolerance_takes_fewer_products():
@@ -88,16 +87,16 @@ class RoughInSingle(DenseMatrix):
         return DenseMatrix(self.toarray() + 1e-3 * noise)
 
 
-@pytest.mark.parametrize("shape", [(150, 80), (80, 150)])
-def test_products_in_single_precision_that_are_too_rough_are_followed_by_exact_ones(shape):
-    rows = with_values(np.linspace(1.0, 0.5, 80), *shape).toarray()
-    rough, exact = (
-        SingularTriplets.of(kind(rows), 3, tol=1e-4) for kind in (RoughInSingle, DenseMatrix)
-    )
-    assert rough.converged
-    assert rough.residuals.max() <= 1e-4
-    assert rough.n_iter > exact.n_iter
-    np.testing.assert_allclose(rough.singular_values, exact.singular_values, rtol=1e-6)
+def test_products_in_single_precision_that_are_too_rough_are_followed_by_exact_ones():
+    for shape in [(150, 80), (80, 150)]:
+        rows = with_values(np.linspace(1.0, 0.5, 80), *shape).toarray()
+        rough, exact = (
+            SingularTriplets.of(kind(rows), 3, tol=1e-4) for kind in (RoughInSingle, DenseMatrix)
+        )
+        assert rough.converged
+        assert rough.residuals.max() <= 1e-4
+        assert rough.n_iter > exact.n_iter
+        np.testing.assert_allclose(rough.singular_values, exact.singular_values, rtol=1e-6)
 
 
 def test_few_distinct_rows_of_bins_have_a_low_rank():
@@ -109,28 +108,28 @@ def test_few_distinct_rows_of_bins_have_a_low_rank():
     np.testing.assert_allclose(found.singular_values, exact[:3], rtol=1e-7)
 
 
-@pytest.mark.parametrize("seed", [0, 20, 26, 36, 45, 62])
-def test_few_rows_of_many_columns(seed):
-    # Rounding errors in single precision are no further directions of a space of a few dimensions.
-    rng = np.random.default_rng(seed)
-    rows = np.round(rng.normal(size=(rng.integers(2, 12), 3)) * 10.0 ** rng.integers(0, 3))
-    widths = float(rng.choice([0.3, 3.0]))
-    binning = RandomBinning(n_grids=1024, bandwidth=widths, random_state=0)
-    matrix = binning.fit_matrix(rows)
-    exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
-    for k in range(1, len(rows) + 1):
-        found = SingularTriplets.of(matrix, k, seed=seed).singular_values
-        np.testing.assert_allclose(found, exact[: len(found)], atol=1e-5 * exact[0])
-        assert (exact[len(found) : k] < 1e-6 * exact[0]).all()
+def test_few_rows_of_many_columns():
+    for seed in [0, 20, 26, 36, 45, 62]:
+        # Rounding errors in single precision are no further directions of a small space.
+        rng = np.random.default_rng(seed)
+        rows = np.round(rng.normal(size=(rng.integers(2, 12), 3)) * 10.0 ** rng.integers(0, 3))
+        widths = float(rng.choice([0.3, 3.0]))
+        binning = RandomBinning(n_grids=1024, bandwidth=widths, random_state=0)
+        matrix = binning.fit_matrix(rows)
+        exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
+        for k in range(1, len(rows) + 1):
+            found = SingularTriplets.of(matrix, k, seed=seed).singular_values
+            np.testing.assert_allclose(found, exact[: len(found)], atol=1e-5 * exact[0])
+            assert (exact[len(found) : k] < 1e-6 * exact[0]).all()
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3])
-def test_a_lower_rank_has_fewer_components(rank):
-    found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)
-    np.testing.assert_allclose(found.singular_values, np.arange(rank, 0, -1.0))
-    assert found.converged
-    assert found.left.shape == (120, rank)
-    assert found.right.shape == (80, rank)
+def test_a_lower_rank_has_fewer_components():
+    for rank in [0, 1, 3]:
+        found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)
+        np.testing.assert_allclose(found.singular_values, np.arange(rank, 0, -1.0))
+        assert found.converged
+        assert found.left.shape == (120, rank)
+        assert found.right.shape == (80, rank)
 
 
 def test_threads_change_no_bit():
@@ -139,7 +138,7 @@ def test_threads_change_no_bit():
     assert one.right.tobytes() == two.right.tobytes()
 
 
-@pytest.mark.parametrize("n_components", [0, 6])
-def test_impossible_numbers_of_components_are_refused(n_components):
-    with pytest.raises(InputError, match="from 1 to 5"):
-        SingularTriplets.of(MATRICES["tiny"](), n_components)
+def test_impossible_numbers_of_components_are_refused():
+    for n_components in [0, 6]:
+        with pytest.raises(InputError, match="from 1 to 5"):
+            SingularTriplets.of(MATRICES["tiny"](), n_components)

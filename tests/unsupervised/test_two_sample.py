@@ -31,25 +31,25 @@ def normal():
     return rng.normal(size=(230, 3)), rng.normal(size=(310, 3))
 
 
-@pytest.mark.parametrize(
-    "feature_map",
-    [RandomBinning(n_grids=9), SmoothBinning(n_grids=5), RandomFourier(n_components=20)],
-    ids=lambda own: type(own).__name__,
-)
-@pytest.mark.parametrize("few_rows", [0, 1000])
-def test_block_gram_is_that_of_dense_features(normal, feature_map, few_rows, monkeypatch) -> None:
-    monkeypatch.setattr(permutations, "FEW_ROWS", few_rows)
-    rows = np.concatenate(normal)
-    blocks = RowBlocks.drawn(230, 310, seed=3)
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
-    feature_map.set_params(random_state=0, bandwidth=2.0)
-    found = block_gram(feature_map.fit_matrix(rows), blocks, weights)
-    dense = feature_map.transform(rows)
-    dense = dense.toarray() if sp.issparse(dense) else dense
-    belongs = np.eye(blocks.n_blocks)[blocks.numbers] * weights[:, None]
-    sums = dense.T @ belongs
-    # Fourier features are computed in float32 for matrices.
-    np.testing.assert_allclose(found, sums.T @ sums, rtol=1e-4, atol=1e-4)
+def test_block_gram_is_that_of_dense_features(normal, monkeypatch) -> None:
+    for feature_map in [
+        RandomBinning(n_grids=9),
+        SmoothBinning(n_grids=5),
+        RandomFourier(n_components=20),
+    ]:
+        for few_rows in [0, 1000]:
+            monkeypatch.setattr(permutations, "FEW_ROWS", few_rows)
+            rows = np.concatenate(normal)
+            blocks = RowBlocks.drawn(230, 310, seed=3)
+            weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
+            feature_map.set_params(random_state=0, bandwidth=2.0)
+            found = block_gram(feature_map.fit_matrix(rows), blocks, weights)
+            dense = feature_map.transform(rows)
+            dense = dense.toarray() if sp.issparse(dense) else dense
+            belongs = np.eye(blocks.n_blocks)[blocks.numbers] * weights[:, None]
+            sums = dense.T @ belongs
+            # Fourier features are computed in float32 for matrices.
+            np.testing.assert_allclose(found, sums.T @ sums, rtol=1e-4, atol=1e-4)
 
 
 def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
@@ -64,40 +64,40 @@ def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypa
     np.testing.assert_allclose(block_gram(matrix, blocks, np.ones(230)), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 3), (100, 90), (5000, 4000), (7, 3000), (3000, 100)])
-def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers(n, m) -> None:
-    blocks = RowBlocks.drawn(n, m, seed=1)
-    sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
-    assert len(set(sizes[:-2])) == 1
-    assert blocks.n_blocks <= permutations.MOST_BLOCKS + 2
-    assert min(blocks.n_first, blocks.n_second) >= min(n, m, 64)
-    first = np.isin(blocks.numbers, [*range(blocks.n_first), blocks.n_blocks - 2])
-    assert first[:n].all()
-    assert not first[n:].any()
-    placed = blocks.in_first(20, seed=1)
-    assert (placed[:-2].sum(axis=0) == blocks.n_first).all()
-    assert placed[-2].all()
-    assert not placed[-1].any()
-    assert placed[: blocks.n_first, 0].all()
-    assert not placed[blocks.n_first : -2, 0].any()
+def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers() -> None:
+    for n, m in [(2, 3), (100, 90), (5000, 4000), (7, 3000), (3000, 100)]:
+        blocks = RowBlocks.drawn(n, m, seed=1)
+        sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
+        assert len(set(sizes[:-2])) == 1
+        assert blocks.n_blocks <= permutations.MOST_BLOCKS + 2
+        assert min(blocks.n_first, blocks.n_second) >= min(n, m, 64)
+        first = np.isin(blocks.numbers, [*range(blocks.n_first), blocks.n_blocks - 2])
+        assert first[:n].all()
+        assert not first[n:].any()
+        placed = blocks.in_first(20, seed=1)
+        assert (placed[:-2].sum(axis=0) == blocks.n_first).all()
+        assert placed[-2].all()
+        assert not placed[-1].any()
+        assert placed[: blocks.n_first, 0].all()
+        assert not placed[blocks.n_first : -2, 0].any()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_mmd_is_that_of_the_gram_matrix_of_the_features(normal, weighted) -> None:
-    X, Y = normal
-    drawn = np.random.default_rng(1)
-    u, v = drawn.uniform(0.5, 2.0, len(X)), drawn.uniform(0.5, 2.0, len(Y))
-    feature_map = RandomBinning(n_grids=16, bandwidth=1.5, random_state=1)
-    options = {"x_weight": u, "y_weight": v} if weighted else {}
-    found = two_sample_test(
-        X, Y, features=feature_map, scaling="none", n_permutations=99, random_state=0, **options
-    )
-    Z = feature_map.fit(np.concatenate(normal)).transform(np.concatenate(normal))
-    u, v = (u / u.sum(), v / v.sum()) if weighted else (1 / len(X), 1 / len(Y))
-    signed = np.concatenate([np.full(len(X), 1.0) * u, np.full(len(Y), -1.0) * v])
-    (kernel,) = found.kernels
-    assert kernel.bandwidth == 1.5
-    assert kernel.mmd**2 == pytest.approx(signed @ (Z @ Z.T) @ signed, rel=1e-9)
+def test_mmd_is_that_of_the_gram_matrix_of_the_features(normal) -> None:
+    for weighted in [False, True]:
+        X, Y = normal
+        drawn = np.random.default_rng(1)
+        u, v = drawn.uniform(0.5, 2.0, len(X)), drawn.uniform(0.5, 2.0, len(Y))
+        feature_map = RandomBinning(n_grids=16, bandwidth=1.5, random_state=1)
+        options = {"x_weight": u, "y_weight": v} if weighted else {}
+        found = two_sample_test(
+            X, Y, features=feature_map, scaling="none", n_permutations=99, random_state=0, **options
+        )
+        Z = feature_map.fit(np.concatenate(normal)).transform(np.concatenate(normal))
+        u, v = (u / u.sum(), v / v.sum()) if weighted else (1 / len(X), 1 / len(Y))
+        signed = np.concatenate([np.full(len(X), 1.0) * u, np.full(len(Y), -1.0) * v])
+        (kernel,) = found.kernels
+        assert kernel.bandwidth == 1.5
+        assert kernel.mmd**2 == pytest.approx(signed @ (Z @ Z.T) @ signed, rel=1e-9)
 
 
 def test_p_values_are_those_of_single_rows_moved() -> None:
@@ -190,12 +190,12 @@ def test_sparse_rows_are_those_of_the_dense_table(normal) -> None:
     assert sparse.kernels[0].mmd == pytest.approx(dense.kernels[0].mmd, rel=1e-6)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, make, monkeypatch) -> None:
-    monkeypatch.setattr(two_sample, "_MOST_INPUTS", 2)
-    # The least varied input is above 1.5 in some 7 % of the rows.
-    X, Y = (make(np.where(part > [0.0, 1.5, -1.0], part, 0.0)) for part in normal)
-    assert [one.name for one in two_sample_test(X, Y, **QUICK).inputs] == ["x1", "x3"]
+def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, monkeypatch) -> None:
+    for make in [np.asarray, sp.csr_array]:
+        monkeypatch.setattr(two_sample, "_MOST_INPUTS", 2)
+        # The least varied input is above 1.5 in some 7 % of the rows.
+        X, Y = (make(np.where(part > [0.0, 1.5, -1.0], part, 0.0)) for part in normal)
+        assert [one.name for one in two_sample_test(X, Y, **QUICK).inputs] == ["x1", "x3"]
 
 
 def test_constants_and_one_table_twice() -> None:
@@ -206,9 +206,8 @@ def test_constants_and_one_table_twice() -> None:
     assert two_sample_test(X, X, **QUICK).p_value > 0.5
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "options", "told"),
-    [
+def test_bad_input_is_refused() -> None:
+    for first, second, options, told in [
         (np.ones((5, 2)), np.ones((5, 3)), {}, "2 and 3 columns"),
         (np.ones((5, 2)), pd.DataFrame({"a": [1.0]}), {}, "names of columns"),
         (pd.DataFrame({"a": [1.0, 2]}), pd.DataFrame({"b": [1.0, 2]}), {}, "no column 'a'"),
@@ -221,11 +220,9 @@ def test_constants_and_one_table_twice() -> None:
         (np.ones((5, 2)), np.ones((5, 2)), {"y_weight": [1, 0, 0, 0, 0]}, "a weight above 0"),
         (np.ones((5, 2)), np.ones((5, 2)), {"features": "splines"}, "unknown features"),
         (3.0, np.ones((5, 2)), {}, "2D array"),
-    ],
-)
-def test_bad_input_is_refused(first, second, options, told) -> None:
-    with pytest.raises(InputError, match=told):
-        two_sample_test(first, second, **options)
+    ]:
+        with pytest.raises(InputError, match=told):
+            two_sample_test(first, second, **options)
 
 
 def test_columns_of_text_in_one_table_alone_are_categories() -> None:
