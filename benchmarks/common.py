@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from gramless import RandomBinning
 from gramless.base.random import stream
-from gramless.datasets import make_regression_like
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from harness.data_sets import Dataset, available, load
 from harness.known_sets import KNOWN
 from harness.machine import summary
+from harness.waves import make_regression_like
 
 ROOT = Path(__file__).resolve().parents[1]
 BANDWIDTH = 0.25

@@ -10,6 +10,8 @@
     A process of its own for a job: started, listened to, ended when it takes too long.
 ``data_sets``
     Known data sets with checksums: from a folder, or downloaded.
+``waves``
+    A made-up regression problem of any size.
 ``machine``
     The processor and the versions of packages that a number was measured with.
 """

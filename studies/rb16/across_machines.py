@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from gramless import RandomBinning
 from gramless.base.threads import row_blocks
 from gramless.base.types import FloatArray
-from gramless.datasets import make_regression_like
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
+from harness.waves import make_regression_like
 
 GAP, MOST_ROUNDS = 1e-3, 400
 N_INPUTS, N_GRIDS, ALPHA = 10, 64, 1e-5

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gramless.base.errors import InputError
-from gramless.datasets import friedman1, generators, make_regression_like
+from gramless.datasets import friedman1, generators
+from harness.waves import make_regression_like
 
 MAKERS = [make_regression_like, friedman1]
 

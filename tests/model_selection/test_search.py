@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
-from gramless.datasets.generators import friedman1, make_regression_like
+from gramless.datasets.generators import friedman1
+from harness.waves import make_regression_like
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 

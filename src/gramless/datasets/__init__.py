@@ -7,7 +7,7 @@ what is beyond its ``ReadLimits``; ``InputError`` for a parameter that cannot be
 from gramless.datasets.arff import read_arff
 from gramless.datasets.delimited import read_csv
 from gramless.datasets.frames import read_ipc, read_parquet
-from gramless.datasets.generators import friedman1, make_regression_like
+from gramless.datasets.generators import friedman1
 from gramless.datasets.libsvm import read_libsvm
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.numpy_files import read_npy, read_npz
@@ -21,7 +21,6 @@ __all__ = [
     "StoredTable",
     "Table",
     "friedman1",
-    "make_regression_like",
     "open_chunks",
     "read_arff",
     "read_csv",
