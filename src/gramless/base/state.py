@@ -44,7 +44,6 @@ _MOST_CHARACTERS = 1 << 22
 
 
 def _name_of(kind: type) -> str:
-    """Return what files call a class."""
     own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
 

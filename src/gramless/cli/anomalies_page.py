@@ -144,7 +144,6 @@ def _most_often(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedTa
 
 
 def _row_words(columns: Mapping[str, AnyArray], row: int) -> str:
-    """Say how strange a row is."""
     words = f"score {readable(columns['score'][row])}"
     if "p_value" in columns:
         words += f", p-value {readable(columns['p_value'][row], 2)}"
@@ -154,7 +153,6 @@ def _row_words(columns: Mapping[str, AnyArray], row: int) -> str:
 def _row_table(
     rows: Matrix | Table, k: int, shares: FloatArray, names: Sequence[str]
 ) -> ShadedTable:
-    """Return what the inputs that make a row strange hold."""
     order = np.argsort(-shares, kind="stable")[:_INPUTS_PER_ROW]
     values = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
     columns: Columns = {

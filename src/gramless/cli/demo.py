@@ -63,7 +63,6 @@ def demo(
 
 
 def _entries(report: Report, methods: dict[str, Callable[[], Entry]], file: Path) -> list[Entry]:
-    """Run all methods, and save the first model."""
     from gramless import save
 
     entries = []
@@ -132,7 +131,6 @@ def _report_result(
 
 
 def _facts(entries: list[Entry]) -> dict[str, object]:
-    """Return what our model chose, and what the others had."""
     from gramless.cli.summaries import choices_of
 
     rivals = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])

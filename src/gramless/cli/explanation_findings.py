@@ -165,7 +165,6 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
 
 
 def _check_outputs(model: Model) -> None:
-    """Refuse models of several targets."""
     if isinstance(model, KernelClassifier):
         several = model.multilabel_
     else:
@@ -213,7 +212,6 @@ def _metrics(
 def _scores(
     model: Model, measure: Measure, X: Rows, y: AnyArray, predicted: FloatArray
 ) -> dict[str, dict[str, float]]:
-    """Return the error and further figures of the model and of simple predictions."""
     compared = {
         "this model": predicted,
         "a linear model": linear_predictions(measure, model, X, y),
@@ -347,7 +345,6 @@ def _raw_output(model: Model, predicted: AnyArray) -> int:
 
 
 def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
-    """Return what inputs add to the raw predictions of a sample and of further rows."""
     n_rows, n_columns = shape_of(X)
     if n_columns > _MOST_ATTRIBUTED:
         return None

@@ -354,7 +354,6 @@ def _dependence_chart(
 
 
 def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
-    """Map the output in which a pair of inputs interacts most."""
     output = int(one.interaction.argmax())
     down, across = ([value_text(value) for value in values] for values in one.values)
     of_output = f": {outputs[output]}" if outputs[output] else ""
@@ -423,7 +422,6 @@ def _rows(findings: Findings) -> Section:
 
 
 def _row_table(findings: Findings, k: int) -> ShadedTable:
-    """Return the values of a row, and how far they move its raw prediction."""
     row, attributions = findings.rows[k], findings.attributions
     if attributions is None:
         rows = [(name, [Cell(text)]) for name, text in row.inputs[:_INPUTS_PER_ROW]]
@@ -494,7 +492,6 @@ def _history(findings: Findings) -> Section:
 
 
 def _choices(findings: Findings) -> ShadedTable:
-    """Return hyperparameters, their values and the reasons for them."""
     model, settings, counts = findings.model, findings.model.settings_, findings.use.counts
     by = "" if model.scorer_ == "loss" else f", by {model.scorer_}"
     best = f"best on held-back rows{by}" if model.search_ else "by rule: too few rows to compare"

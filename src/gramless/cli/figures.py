@@ -43,8 +43,7 @@ _BEST: Style = {"color": "#222222", "marker": "o", "mfc": "none", "ms": 9, "ls":
 _NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
 _OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
 _SO_FAR: Style = {"color": "0.75", "lw": 1.0, "zorder": 1, "label": "blocks so far"}
-_WIDE = 5.0
-"""Above this ratio of the numbers an axis is logarithmic."""
+_WIDE = 5.0  # above this ratio of the numbers an axis is logarithmic
 
 
 def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:

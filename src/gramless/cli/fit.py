@@ -217,7 +217,6 @@ def _prepared(
 
 @contextmanager
 def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
-    """Yield what shows the progress of a fit."""
     with report.stage("fit", "fitting") as show:
         yield lambda progress: show(progress.message)
 
@@ -272,7 +271,6 @@ def _fit_on_cluster(
 
 
 def _folds(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
-    """Return the parameter ``cv`` for ``--cv``."""
     if text == "time":
         from sklearn.model_selection import TimeSeriesSplit
 
@@ -332,7 +330,6 @@ def named_kernel(text: str) -> Kernel:
 
 
 def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: Path) -> None:
-    """Save a model, and print what was fitted and chosen."""
     from gramless import save
     from gramless.cli.summaries import choices_of, classes_of, grids_of
 

@@ -103,7 +103,6 @@ def _draw_bins(
     limits: str,
     picture: Path,
 ) -> str:
-    """Draw a sample of the rows of a file; return a line about it."""
     from gramless.cli.reading import read_for, rows_for
     from gramless.estimators.base import KernelMachine
     from gramless.inspection.explanation import sampled_rows

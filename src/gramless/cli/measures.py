@@ -27,10 +27,8 @@ from gramless.estimators.targets import ClassEncoder
 from gramless.inspection.explanation import Predictor
 from gramless.losses import Huber, Loss, SmoothPinball, TweedieFamily
 
-_LEAST = 1e-15
-"""Probabilities and means below this are taken for so much."""
-_LARGEST = 1e100
-"""Inputs beyond this have no squares."""
+_LEAST = 1e-15  # probabilities and means below this are taken for so much
+_LARGEST = 1e100  # inputs beyond this have no squares
 _FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
 
 

@@ -85,7 +85,6 @@ def _check_place(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) 
 
 
 def _is_written_by_us(path: Path, kind: Kind) -> bool:
-    """Return whether a file is of a kind and was written by gramless."""
     with open(path, "rb") as file:
         head = file.read(_MARK_BYTES)
         file.seek(max(0, path.stat().st_size - _MARK_BYTES))

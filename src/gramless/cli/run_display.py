@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from gramless.streaming.doubly_stochastic import Step
     from gramless.streaming.training_loop import Evaluation
 
-_RECENT = 20
-"""Number of steps over which speed is measured."""
-_SILENCE = 30.0
-"""Seconds without validation after which a line is due."""
+_RECENT = 20  # number of steps over which speed is measured
+_SILENCE = 30.0  # seconds without validation after which a line is due
 
 
 class Interruption:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Parameters: TypeAlias = dict[str, Any]
 """Of a streamed estimator, by their names."""
 
-_ROWS_LOOKED_AT = 8192
-"""Rows whose labels decide the task, in addition to those held back."""
+_ROWS_LOOKED_AT = 8192  # rows whose labels decide the task, in addition to those held back
 
 DataFile = Annotated[
     Path,
@@ -365,7 +364,6 @@ def _show(
     files: dict[str, Path | None],
     task: str,
 ) -> None:
-    """Print how the run went, and what to do next."""
     from gramless.cli.summaries import classes_of, run_in_words, run_of
 
     held, rows, n_bytes = len(source.held_out()[1]), source.n_rows, path.stat().st_size

@@ -28,8 +28,7 @@ from gramless.inspection.explanation import column_values
 from gramless.unsupervised.two_sample import InputDifference
 
 _MAX_DRAWN, _MAX_LISTED, _MAX_VALUES, _MAX_ALONE = 12, 30, 8, 20
-_BINS, _ENDS = 40, (0.005, 0.995)
-"""Bins of a histogram, between these quantiles of both tables."""
+_BINS, _ENDS = 40, (0.005, 0.995)  # bins of a histogram, between these quantiles of both tables
 _MISSING = " (missing)"
 
 
@@ -159,7 +158,6 @@ def _values(table: Table | Matrix, one: InputDifference) -> AnyArray:
 
 
 def _shares(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) -> ShadedTable:
-    """Return a table of the values whose shares differ most."""
     values, codes = np.unique([*parts[0], *parts[1]], return_inverse=True)
     counts = np.stack(
         [np.bincount(own, minlength=len(values)) for own in np.split(codes, [len(parts[0])])]

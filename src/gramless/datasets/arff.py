@@ -21,8 +21,7 @@ _NUMERIC = ("numeric", "real", "integer")
 _WORD = r"""\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,{}'"]*+)\s*+"""
 _NOMINAL = re.compile(rf"{{({_WORD}(?:,{_WORD})*+)}}\s*(?:%.*)?")
 
-_ATTRIBUTE_BYTES = 500
-"""Memory of a column in addition to its values."""
+_ATTRIBUTE_BYTES = 500  # memory of a column in addition to its values
 
 
 def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
@@ -84,7 +83,6 @@ def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str)
 
 
 def _plain_word(word: str) -> str:
-    """Return a word without its quotes and backslashes."""
     bare = word.strip()
     if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
         bare = bare[1:-1].strip()
@@ -120,7 +118,6 @@ def _header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
 
 
 def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
-    """Return the name and the declared kind of a column."""
     found = _ATTRIBUTE.match(line.strip())
     if found:
         name, kind = found[1].strip("'\""), found[2].split("%")[0].strip()

@@ -456,7 +456,6 @@ def _counts_rows(column: AnyArray) -> bool:
 
 
 def _numbers_rows(column: AnyArray) -> bool:
-    """Return whether a column holds different whole numbers."""
     # A single row counts nothing.
     if column.dtype.kind != "f" or len(column) < 2 or column.min() < 0:
         return False
@@ -495,7 +494,6 @@ def _typed_pieces(
 def _find_rows(
     path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
 ) -> DelimitedRows:
-    """Return how to cut the text, from its first lines."""
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
     require_polars(path)

@@ -173,7 +173,6 @@ class _Frames:
         limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
     def _text_names(self, fragment: pyarrow.dataset.Fragment) -> list[str]:
-        """Return the names of the columns of plain text."""
         types = self._library.types
         return [
             field.name
@@ -285,7 +284,6 @@ def _plain(path: Path, name: str, column: object) -> PlainColumn:
 
 
 def _stored(column: PlainColumn) -> AnyArray:
-    """Return the values of a column as floats or an object array of str."""
     if not column.is_category:
         return column.values
     cells = labels(column.values) if column.is_text else column.category_labels()

@@ -270,8 +270,6 @@ class _StoredCsr:
 
 
 class _StoredTable:
-    """Inputs and labels in a file, checked to be numbers that fit each other."""
-
     def __init__(
         self, path: Path, X: _StoredRows | _StoredCsr, y: _StoredRows | None, ending: str = ""
     ) -> None:

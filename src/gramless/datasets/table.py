@@ -262,7 +262,6 @@ class Table(NamedColumns):
         return X, y, tuple(map(self._name, order))
 
     def _order(self, features: Sequence[str | int] | None) -> list[int]:
-        """Return the positions of the requested columns."""
         if isinstance(features, str):
             raise InputError(f"features must be a list of column names, got {features!r}.")
         wanted = range(self.shape[1]) if features is None else features

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _HIGH, _LOW, _INK = "#d1495b", "#1b6ca8", "#1b6ca8"
-_BAND = 0.4
-"""Half the height of the row of points of a column."""
+_BAND = 0.4  # half the height of the row of points of a column
 
 
 class _BarDisplay:

@@ -28,8 +28,7 @@ ROWS, GRIDS = 200, 10
 Exact = Callable[[AnyArray], FloatArray]
 
 _INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
-_LEAST_WIDTH = 1 / 60
-"""Least width of a mark as a fraction of a grid: about a pixel."""
+_LEAST_WIDTH = 1 / 60  # least width of a mark as a fraction of a grid: about a pixel
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": "gramless"},
     ".svg": {"Creator": "gramless", "Date": None},
@@ -216,7 +215,6 @@ def _draw_marks(axes: Axes, left: FloatArray, rows: AnyArray, width: float, colo
 
 
 def _draw_kernels(figure: Figure, panels: Sequence[Axes], kernels: dict[str, FloatArray]) -> None:
-    """Draw square matrices of one scale, from 0 to 1."""
     for axes, (title, values) in zip(panels, kernels.items(), strict=True):
         shown = axes.imshow(
             values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"

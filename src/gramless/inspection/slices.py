@@ -11,8 +11,7 @@ import numpy as np
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
-_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9
-"""Quantiles at which numbers are parted."""
+_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles at which numbers are parted
 _CATEGORIES, _LEAST_ROWS, _LEAST_SHARE, _LEAST_JUDGED = 12, 20, 0.02, 10
 _WORSE = 1.1
 """Least ratio of a group's loss to that of all rows, and to that of larger groups that hold it."""
@@ -130,7 +129,6 @@ def worst_groups(
 
 
 def _conditions(name: str, values: AnyArray) -> Iterator[Condition]:
-    """Yield the conditions that a column may be asked for."""
     if values.dtype.kind != "f":
         labels, counts = np.unique(values, return_counts=True)
         for label in labels[np.argsort(-counts, kind="stable")[:_CATEGORIES]]:

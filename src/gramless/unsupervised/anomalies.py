@@ -43,19 +43,14 @@ _NUMBERS_TO_SHARE = 1 << 24
 _NARROW, _WIDE_BYTES_A_CELL = 256, 16
 _MOST_SHAPING_ROWS = 10_000
 """Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
-_AXES_EVERY = 3
-"""One grid in so many divides principal axes, the others inputs."""
+_AXES_EVERY = 3  # one grid in so many divides principal axes, the others inputs
 _NARROWEST, _WIDEST = 0.0625, 1.0
 """Widths of cells, as shares of the range of an input in a few rows."""
 _LEAST_RANGE = 1e-300
-_LEAST_POWER = 0.5
-"""Grids have from this power of ``resolution`` to ``resolution`` cells."""
-_FENCE = 1.5
-"""Tukey's: quartile ranges below the lower quartile."""
-_ROUNDING = 1e-9
-"""Scores that differ by less are equal."""
-_FARTHEST = 0.5
-"""Inputs are cut off at this share of the largest whose cells can be numbered."""
+_LEAST_POWER = 0.5  # grids have from this power of ``resolution`` to ``resolution`` cells
+_FENCE = 1.5  # Tukey's: quartile ranges below the lower quartile
+_ROUNDING = 1e-9  # scores that differ by less are equal
+_FARTHEST = 0.5  # inputs are cut off at this share of the largest whose cells can be numbered
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -501,7 +496,6 @@ def draw_grids(
 
 
 def _half_ranges(X: Rows) -> FloatArray:
-    """Return half the range of each input: that never overflows."""
     if X.shape[1] == 0:
         return np.zeros(0)
     if sp.issparse(X):
@@ -529,7 +523,6 @@ def _cut_off(X: Rows, limits: FloatArray) -> Rows:
 
 
 def _fence(scores: FloatArray, weights: FloatArray) -> float:
-    """Return Tukey's lower fence of scores."""
     low, high = _quantiles(scores, weights, [0.25, 0.75])
     return float(low - _FENCE * (high - low))
 

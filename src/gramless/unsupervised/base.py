@@ -35,8 +35,7 @@ from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets
 
-_NEIGHBOURS = 10
-"""Rank of the neighbour, among 1,000 rows, whose distance is the bandwidth."""
+_NEIGHBOURS = 10  # rank of the neighbour, among 1,000 rows, whose distance is the bandwidth
 
 
 class TableEstimator(StatefulEstimator, ABC):
@@ -116,7 +115,6 @@ class ProjectingMachine(TableEstimator, ABC):
         return self._learn_features(rows, seed), seed
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
-        """Learn features from scaled rows; return their matrix."""
         feature_map = self._feature_map(rows.shape, seed)
         self.bandwidth_ = self._bandwidth(rows, feature_map, seed)
         feature_map.set_params(
@@ -174,7 +172,6 @@ class ProjectingMachine(TableEstimator, ABC):
         return np.concatenate([none, *(part.matvec(weights) for part in self._feature_blocks(X))])
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
-        """Return the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
         return feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
 

@@ -150,7 +150,6 @@ class BinCounts(Stateful):
 
 
 def _matrix(bins: GivenBinning, codes: AnyArray) -> BinnedMatrix:
-    """Return the features of rows whose codes are known."""
     return BinnedMatrix(
         codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
     )

@@ -283,7 +283,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return self
 
     def _fit_rows(self, X: TableLike, sample_weight: ArrayLike | None) -> Labels:
-        """Learn from rows, and return their labels."""
         least = self._least_clusters()
         rows, _ = self._learn_inputs(X)
         n_rows = rows.shape[0]
@@ -303,7 +302,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return self.labels_[group]
 
     def _fit_distinct(self, rows: Rows, row_weights: FloatArray) -> None:
-        """Learn from inputs of rows that differ."""
         n_clusters, least, n_rows = self._given_clusters(), self._least_clusters(), rows.shape[0]
         if n_rows < least:
             warnings.warn(
@@ -400,7 +398,6 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return not is_kernel and is_graph
 
     def _ignored_inputs(self, rows: Rows, seed: int) -> BoolArray:
-        """Return which inputs of scaled rows are independent noise."""
         n_rows, ignored = rows.shape[0], np.zeros(rows.shape[1], bool)
         some = _some_rows(n_rows, _CORRELATION_ROWS, seed)
         if not is_auto(self.min_correlation):

@@ -17,8 +17,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.unsupervised.base import ProjectingMachine, degree_normalised
 
-_ROUNDING = 1e-12
-"""Singular values below this fraction of the norm of the features count as zero."""
+_ROUNDING = 1e-12  # singular values below this fraction of the norm of the features count as zero
 _NORMALIZATIONS = ("none", "centered", "degree")
 
 
@@ -292,5 +291,4 @@ class FeatureDecomposition(_Components):
 
 
 def _weighted_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
-    """Return a matrix with each row times the root of its weight."""
     return matrix if (weights == 1.0).all() else RowScaledMatrix(matrix, np.sqrt(weights))

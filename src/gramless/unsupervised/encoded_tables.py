@@ -146,8 +146,6 @@ def maps_of(
 
 
 class _PooledColumns(NamedColumns):
-    """The columns of two tables, one below the other."""
-
     def __init__(self, first: Table, second: Any, owner: str) -> None:
         self._parts = named_columns(first), named_columns(second)
         self._n_rows = len(first) + len(second)

@@ -19,20 +19,13 @@ from gramless.unsupervised import tall_arrays as tall
 
 _MORE_COLUMNS = 2
 """Vectors of a block beyond those that are asked for, at least: the last ones then converge too."""
-_COLUMNS_AT_ONCE = 4
-"""Products take a multiple of so many vectors in the least time for each."""
-_MOST_BLOCKS = 8
-"""Blocks of a basis before it is restarted from its best vectors."""
-_KEPT_BLOCKS = 2
-"""Blocks of best vectors from which it is restarted."""
-_NEGLIGIBLE = 1e-13
-"""Directions below this fraction of what they were made of are rounding errors."""
-_SLIGHT = 1e-8
-"""Orthonormal directions that lose parts up to this length stay so to the last digit."""
-_LEAST_VALUE = 1e-10
-"""Singular values below this fraction of the largest count as zero."""
-_LEAST_TOL_OF_SINGLE = 3e-5
-"""Of a tolerance: residuals below need products in double precision."""
+_COLUMNS_AT_ONCE = 4  # products take a multiple of so many vectors in the least time for each
+_MOST_BLOCKS = 8  # blocks of a basis before it is restarted from its best vectors
+_KEPT_BLOCKS = 2  # blocks of best vectors from which it is restarted
+_NEGLIGIBLE = 1e-13  # directions below this fraction of what they were made of are rounding errors
+_SLIGHT = 1e-8  # orthonormal directions that lose parts up to this length stay so to the last digit
+_LEAST_VALUE = 1e-10  # singular values below this fraction of the largest count as zero
+_LEAST_TOL_OF_SINGLE = 3e-5  # of a tolerance: residuals below need products in double precision
 _TINY = np.finfo(float).tiny
 
 
@@ -226,7 +219,6 @@ class _Basis:
         return tall.directions_by_gram(found.astype(np.float64), 0.0, self._side.n_jobs)[0]
 
     def _restart(self) -> None:
-        """Keep the leading approximate eigenvectors alone."""
         values, rotation = self._eigenvectors(_KEPT_BLOCKS * self._width)
         kept = tall.times(self.vectors, rotation, self._side.n_jobs)
         self._room[:, : len(values)] = kept

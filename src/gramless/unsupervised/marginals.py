@@ -13,10 +13,8 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.preprocessing.rows import Rows, dense_columns
 
-_MOST_CELLS = 1000
-"""To either side of the middle: cells beyond are taken for one."""
-_LEAST = 1e-3
-"""A surprise of none: where no coordinate is surprising all share alike."""
+_MOST_CELLS = 1000  # to either side of the middle: cells beyond are taken for one
+_LEAST = 1e-3  # a surprise of none: where no coordinate is surprising all share alike
 
 
 @dataclass(frozen=True, repr=False)

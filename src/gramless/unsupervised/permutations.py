@@ -26,8 +26,7 @@ _TIES = 1e-9
 MOST_BLOCKS = 256
 FEW_ROWS = 3000
 """Up to so many rows, bins that two rows share are counted faster than Gram matrices of blocks."""
-_LEAST_BLOCKS = 64
-"""Blocks of the smaller table, where it has as many rows."""
+_LEAST_BLOCKS = 64  # blocks of the smaller table, where it has as many rows
 _MOST_CELLS = 1024
 """Bins of a grid beyond so many are merged at random, which adds a constant to the mean kernel."""
 _GRIDS_AT_ONCE = 8

@@ -14,11 +14,9 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows
 
-_MOST_INPUTS = 1000
-"""Of more inputs no axes are computed: a row would take longer than its bins."""
+_MOST_INPUTS = 1000  # of more inputs no axes are computed: a row would take longer than its bins
 _MOST_AXES = 256
-_ROWS_AN_AXIS = 4
-"""Axes of fewer rows would follow these rows rather than their distribution."""
+_ROWS_AN_AXIS = 4  # axes of fewer rows would follow these rows rather than their distribution
 _LEAST_SPREAD = 1e-150
 _LEAST_VARIANCE = 1e-4
 """Relative to that along the first axis; axes of less are rounding errors, or nearly."""
@@ -115,5 +113,4 @@ def spreads(sample: Rows, categorical: BoolArray) -> FloatArray:
 
 
 def _dense(sample: Rows) -> FloatArray:
-    """Return a few rows as an array of float64."""
     return np.asarray(sample.toarray() if sp.issparse(sample) else sample, np.float64)

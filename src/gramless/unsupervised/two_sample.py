@@ -44,16 +44,13 @@ BANDWIDTHS = (0.25, 1.0, 4.0)
 """Bandwidths that are tried together, in median distances."""
 _CODES, _GRIDS = 1 << 25, (64, 256)
 """Grids of each bandwidth: at least, at most, and by the codes of all rows."""
-_GRIDS_OF_FEW = 512
-"""Those of up to 3,000 rows."""
+_GRIDS_OF_FEW = 512  # those of up to 3,000 rows
 _WIDTHS, _GRIDS_A_WIDTH = (0.03, 0.1, 0.3, 1.0, 3.0), 12
 """Bandwidths of kernels of the ranks of one input, in their deviations, and the grids of each."""
-_UNIT = 12.0**-0.5
-"""The standard deviation of uniform ranks."""
+_UNIT = 12.0**-0.5  # the standard deviation of uniform ranks
 _MOST_INPUTS, _INPUTS_AT_ONCE = 500, 16
 """Inputs that are looked at by themselves, and at the same time."""
-_FEW_ROWS = 999
-"""Rows that tell the usual value of each of very many inputs."""
+_FEW_ROWS = 999  # rows that tell the usual value of each of very many inputs
 
 
 @dataclass(frozen=True)
