@@ -284,6 +284,13 @@ def test_losses_of_outliers_are_compared_as_if_these_were_nearer(loss: Loss) -> 
     np.testing.assert_allclose(saved, loss.value(z, y) - loss.value(other, y), atol=1e-9)
 
 
+@every_smooth_loss
+def test_typical_curvature_of_equal_targets_is_that_of_one(loss: Loss) -> None:
+    y = np.ones((3, 4))
+    unit = loss.typical_curvature(y, np.ones(3))
+    assert unit == (loss.smoothness if loss.smoothness < np.inf else 1.0)
+
+
 # Squared, hinge, logistic.
 
 

@@ -153,10 +153,9 @@ def test_the_last_of_an_odd_number_of_columns_is_a_shifted_cosine(n_components: 
     np.testing.assert_allclose(features.transform(X), expected, atol=1e-11)
 
 
-@pytest.mark.parametrize("n_components", [1, 7])
-def test_an_odd_number_of_columns_meets_the_kernel_on_average(n_components: int) -> None:
+def test_an_odd_number_of_columns_meets_the_kernel_on_average() -> None:
     X = some_rows()
-    template = RandomFourier(bandwidth=BANDWIDTH, n_components=n_components)
+    template = RandomFourier(bandwidth=BANDWIDTH, n_components=3)
     assert largest_z(template, X, Gaussian().gram(X, bandwidth=BANDWIDTH), n_seeds=2000) < 4.0
 
 
