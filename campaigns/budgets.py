@@ -69,18 +69,17 @@ MODELS: dict[str, Callable[[], Any]] = {
     "k-means": lambda: gramless.Nystrom(n_components=32, landmarks="kmeans"),
     "leverage": lambda: gramless.Nystrom(n_components=32, landmarks="leverage"),
     "ExactKernel": gramless.ExactKernel,
-    "IndependentBlocks": lambda: gramless.IndependentBlocks(block_rows=20),
     "Hybrid": lambda: gramless.Hybrid([("a", gramless.RandomBinning(n_grids=8))]),
 }
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("n_components", "patience", "random_state", "n_jobs"), int),
     **dict.fromkeys(("time_budget", "bandwidth", "alpha", "step"), float),
-    **dict.fromkeys(("n_rows", "rank"), int),
+    **dict.fromkeys(("n_rows",), int),
 }
 """Of parameters whose default says nothing of their type."""
 _WIDE = (
     *("KernelRegressor", "KernelClassifier", "fourier", "RandomBinning", "SmoothBinning"),
-    *("RandomFourier", "structured", "Nystrom", "IndependentBlocks", "DoublyStochasticRegressor"),
+    *("RandomFourier", "structured", "Nystrom", "DoublyStochasticRegressor"),
 )
 
 

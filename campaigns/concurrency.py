@@ -81,7 +81,6 @@ KINDS: dict[str, Fit] = {
     "smooth": _regression(features="smooth", **GIVEN),
     "nystrom": _regression(features="nystrom", **GIVEN),
     "fourier": _classes(features="fourier", **GIVEN),
-    "blocks": _regression(features="blocks", **GIVEN),
     "exact": _classes(features="exact", **GIVEN),
     "hybrid": _regression(
         features=Hybrid([RandomBinning(n_grids=32), RandomFourier(n_components=64)]),

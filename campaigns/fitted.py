@@ -16,7 +16,6 @@ from gramless import (
     DoublyStochasticRegressor,
     ExactKernel,
     Hybrid,
-    IndependentBlocks,
     KernelClassifier,
     KernelRegressor,
     Nystrom,
@@ -119,7 +118,6 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
     "structured": lambda: _regressor(RandomFourier(n_components=40, sampling="structured")),
     "nystrom": lambda: _regressor(Nystrom(n_components=40)),
     "exact": lambda: _regressor(ExactKernel("laplacian"), X[:120], Y[:120]),
-    "blocks": lambda: _regressor(IndependentBlocks(block_rows=50)),
     "hybrid": lambda: _regressor(_hybrid(), bandwidth="auto"),
     "streamed regressor": lambda: _streamed(DoublyStochasticRegressor, Y),
     "streamed outputs": lambda: _streamed(DoublyStochasticRegressor, np.column_stack([Y, -Y])),
@@ -141,7 +139,6 @@ MAPS: dict[str, Callable[[], Any]] = {
         X @ X.T
     ),
     "ExactKernel": lambda: ExactKernel(random_state=0).fit(X[:100]),
-    "IndependentBlocks": lambda: IndependentBlocks(block_rows=50, random_state=0).fit(X),
     "Hybrid": lambda: _hybrid().fit(X),
     "JoinedMaps": _joined,
 }

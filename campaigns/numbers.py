@@ -159,7 +159,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "stream of classes": lambda: gramless.DoublyStochasticClassifier(**_STREAM),
     **{
         kind: lambda kind=kind: gramless.KernelRegressor(kind, random_state=0)
-        for kind in ("smooth", "fourier", "nystrom", "exact", "blocks")
+        for kind in ("smooth", "fourier", "nystrom", "exact")
     },
     "grown": lambda: gramless.KernelRegressor(grids="grown", n_grids=32, random_state=0),
     "sparse weights": lambda: gramless.KernelRegressor(l1_ratio=1.0, n_grids=32, random_state=0),
@@ -171,7 +171,6 @@ MODELS: dict[str, Callable[[], Any]] = {
         for kind in (
             *(gramless.RandomBinning, gramless.SmoothBinning, gramless.GrownBinning),
             *(gramless.RandomFourier, gramless.Nystrom, gramless.ExactKernel),
-            gramless.IndependentBlocks,
         )
     },
     "Hybrid": lambda: gramless.Hybrid(

@@ -24,7 +24,7 @@ from gramless.inspection.explanation import Rows, shape_of
 By = Literal["time", "memory"]
 Estimator: TypeAlias = KernelClassifier | KernelRegressor
 
-_FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
+_FIRST_SIZES = {"n_grids": 8, "n_components": 32}
 _GROWTH = 2.0
 """Factor by which the next size costs more, at least."""
 _FEW_ROWS = 64

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramless import IndependentBlocks, Nystrom, RandomBinning, RandomFourier
+from gramless import Nystrom, RandomBinning, RandomFourier
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
@@ -23,6 +23,9 @@ from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
 from harness.timing import StopWatch
+from studies.baselines.block_diagonal import BlockCholesky, BlockDiagonalMatrix
+from studies.baselines.blocks import IndependentBlocks
+from studies.baselines.row_conjugate import RowConjugateGradient
 from studies.descent import shared_descent, simultaneous_descent
 from studies.rows import drawn
 from studies.settings import Setting
@@ -181,6 +184,10 @@ def _problem(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Pro
 
 
 def _solver(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Any:
+    if setting.solver == "auto" and isinstance(matrix, BlockDiagonalMatrix):
+        return BlockCholesky()
+    if setting.solver == "rows":
+        return RowConjugateGradient(setting.tol, setting.max_iter)
     n_outputs = targets.shape[1] if targets.ndim == 2 else 1
     solver, _ = choose_solver(
         setting.solver,

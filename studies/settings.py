@@ -42,7 +42,8 @@ class Setting:
     inputs : str, default=""
         Positions of the inputs used; all by default.
     solver : str, default="cg"
-        A name in ``solvers/choose.py``, or ``"auto"``, whatever is cheapest there.
+        A name in ``solvers/choose.py``; ``"auto"``, whatever is cheapest there; or ``"rows"``,
+        :class:`~studies.baselines.row_conjugate.RowConjugateGradient`.
     tol, max_iter : float, int, default=1e-3, 50
         Of iterative solvers.
     centred : bool, default=False

@@ -27,7 +27,7 @@ from harness.approximations import Chosen, Outcome, Split, choose, climb, measur
 from harness.data_sets import Dataset
 
 SETS = ("covtype_1vs2_169k", "ijcnn1", "letter", "cod-rna")
-METHODS = ("binning", "smooth", "nystrom", "blocks")
+METHODS = ("binning", "smooth", "nystrom")
 COLUMNS, QUICK_COLUMNS = 4096, 128
 BANDWIDTHS, ALPHAS = (1.0, 0.5**0.5, 0.5), (1.0, 0.1)
 """Of Fourier features at their full size, in times of what the search found."""

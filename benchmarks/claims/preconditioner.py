@@ -36,15 +36,10 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.objective import Problem, Solution
-from gramless.solvers.preconditioners import (
-    Identity,
-    Jacobi,
-    Preconditioner,
-    RandomisedNystrom,
-    SampledRows,
-)
+from gramless.solvers.preconditioners import Identity, Preconditioner, SampledRows
 from harness.data_sets import Dataset
 from harness.timing import interleaved
+from studies.baselines.preconditioners import Jacobi, RandomisedNystrom
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")
 MADE_UP = "made up"

@@ -113,7 +113,6 @@ def test_natural_ends():
     maps = {name: named_map(name, (100, 2), 1, None, 0, 1) for name in FEATURE_MAPS}
     assert list(sizes(maps["nystrom"], 100)) == [32, 64, 100]
     assert list(sizes(maps["nystrom"], 20)) == [20]
-    assert list(sizes(maps["blocks"], 130)) == [64, 128, 130]
     assert list(sizes(maps["exact"], 100)) == [100]
     for name, first in (("binning", 8), ("smooth", 8), ("fourier", 32)):
         assert list(islice(sizes(maps[name], 10), 3)) == [first, 2 * first, 4 * first]

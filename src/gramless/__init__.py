@@ -18,7 +18,6 @@ __all__ = [
     "FeatureDecomposition",
     "GrownBinning",
     "Hybrid",
-    "IndependentBlocks",
     "KernelClassifier",
     "KernelPCA",
     "KernelRegressor",
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from gramless.estimators.survival import KernelSurvival
     from gramless.estimators.warmup import warmup
     from gramless.features.binning import RandomBinning
-    from gramless.features.blocks import IndependentBlocks
     from gramless.features.exact import ExactKernel
     from gramless.features.fourier import RandomFourier
     from gramless.features.hybrid import Hybrid

@@ -14,7 +14,6 @@ from sklearn.base import clone
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError
-from gramless.features.blocks import IndependentBlocks
 from gramless.features.exact import ExactKernel, exact_gram
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
@@ -30,6 +29,7 @@ from gramless.kernels import (
     Mixture,
     Profile,
 )
+from studies.baselines.blocks import IndependentBlocks
 from studies.kernel_errors import (
     claim_1_error,
     claim_2_error,

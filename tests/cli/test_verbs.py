@@ -223,7 +223,7 @@ def test_kernels(kernel, fitted, shell):
 GIVEN = ["--bandwidth", "2", "--alpha", "1e-3", "--scaling", "standard"]
 
 
-@pytest.mark.parametrize("name", ["smooth", "fourier", "nystrom", "blocks", "exact"])
+@pytest.mark.parametrize("name", ["smooth", "fourier", "nystrom", "exact"])
 def test_approximations(name, shell, write, tmp_path):
     data, model = write("a.csv"), tmp_path / "m"
     shell("fit", data, "-m", model, "--approximation", name, *GIVEN)

@@ -71,7 +71,6 @@ def models() -> Iterator[tuple[str, Callable[[], Any]]]:
         "nystrom": gl.Nystrom(n_components=32),
         "smooth": gl.SmoothBinning(n_grids=8),
         "exact": gl.ExactKernel(),
-        "blocks": gl.IndependentBlocks(),
     }
     for name, features in maps.items():
         yield (
@@ -114,7 +113,6 @@ def models() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "nystrom", lambda: gl.Nystrom(n_components=16, random_state=0).fit(X)
     yield "smooth", lambda: gl.SmoothBinning(n_grids=8, random_state=0).fit(X)
     yield "exact", lambda: gl.ExactKernel().fit(X[:60])
-    yield "blocks", lambda: gl.IndependentBlocks(random_state=0).fit(X[:60])
     yield (
         "hybrid",
         lambda: gl.Hybrid(

@@ -153,17 +153,6 @@ def test_solvers_agree(X: NDArray, y: NDArray, solver: Any) -> None:
     assert model.status_ == "converged"
 
 
-def test_an_unknown_a_row_serves_weights_and_outputs(X: NDArray, y: NDArray) -> None:
-    """The free intercept, which the equations over the rows eliminate, is among what must agree."""
-    weight, targets = np.random.default_rng(3).uniform(0.1, 3.0, len(y)), np.c_[y, X[:, 2] + 40.0]
-    rows, columns = (
-        regressor(**PRECISE, solver=solver).fit(X, targets, sample_weight=weight)
-        for solver in ("rows", "cg")
-    )
-    np.testing.assert_allclose(rows.weights_, columns.weights_, atol=1e-7)
-    np.testing.assert_allclose(rows.intercept_, columns.intercept_, rtol=1e-8)
-
-
 @given(scale=st.floats(1e-6, 1e6) | st.floats(-1e6, -1e-6), shift=st.floats(-1e3, 1e3))
 @settings(max_examples=10)
 def test_predictions_follow_the_units_of_the_targets(scale: float, shift: float) -> None:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from gramless import (
     ExactKernel,
     Hybrid,
-    IndependentBlocks,
     KernelClassifier,
     KernelRegressor,
     Nystrom,
@@ -44,7 +43,6 @@ MAPS: dict[str, Any] = {
     "nystrom": Nystrom(n_components=10, random_state=0),
     "precomputed": Nystrom("precomputed", n_components=10, random_state=0),
     "exact": ExactKernel(),
-    "blocks": IndependentBlocks(block_rows=20, random_state=0),
     "hybrid": Hybrid([BINS, Nystrom(n_components=10)], random_state=0),
 }
 
@@ -191,12 +189,6 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "columns that are none": ("precomputed", array("landmarks_", set_at(0, 60))),
     "column below 0": ("precomputed", array("landmarks_", set_at(0, -1))),
     "rows short": ("exact", array("landmarks_", lambda a: a[:-1])),
-    "tree of no depth": ("blocks", array("thresholds_", lambda t: t[:-1])),
-    "centres wide": ("blocks", array("centres_", lambda c: np.concatenate([c, c], axis=2))),
-    "blocks fall": ("blocks", array("offsets_", set_at(1, 50))),
-    "blocks beyond": ("blocks", array("offsets_", set_at(-1, 61))),
-    "factors short": ("blocks", array("factors_", lambda f: f[:-1])),
-    "factors singular": ("blocks", array("factors_", lambda f: f * 0)),
     "one array in two places": ("regressor", put("bandwidth_", {"tensor": "weights_"})),
     "coef nan": ("regressor", array("weights_", set_at(0, np.nan))),
     "errors missing": ("regressor", lambda state, tensors: state.pop("errors_")),
@@ -248,7 +240,6 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "spreads too large": ("fourier", array("spreads_", lambda s: s * 0 + 1e301)),
     "factors too large": ("structured", array("blocks_.factors", lambda f: f * 0 + 1e200)),
     "spreads too large for angles": ("fourier", array("spreads_", lambda s: s * 0 + 1e299)),
-    "factors of blocks too large": ("blocks", array("factors_", lambda f: f * 0 + 1e299)),
     "limits nan": ("quantiles", array("lower_limit_", lambda limit: limit * np.nan)),
     "threshold of nothing": ("ordered", put(*THRESHOLDS, {"tuple": [None, 1.0]})),
     "thresholds falling": ("ordered", put(*THRESHOLDS, {"tuple": [2.0, 1.0]})),

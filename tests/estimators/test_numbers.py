@@ -23,11 +23,11 @@ ROWS = np.random.default_rng(0).normal(size=(80, 3))
 TARGETS = np.sin(ROWS[:, 0])
 
 
-def test_blocks_of_rows_with_a_constant_input() -> None:
+def test_landmarks_among_rows_with_a_constant_input() -> None:
     rows = np.column_stack([ROWS, np.full(80, 3.0)])
-    model = KernelRegressor("blocks", relevance="learned", random_state=0).fit(rows, TARGETS)
+    model = KernelRegressor("nystrom", relevance="learned", random_state=0).fit(rows, TARGETS)
     assert np.isfinite(model.predict(rows)).all()
-    constant = KernelRegressor("blocks", random_state=0).fit(np.ones((60, 2)), TARGETS[:60])
+    constant = KernelRegressor("nystrom", random_state=0).fit(np.ones((60, 2)), TARGETS[:60])
     assert np.isfinite(constant.predict(rows[:2, :2])).all()
 
 

@@ -77,6 +77,11 @@ def test_unknown_names_are_refused() -> None:
         map_class("waves")
 
 
+def test_a_removed_name_says_where_it_went() -> None:
+    with pytest.raises(InputError, match=r"'blocks' left .*0\.2\.0.*studies/baselines/blocks\.py"):
+        map_class("blocks")
+
+
 @pytest.mark.parametrize(
     "checked",
     [

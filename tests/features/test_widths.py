@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from gramless import (
     ExactKernel,
     Hybrid,
-    IndependentBlocks,
     KernelRegressor,
     Nystrom,
     RandomBinning,
@@ -29,7 +28,6 @@ MAPS = [
     RandomFourier(n_components=8, sampling="structured"),
     Nystrom(n_components=8),
     ExactKernel(),
-    IndependentBlocks(block_rows=20),
     Hybrid([RandomBinning(n_grids=4), Nystrom(n_components=8)]),
 ]
 

@@ -14,7 +14,6 @@ from sklearn.linear_model import Ridge
 
 from gramless import (
     Hybrid,
-    IndependentBlocks,
     KernelClassifier,
     KernelRegressor,
     KernelSurvival,
@@ -71,7 +70,6 @@ MAPS: dict[str, Any] = {
     "nystrom": Nystrom(n_components=40),
     "not separable": Nystrom(Matern(), n_components=40),
     "a sum of kernels": Nystrom(Sum([Laplacian(), Laplacian()], [1, 2]), n_components=20),
-    "blocks": IndependentBlocks(block_rows=50),
     "side by side": Hybrid([RandomBinning(n_grids=8), Nystrom(n_components=10)], weights=[2, 1]),
 }
 

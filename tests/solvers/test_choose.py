@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,21 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L2
 from gramless.solvers import choose as costs
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.choose import SOLVERS, Costs, choose_solver, path_solver
+from gramless.solvers.choose import REMOVED_SOLVERS, SOLVERS, Costs, choose_solver, path_solver
 from gramless.solvers.direct import PreparedCholesky
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import (
-    Identity,
-    Jacobi,
-    RandomisedNystrom,
-    RootJacobi,
-    SampledRows,
-)
+from gramless.solvers.preconditioners import Identity, SampledRows
 from gramless.solvers.random_descent import RandomDescent
 
 from .pairwise import each_value
-from .twins import RIDGE_CASES
 
 
 def test_options_reach_the_solver() -> None:
@@ -52,10 +45,7 @@ def test_names() -> None:
     kinds = {k: v.preconditioner for k, v in chosen.items() if isinstance(v, ConjugateGradient)}
     assert kinds == {
         "pcg": SampledRows(),
-        "root": RootJacobi(),
-        "jacobi": Jacobi(),
         "cg": Identity(),
-        "nystrom": RandomisedNystrom(),
     }
     assert choose_solver("auto", tol=1, max_iter=1)[0].preconditioner == SampledRows()
     assert ConjugateGradient().preconditioner == SampledRows()
@@ -69,13 +59,20 @@ def test_an_object_is_used_as_given() -> None:
 
 
 def test_what_is_no_solver_is_refused() -> None:
-    told = r"unknown solver.*'auto', 'pcg', 'root', 'jacobi', 'cg'"
     for unknown in ("newtons", "", "PCG"):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=r"unknown solver.*'auto', 'pcg', 'cg'"):
             choose_solver(unknown, tol=1.0, max_iter=1)
     for other in (None, 3, ConjugateGradient):
         with pytest.raises(InputError, match="solver"):
             choose_solver(other, tol=1.0, max_iter=1)  # type: ignore[arg-type]
+
+
+def test_removed_solvers_name_the_file_that_holds_them() -> None:
+    for solver, place in REMOVED_SOLVERS.items():
+        told = rf"'{solver}' left gramless after .*0\.2\.0.* {re.escape(place)}"
+        with pytest.raises(InputError, match=told):
+            choose_solver(solver, tol=1.0, max_iter=1)
+        assert (Path(__file__).parents[2] / place).is_file()
 
 
 LOSSES: dict[str, Loss] = {
@@ -212,12 +209,6 @@ def test_memory_forbids_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> 
     assert "would need 0.017 GB of the 0.01 GB" in reason
 
 
-def test_diagonal_blocks_are_solved_directly() -> None:
-    matrix = BlockDiagonalMatrix([(np.arange(3), np.ones((3, 2)))], 3)
-    for own in (matrix, WithIntercept(matrix)):
-        assert auto(own) == ("cholesky", "diagonal blocks, each solved on its own")
-
-
 def test_matrices_of_bins_are_chosen_for_as_before() -> None:
     binned = BinnedMatrix(np.ones((3, 50), np.uint8), np.arange(4))
     for loss in (Squared(), Logistic()):
@@ -248,20 +239,3 @@ def test_solver_of_a_path(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> N
     for alpha in (1.0, 0.1):
         problem = Problem(matrix, y, L2(alpha))
         assert problem.kkt_residual(solver.solve(problem).weights) < 1e-6
-
-
-@pytest.mark.parametrize("name", ["weights", "intercept", "more columns than rows"])
-def test_jacobi_inverts_the_diagonal_of_the_hessian_and_root_jacobi_halfway(name: str) -> None:
-    case = RIDGE_CASES[name]
-    diagonal = np.diag(case.hessian)
-    inverse = Jacobi().inverse(case.problem).diagonal
-    np.testing.assert_allclose(inverse * diagonal, 1.0, rtol=1e-12)
-    inverse = RootJacobi().inverse(case.problem).diagonal
-    np.testing.assert_allclose(inverse**2 * diagonal, 1.0, rtol=1e-12)
-
-
-def test_jacobi_leaves_empty_columns_alone() -> None:
-    matrix = BinnedMatrix(np.array([[1, 3]], np.uint8), np.array([0, 3]))
-    problem = Problem(matrix, np.ones(2), L2(0.0))
-    np.testing.assert_allclose(Jacobi().inverse(problem).diagonal, [2.0, 1.0, 2.0])
-    np.testing.assert_allclose(RootJacobi().inverse(problem).diagonal ** 2, [2.0, 1.0, 2.0])

@@ -13,7 +13,6 @@ from gramless.base.memory import limited_memory
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
@@ -126,10 +125,9 @@ def test_columns_that_a_rounded_gram_matrix_tells_apart_are_alike() -> None:
     """As in single precision on a processor whose BLAS sums the last columns in another order."""
     case = make_case(TALL, alpha=0.0, repeated=True)
     prepared = Cholesky().prepared(case.problem.matrix, case.problem.row_weights)
-    ((columns_of, gram),) = prepared.gram.blocks
-    rounded = gram.copy()
+    rounded = prepared.gram.gram.copy()
     rounded[-1, -1] *= 1 + 1e-7
-    prepared = replace(prepared, gram=replace(prepared.gram, blocks=[(columns_of, rounded)]))
+    prepared = replace(prepared, gram=replace(prepared.gram, gram=rounded))
     roots = np.sqrt(case.problem.row_weights)
     left, right = roots[:, None] * case.dense, roots * case.problem.targets
     exact = np.linalg.lstsq(left, right, rcond=None)[0]
@@ -293,55 +291,6 @@ def test_prepared_for_another_problem() -> None:
     for other in others:
         with pytest.raises(InputError, match="prepared"):
             prepared.solve(other)
-
-
-# Diagonal blocks.
-
-
-def blocks_of(
-    sizes: tuple[tuple[int, int], ...], dtype: type = np.float64
-) -> tuple[BlockDiagonalMatrix, Array]:
-    """Draw a block-diagonal matrix whose rows are in no order; return it written out too."""
-    rng = np.random.default_rng(4)
-    order = rng.permutation(sum(height for height, _ in sizes))
-    parts, first = [], 0
-    for height, width in sizes:
-        rows = np.sort(order[first : first + height])
-        parts.append((rows, rng.normal(size=(height, width)).astype(dtype)))
-        first += height
-    matrix = BlockDiagonalMatrix(parts, len(order))
-    return matrix, matrix.tocsr().toarray()
-
-
-SIZES = {
-    "several": ((20, 5), (30, 30), (7, 12), (1, 1)),
-    "one": ((30, 8),),
-    "many": ((6, 3),) * 20,
-    "some empty": ((6, 3), (4, 0), (9, 2), (0, 1)),
-}
-
-
-@pytest.mark.parametrize(
-    ("sizes", "intercept", "n_outputs", "dtype"),
-    each_value(SIZES.values(), [False, True], [None, 3, 3], [np.float64, np.float32]),
-)
-def test_blocks_are_solved_one_by_one(
-    sizes: Any, intercept: bool, n_outputs: int | None, dtype: type
-) -> None:
-    blocks, dense = blocks_of(sizes, dtype)
-    n_rows = len(dense)
-    matrix = WithIntercept(blocks) if intercept else blocks
-    rng = np.random.default_rng(5)
-    y = rng.normal(2.0, 1.0, size=n_rows if n_outputs is None else (n_rows, 3))
-    weights = np.where(np.arange(n_rows) % 5, rng.gamma(1.0, size=n_rows), 0.0)
-    problem = Problem(matrix, y, L2(0.01, n_free=int(intercept)), sample_weight=weights)
-    case = Case(problem, np.hstack([dense, np.ones((n_rows, int(intercept)))]))
-    close(solved(case), case.exact)
-    prepared = Cholesky().prepared(matrix, weights)
-    for alpha in (1.0, 1e-3):
-        case = replace(case, problem=replace(problem, penalty=L2(alpha, n_free=int(intercept))))
-        close(prepared.solve(case.problem).weights, case.exact)
-    np.testing.assert_array_equal(solved(case, n_jobs=1), solved(case, n_jobs=3))
 
 
 # What it refuses.

@@ -19,8 +19,8 @@ from gramless.base import threads
 from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.codes import TaskSizes
+from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
@@ -442,7 +442,7 @@ def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
 @with_and_without_intercept
 def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
     # Its columns are not disjoint, and it has no Gram matrix of all of them.
-    neither = BlockDiagonalMatrix([(np.arange(4), np.ones((4, 2)))], 4)
+    neither = NeighbourMatrix(np.ones((1, 4), np.uint32), 2)
     matrix = WithIntercept(neither) if intercept else neither
     with pytest.raises(
         InputError, match="GridDescent needs a matrix of bins.*column_gram"

@@ -30,11 +30,11 @@ from gramless.solvers.preconditioners import (
     Identity,
     Inverse,
     Preconditioner,
-    RootJacobi,
     SampledRows,
     energy,
 )
 
+from .diagonal import Diagonal
 from .pairwise import each_value, pairs
 from .twins import (
     LOSSES,
@@ -58,7 +58,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 PRECONDITIONERS: dict[str, Preconditioner] = {
     "sampled rows": SampledRows(),
     "seven rows": SampledRows(n_rows=7),
-    "root": RootJacobi(),
+    "diagonal": Diagonal(),
     "plain": Identity(),
 }
 
@@ -369,7 +369,8 @@ def test_no_penalty_and_no_curvature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "n_outputs", "preconditioner"), each_value(LOSSES, [None, 3], ["sampled rows", "root"])
+    ("loss", "n_outputs", "preconditioner"),
+    each_value(LOSSES, [None, 3], ["sampled rows", "diagonal"]),
 )
 def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, preconditioner: str) -> None:
     rng = np.random.default_rng(6)

@@ -17,9 +17,8 @@ from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import RandomisedNystrom, SampledRows
+from gramless.solvers.preconditioners import SampledRows
 from gramless.solvers.random_descent import RandomDescent
-from gramless.solvers.row_conjugate import RowConjugateGradient
 
 REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
     (ConjugateGradient, "tol", 10**400),
@@ -29,10 +28,9 @@ REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
     (GridDescent, "max_sweeps", 2**70),
     (GridDescent, "max_sweeps", 10**6),
     (NewtonCG, "inner_tol", 10**400),
-    (RowConjugateGradient, "tol", -1.0),
+    (RandomDescent, "tol", -1.0),
     (RandomDescent, "seed", 2**70),
     (SampledRows, "n_rows", 2**63),
-    (RandomisedNystrom, "rank", 0.5),
 ]
 
 

@@ -16,7 +16,6 @@ HOMES = {
     "FeatureDecomposition": "gramless.unsupervised.decomposition",
     "GrownBinning": "gramless.estimators.grown",
     "Hybrid": "gramless.features.hybrid",
-    "IndependentBlocks": "gramless.features.blocks",
     "KernelClassifier": "gramless.estimators.classifier",
     "KernelPCA": "gramless.unsupervised.decomposition",
     "KernelRegressor": "gramless.estimators.regressor",
@@ -33,7 +32,19 @@ HOMES = {
     "warmup": "gramless.estimators.warmup",
 }
 
-LAST_VERSIONS = dict.fromkeys(("Density", "KernelKMeans", "LabelSpreading"), "0.2.0")
+LAST_VERSIONS = dict.fromkeys(
+    (
+        "Density",
+        "IndependentBlocks",
+        "Jacobi",
+        "KernelKMeans",
+        "LabelSpreading",
+        "RandomisedNystrom",
+        "RootJacobi",
+        "RowConjugateGradient",
+    ),
+    "0.2.0",
+)
 """Classes that were removed, with the last version that reads their files."""
 
 

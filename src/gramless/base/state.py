@@ -20,7 +20,8 @@ from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 
 from gramless.base.compact import MOST_FILLED, CompactArray, compacted
-from gramless.base.errors import InputError
+from gramless.base.errors import InputError, ModelFileError
+from gramless.base.public import LAST_VERSIONS
 from gramless.base.types import AnyArray
 
 T = TypeVar("T")
@@ -445,6 +446,11 @@ def _is_registered(value: Stateful) -> bool:
 
 def _registered(name: str, mark: str) -> type[Stateful]:
     kind = _CLASSES.get((mark, name))
+    if kind is None and (version := LAST_VERSIONS.get(name)):
+        raise ModelFileError(
+            f"it holds an object of the class {name!r}, which gramless no longer has; version "
+            f"{version} is the last that reads it"
+        )
     if kind is None or inspect.isabstract(kind):
         raise UnknownClassError(
             f"it holds an object of the class {str(name)[:60]!r}, which gramless does not have; if "

@@ -31,7 +31,7 @@ Features = Annotated[
     str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
 ]
 Approximation = Annotated[
-    str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
+    str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom or exact.")
 ]
 KernelName = Annotated[
     str | None,

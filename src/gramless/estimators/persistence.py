@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import open_regular, reason_of, writing
-from gramless.base.public import HOMES, LAST_VERSIONS, VERSION
+from gramless.base.public import HOMES, VERSION
 from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator, UnknownClassError
 from gramless.base.types import AnyArray
 
@@ -97,11 +97,6 @@ def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
 
 def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
     """Build the model of some content, which may be foreign, or fail in any way."""
-    if version := LAST_VERSIONS.get(content["class"]):
-        raise ModelFileError(
-            f"the file holds a {content['class']}, which gramless no longer has; version {version} "
-            f"is the last that reads it."
-        )
     # Most models need few modules, and to import all takes longer than to read a model.
     if home := HOMES.get(content["class"]):
         import_module(home)

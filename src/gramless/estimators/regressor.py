@@ -74,7 +74,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ----------
     features : str or feature map, default="binning"
         ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
-        ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
+        ``"nystrom"``, ``"exact"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : str or Loss, default="squared"
         "squared", or "squared_error"; "huber": squared up to half a robust standard deviation of
@@ -183,9 +183,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
         other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of
         the rows; "cholesky" for features without zeros where that costs less, and "falkon" for
-        Nyström features of many landmarks. For comparison: "root" and "jacobi" (bin counts), "cg"
-        (nothing), "rows" (nothing, with an unknown a row), "nystrom" (for features without zeros),
-        "gmres", "random" (coordinate descent).
+        Nyström features of many landmarks. For comparison: "cg" (no preconditioner), "gmres",
+        "random" (coordinate descent).
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the objective is then
         within about 1e-4 of its minimum, relative to the way from the start.

@@ -15,7 +15,6 @@ __all__ = [
     "ExactKernel",
     "FeatureMap",
     "Hybrid",
-    "IndependentBlocks",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
@@ -25,7 +24,6 @@ __all__ = [
 if TYPE_CHECKING:
     from gramless.features.base import DenseMap, FeatureMap
     from gramless.features.binning import RandomBinning
-    from gramless.features.blocks import IndependentBlocks
     from gramless.features.exact import ExactKernel
     from gramless.features.fourier import RandomFourier
     from gramless.features.hybrid import Hybrid
@@ -41,7 +39,6 @@ __getattr__ = on_first_use(
         "FEATURE_MAPS": "gramless.features.registry",
         "FeatureMap": "gramless.features.base",
         "Hybrid": "gramless.features.hybrid",
-        "IndependentBlocks": "gramless.features.blocks",
         "Nystrom": "gramless.features.nystrom",
         "RandomBinning": "gramless.features.binning",
         "RandomFourier": "gramless.features.fourier",

@@ -12,7 +12,6 @@ FEATURE_MAPS: dict[str, str | type[SizedMap]] = {
     "smooth": "gramless.features.smooth.SmoothBinning",
     "fourier": "gramless.features.fourier.RandomFourier",
     "nystrom": "gramless.features.nystrom.Nystrom",
-    "blocks": "gramless.features.blocks.IndependentBlocks",
     "exact": "gramless.features.exact.ExactKernel",
 }
 """Every feature map that has a name: its class, or where that is found."""
@@ -20,6 +19,11 @@ FEATURE_MAPS: dict[str, str | type[SizedMap]] = {
 
 def map_class(name: str) -> type[SizedMap]:
     """Return the class of a feature map by its name; ``InputError`` for an unknown one."""
+    if name == "blocks":
+        raise InputError(
+            "features 'blocks' left gramless after version 0.2.0; use 'nystrom' or 'binning'. "
+            "IndependentBlocks is in studies/baselines/blocks.py of the repository."
+        )
     if name not in FEATURE_MAPS:
         names = ", ".join(map(repr, FEATURE_MAPS))
         raise InputError(f"unknown features {name!r}; use one of {names} or a feature map.")

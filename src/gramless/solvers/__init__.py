@@ -18,16 +18,12 @@ __all__ = [
     "Gmres",
     "GridDescent",
     "Identity",
-    "Jacobi",
     "MatrixNeed",
     "NewtonCG",
     "ParallelRandomDescent",
     "Preconditioner",
     "Problem",
     "RandomDescent",
-    "RandomisedNystrom",
-    "RootJacobi",
-    "RowConjugateGradient",
     "SampledRows",
     "Solution",
     "Solver",
@@ -45,14 +41,10 @@ if TYPE_CHECKING:
     from gramless.solvers.objective import Problem, Solution
     from gramless.solvers.preconditioners import (
         Identity,
-        Jacobi,
         Preconditioner,
-        RandomisedNystrom,
-        RootJacobi,
         SampledRows,
     )
     from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
-    from gramless.solvers.row_conjugate import RowConjugateGradient
 
 __getattr__ = on_first_use(
     __name__,
@@ -64,16 +56,12 @@ __getattr__ = on_first_use(
         "Gmres": "gramless.solvers.gmres",
         "GridDescent": "gramless.solvers.grid_descent",
         "Identity": "gramless.solvers.preconditioners",
-        "Jacobi": "gramless.solvers.preconditioners",
         "MatrixNeed": "gramless.solvers.base",
         "NewtonCG": "gramless.solvers.newton_cg",
         "ParallelRandomDescent": "gramless.solvers.random_descent",
         "Preconditioner": "gramless.solvers.preconditioners",
         "Problem": "gramless.solvers.objective",
         "RandomDescent": "gramless.solvers.random_descent",
-        "RandomisedNystrom": "gramless.solvers.preconditioners",
-        "RootJacobi": "gramless.solvers.preconditioners",
-        "RowConjugateGradient": "gramless.solvers.row_conjugate",
         "SOLVERS": "gramless.solvers.choose",
         "SampledRows": "gramless.solvers.preconditioners",
         "Solution": "gramless.solvers.objective",

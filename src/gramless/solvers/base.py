@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
-_FROM_ONE = "n_rows", "rank", "first_rank", "max_rank", "n_simultaneous", "batch_rows", "restart"
+_FROM_ONE = "n_rows", "n_simultaneous", "batch_rows", "restart"
 """Options that are sizes, at least 1; other counts may be 0."""
 
 

@@ -15,42 +15,33 @@ from gramless.matrices.stacked import stacked_parts
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.direct import (
-    BYTES_A_NUMBER,
-    Cholesky,
-    direct_is_possible,
-    has_diagonal_blocks,
-)
+from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky, direct_is_possible
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.intercept import without_ones
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.preconditioners import (
-    Identity,
-    Jacobi,
-    RandomisedNystrom,
-    RootJacobi,
-    SampledRows,
-    default_rows,
-)
+from gramless.solvers.preconditioners import Identity, SampledRows, default_rows
 from gramless.solvers.random_descent import RandomDescent
-from gramless.solvers.row_conjugate import RowConjugateGradient
 
 SOLVERS: dict[str, Solver] = {
     "pcg": ConjugateGradient(SampledRows()),
-    "root": ConjugateGradient(RootJacobi()),
-    "jacobi": ConjugateGradient(Jacobi()),
     "cg": ConjugateGradient(Identity()),
-    "nystrom": ConjugateGradient(RandomisedNystrom()),
     "cholesky": Cholesky(),
     "falkon": Falkon(),
     "gmres": Gmres(),
-    "rows": RowConjugateGradient(),
     "newton": NewtonCG(),
     "grid": GridDescent(),
     "random": RandomDescent(),
 }
+
+REMOVED_SOLVERS = {
+    "root": "studies/baselines/preconditioners.py",
+    "jacobi": "studies/baselines/preconditioners.py",
+    "nystrom": "studies/baselines/preconditioners.py",
+    "rows": "studies/baselines/row_conjugate.py",
+}
+"""Names that version 0.2.0 took, with the files of the repository that hold these solvers now."""
 
 
 def choose_solver(
@@ -83,6 +74,11 @@ def choose_solver(
         raise InputError(f"solver must be a name or a Solver with its options, got {solver!r}.")
     best = _best(loss, l1_ratio, matrix, n_outputs)
     name, reason = (solver, "as asked") if solver != "auto" else best
+    if name in REMOVED_SOLVERS:
+        raise InputError(
+            f"solver {name!r} left gramless after version 0.2.0; use 'auto'. Its code is in "
+            f"{REMOVED_SOLVERS[name]} of the repository."
+        )
     if name not in SOLVERS:
         raise InputError(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver."
@@ -116,7 +112,7 @@ def path_solver(
     """
     if direct_is_possible(matrix):
         direct, _ = Costs.of(matrix, n_outputs).compared(n_alphas, max_iter)
-        if direct or has_diagonal_blocks(matrix):
+        if direct:
             return Cholesky(n_jobs).prepared(matrix, row_weights)
     sample = SampledRows().draw(matrix, row_weights)
     return ConjugateGradient(sample, tol, max_iter, n_jobs)
@@ -132,8 +128,6 @@ def _best(
         return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
     if matrix is None or not direct_is_possible(matrix):
         return "pcg", "squared loss, preconditioned with a sample of the rows"
-    if has_diagonal_blocks(matrix):
-        return "cholesky", "diagonal blocks, each solved on its own"
     costs = Costs.of(matrix, n_outputs)
     direct, why = costs.compared()
     return "cholesky" if direct else "falkon" if costs.unwhitened else "pcg", why

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -12,16 +11,15 @@ import numpy as np
 from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
-from gramless.solvers.intercept import free_part, last_columns, without_ones
+from gramless.solvers.intercept import free_part, last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
 
@@ -41,15 +39,14 @@ class Cholesky(Solver):
     """Ridge regression by a Cholesky factorisation of ``Z' S Z + alpha I`` (RB16, equation 8).
 
     With fewer rows than columns, ``S^1/2 Z Z' S^1/2 + alpha I`` is factorised instead, for the
-    same solution. Block-diagonal matrices are factorised block by block, after eliminating the
-    columns that all rows share. Systems that are singular up to rounding are solved by their
-    eigenvectors; with ``alpha`` 0 the weights are those of least norm. Refinement with products
-    of the matrix itself makes up for Gram matrices summed in single precision.
+    same solution. Systems that are singular up to rounding are solved by their eigenvectors; with
+    ``alpha`` 0 the weights are those of least norm. Refinement with products of the matrix itself
+    makes up for Gram matrices summed in single precision.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
-        Threads over diagonal blocks. Results do not depend on it.
+        Threads for the vector work of refinement. Results do not depend on it.
     max_refinements : int, default=50
         Steps of refinement at most, where the unknowns are the weights.
 
@@ -93,11 +90,9 @@ class Cholesky(Solver):
         Row weights are divided by their sum.
         """
         self.capabilities.check_matrix(matrix, "Cholesky")
-        weights, (inner, _) = row_weights / row_weights.sum(), without_ones(matrix)
+        weights = row_weights / row_weights.sum()
         gram: Gram
-        if isinstance(inner, BlockDiagonalMatrix):
-            gram = ColumnGram.of_blocks(matrix, inner, weights, self.n_jobs)
-        elif matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
+        if matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
             gram = ColumnGram.of(matrix, weights)
         else:
             gram = RowGram.of(matrix, weights)
@@ -125,7 +120,7 @@ class PreparedCholesky(Solver):
                 "PreparedCholesky solves problems over the matrix and the row weights that it was "
                 "prepared for; prepare another for these."
             )
-        factor = self.gram.factor(problem.penalty, self.options.n_jobs)
+        factor = self.gram.factor(problem.penalty)
         zeros = np.zeros((factor.size, columns(problem.targets).shape[1]))
         at_zero = self.gram.at(problem, zeros)
         found, scale = self.gram.at(problem, factor.solve(at_zero.residual)), at_zero.norms
@@ -142,7 +137,6 @@ class PreparedCholesky(Solver):
         return Solution(weights, status, 1, history)
 
 
-_BLOCKS_AT_ONCE = 16
 _COLUMNS_AT_ONCE = 64
 _TOL = 1e-9
 """Of refinement: the gradient in the factor's norm, relative to that at zero."""
@@ -187,7 +181,7 @@ class Gram(ABC):
     """
 
     @abstractmethod
-    def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
+    def factor(self, penalty: Penalty) -> BorderedFactor:
         """Factorise the system of a penalty."""
 
     def at(self, problem: Problem, unknowns: Vector) -> Point:
@@ -211,58 +205,24 @@ class Gram(ABC):
 
 @dataclass(frozen=True)
 class ColumnGram(Gram):
-    """``Z' S Z``: a single block, or diagonal blocks and a few columns that all rows share.
-
-    ``cross`` holds the products of columns in blocks with shared columns, ``corner`` those of the
-    shared columns with each other.
-    """
+    """``Z' S Z``, (n_columns, n_columns)."""
 
     matrix: FeatureMatrix
     row_weights: FloatArray
-    blocks: list[tuple[slice, FloatArray]]
-    cross: FloatArray
-    corner: FloatArray
+    gram: FloatArray
 
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
-        n = matrix.shape[1]
-        check_gram_memory(n, "columns", "Cholesky", _REMEDY)
-        blocks = [(slice(0, n), matrix.column_gram(row_weights))]
-        return cls(matrix, row_weights, blocks, np.empty((n, 0)), np.empty((0, 0)))
+        check_gram_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
+        return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
-    @classmethod
-    def of_blocks(
-        cls,
-        matrix: FeatureMatrix,
-        inner: BlockDiagonalMatrix,
-        row_weights: FloatArray,
-        n_jobs: int | None,
-    ) -> ColumnGram:
-        """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
-        n, roots = inner.shape[1], np.sqrt(row_weights)
-
-        def square(rows: slice, own: slice, block: AnyArray) -> tuple[slice, FloatArray]:
-            weighted = roots[rows, None] * block
-            return own, weighted.T @ weighted
-
-        parts = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
-        blocks: list[tuple[slice, FloatArray]] = []
-        while some := list(islice(parts, _BLOCKS_AT_ONCE)):
-            with one_blas_thread():
-                blocks.extend(map_blocks(square, some, n_jobs))
-        shared = row_weights[:, None] * last_columns(matrix, matrix.shape[1] - n)
-        products = rmatvec(matrix, shared) if shared.size else np.empty((n, 0))
-        return cls(matrix, row_weights, blocks, products[:n], products[n:])
-
-    def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Factorise the blocks of ``Z' S Z + ridge`` and eliminate the shared columns."""
-        n, n_shared = self.cross.shape
-        ridge, blocks = penalty.diagonal(np.empty(n + n_shared)), self.blocks
-        alone = len(blocks) == 1 and n_shared == 0
-        if alone and not ridge.any() and is_singular(blocks[0][1]):
-            blocks = [(slice(0, n), self._by_products())]
-        corner = self.corner + np.diag(ridge[n:])
-        return BorderedFactor(blocks, ridge[:n], self.cross, corner, n_jobs)
+    def factor(self, penalty: Penalty) -> BorderedFactor:
+        """Factorise ``Z' S Z + ridge``."""
+        n, gram = len(self.gram), self.gram
+        ridge = penalty.diagonal(np.empty(n))
+        if not ridge.any() and is_singular(gram):
+            gram = self._by_products()
+        return BorderedFactor(gram, ridge, np.empty((n, 0)), np.empty((0, 0)))
 
     def _by_products(self) -> FloatArray:
         """Return ``Z' S Z`` in double precision.
@@ -299,14 +259,14 @@ class RowGram(Gram):
         gram *= roots[:, None]
         return cls(matrix, roots, gram)
 
-    def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
+    def factor(self, penalty: Penalty) -> BorderedFactor:
         """Factorise ``S^1/2 Z Z' S^1/2 + alpha I`` of penalised columns, bordered by free ones."""
         n, n_free = len(self.roots), penalty.n_free if penalty.l2 > 0.0 else 0
         free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
             penalised = self.gram - free @ free.T if n_free else self.gram
         ridge, corner = np.full(n, penalty.l2), np.zeros((n_free, n_free))
-        return BorderedFactor([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
+        return BorderedFactor(penalised, ridge, free, corner)
 
     def at(self, problem: Problem, unknowns: Vector) -> Point:
         n, roots = len(self.roots), self.roots[:, None]
@@ -342,11 +302,6 @@ def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
     check_memory(whole, BYTES_A_NUMBER * size**2, remedy)
 
 
-def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
-    """Tell whether a matrix is block-diagonal, apart from a last column of ones."""
-    return isinstance(without_ones(matrix)[0], BlockDiagonalMatrix)
-
-
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix has a Gram matrix of its columns."""
-    return isinstance(matrix, SupportsColumnGram) or has_diagonal_blocks(matrix)
+    return isinstance(matrix, SupportsColumnGram)

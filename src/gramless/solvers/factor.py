@@ -11,7 +11,7 @@ import scipy.linalg
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
 
@@ -105,28 +105,19 @@ def _cholesky(gram: FloatArray, ridge: FloatArray, least_pivot: float) -> FloatA
 
 
 class BorderedFactor:
-    """``[[H, B], [B', C]]`` with a block-diagonal ``H`` and a narrow border ``B``.
+    """``[[H, B], [B', C]]`` with ``H = gram + diag(ridge)`` and a narrow border ``B``.
 
-    The blocks ``gram + diag(ridge)`` of ``H`` are factorised in parallel and eliminated; the Schur
-    complement is a small system for the last unknowns.
+    ``H`` is factorised and eliminated; the Schur complement is a small system for the last
+    unknowns.
     """
 
     def __init__(
-        self,
-        blocks: list[tuple[slice, FloatArray]],
-        ridge: FloatArray,
-        border: FloatArray,
-        corner: FloatArray,
-        n_jobs: int | None,
+        self, gram: FloatArray, ridge: FloatArray, border: FloatArray, corner: FloatArray
     ) -> None:
-        def factorise(own: slice, gram: FloatArray) -> tuple[slice, Solve]:
-            return own, factorised(gram, ridge[own])
-
-        self.border, self.n_jobs = border, n_jobs
+        self.border = border
         with one_blas_thread():
-            self.factors = map_blocks(factorise, blocks, n_jobs)
-        self.solved_border = self._solve_blocks(border)
-        with one_blas_thread():
+            self._solve_first = factorised(gram, ridge)
+            self.solved_border = self._solve_first(border) if border.size else border
             schur = np.asarray(corner - border.T @ self.solved_border, np.float64)
             self.schur_inverse = np.asarray(np.linalg.pinv(schur, hermitian=True), np.float64)
 
@@ -138,23 +129,13 @@ class BorderedFactor:
         """Return the solution for right-hand sides (n + b, K)."""
         n = len(self.border)
         solution = np.empty_like(right)
-        solution[:n] = self._solve_blocks(right[:n])
-        if n < len(right):
-            with one_blas_thread():
-                left = right[n:] - self.border.T @ solution[:n]
-                solution[n:] = self.schur_inverse @ left
-                solution[:n] -= self.solved_border @ solution[n:]
-        return solution
-
-    def _solve_blocks(self, right: Vector) -> Vector:
-        solution = np.empty_like(right)
-
-        def solve(own: slice, factor: Solve) -> None:
-            solution[own] = factor(right[own])
-
         if right.size:
             with one_blas_thread():
-                map_blocks(solve, self.factors, self.n_jobs)
+                solution[:n] = self._solve_first(right[:n])
+                if n < len(right):
+                    left = right[n:] - self.border.T @ solution[:n]
+                    solution[n:] = self.schur_inverse @ left
+                    solution[:n] -= self.solved_border @ solution[n:]
         return solution
 
 

@@ -48,9 +48,7 @@ class LandmarkRows(Preconditioner):
         mu = max(problem.penalty.l2, _SHARE * resolution(n) * float(gram.trace()))
         border = np.repeat(factor.mean(axis=0)[:, None], n_ones, axis=1)
         corner = np.eye(n_ones) + np.diag(ridge[n:])
-        whole = [(slice(0, n), gram)]
-        bordered = BorderedFactor(whole, np.full(n, mu), border, corner, self.n_jobs)
-        return FactorInverse(bordered)
+        return FactorInverse(BorderedFactor(gram, np.full(n, mu), border, corner))
 
 
 _NYSTROM_FEATURES = MatrixNeed(

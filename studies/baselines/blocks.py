@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
-from gramless.base.state import LARGEST, State, array_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -26,9 +24,9 @@ from gramless.features.landmarks import (
     pivoted_cholesky,
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
-from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows, dense_columns
+from studies.baselines.block_diagonal import BlockDiagonalMatrix
 
 PartitionKind = Literal["random", "kmeans"]
 PARTITIONS: tuple[PartitionKind, ...] = ("random", "kmeans")
@@ -193,32 +191,6 @@ class IndependentBlocks(DenseMap):
     @property
     def _n_features_out(self) -> int:
         return int(self.offsets_[-1])
-
-    def check_state(self, state: State) -> None:
-        super().check_state(state)
-        n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
-        thresholds = array_in(state, "thresholds_", np.float64, (None,))
-        n_leaves = thresholds.size + 1
-        whole = n_leaves & (n_leaves - 1) == 0 and not np.isnan(thresholds).any()
-        require(whole, "thresholds_ are those of no tree")
-        array_in(state, "centres_", np.float64, (n_leaves - 1, 2, n_inputs), finite=True)
-        landmarks = array_in(state, "landmarks_", np.float64, (None, n_inputs), finite=True)
-        offsets = array_in(state, "offsets_", np.int64, (n_leaves + 1,))
-        rising = (offsets[1:] >= offsets[:-1]).all() and offsets[0] == 0
-        require(rising and offsets[-1] == len(landmarks) > 0, "offsets_ do not rise from 0")
-        # As Python's integers, which do not overflow.
-        sizes = np.diff(offsets).tolist()
-        ends = list(accumulate(size**2 for size in sizes))
-        numbers = array_in(state, "factors_", np.float64, (ends[-1],), finite=True)
-        for size, end in zip(sizes, ends, strict=True):
-            diagonal = numbers[end - size**2 : end : size + 1]
-            require((diagonal != 0).all(), "factors_ have no inverse")
-        # Rows are divided by several of them, one after the other.
-        require(bool((np.abs(numbers) <= LARGEST**0.25).all()), "factors_ are too large")
-
-    @property
-    def numbers_per_row(self) -> int:
-        return int(np.diff(self.offsets_).max())
 
 
 def _depth(n_rows: int, block_rows: int) -> int:

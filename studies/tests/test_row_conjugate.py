@@ -14,9 +14,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack
 from gramless.penalties import L1, L2
 from gramless.solvers.objective import Problem
-from gramless.solvers.row_conjugate import RowConjugateGradient
-
-from .pairwise import each_value
+from studies.baselines.row_conjugate import RowConjugateGradient
 
 
 def problem_of(n_outputs: int | None, weighted: bool = False, n_free: int = 0) -> Problem:
@@ -40,7 +38,8 @@ def by_hand(problem: Problem) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("n_free", "n_outputs", "weighted"), each_value([0, 1, 2, 3], [None, 1, 5], [False, True])
+    ("n_free", "n_outputs", "weighted"),
+    [(0, None, False), (1, 1, True), (2, 5, True), (3, 5, False)],
 )
 def test_weights_are_those_of_the_normal_equations(
     n_free: int, n_outputs: int | None, weighted: bool

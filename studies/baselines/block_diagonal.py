@@ -1,9 +1,11 @@
-"""Features of blocks of rows that have no columns in common."""
+"""Features of blocks of rows that have no columns in common, and ridge regression on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +15,11 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector, row_weights_of
+from gramless.matrices.dense import DenseMatrix
+from gramless.penalties import L2
+from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
+from gramless.solvers.direct import Cholesky
+from gramless.solvers.objective import Callback, Problem, Solution
 
 RowNumbers = NDArray[np.intp]
 
@@ -136,3 +143,48 @@ class BlockDiagonalMatrix(FeatureMatrix):
 
         with one_blas_thread():
             map_blocks(call, self.diagonal_blocks(), self.n_jobs)
+
+
+@dataclass(frozen=True)
+class BlockCholesky(Solver):
+    """Ridge regression on a :class:`BlockDiagonalMatrix`, each block by a factorisation of its own.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads over the blocks. Results do not depend on it.
+    """
+
+    n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = replace(
+        RIDGE,
+        matrix=MatrixNeed(
+            "a BlockDiagonalMatrix",
+            lambda matrix: isinstance(matrix, BlockDiagonalMatrix),
+            "Use Cholesky.",
+        ),
+    )
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise a squared-loss problem; ``start`` and ``callback`` are not used."""
+        self.check_problem(problem)
+        assert isinstance(problem.matrix, BlockDiagonalMatrix)
+        weights = np.zeros(problem.weights_shape)
+
+        def solve_block(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
+            share = float(problem.row_weights[rows].sum())
+            if share > 0.0 and block.size:
+                # The mean loss of a block is divided by its share of the rows' weight.
+                part = Problem(
+                    DenseMatrix(block),
+                    problem.targets[rows],
+                    L2(problem.penalty.l2 / share),
+                    sample_weight=problem.row_weights[rows],
+                )
+                weights[columns] = Cholesky(1).solve(part).weights
+
+        with one_blas_thread():
+            map_blocks(solve_block, problem.matrix.diagonal_blocks(), self.n_jobs)
+        return Solution(weights, "converged", 1)

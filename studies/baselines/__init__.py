@@ -1,0 +1,1 @@
+"""Feature maps and solvers that only the papers' comparisons use."""
