@@ -16,7 +16,7 @@ from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones, without_ones
 from gramless.solvers.base import Capabilities, Iterations, Solver, check_options
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
@@ -349,8 +349,9 @@ def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
     >>> batch_of(DenseMatrix(np.eye(3)), 1, 3).shape
     (2, 3)
     """
-    if isinstance(matrix, WithIntercept):
-        return WithIntercept(batch_of(matrix.matrix, start, stop))
+    inner, has_ones = without_ones(matrix)
+    if has_ones:
+        return with_ones(batch_of(inner, start, stop))
     if isinstance(matrix, ChunkedMatrix):
         return DenseMatrix(matrix.chunk(start, stop), matrix.n_jobs)
     return matrix.take_rows(slice(start, stop))

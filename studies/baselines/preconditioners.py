@@ -11,7 +11,6 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import DiagonalInverse, Preconditioner
@@ -154,7 +153,7 @@ class NystromSketch(Preconditioner):
         n_rows, n_columns = matrix.shape
         rank, first = options.rank, options.first_rank
         by_default = min(options.max_rank, max(first, int(options.max_share * n_columns)))
-        in_one_pass = isinstance(matrix, SupportsOnePass)
+        in_one_pass = matrix.has_one_pass
         self._at_once = n_columns if in_one_pass else max(1, options.max_responses // n_rows)
         self.most = min(n_rows, n_columns, by_default if rank is None else rank)
         self.directions = np.empty((n_columns, 0))

@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
@@ -68,7 +68,7 @@ def make_case(kind: str = "dense", alpha: float = 1e-6, weighted: bool = True) -
         dense = gaussian(N_ROWS, N_COLUMNS)
         matrix = DenseMatrix(dense)
     if kind == "intercept":
-        matrix, dense = WithIntercept(matrix), np.column_stack([dense, np.ones(N_ROWS)])
+        matrix, dense = with_ones(matrix), np.column_stack([dense, np.ones(N_ROWS)])
     weights = np.where(np.arange(N_ROWS) % 4, rng.gamma(1.0, size=N_ROWS), 0.0)
     penalty = L2(alpha, n_free=int(kind == "intercept"))
     sample_weight = weights if weighted else None

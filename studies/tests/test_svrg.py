@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, ElasticNet
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, columns
@@ -61,7 +61,7 @@ def test_exact_solutions() -> None:
             rng = np.random.default_rng(1)
             features = rng.normal(size=(N_ROWS, N_COLUMNS))
             targets = rng.normal(3.0, 1.0, size=(N_ROWS, 3))
-            matrix = WithIntercept(DenseMatrix(features))
+            matrix = with_ones(DenseMatrix(features))
             problem = Problem(
                 matrix, targets, L2(alpha, n_free=1), sample_weight=rng.gamma(1.0, size=N_ROWS)
             )
@@ -112,7 +112,7 @@ def test_free_columns_are_not_shrunk() -> None:
     problem = dense_problem()
     far = replace(
         problem,
-        matrix=WithIntercept(problem.matrix),
+        matrix=with_ones(problem.matrix),
         targets=problem.targets + 1000.0,
         penalty=L2(10.0, n_free=1),
     )
@@ -335,8 +335,8 @@ def matrices(n_jobs: int | None) -> dict[str, FeatureMatrix]:
     features = rng.normal(size=(700, 40))
     dense = DenseMatrix(features, n_jobs)
     return {
-        "binned": WithIntercept(binned(700, n_jobs)),
-        "dense": WithIntercept(dense),
+        "binned": with_ones(binned(700, n_jobs)),
+        "dense": with_ones(dense),
         "hybrid": HStack([binned(700, n_jobs), dense]),
     }
 

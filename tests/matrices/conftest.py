@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
@@ -18,7 +17,7 @@ from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.scaled_bins import ScaledBins, rounded_factors
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
 
@@ -199,18 +198,14 @@ ALL_MATRICES: dict[str, Sample] = {
 }
 
 DENSE_MATRICES = {
-    name: sample
-    for name, sample in ALL_MATRICES.items()
-    if isinstance(sample.make(1), SupportsColumnGram)
+    name: sample for name, sample in ALL_MATRICES.items() if sample.make(1).has_column_gram
 } | {"dense_wide": stored(np.float64, 400, 300)}
 
 
 def stacked_on(sample: Sample) -> Sample:
     """Put a column of ones beside a matrix."""
     ones = np.ones((len(sample.dense), 1))
-    return Sample(
-        lambda n_jobs: WithIntercept(sample.make(n_jobs)), np.hstack([sample.dense, ones])
-    )
+    return Sample(lambda n_jobs: with_ones(sample.make(n_jobs)), np.hstack([sample.dense, ones]))
 
 
 @pytest.fixture(params=ALL_MATRICES.values(), ids=ALL_MATRICES.keys(), scope="module")

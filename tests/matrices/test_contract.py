@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 
 TAILS = [(), (0,), (1,), (3,), (10,)]
 
@@ -61,7 +61,7 @@ def test_out_is_written_over_and_returned(matrix, dense):
 
 def with_and_without_intercept(matrix, dense):
     ones = np.ones((len(dense), 1))
-    return [(matrix, dense), (WithIntercept(matrix), np.hstack([dense, ones]))]
+    return [(matrix, dense), (with_ones(matrix), np.hstack([dense, ones]))]
 
 
 def test_add_rmatvec_adds(matrix, dense):
@@ -89,7 +89,7 @@ def test_row_gram(matrix, dense):
 
 def test_row_factors_have_the_products_of_rows(matrix, dense):
     few = matrix.take_rows(slice(0, 150))
-    for own in (few, WithIntercept(few)):
+    for own in (few, with_ones(few)):
         v = draw((own.shape[0], 2))
         one, other = own.row_factors()
         close(one.matvec(other.rmatvec(v)), own.matvec(own.rmatvec(v)))

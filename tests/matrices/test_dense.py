@@ -7,7 +7,7 @@ import pytest
 
 from gramless.base.errors import InputError
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_sums_are_float64():
 
 def test_every_matrix_as_csr(matrix, dense):
     ones = np.ones((len(dense), 1))
-    for whole, twin in [(matrix, dense), (WithIntercept(matrix), np.hstack([dense, ones]))]:
+    for whole, twin in [(matrix, dense), (with_ones(matrix), np.hstack([dense, ones]))]:
         csr = whole.tocsr()
         assert csr.format == "csr"
         assert csr.dtype == np.float64

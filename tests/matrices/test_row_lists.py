@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.matrices import row_lists
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.row_lists import RowLists, list_bins
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 
 CODES = (np.uint8, np.uint16, np.uint32)
 
@@ -138,7 +138,7 @@ def test_matrices_keep_their_lists() -> None:
     assert matrix.row_lists is matrix.row_lists
     assert matrix.row_lists.values.tolist() == [3.0]
     assert_lists(matrix.row_lists, codes, np.array([0, 2]))
-    stacked = WithIntercept(matrix)
+    stacked = with_ones(matrix)
     assert stacked.row_lists is stacked.row_lists
     assert rows_of(stacked.row_lists, 1, 2) == [0, 1, 2, 3]
     taken = matrix.take_rows(np.array([0, 3]))

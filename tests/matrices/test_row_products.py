@@ -7,7 +7,7 @@ import pytest
 
 from gramless.base.arrays import readonly
 from gramless.loops.gather import add_row_products
-from gramless.matrices.abilities import SupportsRowProducts
+from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.row_products import SingleRowProducts, single_row_gram
@@ -27,13 +27,13 @@ def values(n_jobs: int | None = None) -> DenseMatrix:
     return DenseMatrix(np.random.default_rng(1).normal(size=(N_ROWS, 50)), n_jobs)
 
 
-def both() -> SupportsRowProducts:
+def both() -> FeatureMatrix:
     stack = HStack([bins(), values()], [1.0, 0.5])
-    assert isinstance(stack, SupportsRowProducts)
+    assert stack.has_row_products
     return stack
 
 
-MATRICES: list[SupportsRowProducts] = [
+MATRICES: list[FeatureMatrix] = [
     *(SingleRowProducts(own, single_row_gram(own)) for own in (bins(), bins(unseen=True))),
     bins(),
     bins(unseen=True),
@@ -45,7 +45,7 @@ MATRICES: list[SupportsRowProducts] = [
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("kept", MATRICES)
 def test_products_are_those_of_the_matrix_and_its_transpose(
-    kept: SupportsRowProducts, single: bool
+    kept: FeatureMatrix, single: bool
 ) -> None:
     rng = np.random.default_rng(2)
     part, rows = np.arange(100, 650), np.array([3, 40, 7])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.penalties import L1, L2
 from gramless.solvers.cg import ConjugateGradient
@@ -252,7 +252,7 @@ def problem_matrix(request: pytest.FixtureRequest) -> tuple[FeatureMatrix, NDArr
     dtype, kind = request.param
     sample = weighted(dtype, [6, 9, 12, 7, 10], 250, kind)
     ones = np.ones((250, 1))
-    return WithIntercept(sample.make(2)), np.hstack([sample.dense, ones])
+    return with_ones(sample.make(2)), np.hstack([sample.dense, ones])
 
 
 @pytest.mark.parametrize("preconditioner", [SampledRows(), SampledRows(60), Identity()])

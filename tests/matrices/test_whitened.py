@@ -7,7 +7,7 @@ import pytest
 
 from gramless.base.errors import InputError
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.matrices.whitened import WhitenedMatrix
 
 N_ROWS, N = 300, 40
@@ -41,7 +41,7 @@ def test_products(tail: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("ones", [False, True])
 def test_pull_back_sees_all_rows_once(tail: tuple[int, ...], ones: bool) -> None:
     inner, twin = parts()
-    matrix = WithIntercept(inner) if ones else inner
+    matrix = with_ones(inner) if ones else inner
     twin = np.column_stack([twin, np.ones(N_ROWS)]) if ones else twin
     w = np.random.default_rng(2).normal(size=(twin.shape[1], *tail))
     expected = twin.T @ np.sin(twin @ w)

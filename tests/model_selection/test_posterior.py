@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.losses import Logistic
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.model_selection.posterior import Posterior, unseen_squares
 from gramless.penalties import L1, L2
 from gramless.solvers.objective import Problem
@@ -33,7 +33,7 @@ def make_problem(*, intercept=False, weighted=False, n_outputs=None, alpha=1e-2,
     if weighted:
         weights[::10] = 0.0
     Z = binning().fit_matrix(X)
-    matrix = WithIntercept(Z) if intercept else Z
+    matrix = with_ones(Z) if intercept else Z
     return X, Problem(matrix, y, L2(alpha, n_free=int(intercept)), sample_weight=weights)
 
 
@@ -76,7 +76,7 @@ def sampled(**options):
 def test_draws_have_the_covariance_of_the_posterior(options):
     X, problem, found = sampled(**options)
     new = binning().fit(X).feature_matrix(np.random.default_rng(1).normal(size=(30, 2)))
-    F = (WithIntercept(new) if options.get("intercept") else new).tocsr().toarray()
+    F = (with_ones(new) if options.get("intercept") else new).tocsr().toarray()
     truth = covariance(problem, F)
     drawn = F @ found.draws
     error = np.sqrt((np.outer(truth.diagonal(), truth.diagonal()) + truth**2) / MANY)
@@ -99,7 +99,7 @@ def test_deviations_are_those_of_gaussian_process_regression(intercept, weighted
     Z = binning().fit(X).feature_matrix(new)
     assert unseen_squares(Z).max() > 0.9
     assert unseen_squares(Z).min() < 0.1
-    matrix = WithIntercept(Z) if intercept else Z
+    matrix = with_ones(Z) if intercept else Z
     # Together, all rows know all bins. A constant of huge variance is as good as free.
     features = binning().fit_transform(np.vstack([X, new])).toarray()
     known, weights = counts(problem) > 0, counts(problem)

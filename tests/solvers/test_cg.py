@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.losses import Logistic, Loss, Multinomial, Squared
-from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.base import FeatureMatrix, WrappedMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
@@ -236,7 +236,7 @@ def test_threads_do_not_change_a_bit(preconditioner: str, n_outputs: int | None)
     found = []
     for n_jobs in (1, 2, 3):
         matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
-        problem = Problem(WithIntercept(matrix), targets, L2(1e-3, n_free=1))
+        problem = Problem(with_ones(matrix), targets, L2(1e-3, n_free=1))
         solver = precise(preconditioner, tol=1e-3, n_jobs=n_jobs)
         found.append(solver.solve(problem))
     for other in found[1:]:
@@ -287,23 +287,22 @@ def test_an_iteration_is_one_pass(loss: Loss, n_outputs: int | None) -> None:
     y = np.where(scores > 0.2, 1.0, -1.0)
     if loss.coupled:
         y = np.where(scores.argmax(axis=1)[:, None] == np.arange(3), 1.0, -1.0)
-    problem = Problem(WithIntercept(Passes(Z)), y, L2(0.1, n_free=1), loss)
+    problem = Problem(with_ones(Passes(Z)), y, L2(0.1, n_free=1), loss)
     make = ConjugateGradient if loss.name == "squared" else NewtonCG
     solver = make(Diagonal(), tol=1e-8)
     solution = solver.solve(problem)
-    made = problem.matrix.matrix.made  # type: ignore[attr-defined]
+    made = problem.matrix.parts[0].made  # type: ignore[attr-defined]
     products = solution.history[-1].get("products", solution.n_iter)
     assert made.count("pull_back") == products
     steps = solution.n_iter if loss.name != "squared" else 0
     assert made.count("matvec") == steps
     assert made.count("rmatvec") == 1 + steps
-    csc = Problem(Plain(problem.matrix), y, problem.penalty, loss)  # type: ignore[arg-type]
+    csc = Problem(Plain(problem.matrix), y, problem.penalty, loss)
     np.testing.assert_allclose(solver.solve(csc).weights, solution.weights, rtol=1e-6, atol=1e-9)
 
 
-class Plain:
+class Plain(WrappedMatrix):
     """What every matrix has, of another matrix."""
 
-    def __init__(self, matrix: FeatureMatrix) -> None:
-        self.shape, self.matvec, self.rmatvec = matrix.shape, matrix.matvec, matrix.rmatvec
-        self.gram_diagonal = matrix.gram_diagonal
+    def take_rows(self, rows: Any) -> FeatureMatrix:
+        raise AssertionError("nobody needs some of the rows")

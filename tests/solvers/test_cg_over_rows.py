@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2
 from gramless.solvers import cg
 from gramless.solvers.cg import (
@@ -80,7 +80,7 @@ def test_ridge_from_a_start_and_with_free_columns(
 ) -> None:
     Z: Any = matrix()
     if n_free == 1:
-        Z = WithIntercept(Z)
+        Z = with_ones(Z)
     rng = np.random.default_rng(2)
     weight, y = rng.random(N_ROWS), rng.normal(size=(N_ROWS, n_outputs)) + 1.0
     problem = Problem(Z, y, L2(ALPHA, n_free), sample_weight=weight)

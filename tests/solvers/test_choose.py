@@ -15,7 +15,7 @@ from gramless.losses import Huber, Logistic, Loss, Multinomial, Squared, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L2
 from gramless.solvers import choose as costs
 from gramless.solvers.cg import ConjugateGradient
@@ -193,7 +193,7 @@ def test_what_costs_more_in_a_pass_favours_the_direct_solution(plenty: None) -> 
 def test_parts_are_looked_into(plenty: None) -> None:
     """What a column of ones or other columns hide is seen."""
     one = Shape(100_000, 2500, stored=0.0)
-    assert auto(WithIntercept(one))[0] == "cholesky"
+    assert auto(with_ones(one))[0] == "cholesky"
     small = Shape(100_000, 10)
     assert auto(HStack([one, small]))[0] == "cholesky"
     costs_of = Costs.of(HStack([one, small]), 1)

@@ -15,7 +15,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.factor import factorised
@@ -48,7 +48,7 @@ def make_case(
         values[:, -2] = 0.0
     features, dense = matrix_of(values, kind)
     if intercept:
-        features, dense = WithIntercept(features), np.column_stack([dense, np.ones(len(dense))])
+        features, dense = with_ones(features), np.column_stack([dense, np.ones(len(dense))])
     targets = rng.normal(3.0, 1.0, size=len(dense) if n_outputs is None else (len(dense), 3))
     weights = np.where(np.arange(len(dense)) % 4, rng.gamma(1.0, size=len(dense)), 0.0)
     penalty = L2(alpha, n_free=int(intercept))
@@ -239,7 +239,7 @@ def test_threads_change_no_bit(kind: str, shape: tuple[int, int]) -> None:
     found = []
     for n_jobs in (1, 2, 3):
         case = make_case(shape, kind=kind, intercept=True, n_outputs=3)
-        case.problem.matrix.matrix.n_jobs = n_jobs  # type: ignore[attr-defined]
+        case.problem.matrix.parts[0].n_jobs = n_jobs  # type: ignore[attr-defined]
         found.append(solved(case, n_jobs=n_jobs))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
@@ -266,7 +266,7 @@ class Counting(DenseMatrix):
 def test_a_path_takes_one_gram_matrix(shape: tuple[int, int], intercept: bool) -> None:
     case = make_case(shape, intercept=intercept, n_outputs=3, weighted=True)
     own = Counting(case.dense[:, : shape[1]])
-    matrix = WithIntercept(own) if intercept else own
+    matrix = with_ones(own) if intercept else own
     prepared = Cholesky().prepared(matrix, case.problem.row_weights)
     for alpha in (1.0, 1e-2, 0.0, 1e-4):
         problem = replace(case.problem, matrix=matrix, penalty=L2(alpha, n_free=int(intercept)))

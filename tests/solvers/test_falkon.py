@@ -16,7 +16,7 @@ from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.penalties import L1, L2
 from gramless.solvers.choose import choose_solver
@@ -62,7 +62,7 @@ def make_case(
         DenseMatrix(nystrom.transform(X)),
     ]
     if intercept:
-        parts = [WithIntercept(part) for part in parts]
+        parts = [with_ones(part) for part in parts]
     targets = np.stack([np.roll(y, k) for k in range(n_outputs)], axis=1) if n_outputs else y
     weight = np.random.default_rng(1).random(N_ROWS) + 0.1 if weighted else None
     given = Problem(parts[0], targets, L2(alpha, n_free=int(intercept)), sample_weight=weight)
@@ -154,7 +154,7 @@ class Sized(NystromMatrix):
 @pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
 def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str) -> None:
     sized = Sized(50_000, n)
-    for matrix in (sized, WithIntercept(sized)):
+    for matrix in (sized, with_ones(sized)):
         _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
         assert reason.startswith(f"{wanted}: ")
 

@@ -15,7 +15,7 @@ from gramless.base.memory import limited_memory
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, Penalty
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Solution
@@ -101,7 +101,7 @@ def test_any_matrix_with_a_gram_matrix(kind: str) -> None:
         "computed": ComputedMatrix(values, copy, values.shape[1], budget=0),
         "side by side": HStack([DenseMatrix(values[:, :9]), DenseMatrix(values[:, 9:])]),
     }
-    problem = replace(case.problem, matrix=WithIntercept(inner[kind]))
+    problem = replace(case.problem, matrix=with_ones(inner[kind]))
     solution = precise().solve(problem)
     assert solution.status == "converged"
     assert case.residual(solution.weights) <= 2e-5

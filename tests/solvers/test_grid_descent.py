@@ -21,7 +21,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import TaskSizes
 from gramless.matrices.neighbours import NeighbourMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
 from gramless.solvers.cg import ConjugateGradient
@@ -282,7 +282,7 @@ def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
     solution = precise(tol=1e-8).solve(case.problem)
     assert not solution.weights[:-1].any()
     constants = Problem(
-        WithIntercept(BinnedMatrix(np.zeros((0, N_ROWS), np.uint8), np.zeros(1, int))),
+        with_ones(BinnedMatrix(np.zeros((0, N_ROWS), np.uint8), np.zeros(1, int))),
         case.problem.targets,
         L2(0.0, n_free=1),
         LOSSES[loss],
@@ -375,7 +375,7 @@ def test_no_columns() -> None:
 
 
 def test_only_a_column_of_ones() -> None:
-    matrix = WithIntercept(BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0])))
+    matrix = with_ones(BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0])))
     solution = GridDescent().solve(Problem(matrix, np.arange(5.0), L1(0.1, n_free=1)))
     assert solution.status == "converged"
     np.testing.assert_allclose(solution.weights, [2.0])
@@ -443,7 +443,7 @@ def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
 def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
     # Its columns are not disjoint, and it has no Gram matrix of all of them.
     neither = NeighbourMatrix(np.ones((1, 4), np.uint32), 2)
-    matrix = WithIntercept(neither) if intercept else neither
+    matrix = with_ones(neither) if intercept else neither
     with pytest.raises(
         InputError, match="GridDescent needs a matrix of bins.*column_gram"
     ) as raised:
@@ -487,7 +487,7 @@ class Large:
 
     def solve(self, n_jobs: int) -> Solution:
         matrix = BinnedMatrix(self.codes, 3 * np.arange(7), n_jobs=n_jobs)
-        problem = Problem(WithIntercept(matrix), self.targets, L1(1e-4, n_free=1), self.loss)
+        problem = Problem(with_ones(matrix), self.targets, L1(1e-4, n_free=1), self.loss)
         return GridDescent(max_iter=2, n_jobs=n_jobs).solve(problem)
 
 

@@ -21,7 +21,7 @@ from gramless.losses import (
 )
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
@@ -350,7 +350,7 @@ def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:
     targets = 3e4 + inputs[:, 0] + 0.3 * rng.standard_t(3, size=300)
     if loss.name == "poisson":
         targets = rng.poisson(3e4 * np.exp(0.5 * inputs[:, 0])).astype(float)
-    matrix = WithIntercept(DenseMatrix(inputs))
+    matrix = with_ones(DenseMatrix(inputs))
     problem = Problem(matrix, targets, L2(1e-3, n_free=1), loss)
     solution = NewtonCG(tol=tol, max_iter=1000).solve(problem)
     assert solution.status == status
@@ -380,7 +380,7 @@ def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, precondit
     found = []
     for n_jobs in (1, 2, 3):
         matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
-        problem = Problem(WithIntercept(matrix), targets, L2(1e-3, n_free=1), LOSSES[loss])
+        problem = Problem(with_ones(matrix), targets, L2(1e-3, n_free=1), LOSSES[loss])
         solver = precise(preconditioner, tol=1e-2, n_jobs=n_jobs)
         found.append(solver.solve(problem))
     for other in found[1:]:

@@ -20,7 +20,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import SOLVERS
@@ -65,7 +65,7 @@ def matrix_of(kind: str) -> tuple[FeatureMatrix, int]:
     }
     inner = others.get(kind, binned)
     free = kind in ("intercept", "dense and intercept", "wide")
-    return (WithIntercept(inner), 1) if free else (inner, 0)
+    return (with_ones(inner), 1) if free else (inner, 0)
 
 
 def cosines(rows: np.ndarray, out: np.ndarray) -> None:

@@ -16,7 +16,7 @@ from gramless.features.binning import RandomBinning
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
@@ -71,7 +71,7 @@ def make_case(weights: str = "equal", alpha: float = 1e-3, *, intercept: bool = 
     binned = Noting(codes, N_BINS * np.arange(N_GRIDS + 1))
     dense, matrix = binned.toarray(), binned
     if intercept:
-        matrix, dense = WithIntercept(binned), np.hstack([dense, np.ones((N_ROWS, 1))])
+        matrix, dense = with_ones(binned), np.hstack([dense, np.ones((N_ROWS, 1))])
     penalty = L2(alpha, n_free=int(intercept))
     targets = rng.normal(1.0, 1.0, N_ROWS)
     return Case(Problem(matrix, targets, penalty, sample_weight=WEIGHTS[weights]), binned, dense)
@@ -319,7 +319,7 @@ def test_threads_change_no_bit(n_outputs: int | None) -> None:
     for n_jobs in (1, 2, 3):
         matrix, y = random_binning(n_jobs)
         targets = y if n_outputs is None else np.outer(y, 1 + np.arange(n_outputs)) ** 2
-        problem = Problem(WithIntercept(matrix), targets, L2(1e-5, n_free=1))
+        problem = Problem(with_ones(matrix), targets, L2(1e-5, n_free=1))
         # The threads of BLAS are of no matter either.
         with threadpool_limits(n_jobs, "blas"):
             factor = SampledRows().inverse(problem).factor

@@ -15,7 +15,7 @@ from gramless.base import threads
 from gramless.base.random import stream
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import TaskSizes
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
 from gramless.solvers.working_set import BinDescent, Move, Task
@@ -50,7 +50,7 @@ def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 class Case:
     """A task over a matrix, and its dense twin."""
 
-    matrix: WithIntercept
+    matrix: HStack
     dense: Array
     task: Task
 
@@ -92,7 +92,7 @@ def make_case(penalty: Penalty, chosen: tuple[int, ...], *, alike: bool) -> Case
         max_sweeps=5000,
         orders=stream(0, "orders of a test", 0),
     )
-    return Case(WithIntercept(binned), dense, task)
+    return Case(with_ones(binned), dense, task)
 
 
 def descended(case: Case, n_jobs: int | None = 1, worth: int = 0, **changes: Any) -> Move:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers.objective import Problem, Solution, columns
 
@@ -91,7 +91,7 @@ def case_over(
     shape = (n_rows,) if n_outputs is None else (n_rows, n_outputs)
     scores = dense @ rng.normal(size=(dense.shape[1], *shape[1:])) + noise * rng.normal(size=shape)
     if intercept:
-        matrix, dense = WithIntercept(matrix), np.column_stack([dense, np.ones(n_rows)])
+        matrix, dense = with_ones(matrix), np.column_stack([dense, np.ones(n_rows)])
         penalty = replace(penalty, n_free=1)  # type: ignore[type-var]
     weights = np.where(np.arange(n_rows) % 4, rng.gamma(1.0, size=n_rows), 0.0)
     sample_weight = weights if weighted else None

@@ -24,7 +24,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import taken as taken_codes
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.preprocessing.scaling import Scaler
 
@@ -73,7 +73,7 @@ class Layout:
                 bins = SomeColumns(bins, columns, self.scale, work)
             parts = [bins, *parts]
         features = parts[0] if self.scales is None else HStack(parts, self.scales)
-        return WithIntercept(features) if self.intercept else features
+        return with_ones(features) if self.intercept else features
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack, with_ones
 from gramless.model_selection.earlier_fit import EarlierFit
 from gramless.penalties import L2
 from gramless.preprocessing.rows import Rows
@@ -176,7 +176,7 @@ class Batch:
         The loss of the other rows is taken for stationary at the weights, with the curvature that
         these rows have.
         """
-        matrix = WithIntercept(self.matrix) if intercept else self.matrix
+        matrix = with_ones(self.matrix) if intercept else self.matrix
         raw = matrix.matvec(self.weights)
         slopes, bent = (
             columns(np.broadcast_to(own(raw, codes), raw.shape))

@@ -25,7 +25,7 @@ from gramless.estimators.given_rows import EvalSet
 from gramless.estimators.parameters import check_choice, check_count, check_number, check_switch
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
 from gramless.model_selection.counts import CountDistribution
@@ -904,7 +904,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         find = self.posterior_.deviations
         parts = [
-            find(WithIntercept(Z) if self.fit_intercept else Z, unseen_squares(Z))
+            find(with_ones(Z) if self.fit_intercept else Z, unseen_squares(Z))
             for Z in self._feature_blocks(X)
         ]
         return np.concatenate([np.zeros((0, *np.shape(self.posterior_.noise))), *parts])

@@ -31,7 +31,6 @@ from gramless.features.landmarks import (
     pivoted_cholesky,
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
-from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import Vector
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.whitened import WhitenedMatrix
@@ -461,7 +460,7 @@ class Nystrom(LandmarkMap):
         return len(self.factor_)
 
 
-class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
+class NystromMatrix(ComputedMatrix):
     """Nyström features of training rows, which solvers may also use unwhitened."""
 
     def __init__(self, rows: Rows, nystrom: Nystrom) -> None:

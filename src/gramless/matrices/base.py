@@ -10,14 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
+from gramless.matrices.row_lists import RowLists
 
 Vector = FloatArray
 """(n,) or (n, K): one or K right-hand sides at once."""
 
 Rows = NDArray[np.integer] | NDArray[np.bool_] | slice
+
+Columns = NDArray[np.integer] | slice
 
 RowFunction = Callable[[slice, Vector], Vector]
 """A function of a slice of the rows and their responses, which it may overwrite."""
@@ -37,13 +41,21 @@ class FeatureMatrix(ABC):
 
     A subclass gives ``shape``, ``_matvec``, ``_rmatvec``, :meth:`gram_diagonal` and
     :meth:`take_rows`. Everything else follows from these; override what the form of the matrix
-    makes cheaper. What only some matrices can do is declared in
-    :mod:`gramless.matrices.abilities`.
+    makes cheaper. What only some matrices can do is asked of the matrix by the attributes that
+    begin with ``has_``.
 
     Attributes
     ----------
     n_jobs : int or None
         Number of threads; None means every processor. Results do not depend on it.
+    has_one_pass : bool
+        Whether :meth:`pull_back` computes each row once.
+    has_column_gram : bool
+        Whether there is a :meth:`column_gram`: for matrices without zeros.
+    has_row_lists : bool
+        Whether there are :attr:`row_lists`: for bins, groups of columns that share no row.
+    has_row_products : bool
+        Whether :meth:`row_products` costs less than a product there and one back.
 
     Examples
     --------
@@ -70,6 +82,22 @@ class FeatureMatrix(ABC):
     """
 
     n_jobs: int | None = None
+
+    @property
+    def has_one_pass(self) -> bool:
+        return False
+
+    @property
+    def has_column_gram(self) -> bool:
+        return False
+
+    @property
+    def has_row_lists(self) -> bool:
+        return False
+
+    @property
+    def has_row_products(self) -> bool:
+        return False
 
     @property
     @abstractmethod
@@ -123,6 +151,54 @@ class FeatureMatrix(ABC):
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 arrays that fit."""
         out += self.rmatvec(v)
+
+    def _add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
+        """Add ``scale * (Z @ w)`` to ``out``; both are C-contiguous float64 arrays that fit."""
+        product = self.matvec(w)
+        out += product if scale == 1.0 else scale * product
+
+    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ function(rows, Z @ w)``.
+
+        ``w`` is (n_columns,) or (n_columns, K). ``function(rows, responses)`` gets a slice of the
+        rows and their responses (m,) or (m, K), which it may overwrite. It is called once for all
+        rows, or from pool threads if the matrix has one pass.
+        """
+        return self.rmatvec(function(slice(None), self.matvec(w)), out)
+
+    def column_gram(
+        self,
+        weights: FloatArray | None = None,
+        columns: Columns | None = None,
+        out: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return ``Z.T @ diag(weights) @ Z``, exactly symmetric, of all columns or some.
+
+        Weights (n_rows,) may have any sign and are 1 by default; columns may be in any order.
+        ``out`` (m, m) need not be contiguous.
+        """
+        raise InputError(f"{type(self).__name__} has no column_gram.")
+
+    def row_products(
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
+    ) -> Vector:
+        """Return ``Z @ Z[rows].T @ v`` of ``v`` (m, K), of all rows by default.
+
+        With ``single``, matrices that have row products may compute them in single precision.
+        """
+        return self.matvec((self if rows is None else self.take_rows(rows)).rmatvec(v))
+
+    @cached_property
+    def row_lists(self) -> RowLists:
+        """The rows of every column, listed once: another 2 or 4 bytes per non-zero."""
+        return self._list_rows()
+
+    def _list_rows(self) -> RowLists:
+        raise InputError(f"{type(self).__name__} has no row_lists.")
+
+    def unwhitened(self) -> FeatureMatrix | None:
+        """Return a matrix of whitened kernel values by its kernel values alone; None for others."""
+        return None
 
     def to_single(self) -> FeatureMatrix:
         """Return this matrix with products with several columns in single precision.

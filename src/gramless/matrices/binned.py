@@ -16,7 +16,6 @@ from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.loops.row_lists import last_rows
-from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, row_weights_of
 from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 from gramless.matrices.plain_bins import CodePiece, PlainBins
@@ -29,7 +28,7 @@ _GRIDS_AT_ONCE = 8
 """Whose rows are looked for in one task."""
 
 
-class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
+class BinnedMatrix(CodedMatrix, PlainBins):
     """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
 
     Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r, and

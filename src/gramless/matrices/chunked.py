@@ -15,8 +15,9 @@ from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import dense as loops
-from gramless.matrices.abilities import Columns, SupportsColumnGram
 from gramless.matrices.base import (
+    Columns,
+    FeatureMatrix,
     RowFunction,
     Rows,
     Vector,
@@ -40,7 +41,7 @@ _SMALL_PRODUCT, _FEW_OUTPUTS = 1_000_000, 15
 """OpenBLAS packs the factors of larger products, which does not pay with so few outputs."""
 
 
-class ChunkedMatrix(SupportsColumnGram):
+class ChunkedMatrix(FeatureMatrix):
     """A matrix known by chunks of consecutive rows, from which all products follow.
 
     A subclass gives ``shape``, ``dtype``, :meth:`chunk` and :meth:`take_rows`. Threads take chunks,
@@ -55,6 +56,14 @@ class ChunkedMatrix(SupportsColumnGram):
     """
 
     most_chunk_rows: ClassVar[int] = _MOST_ROWS
+
+    @property
+    def has_one_pass(self) -> bool:
+        return True
+
+    @property
+    def has_column_gram(self) -> bool:
+        return True
 
     @property
     @abstractmethod

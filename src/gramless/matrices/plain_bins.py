@@ -12,8 +12,7 @@ from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops.gather import add_row_products
-from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import Rows, Vector
+from gramless.matrices.base import FeatureMatrix, Rows, Vector
 from gramless.matrices.codes import CodedMatrix
 
 _GRIDS_A_PASS = 4
@@ -28,11 +27,19 @@ CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
 and the last of those meant."""
 
 
-class PlainBins(SupportsRowProducts):
+class PlainBins(FeatureMatrix):
     """Bins of training rows or new ones whose non-zeros all have one value, wherever codes lie."""
 
     offsets: IntArray
     scale: float
+
+    @property
+    def has_row_lists(self) -> bool:
+        return True
+
+    @property
+    def has_row_products(self) -> bool:
+        return True
 
     @property
     def n_grids(self) -> int:
@@ -72,7 +79,7 @@ class PlainBins(SupportsRowProducts):
 
         passes = -(-self.n_grids // (_GRIDS_A_PASS * min(max(1, n_parts), _PRODUCT_PARTS)))
         # Which grids go together does not depend on where codes lie.
-        blocks = row_blocks(self.n_grids, _GRIDS_A_PASS * max(1, passes))
+        blocks = row_blocks(self.n_grids, _GRIDS_A_PASS * max(1, passes)) or [(0, 0)]
         parts = map_blocks(add_up, blocks, self.n_jobs)
         found = np.empty((n_rows, n_columns))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,11 @@ from gramless.base.cached import cached_property
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops.dense import responses_to_few
-from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix, taken_rows
-from gramless.matrices.stacked import row_products_of, stacked_parts
+from gramless.matrices.stacked import stacked_parts
 
 Floats = NDArray[np.float32]
 BlockProduct = Callable[[int, int], AnyArray]
@@ -30,7 +28,7 @@ _BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
 """Rows that products, parts of the features and sums take at a time."""
 
 
-class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
+class SingleRowProducts(WrappedMatrix):
     """A feature matrix whose row products are in single precision, enough to compare fits.
 
     Of few rows the ``gram`` matrix, ``Z @ Z.T`` (n_rows, n_rows), is kept beside it.
@@ -45,10 +43,14 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
            [4.]])
     """
 
-    def __init__(self, matrix: SupportsRowProducts, gram: Floats | None = None) -> None:
+    def __init__(self, matrix: FeatureMatrix, gram: Floats | None = None) -> None:
         super().__init__(matrix)
         self.gram = gram
         self._last: tuple[NDArray[np.intp], list[Floats]] | None = None
+
+    @property
+    def has_row_products(self) -> bool:
+        return True
 
     @cached_property
     def values(self) -> list[Floats]:
@@ -63,7 +65,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
         self.matrix.add_rmatvec(v, out)
 
     def take_rows(self, rows: Rows) -> SingleRowProducts:
-        own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
+        own = self.matrix.take_rows(rows)
         if self.gram is None:
             return SingleRowProducts(own)
         both = isinstance(rows, slice)
@@ -105,7 +107,7 @@ class SingleRowProducts(WrappedMatrix, SupportsRowProducts):
         out = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in stacked_parts(self.matrix):
             if not isinstance(part, DenseMatrix):
-                out += scale**2 * row_products_of(part, v, rows, single=True)
+                out += scale**2 * part.row_products(v, rows, single=True)
         given = np.asarray(v, np.float32)
         chosen = self.values if rows is None else self._taken(rows)
         for values, others in zip(self.values, chosen, strict=True):

@@ -10,7 +10,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stacked import HStack
 from gramless.matrices.weighted import WeightedBinnedMatrix
 
 _STEPS, _AT_ONCE = 1 << 12, 1 << 17
@@ -169,8 +169,6 @@ def multiplied(weights: Vector, factors: FloatArray) -> Vector:
 
 def scale_bins(matrix: FeatureMatrix, factors: FloatArray) -> FeatureMatrix:
     """Return a matrix with the columns of its bins, those of its first part, times factors."""
-    if isinstance(matrix, WithIntercept):
-        return WithIntercept(scale_bins(matrix.matrix, factors))
     bins = first_part(matrix)
     assert isinstance(bins, PlainBins)
     return _with_first_part(matrix, ScaledBins(bins, factors))

@@ -1,4 +1,4 @@
-"""Feature matrices side by side, or beside a column of ones."""
+"""Feature matrices side by side, and the column of ones that is the intercept's feature."""
 
 from __future__ import annotations
 
@@ -12,146 +12,64 @@ from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import numbers_of
 from gramless.base.types import AnyArray, FloatArray
-from gramless.matrices.abilities import (
-    Columns,
-    SupportsColumnGram,
-    SupportsOnePass,
-    SupportsRowLists,
-    SupportsRowProducts,
-)
 from gramless.matrices.base import (
     ColumnBlock,
+    Columns,
     FeatureMatrix,
     RowFunction,
     Rows,
     Vector,
-    WrappedMatrix,
     check_out,
     into,
     operand,
+    row_weights_of,
 )
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.row_lists import RowLists
 
 
-class WithIntercept(WrappedMatrix):
-    """A matrix with one more column, of ones, at its end.
+class OnesColumn(FeatureMatrix):
+    """A single column of ones, which is not stored: the last part of an :class:`HStack`."""
 
-    It can list rows, multiply columns and go there and back in one pass where the matrix can: it
-    is then an instance of a subclass that declares the ability.
-    """
-
-    def __new__(cls, matrix: FeatureMatrix | None = None) -> WithIntercept:
-        """Return an instance of the subclass that has the abilities of the matrix."""
-        if cls is not WithIntercept:
-            return object.__new__(cls)
-        if isinstance(matrix, SupportsColumnGram):
-            return object.__new__(_DenseWithIntercept)
-        if isinstance(matrix, SupportsOnePass):
-            return object.__new__(_OnePassWithIntercept)
-        if isinstance(matrix, SupportsRowLists):
-            return object.__new__(_BinnedWithIntercept)
-        return object.__new__(cls)
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
 
     @property
     def shape(self) -> tuple[int, int]:
-        n_rows, n_columns = self.matrix.shape
-        return n_rows, n_columns + 1
+        return self.n_rows, 1
+
+    @property
+    def nbytes(self) -> int:
+        return 0
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        self.matrix.matvec(w[:-1], out)
-        out += w[-1]
+        out[...] = w
+
+    def _add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
+        out += scale * w
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        self.matrix.rmatvec(v, out[:-1])
-        out[-1] = v.sum(axis=0)
-
-    def _add_rmatvec(self, v: Vector, out: Vector) -> None:
-        self.matrix.add_rmatvec(v, out[:-1])
-        out[-1] += v.sum(axis=0)
-
-    def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
-        one, other = self.matrix.row_factors()
-        return WithIntercept(one), WithIntercept(other)
-
-    def row_gram(self) -> FloatArray:
-        gram = self.matrix.row_gram()
-        gram += 1.0
-        return gram
+        out[0] = v.sum(axis=0)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        total = self.shape[0] if weights is None else weights.sum()
-        return np.append(self.matrix.gram_diagonal(weights), total)
+        return np.array([row_weights_of(self, weights).sum()])
+
+    def row_gram(self) -> FloatArray:
+        return np.ones((self.n_rows, self.n_rows))
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield the matrix's blocks; the column of ones belongs to none."""
-        return self.matrix.blocks()
+        """Yield nothing: the column of ones belongs to no block."""
+        return iter(())
 
-    def take_rows(self, rows: Rows) -> WithIntercept:
-        return WithIntercept(self.matrix.take_rows(rows))
+    def take_rows(self, rows: Rows) -> OnesColumn:
+        if isinstance(rows, slice):
+            return OnesColumn(len(range(self.n_rows)[rows]))
+        return OnesColumn(len(numbers_of(rows)))
 
     def tocsr(self) -> sp.csr_array:
-        ones = sp.csr_array(np.ones((self.shape[0], 1)))
-        return sp.hstack([self.matrix.tocsr(), ones], format="csr")
-
-
-class _BinnedWithIntercept(WithIntercept, SupportsRowLists):
-    """Bins and a column of ones, which is a group of its own."""
-
-    matrix: SupportsRowLists
-
-    def _list_rows(self) -> RowLists:
-        return self.matrix.row_lists.with_ones()
-
-
-class _OnePassWithIntercept(WithIntercept, SupportsOnePass):
-    """A matrix that goes there and back in one pass, and a column of ones."""
-
-    matrix: SupportsOnePass
-
-    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        w = operand(self, w, self.shape[1], "w")
-        values = np.empty((self.shape[0], *w.shape[1:]))
-
-        def shifted(rows: slice, responses: Vector) -> Vector:
-            responses += w[-1]
-            values[rows] = function(rows, responses)
-            return values[rows]
-
-        result = np.empty(w.shape)
-        self.matrix.pull_back(w[:-1], shifted, result[:-1])
-        result[-1] = values.sum(axis=0)
-        return into(self, out, result)
-
-
-class _DenseWithIntercept(_OnePassWithIntercept, SupportsColumnGram):
-    """A matrix without zeros and a column of ones."""
-
-    matrix: SupportsColumnGram
-
-    def column_gram(
-        self,
-        weights: FloatArray | None = None,
-        columns: Columns | None = None,
-        out: FloatArray | None = None,
-    ) -> FloatArray:
-        """Multiply columns, that of ones included, in one more pass over the rows."""
-        n_own = self.matrix.shape[1]
-        numbers = np.arange(n_own + 1)[slice(None) if columns is None else columns]
-        own, ones = np.flatnonzero(numbers < n_own), np.flatnonzero(numbers == n_own)
-        gram = np.empty((len(numbers), len(numbers))) if out is None else out
-        check_out(self, gram, (len(numbers), len(numbers)))
-        if columns is None:
-            self.matrix.column_gram(weights, out=gram[:-1, :-1])
-        else:
-            gram[np.ix_(own, own)] = self.matrix.column_gram(weights, numbers[own])
-        of_rows = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        sums = self.matrix.rmatvec(of_rows)[numbers[own]]
-        gram[np.ix_(own, ones)] = sums[:, None]
-        gram[np.ix_(ones, own)] = sums
-        gram[np.ix_(ones, ones)] = of_rows.sum()
-        return gram
+        return sp.csr_array(np.ones(self.shape))
 
 
 class HStack(FeatureMatrix):
@@ -159,22 +77,10 @@ class HStack(FeatureMatrix):
 
     Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the parts' kernels,
     times the squares of the scales, which are 1 by default. Parts that are themselves stacked are
-    taken apart. It can multiply columns where all parts are read in chunks, and list rows where all
-    parts can: it is then an instance of a subclass that declares the ability.
+    taken apart. The stack has a ``column_gram`` if all parts are read in chunks, ``row_lists`` if
+    all parts have them, and fast row products if one part has them. A last column of ones takes no
+    ability away.
     """
-
-    def __new__(
-        cls, parts: Sequence[FeatureMatrix] = (), scales: Sequence[float] | FloatArray | None = None
-    ) -> HStack:
-        """Return an instance of the subclass that has the abilities of all parts."""
-        if cls is HStack and parts:
-            if all(isinstance(part, ChunkedMatrix | _DenseHStack) for part in parts):
-                return object.__new__(_DenseHStack)
-            if all(isinstance(part, SupportsRowLists) for part in parts):
-                return object.__new__(_BinnedHStack)
-            if any(isinstance(part, SupportsRowProducts) for part in parts):
-                return object.__new__(_RowProductsHStack)
-        return object.__new__(cls)
 
     def __init__(
         self, parts: Sequence[FeatureMatrix], scales: Sequence[float] | FloatArray | None = None
@@ -208,26 +114,65 @@ class HStack(FeatureMatrix):
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.parts)
 
+    @property
+    def has_ones(self) -> bool:
+        """Whether the last part is a column of ones."""
+        return len(self.parts) > 1 and isinstance(self.parts[-1], OnesColumn)
+
+    @cached_property
+    def before_ones(self) -> FeatureMatrix:
+        """The matrix without its last part, a column of ones."""
+        parts, scales = self.parts[:-1], self.scales[:-1]
+        return parts[0] if scales == [1.0] else HStack(parts, scales)
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether all parts are read in chunks of rows."""
+        return all(isinstance(part, ChunkedMatrix) for part in self.parts)
+
+    @property
+    def has_one_pass(self) -> bool:
+        return self.before_ones.has_one_pass if self.has_ones else self.is_chunked
+
+    @property
+    def has_column_gram(self) -> bool:
+        return self.before_ones.has_column_gram if self.has_ones else self.is_chunked
+
+    @property
+    def has_row_lists(self) -> bool:
+        parts = self.parts[:-1] if self.has_ones else self.parts
+        return all(part.has_row_lists for part in parts)
+
+    @property
+    def has_row_products(self) -> bool:
+        return any(part.has_row_products for part in self.parts)
+
     def _matvec(self, w: Vector, out: Vector) -> None:
-        out[...] = 0.0
-        for columns, part, scale in self._placed():
-            out += scale * part.matvec(w[columns])
+        (columns, first, scale), *others = self._placed()
+        first.matvec(w[columns], out)
+        if scale != 1.0:
+            out *= scale
+        for columns, part, scale in others:
+            part._add_matvec(w[columns], scale, out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
-            part.rmatvec(scale * v, out=out[columns])
+            part.rmatvec(v if scale == 1.0 else scale * v, out[columns])
 
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
-            part.add_rmatvec(scale * v, out[columns])
+            part.add_rmatvec(v if scale == 1.0 else scale * v, out[columns])
 
     def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
         ones, others = zip(*(part.row_factors() for part in self.parts), strict=True)
         return HStack(ones, self.scales), HStack(others, self.scales)
 
     def row_gram(self) -> FloatArray:
-        gram = np.zeros((self.shape[0], self.shape[0]))
-        for _, part, scale in self._placed():
+        (_, first, scale), *others = self._placed()
+        gram = first.row_gram()
+        if scale != 1.0:
+            gram *= scale**2
+        for _, part, scale in others:
             gram += scale**2 * part.row_gram()
         return gram
 
@@ -249,18 +194,18 @@ class HStack(FeatureMatrix):
         parts = [scale * part.tocsr() for _, part, scale in self._placed()]
         return sp.hstack(parts, format="csr")
 
-    def _placed(self) -> Iterator[tuple[slice, FeatureMatrix, float]]:
-        """Yield each part with its columns and its scale."""
-        bounds = pairwise(self._bounds)
-        for (start, stop), part, scale in zip(bounds, self.parts, self.scales, strict=True):
-            yield slice(start, stop), part, scale
-
-
-class _BinnedHStack(HStack, SupportsRowLists):
-    """Bins beside bins; their lists take the bytes of those of the parts once more."""
+    def row_products(
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
+    ) -> Vector:
+        total = np.zeros((self.shape[0], v.shape[1]))
+        for scale, part in zip(self.scales, self.parts, strict=True):
+            total += scale**2 * part.row_products(v, rows, single=single)
+        return total
 
     def _list_rows(self) -> RowLists:
-        lists = [cast(SupportsRowLists, part).row_lists for part in self.parts]
+        if self.has_ones:
+            return self.before_ones.row_lists.with_ones()
+        lists = [part.row_lists for part in self.parts]
         placed = list(zip(lists, self._bounds, self.scales, strict=False))
         offsets = [own.offsets[:-1] + start for own, start, _ in placed]
         return RowLists(
@@ -271,35 +216,25 @@ class _BinnedHStack(HStack, SupportsRowLists):
             bounds=np.concatenate([own.bounds for own in lists], axis=1),
         )
 
+    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
+        if not self.has_one_pass:
+            return super().pull_back(w, function, out)
+        w = operand(self, w, self.shape[1], "w")
+        if not self.has_ones:
+            scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
+            return into(self, out, scales * self._joined.pull_back(scales * w, function))
+        shift = self.scales[-1] * w[-1]
+        values = np.empty((self.shape[0], *w.shape[1:]))
 
-class _RowProductsHStack(HStack, SupportsRowProducts):
-    """Bins beside values, by which is multiplied there and back."""
+        def shifted(rows: slice, responses: Vector) -> Vector:
+            responses += shift
+            values[rows] = function(rows, responses)
+            return values[rows]
 
-    def row_products(
-        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
-    ) -> Vector:
-        total = np.zeros((self.shape[0], v.shape[1]))
-        for scale, part in zip(self.scales, self.parts, strict=True):
-            total += scale**2 * row_products_of(part, v, rows, single)
-        return total
-
-
-def row_products_of(
-    matrix: FeatureMatrix, v: Vector, rows: NDArray[np.intp] | None, single: bool
-) -> Vector:
-    """Return ``Z @ Z[rows].T @ v``, there and back where a matrix has no products of rows."""
-    if isinstance(matrix, SupportsRowProducts):
-        return matrix.row_products(v, rows, single=single)
-    return matrix.matvec((matrix if rows is None else matrix.take_rows(rows)).rmatvec(v))
-
-
-class _DenseHStack(HStack, SupportsColumnGram):
-    """Chunked matrices side by side."""
-
-    @cached_property
-    def _joined(self) -> ChunkedMatrix:
-        """All parts as one matrix, without the scales."""
-        return _JoinedChunks([cast(ChunkedMatrix, part) for part in self.parts])
+        result = np.empty(w.shape)
+        self.before_ones.pull_back(w[:-1], shifted, result[:-1])
+        result[-1] = self.scales[-1] * values.sum(axis=0)
+        return into(self, out, result)
 
     def column_gram(
         self,
@@ -307,19 +242,59 @@ class _DenseHStack(HStack, SupportsColumnGram):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
+        if self.has_ones:
+            return self._bordered_gram(weights, columns, out)
         gram = self._joined.column_gram(weights, columns, out)
         scales = self._column_scales()[slice(None) if columns is None else columns]
         for row, scale in zip(gram, scales, strict=True):
             row *= scale * scales
         return gram
 
-    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        w = operand(self, w, self.shape[1], "w")
-        scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
-        return into(self, out, scales * self._joined.pull_back(scales * w, function))
+    def _bordered_gram(
+        self, weights: FloatArray | None, columns: Columns | None, out: FloatArray | None
+    ) -> FloatArray:
+        """Multiply columns, the last one of ones included, in one more pass over the rows."""
+        inner, ones_scale, n_inner = self.before_ones, self.scales[-1], self.shape[1] - 1
+        numbers = np.arange(n_inner + 1)[slice(None) if columns is None else columns]
+        own, ones = np.flatnonzero(numbers < n_inner), np.flatnonzero(numbers == n_inner)
+        gram = np.empty((len(numbers), len(numbers))) if out is None else out
+        check_out(self, gram, (len(numbers), len(numbers)))
+        if columns is None:
+            inner.column_gram(weights, out=gram[:-1, :-1])
+        else:
+            gram[np.ix_(own, own)] = inner.column_gram(weights, numbers[own])
+        of_rows = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        sums = ones_scale * inner.rmatvec(of_rows)[numbers[own]]
+        gram[np.ix_(own, ones)] = sums[:, None]
+        gram[np.ix_(ones, own)] = sums
+        gram[np.ix_(ones, ones)] = ones_scale**2 * of_rows.sum()
+        return gram
+
+    @cached_property
+    def _joined(self) -> ChunkedMatrix:
+        """All parts as one matrix, without the scales."""
+        return _JoinedChunks([cast(ChunkedMatrix, part) for part in self.parts])
 
     def _column_scales(self) -> FloatArray:
         return np.repeat(self.scales, np.diff(self._bounds))
+
+    def _placed(self) -> Iterator[tuple[slice, FeatureMatrix, float]]:
+        """Yield each part with its columns and its scale."""
+        bounds = pairwise(self._bounds)
+        for (start, stop), part, scale in zip(bounds, self.parts, self.scales, strict=True):
+            yield slice(start, stop), part, scale
+
+
+def with_ones(matrix: FeatureMatrix) -> HStack:
+    """Return a matrix with one more column, of ones, at its end."""
+    return HStack([matrix, OnesColumn(matrix.shape[0])])
+
+
+def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
+    """Return the matrix without a last column of ones, and how many columns that leaves out."""
+    if isinstance(matrix, HStack) and matrix.has_ones:
+        return matrix.before_ones, 1
+    return matrix, 0
 
 
 def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]]:

@@ -14,7 +14,6 @@ from gramless.base.mapped import BlockFile, MappedBlock
 from gramless.base.memory import given_memory, memory_budget, outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.plain_bins import CodePiece, PlainBins
@@ -49,7 +48,7 @@ def code_file(n_bytes: float) -> BlockFile:
     return BlockFile("codes", "raise memory_budget, or lower n_grids", n_bytes)
 
 
-class StoredBinnedMatrix(PlainBins, SupportsRowLists):
+class StoredBinnedMatrix(PlainBins):
     """A :class:`BinnedMatrix` of training rows whose codes lie in a file.
 
     Products run over the file a block of rows at a time, and are those of a matrix in memory to

@@ -7,12 +7,19 @@ from scipy.linalg import blas
 
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsOnePass
-from gramless.matrices.base import RowFunction, Rows, Vector, into, operand, row_weights_of
+from gramless.matrices.base import (
+    FeatureMatrix,
+    RowFunction,
+    Rows,
+    Vector,
+    into,
+    operand,
+    row_weights_of,
+)
 from gramless.matrices.chunked import ChunkedMatrix
 
 
-class WhitenedMatrix(SupportsOnePass):
+class WhitenedMatrix(FeatureMatrix):
     """``Z = K L^-T`` by its products alone: those with ``K``, and triangular solves.
 
     ``values`` are ``K``, kernel values of rows and landmarks, and ``factor`` (n, n) the lower
@@ -22,6 +29,10 @@ class WhitenedMatrix(SupportsOnePass):
     def __init__(self, values: ChunkedMatrix, factor: FloatArray) -> None:
         self.values, self.factor = values, factor
         self.n_jobs = values.n_jobs
+
+    @property
+    def has_one_pass(self) -> bool:
+        return True
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2, ElasticNet, Penalty
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler, ScalingKind
@@ -86,7 +86,7 @@ class Data:
 
     def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
         """Return the feature matrix, with a column of ones for the intercept if there is one."""
-        return WithIntercept(features) if self.intercept else features
+        return with_ones(features) if self.intercept else features
 
     def problem(
         self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)

@@ -32,7 +32,6 @@ from gramless.features.nystrom import Nystrom
 from gramless.features.polynomial_trend import PolynomialTrend
 from gramless.features.projected import ProjectedMap
 from gramless.losses import CumulativeLogistic, Loss
-from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.plain_bins import PlainBins
@@ -481,7 +480,7 @@ class _Validation:
         steps = goal.loss.name != "squared" and not (goal.sparse or goal.loss.straight)
         if not steps or data.intercept or goal.signs is not None:
             return matrix
-        if not isinstance(matrix, SupportsRowProducts):
+        if not matrix.has_row_products:
             return matrix
         n_rows, n_columns = matrix.shape
         few = _FEWEST_ROWS_TO_MULTIPLY <= n_rows <= _MOST_ROWS_TO_MULTIPLY and n_columns > n_rows

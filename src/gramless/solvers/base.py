@@ -15,7 +15,7 @@ from gramless.base.numeric import as_float, is_whole, too_large
 from gramless.base.state import Stateful
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.solvers.intercept import without_ones
+from gramless.matrices.stacked import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
 _FROM_ONE = "n_rows", "n_simultaneous", "batch_rows", "restart"

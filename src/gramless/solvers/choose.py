@@ -8,10 +8,9 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_for
 from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
-from gramless.matrices.abilities import SupportsRowLists, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.stacked import stacked_parts
+from gramless.matrices.stacked import stacked_parts, without_ones
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
@@ -19,7 +18,6 @@ from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky, direct_is_possible
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
-from gramless.solvers.intercept import without_ones
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.preconditioners import Identity, SampledRows, default_rows
 from gramless.solvers.random_descent import RandomDescent
@@ -122,7 +120,7 @@ def _best(
     loss: Loss, l1_ratio: float, matrix: FeatureMatrix | None, n_outputs: int
 ) -> tuple[str, str]:
     if l1_ratio > 0:
-        parts = "grids" if matrix is None or isinstance(matrix, SupportsRowLists) else "columns"
+        parts = "grids" if matrix is None or matrix.has_row_lists else "columns"
         return "grid", f"{loss.name} loss with absolute values, descent over {parts}"
     if loss.name != "squared":
         return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
@@ -177,13 +175,14 @@ class Costs:
             # Gram matrices of rows are summed in double precision.
             gram += part.shape[1] / max(1, n) / _GRAM_RATE[_itemsize(part) if n <= n_rows else 8]
         gram *= size**2 * other
-        if not isinstance(inner, SupportsUnwhitening):
+        kernel_values = inner.unwhitened()
+        if kernel_values is None:
             sample = default_rows(n_rows)
             start = sample**2 * (n + sample / 3) / _FACTOR_RATE
             return cls(size, what, gram, one_pass, start)
         values = n_rows * n * _VALUE
         gram += values + n_rows * n**2 / _GRAM_RATE[4]
-        reading = _READ * _itemsize(inner.unwhitened()) / 4
+        reading = _READ * _itemsize(kernel_values) / 4
         one_pass = n_rows * n * (reading + n_outputs * _AN_OUTPUT)
         start = values + 5 / 6 * n**3 / _FACTOR_RATE
         return cls(size, what, gram, one_pass, start, unwhitened=True)

@@ -13,7 +13,6 @@ from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
@@ -92,7 +91,7 @@ class Cholesky(Solver):
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights = row_weights / row_weights.sum()
         gram: Gram
-        if matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
+        if matrix.shape[0] >= matrix.shape[1] and matrix.has_column_gram:
             gram = ColumnGram.of(matrix, weights)
         else:
             gram = RowGram.of(matrix, weights)
@@ -212,7 +211,7 @@ class ColumnGram(Gram):
     gram: FloatArray
 
     @classmethod
-    def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
+    def of(cls, matrix: FeatureMatrix, row_weights: FloatArray) -> ColumnGram:
         check_gram_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
@@ -304,4 +303,4 @@ def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
 
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix has a Gram matrix of its columns."""
-    return isinstance(matrix, SupportsColumnGram)
+    return matrix.has_column_gram

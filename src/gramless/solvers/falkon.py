@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import Vector
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones, without_ones
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
-from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 from gramless.solvers.preconditioners import Preconditioner, resolution
 
@@ -53,7 +51,7 @@ class LandmarkRows(Preconditioner):
 
 _NYSTROM_FEATURES = MatrixNeed(
     "Nyström features of training rows",
-    lambda matrix: isinstance(without_ones(matrix)[0], SupportsUnwhitening),
+    lambda matrix: without_ones(matrix)[0].unwhitened() is not None,
     "Use ConjugateGradient, solver='pcg'.",
 )
 
@@ -103,7 +101,8 @@ class Falkon(Solver):
     ) -> Solution:
         self.check_problem(problem)
         inner, n_ones = without_ones(problem.matrix)
-        values = cast(SupportsUnwhitening, inner).unwhitened()
-        matrix = WithIntercept(values) if n_ones else values
+        values = inner.unwhitened()
+        assert values is not None
+        matrix = with_ones(values) if n_ones else values
         solver = ConjugateGradient(LandmarkRows(self.n_jobs), self.tol, self.max_iter, self.n_jobs)
         return solver.solve(replace(problem, matrix=matrix), start, callback)

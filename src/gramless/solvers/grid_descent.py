@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
-from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
 from gramless.solvers.intercept import initial_weights
@@ -41,7 +40,7 @@ _MOST_SWEEPS = 10_000
 
 _BINS_OR_DENSE = MatrixNeed(
     "a matrix of bins, whose columns are disjoint within a grid, or one with a column_gram",
-    lambda matrix: isinstance(matrix, SupportsRowLists | SupportsColumnGram),
+    lambda matrix: matrix.has_row_lists or matrix.has_column_gram,
     "RandomDescent takes any matrix, and so does NewtonCG where the penalty is smooth.",
 )
 
@@ -127,8 +126,8 @@ class _State:
         matrix, n_jobs = problem.matrix, options.n_jobs
         self.descent: BinDescent | GramDescent = (
             BinDescent(matrix.row_lists, n_jobs)
-            if isinstance(matrix, SupportsRowLists)
-            else GramDescent(cast(SupportsColumnGram, matrix), n_jobs)
+            if matrix.has_row_lists
+            else GramDescent(matrix, n_jobs)
         )
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
         targets, row_weights = self.losses.targets, self.losses.row_weights

@@ -10,14 +10,9 @@ import numpy as np
 
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import without_ones
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.vectors import matvec
-
-
-def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
-    """Return the matrix without a last column of ones, and how many columns that leaves out."""
-    return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
 
 
 def last_columns(matrix: FeatureMatrix, n: int) -> FloatArray:

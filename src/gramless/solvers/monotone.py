@@ -11,9 +11,8 @@ from gramless.base.errors import InputError
 from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import with_ones, without_ones
 from gramless.solvers.base import Solver
-from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
 _MOST_ROUNDS = 30
@@ -139,7 +138,7 @@ class Pools:
         made = BinnedMatrix(
             codes, offsets, scale=bins.scale, has_unseen=bins.has_unseen, n_jobs=bins.n_jobs
         )
-        return WithIntercept(made) if isinstance(matrix, WithIntercept) else made
+        return with_ones(made) if without_ones(matrix)[1] else made
 
 
 def pool_adjacent(values: FloatArray, masses: FloatArray) -> IntArray:

@@ -11,8 +11,7 @@ from gramless.base.cached import cached_property
 from gramless.base.memory import release_freed_memory
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
-from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
 from gramless.solvers.base import IterativeSolver, State, check_start
@@ -117,7 +116,6 @@ class NewtonCG(IterativeSolver):
         may_be &= penalty.n_free == 0 and penalty.l2 > 0.0
         may_be &= not (watched or problem.loss.straight)
         if may_be and _has_fast_row_products(problem):
-            assert isinstance(matrix, SupportsRowProducts)
             return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.straight and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
@@ -434,7 +432,7 @@ class _RowNewtonState(_LocalNewtonState):
     space: RowSpace
 
     def __init__(
-        self, problem: Problem, matrix: SupportsRowProducts, start: Vector | None, options: NewtonCG
+        self, problem: Problem, matrix: FeatureMatrix, start: Vector | None, options: NewtonCG
     ) -> None:
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
@@ -461,7 +459,6 @@ class _RowNewtonState(_LocalNewtonState):
         chosen, matrix = self.rows.chosen, self.rows.matrix
         if not self.whole:
             # Some of the rows around the gradient.
-            assert isinstance(matrix, SupportsRowProducts)
             of_gradient = np.ascontiguousarray(self.gradient[n + 1 :][chosen])
             squared = self._product(self.gradient, self.gradient)
             space = RowSpace(matrix, None, of_gradient, squared)
@@ -509,7 +506,7 @@ def _has_fast_row_products(problem: Problem) -> bool:
     several = n_outputs >= _SEVERAL and problem.loss.coupled
     large = single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
     wide = matrix.shape[0] < matrix.shape[1]
-    return several and large and wide and isinstance(matrix, SupportsRowProducts)
+    return several and large and wide and matrix.has_row_products
 
 
 @dataclass(frozen=True)

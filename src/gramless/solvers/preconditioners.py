@@ -16,7 +16,6 @@ from gramless.base.random import stream
 from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
 from gramless.solvers.factor import divided
@@ -266,7 +265,7 @@ def _rows_in_memory(matrix: FeatureMatrix) -> int:
     """Return of how many rows the products fit into a memory budget that a user gave."""
     if not is_limited():
         return _MOST_ROWS
-    per_row = _BYTES_A_FEATURE * matrix.shape[1] if isinstance(matrix, SupportsColumnGram) else 0
+    per_row = _BYTES_A_FEATURE * matrix.shape[1] if matrix.has_column_gram else 0
     # The positive root of 16 m^2 + per_row m = budget / 2.
     half = per_row / (2 * _BYTES_A_PAIR)
     rows = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_A_PAIR) - half

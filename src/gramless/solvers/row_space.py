@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.types import FloatArray
-from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.cg import Curvature, Runs
 from gramless.solvers.preconditioners import SampledInverse
 from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
@@ -37,13 +36,13 @@ class RowSpace:
         ``g' g``.
     """
 
-    matrix: SupportsRowProducts
+    matrix: FeatureMatrix
     given: Vector | None
     of_given: Vector
     squared: FloatArray
 
     @classmethod
-    def around(cls, matrix: SupportsRowProducts, given: Vector | None, n_outputs: int) -> RowSpace:
+    def around(cls, matrix: FeatureMatrix, given: Vector | None, n_outputs: int) -> RowSpace:
         if given is None:
             return cls(matrix, None, np.zeros((matrix.shape[0], n_outputs)), np.zeros(n_outputs))
         return cls(matrix, given, matvec(matrix, given), weighted_inner(None, given, given, None))

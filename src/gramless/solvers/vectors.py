@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
-from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 
 _BLOCK_NUMBERS = 1 << 16
@@ -93,8 +92,6 @@ def pull_back(
     One pass costs half of two where features are computed on the fly. ``function`` may overwrite
     the responses (m, K) of a slice of the rows that it gets.
     """
-    if not isinstance(matrix, SupportsOnePass):
-        return rmatvec(matrix, function(slice(None), matvec(matrix, w)), out)
     if w.shape[1] > 1:
         return matrix.pull_back(w, function, out)
     narrow = None if out is None else out[:, 0]

@@ -14,8 +14,7 @@ from gramless.base.memory import memory_for
 from gramless.base.threads import map_blocks, one_blas_thread, run_together, thread_count
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops import coordinate_descent, grid_descent
-from gramless.matrices.abilities import SupportsColumnGram
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
 from gramless.solvers.direct import BYTES_A_NUMBER, check_gram_memory
@@ -181,7 +180,7 @@ class GramDescent:
     computed again only when columns are missing.
     """
 
-    def __init__(self, matrix: SupportsColumnGram, n_jobs: int | None) -> None:
+    def __init__(self, matrix: FeatureMatrix, n_jobs: int | None) -> None:
         self.matrix, self.n_jobs = matrix, n_jobs
         self.known: _Known | None = None
 
