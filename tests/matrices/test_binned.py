@@ -15,6 +15,8 @@ from gramless.base.errors import InputError
 from gramless.matrices.binned import BinnedMatrix, fullest_shares
 from gramless.matrices.codes import TaskSizes
 
+from .samples import BINS, over
+
 CODES = np.array([[1, 2, 1, 3], [1, 1, 2, 1]], np.uint8)
 OFFSETS = np.array([0, 3, 5])
 
@@ -170,18 +172,18 @@ def test_shared_grids_have_the_sums_of_shared_rows(unseen, tail):
                 np.testing.assert_array_equal(Z.take_rows(rows).matvec(w), expected[rows])
 
 
-@pytest.mark.parametrize("n_grids", [1, 16, 17, 40, 1000, 1984])
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 8, 100])
-def test_shares_cover_all_grids(n_grids, n_jobs):
-    Z = many_grids(n_grids, 3, False, leaf_grids=16)
-    Z.n_jobs = n_jobs
-    shares = Z._shares(1 << 30, 8)
-    assert [first for first, _ in shares] == [0, *(last for _, last in shares[:-1])]
-    assert shares[-1][1] == n_grids
-    assert len(shares) & (len(shares) - 1) == 0
-    assert len(shares) < 2 * n_jobs
-    assert all(first % 8 == 0 for first, _ in shares)
-    assert (len(shares) > 1) == (n_jobs > 1 and n_grids > 16)
+def test_shares_cover_all_grids(n_jobs):
+    for n_grids in [1, 16, 17, 40, 1000, 1984]:
+        Z = many_grids(n_grids, 3, False, leaf_grids=16)
+        Z.n_jobs = n_jobs
+        shares = Z._shares(1 << 30, 8)
+        assert [first for first, _ in shares] == [0, *(last for _, last in shares[:-1])]
+        assert shares[-1][1] == n_grids
+        assert len(shares) & (len(shares) - 1) == 0
+        assert len(shares) < 2 * n_jobs
+        assert all(first % 8 == 0 for first, _ in shares)
+        assert (len(shares) > 1) == (n_jobs > 1 and n_grids > 16)
 
 
 def test_grids_are_shared_where_weights_are_many_and_results_few():
@@ -191,13 +193,6 @@ def test_grids_are_shared_where_weights_are_many_and_results_few():
     assert len(Z._shares(1 << 23, 1 << 23)) == 1
     assert len(Z._shares(1 << 23, 1 << 22)) == 2
     assert len(Z._shares(1 << 23, 8)) == 4
-
-
-@pytest.fixture
-def binned(matrix):
-    if not isinstance(matrix, BinnedMatrix):
-        pytest.skip("only grids have bins")
-    return matrix
 
 
 def shares_by_hand(dense, n_bins):
@@ -211,7 +206,9 @@ def shares_by_hand(dense, n_bins):
     )
 
 
-def test_shares_are_those_of_the_dense_matrix(binned, dense):
+@over({"bins": BINS})
+def test_shares_are_those_of_the_dense_matrix(sample):
+    binned, dense = sample.make(2), sample.dense
     if len(dense) == 0:
         with pytest.raises(InputError, match="at least one row"):
             fullest_shares(binned)

@@ -16,6 +16,8 @@ from gramless.matrices import dense as dense_module
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
 
+from .samples import WITH_GRAM, over
+
 SINGLE = 3e-7
 """How far float32 may be off, in units of the columns' norms."""
 
@@ -42,6 +44,7 @@ def assert_gram(gram, dense, weights):
     assert (np.abs(gram - expected) <= SINGLE * np.outer(norms, norms)).all()
 
 
+@over(WITH_GRAM)
 def test_column_gram(chunked):
     for kind in ["none", "positive", "signed", "zero", "huge", "tiny"]:
         weights = row_weights(len(chunked.dense), kind)
@@ -55,6 +58,7 @@ def test_equal_weights_are_a_factor(dtype):
     np.testing.assert_array_equal(matrix.column_gram(np.full(3000, 0.3)), gram)
 
 
+@over(WITH_GRAM)
 def test_column_gram_of_some_columns(chunked):
     for kind in ["none", "signed"]:
         matrix, dense = chunked.make(2), chunked.dense
@@ -65,6 +69,7 @@ def test_column_gram_of_some_columns(chunked):
             assert_gram(matrix.column_gram(weights, columns), dense[:, columns], weights)
 
 
+@over(WITH_GRAM)
 def test_column_gram_is_written_where_asked(chunked):
     matrix, n = chunked.make(2), chunked.dense.shape[1]
     weights = row_weights(len(chunked.dense), "signed")
@@ -100,6 +105,7 @@ def weighing(weights):
     return lambda rows, responses: (weights[rows].T * responses.T).T
 
 
+@over(WITH_GRAM)
 def test_pull_back_of_weighted_responses(chunked):
     for tail in [(), (1,), (3,), (0,)]:
         matrix, dense = chunked.make(2), chunked.dense
@@ -116,15 +122,7 @@ def test_pull_back_of_weighted_responses(chunked):
         np.testing.assert_array_equal(w, before)
 
 
-def test_pull_back_of_any_function_of_the_responses(chunked):
-    matrix, dense = chunked.make(2), chunked.dense
-    w, targets = draw((dense.shape[1], 2)), draw((len(dense), 2), 1)
-    found = matrix.pull_back(w, lambda rows, responses: np.tanh(responses - targets[rows]))
-    expected = dense.T @ np.tanh(dense @ w - targets)
-    size = np.abs(expected).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * size)
-
-
+@over(WITH_GRAM)
 def test_threads_change_no_bit(chunked):
     one, *others = (chunked.make(n_jobs) for n_jobs in (1, 2, 5))
     n_rows, n_columns = chunked.dense.shape
@@ -136,6 +134,7 @@ def test_threads_change_no_bit(chunked):
         assert found.tobytes() == one.pull_back(w, weighing(weights)).tobytes()
 
 
+@over(WITH_GRAM)
 def test_operands_that_do_not_fit_are_refused(chunked):
     matrix = chunked.make(1)
     n_rows, n_columns = chunked.dense.shape

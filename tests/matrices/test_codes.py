@@ -14,14 +14,14 @@ N_GRIDS, N_ROWS = 24, 50_000
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 300, N_ROWS // 8, N_ROWS // 2, N_ROWS])
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_rows_are_those_of_plain_indexing(n_taken: int, dtype: type, n_jobs: int) -> None:
+def test_rows_are_those_of_plain_indexing(n_taken: int) -> None:
     rng = np.random.default_rng(n_taken)
-    codes = padded_rows((N_GRIDS, N_ROWS), dtype)
-    codes[:] = rng.integers(0, 200, codes.shape)
     rows = rng.integers(-N_ROWS, N_ROWS, n_taken)
-    np.testing.assert_array_equal(taken(codes, rows, n_jobs), codes[:, rows])
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        codes = padded_rows((N_GRIDS, N_ROWS), dtype)
+        codes[:] = rng.integers(0, 200, codes.shape)
+        for n_jobs in (1, 3):
+            np.testing.assert_array_equal(taken(codes, rows, n_jobs), codes[:, rows])
 
 
 @pytest.mark.parametrize("n_taken", [10, N_ROWS // 2])

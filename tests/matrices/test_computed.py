@@ -38,21 +38,21 @@ class Squares:
         return ComputedMatrix(self.rows, self, self.rows.shape[1], budget=budget, n_jobs=n_jobs)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2, 5])
 @pytest.mark.parametrize(
     ("kept_chunks", "stored", "again"), [(0, 0, 6244), (1, 1, 4196), (2, 2, 2148), (None, 3, 0)]
 )
-def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_chunks, stored, again, n_jobs):
-    squares = Squares()
-    matrix = squares.matrix(kept_chunks, n_jobs)
-    share = 1.0 if kept_chunks is None else stored * CHUNK / len(squares.rows)
-    assert matrix.stored == share
-    w = np.array([1.0, -2.0])
-    for computed in (len(squares.rows), again, again):
-        squares.blocks.clear()
-        np.testing.assert_allclose(matrix.matvec(w), squares.expected @ w, rtol=1e-14)
-        assert sum(squares.blocks) == computed
-        assert max(squares.blocks, default=0) <= CHUNK
+def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_chunks, stored, again):
+    for n_jobs in (1, 2, 5):
+        squares = Squares()
+        matrix = squares.matrix(kept_chunks, n_jobs)
+        share = 1.0 if kept_chunks is None else stored * CHUNK / len(squares.rows)
+        assert matrix.stored == share
+        w = np.array([1.0, -2.0])
+        for computed in (len(squares.rows), again, again):
+            squares.blocks.clear()
+            np.testing.assert_allclose(matrix.matvec(w), squares.expected @ w, rtol=1e-14)
+            assert sum(squares.blocks) == computed
+            assert max(squares.blocks, default=0) <= CHUNK
 
 
 def test_nothing_is_computed_before_it_is_asked_for():

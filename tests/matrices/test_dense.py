@@ -7,7 +7,6 @@ import pytest
 
 from gramless.base.errors import InputError
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import with_ones
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,3 @@ def test_out_of_add_rmatvec_is_never_broadcast():
 def test_sums_are_float64():
     matrix = DenseMatrix(np.array([[1.0, 1e-12]], np.float32))
     assert matrix.matvec(np.ones(2))[0] > 1.0
-
-
-def test_every_matrix_as_csr(matrix, dense):
-    ones = np.ones((len(dense), 1))
-    for whole, twin in [(matrix, dense), (with_ones(matrix), np.hstack([dense, ones]))]:
-        csr = whole.tocsr()
-        assert csr.format == "csr"
-        assert csr.dtype == np.float64
-        assert csr.nnz == np.count_nonzero(twin)
-        np.testing.assert_array_equal(csr.toarray(), twin)
