@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from gramless import RandomBinning, SmoothBinning
 from gramless.base.errors import InputError
+from tests.features.csr import same_csr
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "g", ">f8", "O"]
 X = np.random.default_rng(0).normal(size=(150, 3))
@@ -23,11 +24,6 @@ both_kinds = pytest.mark.parametrize("kind", [RandomBinning, SmoothBinning])
 
 def binning(kind: Any, **options: Any) -> Any:
     return kind(**{"n_grids": 16, "bandwidth": 2.0, "random_state": 0, **options})
-
-
-def same_csr(a: sp.csr_array, b: sp.csr_array) -> bool:
-    parts = ("data", "indices", "indptr")
-    return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)
 
 
 def wide_table(n_rows: int) -> NDArray[np.float64]:

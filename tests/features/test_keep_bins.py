@@ -17,6 +17,7 @@ from gramless import RandomBinning, load, save
 from gramless.base.errors import InputError
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
+from tests.features.csr import same_csr
 from tests.solvers.pairwise import each_value
 
 Mask = NDArray[np.bool_]
@@ -28,11 +29,6 @@ NEW = np.concatenate([X[:50], RNG.normal(scale=2.0, size=(200, 3)), [[1e6] * 3, 
 
 def binning(**options: Any) -> RandomBinning:
     return RandomBinning(**{"n_grids": N_GRIDS, "bandwidth": 1.0, "random_state": 0, **options})
-
-
-def same_csr(a: sp.csr_array, b: sp.csr_array) -> bool:
-    parts = ("data", "indices", "indptr")
-    return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)
 
 
 def masks(offsets: NDArray[np.int64]) -> dict[str, Mask]:

@@ -28,6 +28,7 @@ from gramless.kernels import (
 from gramless.losses import Squared
 from gramless.penalties import L2
 from gramless.solvers import ConjugateGradient, Problem
+from tests.features.csr import same_csr
 
 KERNEL_SAMPLES: dict[str, BinningKernel] = {
     "laplacian": Laplacian(),
@@ -50,11 +51,6 @@ def X() -> NDArray[np.float64]:
 
 def binning(**options: Any) -> RandomBinning:
     return RandomBinning(**{"n_grids": 16, "bandwidth": 2.0, "random_state": 0, **options})
-
-
-def same_csr(a: sp.csr_array, b: sp.csr_array) -> bool:
-    parts = ("data", "indices", "indptr")
-    return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)
 
 
 def cells(binning: RandomBinning, rows: NDArray[np.float64]) -> NDArray[np.float64]:

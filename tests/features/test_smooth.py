@@ -14,6 +14,7 @@ from gramless.base.errors import InputError, KernelError
 from gramless.features.smooth import SmoothBinning
 from gramless.kernels import Gaussian
 from gramless.kernels.windowed import GammaHats, Windowed
+from tests.features.csr import same_csr
 
 DEEP = Windowed("cosine", depth=2 / 3, shape=8.0)
 
@@ -25,11 +26,6 @@ def X() -> NDArray[np.float64]:
 
 def smooth(**options: Any) -> SmoothBinning:
     return SmoothBinning(**{"n_grids": 16, "bandwidth": 1.5, "random_state": 0, **options})
-
-
-def same_csr(a: sp.csr_array, b: sp.csr_array) -> bool:
-    parts = ("data", "indices", "indptr")
-    return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)
 
 
 def places(fitted: SmoothBinning, rows: NDArray[np.float64]) -> NDArray[np.float64]:

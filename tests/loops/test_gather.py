@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import flat_rows, readonly
 from gramless.loops import gather
+from tests.loops.guarded import guarded, guards_hold, whole_numbers
 from tests.solvers.pairwise import each_value
 
-GUARD = 40
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
 
 
@@ -58,26 +58,9 @@ PROBLEMS = st.builds(
 )
 
 
-def whole_numbers(shape, seed: int = 1) -> NDArray[np.float64]:
-    """Return whole numbers: their sums are exact in any order."""
-    return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(np.float64)
-
-
-def guarded(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Copy a flat array between two guards of NaN; return it and the whole."""
-    whole = np.full(len(values) + 2 * GUARD, np.nan)
-    inner = whole[GUARD : GUARD + len(values)]
-    inner[:] = values
-    return inner, whole
-
-
-def guards_hold(whole: NDArray[np.float64]) -> bool:
-    return bool(np.isnan(whole[:GUARD]).all() and np.isnan(whole[-GUARD:]).all())
-
-
 def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
     """Gather one column, or K columns when the weights have two dimensions."""
-    inner, whole = guarded(out.reshape(-1))
+    inner, whole = guarded(out)
     flat = readonly(weights.reshape(-1))
     if weights.ndim == 1:
         gather.gather_sum(*problem.parts, flat, inner)
@@ -88,7 +71,7 @@ def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
 
 
 def run_scatter(problem: Problem, values, out, add=gather.scatter_add) -> NDArray[np.float64]:
-    inner, whole = guarded(out.reshape(-1))
+    inner, whole = guarded(out)
     if values.ndim == 1:
         add(*problem.parts, values, inner)
     else:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from gramless.base.arrays import flat_rows, readonly
 from gramless.loops import weighted_gather as loops
 from gramless.loops.compile import loop
+from tests.loops.guarded import guarded, guards_hold, whole_numbers
 from tests.solvers.pairwise import each_value
 
-GUARD = 40
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
 VALUE_TYPES = [np.float32, np.float16]
 
@@ -74,23 +74,6 @@ PROBLEMS = st.builds(
     n_grids=st.integers(0, 11),
     n_rows=st.integers(0, 45),
 )
-
-
-def whole_numbers(shape, seed: int = 1) -> NDArray[np.float64]:
-    """Return whole numbers: their sums are exact in any order."""
-    return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(np.float64)
-
-
-def guarded(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Copy an array, flat, between two guards of NaN; return it and the whole."""
-    whole = np.full(values.size + 2 * GUARD, np.nan)
-    inner = whole[GUARD : GUARD + values.size]
-    inner[:] = values.reshape(-1)
-    return inner, whole
-
-
-def guards_hold(whole: NDArray[np.float64]) -> bool:
-    return bool(np.isnan(whole[:GUARD]).all() and np.isnan(whole[-GUARD:]).all())
 
 
 def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
