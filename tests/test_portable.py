@@ -213,11 +213,11 @@ HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_headers_that_do_not_fit_are_refused_when_read(tmp_path: Path, case: str) -> None:
-    path = edited(tmp_path / "model", HOSTILE[case])
-    with pytest.raises(ValueError, match=f"{path} is damaged"):
-        PortableModel(path)
+def test_headers_that_do_not_fit_are_refused_when_read(tmp_path: Path) -> None:
+    for case in HOSTILE:
+        path = edited(tmp_path / "model", HOSTILE[case])
+        with pytest.raises(ValueError, match=f"{path} is damaged"):
+            PortableModel(path)
 
 
 def test_a_changed_header_is_refused(tmp_path: Path) -> None:

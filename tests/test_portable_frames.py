@@ -88,14 +88,14 @@ FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_frames_are_predicted_as_by_the_model(
-    form: str, pair: tuple[KernelRegressor, PortableModel]
-) -> None:
-    model, portable = pair
-    rows = FORMS[form](table(1))
-    whole = rows if not isinstance(rows, dict) else table(1)
-    np.testing.assert_allclose(portable.predict(rows), model.predict(whole), rtol=1e-9, atol=1e-9)
+def test_frames_are_predicted_as_by_the_model(pair: tuple[KernelRegressor, PortableModel]) -> None:
+    for form in FORMS:
+        model, portable = pair
+        rows = FORMS[form](table(1))
+        whole = rows if not isinstance(rows, dict) else table(1)
+        np.testing.assert_allclose(
+            portable.predict(rows), model.predict(whole), rtol=1e-9, atol=1e-9
+        )
 
 
 CHANGED: dict[str, dict[str, Any]] = {
@@ -114,15 +114,15 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CHANGED)
 def test_other_types_are_refused_as_by_the_model(
-    kind: str, pair: tuple[KernelRegressor, PortableModel]
+    pair: tuple[KernelRegressor, PortableModel],
 ) -> None:
-    rows = table(1).assign(**CHANGED[kind])
-    (name,) = CHANGED[kind]
-    for predictor in pair:
-        with pytest.raises(ValueError, match=f"'{name}'|{name}"):
-            predictor.predict(rows)
+    for kind in CHANGED:
+        rows = table(1).assign(**CHANGED[kind])
+        (name,) = CHANGED[kind]
+        for predictor in pair:
+            with pytest.raises(ValueError, match=f"'{name}'|{name}"):
+                predictor.predict(rows)
 
 
 def test_most_unknown_categories_give_a_warning(
@@ -136,14 +136,10 @@ def test_most_unknown_categories_give_a_warning(
         np.testing.assert_allclose(found, pair[0].predict(rows), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "rows", [np.zeros((3, 6)), [[0.0] * 6], {"size": [1.0]}, pd.DataFrame({"size": [1.0]})]
-)
-def test_rows_without_the_columns_are_refused(
-    rows: Any, pair: tuple[KernelRegressor, PortableModel]
-) -> None:
-    with pytest.raises(ValueError, match="the rows have no column"):
-        pair[1].predict(rows)
+def test_rows_without_the_columns_are_refused(pair: tuple[KernelRegressor, PortableModel]) -> None:
+    for rows in [np.zeros((3, 6)), [[0.0] * 6], {"size": [1.0]}, pd.DataFrame({"size": [1.0]})]:
+        with pytest.raises(ValueError, match="the rows have no column"):
+            pair[1].predict(rows)
 
 
 def test_probabilities_of_frames(tmp_path: Path) -> None:
@@ -208,32 +204,28 @@ HEADERS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HEADERS)
-def test_damaged_headers_are_errors_that_name_the_file(
-    kind: str, content: bytes, tmp_path: Path
-) -> None:
-    path = tmp_path / "model"
-    path.write_bytes(with_header(content, HEADERS[kind]))
-    with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
-        PortableModel(path)
+def test_damaged_headers_are_errors_that_name_the_file(content: bytes, tmp_path: Path) -> None:
+    for kind in HEADERS:
+        path = tmp_path / "model"
+        path.write_bytes(with_header(content, HEADERS[kind]))
+        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+            PortableModel(path)
 
 
-@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100, -1])
-def test_truncated_files_are_errors_that_name_the_file(
-    length: int, content: bytes, tmp_path: Path
-) -> None:
-    path = tmp_path / "model"
-    path.write_bytes(content[:length])
-    with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
-        PortableModel(path)
+def test_truncated_files_are_errors_that_name_the_file(content: bytes, tmp_path: Path) -> None:
+    for length in [0, 1, 7, 8, 9, 100, -1]:
+        path = tmp_path / "model"
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+            PortableModel(path)
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n" * 9, b"\xff" * 99, bytes(99)])
-def test_other_files_are_errors_that_name_the_file(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
-        PortableModel(path)
+def test_other_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
+    for content in [b"a,b\n1,2\n" * 9, b"\xff" * 99, bytes(99)]:
+        path = tmp_path / "model"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+            PortableModel(path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
@@ -267,14 +259,14 @@ def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(text), model.predict(frame), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [lambda hour: datetime.timedelta(hours=hour), datetime.time])
-def test_durations_and_times_that_are_categories(kind: Any, tmp_path: Path) -> None:
-    hour = np.arange(N) % 4
-    times = [kind(k) for k in hour.tolist()]
-    frame = pd.DataFrame({"when": times, "other": RNG.normal(size=N)})
-    model = KernelRegressor(effort=1, random_state=0, categorical_features=["when"])
-    model, portable = both(model.fit(frame, 1.0 * hour), tmp_path / "model")
-    np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
+def test_durations_and_times_that_are_categories(tmp_path: Path) -> None:
+    for kind in [lambda hour: datetime.timedelta(hours=hour), datetime.time]:
+        hour = np.arange(N) % 4
+        times = [kind(k) for k in hour.tolist()]
+        frame = pd.DataFrame({"when": times, "other": RNG.normal(size=N)})
+        model = KernelRegressor(effort=1, random_state=0, categorical_features=["when"])
+        model, portable = both(model.fit(frame, 1.0 * hour), tmp_path / "model")
+        np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
 
 
 def test_text_of_datetimes_with_offsets_in_hours(tmp_path: Path) -> None:

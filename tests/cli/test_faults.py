@@ -50,22 +50,21 @@ FIT_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("kind", FIT_FAULTS)
-def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
-    (name, *options), said = FIT_FAULTS[kind]
-    write("a.csv")
-    write("text.csv", ("size", "kind"))
-    write("colours.csv", ("size", "colour", "price"))
-    write("one.csv", ("size",), label=np.ones(N_ROWS))
-    write("holes.csv", ("size",), label=np.append(np.nan, columns["price"][1:]))
-    text = shell.error("fit", tmp_path / name, "-m", tmp_path / "m", *QUICK[:2], *options)
-    assert said in text
-    assert not (tmp_path / "m").exists()
+def test_fit_says_what_is_wrong(write, shell, tmp_path, columns):
+    for kind in FIT_FAULTS:
+        (name, *options), said = FIT_FAULTS[kind]
+        write("a.csv")
+        write("text.csv", ("size", "kind"))
+        write("colours.csv", ("size", "colour", "price"))
+        write("one.csv", ("size",), label=np.ones(N_ROWS))
+        write("holes.csv", ("size",), label=np.append(np.nan, columns["price"][1:]))
+        text = shell.error("fit", tmp_path / name, "-m", tmp_path / "m", *QUICK[:2], *options)
+        assert said in text
+        assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_wrong_usage_is_code_2(shell):
+    for arguments in [
         ["fit", "a.csv"],
         ["fit", "a.csv", "-m", "m", "--alpha", "much"],
         ["fit", "a.csv", "-m", "m", "--features", "a,,b"],
@@ -77,11 +76,8 @@ def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
         ["predict", "m"],
         ["guess"],
         ["--surprise"],
-    ],
-    ids=" ".join,
-)
-def test_wrong_usage_is_code_2(arguments, shell):
-    shell.error(*arguments, code=2)
+    ]:
+        shell.error(*arguments, code=2)
 
 
 SHARES = {
@@ -93,13 +89,13 @@ SHARES = {
 """What versions of typer answer to each share."""
 
 
-@pytest.mark.parametrize("share", SHARES)
-def test_shares_of_the_penalty_that_are_none(share, write, shell, tmp_path):
-    text = shell.error("fit", write("a.csv"), "-m", tmp_path / "m", "--l1-ratio", share, code=2)
-    said = " ".join(text.replace("│", " ").split())
-    assert "--l1-ratio" in said
-    assert re.search(SHARES[share], said)
-    assert not (tmp_path / "m").exists()
+def test_wrong_shares_of_the_l1_penalty_are_refused(write, shell, tmp_path):
+    for share in SHARES:
+        text = shell.error("fit", write("a.csv"), "-m", tmp_path / "m", "--l1-ratio", share, code=2)
+        said = " ".join(text.replace("│", " ").split())
+        assert "--l1-ratio" in said
+        assert re.search(SHARES[share], said)
+        assert not (tmp_path / "m").exists()
 
 
 def test_a_share_of_the_penalty_that_is_nan(write, tmp_path):
@@ -149,13 +145,13 @@ def test_scores_of_a_regressor(model, write, shell):
     )
 
 
-@pytest.mark.parametrize("verb", ["predict", "evaluate"])
-def test_other_files_are_no_models(verb, write, shell, tmp_path):
-    data = write("a.csv")
-    assert "cannot be loaded" in shell.error(verb, data, data)
-    assert "no model file" in shell.error(verb, tmp_path / "absent", data)
-    save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
-    assert "predicts nothing" in shell.error(verb, tmp_path / "bins", data)
+def test_other_files_are_no_models(write, shell, tmp_path):
+    for verb in ["predict", "evaluate"]:
+        data = write("a.csv")
+        assert "cannot be loaded" in shell.error(verb, data, data)
+        assert "no model file" in shell.error(verb, tmp_path / "absent", data)
+        save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
+        assert "predicts nothing" in shell.error(verb, tmp_path / "bins", data)
 
 
 def test_inspect_refuses_what_is_no_model(write, shell):
@@ -175,18 +171,15 @@ def raising(fault):
     return run
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
+def test_any_fault_is_one_line(write, shell, monkeypatch, tmp_path):
+    for fault, said in [
         (KeyError("deep"), "KeyError: 'deep' (--debug shows where)"),
         (MemoryError(), "not enough memory"),
         (ValueError("two\nlines"), "two lines"),
         (PermissionError(13, "Permission denied", "x.csv"), "x.csv: Permission denied."),
-    ],
-)
-def test_any_fault_is_one_line(fault, said, write, shell, monkeypatch, tmp_path):
-    monkeypatch.setattr("gramless.cli.reading.training_rows", raising(fault))
-    assert said in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
+    ]:
+        monkeypatch.setattr("gramless.cli.reading.training_rows", raising(fault))
+        assert said in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
 
 
 def test_debug_shows_where(write, shell, monkeypatch, tmp_path):

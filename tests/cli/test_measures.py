@@ -29,18 +29,18 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_errors_are_those_of_the_loss(loss):
-    model = fitted(KernelRegressor, COUNTS, loss=loss)
-    measure, (error, constant) = measure_of(model), LOSSES[loss]
-    predicted = measure.predict(X)
-    own = measure.error(COUNTS, predicted)
-    double = 2.0 if loss == "quantile" else 1.0
-    assert own == pytest.approx(double * error(COUNTS, predicted))
-    best = measure.all_constant(COUNTS)
-    assert best.tolist() == [constant(COUNTS)] * len(X)
-    linear = linear_predictions(measure, model, X, COUNTS)
-    assert own < measure.error(COUNTS, linear) < 1.1 * measure.error(COUNTS, best)
+def test_errors_are_those_of_the_loss():
+    for loss in LOSSES:
+        model = fitted(KernelRegressor, COUNTS, loss=loss)
+        measure, (error, constant) = measure_of(model), LOSSES[loss]
+        predicted = measure.predict(X)
+        own = measure.error(COUNTS, predicted)
+        double = 2.0 if loss == "quantile" else 1.0
+        assert own == pytest.approx(double * error(COUNTS, predicted))
+        best = measure.all_constant(COUNTS)
+        assert best.tolist() == [constant(COUNTS)] * len(X)
+        linear = linear_predictions(measure, model, X, COUNTS)
+        assert own < measure.error(COUNTS, linear) < 1.1 * measure.error(COUNTS, best)
 
 
 def test_several_quantiles_have_the_mean_of_their_losses():
@@ -56,21 +56,23 @@ def test_several_quantiles_have_the_mean_of_their_losses():
     assert linear_predictions(measure, model, X, X[:, 0]) is None
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_are_judged_by_their_probabilities(n_classes):
-    names = np.array(["low", "mid", "top"][:n_classes])
-    y = names[np.digitize(X[:, 0], [0.0, 1.0][: n_classes - 1])]
-    model = fitted(KernelClassifier, y, loss="logistic")
-    measure = measure_of(model)
-    numbers, predicted = measure.targets(y), measure.predict(X)
-    assert measure.error(numbers, predicted) == pytest.approx(log_loss(y, predicted))
-    scores = measure.scores(numbers, predicted)
-    assert scores["share of wrong classes"] == pytest.approx(1.0 - model.score(X, y))
-    shares = np.bincount(numbers) / len(y)
-    assert measure.all_constant(numbers)[0].tolist() == shares.tolist()
-    linear = linear_predictions(measure, model, X, numbers)
-    np.testing.assert_allclose(linear.sum(axis=1), 1.0)
-    assert measure.error(numbers, linear) < measure.error(numbers, measure.all_constant(numbers))
+def test_classes_are_judged_by_their_probabilities():
+    for n_classes in [2, 3]:
+        names = np.array(["low", "mid", "top"][:n_classes])
+        y = names[np.digitize(X[:, 0], [0.0, 1.0][: n_classes - 1])]
+        model = fitted(KernelClassifier, y, loss="logistic")
+        measure = measure_of(model)
+        numbers, predicted = measure.targets(y), measure.predict(X)
+        assert measure.error(numbers, predicted) == pytest.approx(log_loss(y, predicted))
+        scores = measure.scores(numbers, predicted)
+        assert scores["share of wrong classes"] == pytest.approx(1.0 - model.score(X, y))
+        shares = np.bincount(numbers) / len(y)
+        assert measure.all_constant(numbers)[0].tolist() == shares.tolist()
+        linear = linear_predictions(measure, model, X, numbers)
+        np.testing.assert_allclose(linear.sum(axis=1), 1.0)
+        assert measure.error(numbers, linear) < measure.error(
+            numbers, measure.all_constant(numbers)
+        )
 
 
 def test_classes_that_the_model_does_not_know_are_wrong():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from typer.testing import CliRunner
 
 from gramless.cli.main import app
@@ -41,14 +40,14 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("message", MESSAGES)
-def test_parameters_become_options(message):
-    assert re.search(MESSAGES[message], in_options(message))
+def test_parameters_become_options():
+    for message in MESSAGES:
+        assert re.search(MESSAGES[message], in_options(message))
 
 
-@pytest.mark.parametrize("message", KEPT)
-def test_other_words_stay(message):
-    assert in_options(message) == message
+def test_other_words_stay():
+    for message in KEPT:
+        assert in_options(message) == message
 
 
 def test_the_options_exist():
@@ -58,20 +57,17 @@ def test_the_options_exist():
     assert not missing
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
+def test_fit_names_its_options(write, shell, tmp_path):
+    for option, value, said in [
         ("--n-jobs", "0", "--n-jobs must be"),
         ("--bandwidth", "-1", "--bandwidth must be positive"),
         ("--cv", "1", "--cv must be an integer"),
         ("--memory", "much", "--memory: a number of bytes"),
         ("--grids", "many", "--grids must be one of"),
         ("--quantile", "0.5", "--quantile is for --loss quantile"),
-    ],
-)
-def test_fit_names_its_options(option, value, said, write, shell, tmp_path):
-    words = ["fit", write("a.csv"), "--model", tmp_path / "m", option, value]
-    assert said in shell.error(*words)
+    ]:
+        words = ["fit", write("a.csv"), "--model", tmp_path / "m", option, value]
+        assert said in shell.error(*words)
 
 
 def test_grids_of_features_that_have_none(write, shell, tmp_path):
@@ -88,21 +84,20 @@ def test_a_quantile_is_fitted(write, shell, tmp_path, columns):
     assert 0.75 <= sum(below) / len(below) <= 1.0
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, "nan"])
-@pytest.mark.parametrize("option", ["--interval", "--set"])
-def test_shares_are_checked_before_anything_is_read(option, share, shell):
-    text = shell.error("predict", "absent", "absent.csv", option, share, code=2)
-    assert option in text
-    assert "above 0 and below 1" in text
+def test_shares_are_checked_before_anything_is_read(shell):
+    for share in (0, 1, -0.1, 1.5, "nan"):
+        for option in ("--interval", "--set"):
+            text = shell.error("predict", "absent", "absent.csv", option, share, code=2)
+            assert option in text
+            assert "above 0 and below 1" in text
 
 
 def options_of(command: str) -> str:
     return CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout
 
 
-@pytest.mark.parametrize(
-    ("option", "commands"),
-    [
+def test_options_have_one_name():
+    for option, commands in [
         ("--page", ["explain", "anomalies", "compare-tables"]),
         ("--output", ["predict", "explain", "anomalies", "compare-tables"]),
         ("--time-budget", ["fit", "stream"]),
@@ -110,10 +105,8 @@ def options_of(command: str) -> str:
         ("--picture", ["evaluate", "inspect", "stream"]),
         ("--force", ["fit", "stream", "predict", "explain", "anomalies", "evaluate", "demo"]),
         ("--n-jobs", ["fit", "stream", "predict", "evaluate", "explain", "anomalies"]),
-    ],
-)
-def test_options_have_one_name(option, commands):
-    assert all(option in options_of(command) for command in commands)
+    ]:
+        assert all(option in options_of(command) for command in commands)
 
 
 def test_stream_names_its_model_as_fit_does(write, shell, tmp_path):

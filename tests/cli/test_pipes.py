@@ -26,28 +26,28 @@ def model(write, shell, tmp_path):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.parquet"])
-def test_standard_input_is_read_whatever_it_holds(name, model, write, shell):
-    data = write(name.removesuffix(".gz"))
-    content = data.read_bytes()
-    content = gzip.compress(content) if name.endswith(".gz") else content
-    expected = shell("predict", model, data).stdout
-    assert shell("predict", model, "-", stdin=content).stdout == expected
-    assert shell("evaluate", model, "-", stdin=content).stdout
+def test_standard_input_is_read_whatever_it_holds(model, write, shell):
+    for name in ["a.csv", "a.tsv", "a.csv.gz", "a.parquet"]:
+        data = write(name.removesuffix(".gz"))
+        content = data.read_bytes()
+        content = gzip.compress(content) if name.endswith(".gz") else content
+        expected = shell("predict", model, data).stdout
+        assert shell("predict", model, "-", stdin=content).stdout == expected
+        assert shell("evaluate", model, "-", stdin=content).stdout
 
 
-@pytest.mark.parametrize("name", ["a.libsvm", "a.npz", "a.npy", "a.arff"])
-def test_formats_without_names(name, write, shell, tmp_path):
-    if name == "a.arff":
-        content = b"% made up\n@relation r\n@attribute x real\n@attribute y real\n@data\n"
-        content += b"".join(b"%d,%d\n" % (k, k % 7) for k in range(50))
-    elif name == "a.npy":
-        np.save(tmp_path / name, np.random.default_rng(0).normal(size=(50, 3)))
-        content = (tmp_path / name).read_bytes()
-    else:
-        content = write(name).read_bytes()
-    found = shell("fit", "-", "-m", tmp_path / "m", *QUICK, stdin=content).stdout
-    assert "random grids" in found
+def test_formats_without_names(write, shell, tmp_path):
+    for name in ["a.libsvm", "a.npz", "a.npy", "a.arff"]:
+        if name == "a.arff":
+            content = b"% made up\n@relation r\n@attribute x real\n@attribute y real\n@data\n"
+            content += b"".join(b"%d,%d\n" % (k, k % 7) for k in range(50))
+        elif name == "a.npy":
+            np.save(tmp_path / name, np.random.default_rng(0).normal(size=(50, 3)))
+            content = (tmp_path / name).read_bytes()
+        else:
+            content = write(name).read_bytes()
+        found = shell("fit", "-", "-m", tmp_path / "m", *QUICK, stdin=content).stdout
+        assert "random grids" in found
 
 
 @POSIX

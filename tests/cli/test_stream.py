@@ -69,27 +69,27 @@ def predictions(text):
 # Formats, tasks and labels.
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm", "a.parquet"])
-def test_numbers_in_every_format(name, trained, shell, columns):
-    data, model = trained(name)
-    found = shell.json("evaluate", model, data)
-    assert found["rows"] == N_ROWS
-    assert found["r2"] > 0.7
-    predicted = np.array(shell.json("predict", model, data)["prediction"])
-    np.testing.assert_allclose(found["mae"], np.abs(predicted - columns["price"]).mean())
-    assert shell.json("inspect", model)["class"] == "DoublyStochasticRegressor"
+def test_numbers_in_every_format(trained, shell, columns):
+    for name in ["a.csv", "a.npz", "a.libsvm", "a.parquet"]:
+        data, model = trained(name)
+        found = shell.json("evaluate", model, data)
+        assert found["rows"] == N_ROWS
+        assert found["r2"] > 0.7
+        predicted = np.array(shell.json("predict", model, data)["prediction"])
+        np.testing.assert_allclose(found["mae"], np.abs(predicted - columns["price"]).mean())
+        assert shell.json("inspect", model)["class"] == "DoublyStochasticRegressor"
 
 
-@pytest.mark.parametrize(("target", "least"), [("kind", 0.85), ("colour", 0.75)])
-def test_text_labels(target, least, trained, shell, columns):
-    data, model = trained("a.csv", chosen=("size", "weight", target))
-    found = shell.json("evaluate", model, data, "--target", target)
-    assert [one["class"] for one in found["classes"]] == sorted(set(columns[target]))
-    assert found["accuracy"] > least
-    given = shell.json("predict", model, data, "--probabilities", "--scores")
-    total = sum(np.array(given[f"probability_{c}"]) for c in sorted(set(columns[target])))
-    np.testing.assert_allclose(total, 1.0)
-    assert found["log_loss"] < 0.7
+def test_text_labels(trained, shell, columns):
+    for target, least in [("kind", 0.85), ("colour", 0.75)]:
+        data, model = trained("a.csv", chosen=("size", "weight", target))
+        found = shell.json("evaluate", model, data, "--target", target)
+        assert [one["class"] for one in found["classes"]] == sorted(set(columns[target]))
+        assert found["accuracy"] > least
+        given = shell.json("predict", model, data, "--probabilities", "--scores")
+        total = sum(np.array(given[f"probability_{c}"]) for c in sorted(set(columns[target])))
+        np.testing.assert_allclose(total, 1.0)
+        assert found["log_loss"] < 0.7
 
 
 def test_predictions_are_those_of_the_library(trained, shell, columns):
@@ -120,23 +120,20 @@ def test_arrays_have_columns_by_position(trained, shell, write):
     assert "has 3 input columns" in shell.error("predict", model, write("c.csv"))
 
 
-@pytest.mark.parametrize(
-    ("labels", "asked", "task", "written"),
-    [
+def test_the_task_follows_from_the_labels(write, shell, tmp_path):
+    for labels, asked, task, written in [
         (np.arange(N_ROWS) % 3, "auto", "classification", {"0", "1", "2"}),
         (np.arange(N_ROWS) % 2 * 2.5, "auto", "classification", {"0", "2.5"}),
         (np.arange(N_ROWS) % 30, "auto", "regression", None),
         (np.arange(N_ROWS) % 3, "regression", "regression", None),
-    ],
-)
-def test_the_task_follows_from_the_labels(labels, asked, task, written, write, shell, tmp_path):
-    data, model = write("a.csv", ("size", "weight"), label=labels), tmp_path / "m"
-    found = shell.json("stream", data, model, "--task", asked, *TINY)
-    assert found["task"] == task
-    assert shell.json("evaluate", model, data)["rows"] == N_ROWS
-    if written is not None:
-        assert set(predictions(shell("predict", model, data).stdout)) <= written
-        assert set(map(str, found["classes"])) == written
+    ]:
+        data, model = write("a.csv", ("size", "weight"), label=labels), tmp_path / "m"
+        found = shell.json("stream", data, model, "--task", asked, *TINY)
+        assert found["task"] == task
+        assert shell.json("evaluate", model, data)["rows"] == N_ROWS
+        if written is not None:
+            assert set(predictions(shell("predict", model, data).stdout)) <= written
+            assert set(map(str, found["classes"])) == written
 
 
 def test_options_reach_the_model(trained):
@@ -385,35 +382,36 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-def test_what_is_wrong_is_said(kind, write, shell, tmp_path, columns):
-    (name, *options), said = FAULTS[kind]
-    price, holes, kinds = (columns[key].copy() for key in ("price", "size", "kind"))
-    price[3], holes[7], kinds[5] = np.nan, np.nan, ""
-    write("a.csv")
-    write("holes.csv", size=holes)
-    write("nan.csv", price=price)
-    write("blank.csv", ("size",), kind=kinds)
-    write("text.csv", ("size", "colour", "price"))
-    write("kinds.csv", ("size", "kind"))
-    write("one.csv", ("size",), label=np.ones(N_ROWS))
-    model = tmp_path / "m"
-    assert said in shell.error("stream", tmp_path / name, model, *TINY, *options)
-    assert not model.exists()
+def test_faults_are_told_and_leave_no_model(write, shell, tmp_path, columns):
+    for kind in FAULTS:
+        (name, *options), said = FAULTS[kind]
+        price, holes, kinds = (columns[key].copy() for key in ("price", "size", "kind"))
+        price[3], holes[7], kinds[5] = np.nan, np.nan, ""
+        write("a.csv")
+        write("holes.csv", size=holes)
+        write("nan.csv", price=price)
+        write("blank.csv", ("size",), kind=kinds)
+        write("text.csv", ("size", "colour", "price"))
+        write("kinds.csv", ("size", "kind"))
+        write("one.csv", ("size",), label=np.ones(N_ROWS))
+        model = tmp_path / "m"
+        assert said in shell.error("stream", tmp_path / name, model, *TINY, *options)
+        assert not model.exists()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--strategy", "greedy"], ["--steps", "0"], ["--time", "0"], ["--patience", "-1"],
-        ["--scaling", "quantile"], ["--bandwidth", "wide"], ["--components", "0"],
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_wrong_usage_is_code_2(options, write, shell, tmp_path):
-    text = shell.error("stream", write("a.csv"), tmp_path / "m", *options, code=2)
-    assert options[0] in text
-    assert "gramless stream" in text
+def test_wrong_usage_is_code_2(write, shell, tmp_path):
+    for options in [
+        ["--strategy", "greedy"],
+        ["--steps", "0"],
+        ["--time", "0"],
+        ["--patience", "-1"],
+        ["--scaling", "quantile"],
+        ["--bandwidth", "wide"],
+        ["--components", "0"],
+    ]:
+        text = shell.error("stream", write("a.csv"), tmp_path / "m", *options, code=2)
+        assert options[0] in text
+        assert "gramless stream" in text
 
 
 def test_places_are_checked_first(write, shell, tmp_path):
@@ -499,7 +497,7 @@ def test_a_panel_on_a_terminal():
 
 
 @pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
-def test_lines_elsewhere(monkeypatch, terminal, kind):
+def test_lines_are_printed_where_there_is_no_terminal(monkeypatch, terminal, kind):
     progress, report = progress_on(terminal, kind=kind)
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
@@ -545,33 +543,35 @@ def models():
     }
 
 
-@pytest.mark.parametrize("name", ["checking", "grow", "not judged", "partial"])
-def test_the_picture_has_the_numbers_of_the_run(name, models):
-    pytest.importorskip("matplotlib")
-    from gramless.cli.figures import draw_run
+def test_the_picture_has_the_numbers_of_the_run(models):
+    for name in ["checking", "grow", "not judged", "partial"]:
+        pytest.importorskip("matplotlib")
+        from gramless.cli.figures import draw_run
 
-    model = models[name]
-    history = model.history_
-    losses, blocks, errors, steps = draw_run(model).axes
-    objective = losses.get_lines()[0].get_xydata()
-    np.testing.assert_array_equal(objective[:, 1], history["objective"])
-    expected = np.arange(1, 9) if name == "partial" else history["seconds"]
-    np.testing.assert_array_equal(objective[:, 0], expected)
-    is_new = np.diff(history["n_blocks"], prepend=0) > 0
-    number = np.arange(1, len(is_new) + 1)
-    _, new, old = blocks.get_lines()
-    np.testing.assert_array_equal(new.get_xdata(), number[is_new])
-    np.testing.assert_array_equal(new.get_ydata(), history["block"][is_new] + 1)
-    np.testing.assert_array_equal(old.get_ydata(), history["block"][~is_new] + 1)
-    assert steps.get_lines()[1].get_ydata().tolist() == history["step"][~is_new].tolist()
-    assert f"{is_new.sum()} in the end" in blocks.get_title(loc="left")
-    if model.evaluations_:
-        scale = 100 if name == "checking" else 1
-        shown = errors.get_lines()[0].get_ydata()
-        np.testing.assert_allclose(shown, scale * model.evaluations_["error"])
-        np.testing.assert_array_equal(losses.get_lines()[1].get_ydata(), model.evaluations_["loss"])
-    else:
-        assert errors.texts[0].get_text() == "nothing was judged"
+        model = models[name]
+        history = model.history_
+        losses, blocks, errors, steps = draw_run(model).axes
+        objective = losses.get_lines()[0].get_xydata()
+        np.testing.assert_array_equal(objective[:, 1], history["objective"])
+        expected = np.arange(1, 9) if name == "partial" else history["seconds"]
+        np.testing.assert_array_equal(objective[:, 0], expected)
+        is_new = np.diff(history["n_blocks"], prepend=0) > 0
+        number = np.arange(1, len(is_new) + 1)
+        _, new, old = blocks.get_lines()
+        np.testing.assert_array_equal(new.get_xdata(), number[is_new])
+        np.testing.assert_array_equal(new.get_ydata(), history["block"][is_new] + 1)
+        np.testing.assert_array_equal(old.get_ydata(), history["block"][~is_new] + 1)
+        assert steps.get_lines()[1].get_ydata().tolist() == history["step"][~is_new].tolist()
+        assert f"{is_new.sum()} in the end" in blocks.get_title(loc="left")
+        if model.evaluations_:
+            scale = 100 if name == "checking" else 1
+            shown = errors.get_lines()[0].get_ydata()
+            np.testing.assert_allclose(shown, scale * model.evaluations_["error"])
+            np.testing.assert_array_equal(
+                losses.get_lines()[1].get_ydata(), model.evaluations_["loss"]
+            )
+        else:
+            assert errors.texts[0].get_text() == "nothing was judged"
 
 
 def test_a_run_in_numbers_and_words(models):

@@ -16,40 +16,40 @@ def grids() -> Grids:
     return Grids.draw(Laplacian(), np.full(3, 2.0), 11, seed=0)
 
 
-@pytest.mark.parametrize("cuts", [(), (1,), (300,), (10, 10, 50, 399)])
-def test_merged_bins_are_numbered_as_in_one_pass(grids, cuts):
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    codes, known = grids.learn(X)
-    blocks = [grids.learn(part) for part in np.split(X, cuts)]
-    tables = [BinKeys.of_counts(own.keys(), own.n_bins) for _, own in blocks]
-    merged = BinKeys.merged(tables)
-    np.testing.assert_array_equal(merged.keys, known.keys())
-    np.testing.assert_array_equal(merged.n_bins, known.n_bins)
-    found = [
-        merged.columns(table).renumbered(own)
-        for (own, _), table in zip(blocks, tables, strict=True)
-    ]
-    np.testing.assert_array_equal(np.concatenate(found, axis=1), codes)
+def test_merged_bins_are_numbered_as_in_one_pass(grids):
+    for cuts in [(), (1,), (300,), (10, 10, 50, 399)]:
+        X = np.random.default_rng(0).normal(size=(400, 3))
+        codes, known = grids.learn(X)
+        blocks = [grids.learn(part) for part in np.split(X, cuts)]
+        tables = [BinKeys.of_counts(own.keys(), own.n_bins) for _, own in blocks]
+        merged = BinKeys.merged(tables)
+        np.testing.assert_array_equal(merged.keys, known.keys())
+        np.testing.assert_array_equal(merged.n_bins, known.n_bins)
+        found = [
+            merged.columns(table).renumbered(own)
+            for (own, _), table in zip(blocks, tables, strict=True)
+        ]
+        np.testing.assert_array_equal(np.concatenate(found, axis=1), codes)
 
 
-@pytest.mark.parametrize("n_outputs", [(), (3,)])
-def test_bins_of_a_block_are_columns_among_those_of_all(grids, n_outputs):
-    generator = np.random.default_rng(2)
-    X = generator.normal(size=(300, 3))
-    _, known = grids.learn(X)
-    codes, some = grids.learn(X[200:])
-    merged = BinKeys.of_counts(known.keys(), known.n_bins)
-    columns = merged.columns(BinKeys.of_counts(some.keys(), some.n_bins))
-    own = BinnedMatrix(codes, columns.offsets, scale=1.0)
-    part = SomeColumns(own, columns, 0.3, Workspace(1))
-    whole = BinnedMatrix(known.find(X[200:]), merged.offsets, scale=0.3)
-    w, v = (generator.normal(size=(n, *n_outputs)) for n in reversed(whole.shape))
-    np.testing.assert_array_equal(part.matvec(w), whole.matvec(w))
-    np.testing.assert_array_equal(part.rmatvec(v), whole.rmatvec(v))
-    np.testing.assert_allclose(part.gram_diagonal(), whole.gram_diagonal(), rtol=1e-12)
-    np.testing.assert_array_equal(
-        part.take_rows(np.array([7, 3])).matvec(w), whole.matvec(w)[[7, 3]]
-    )
+def test_bins_of_a_block_are_columns_among_those_of_all(grids):
+    for n_outputs in [(), (3,)]:
+        generator = np.random.default_rng(2)
+        X = generator.normal(size=(300, 3))
+        _, known = grids.learn(X)
+        codes, some = grids.learn(X[200:])
+        merged = BinKeys.of_counts(known.keys(), known.n_bins)
+        columns = merged.columns(BinKeys.of_counts(some.keys(), some.n_bins))
+        own = BinnedMatrix(codes, columns.offsets, scale=1.0)
+        part = SomeColumns(own, columns, 0.3, Workspace(1))
+        whole = BinnedMatrix(known.find(X[200:]), merged.offsets, scale=0.3)
+        w, v = (generator.normal(size=(n, *n_outputs)) for n in reversed(whole.shape))
+        np.testing.assert_array_equal(part.matvec(w), whole.matvec(w))
+        np.testing.assert_array_equal(part.rmatvec(v), whole.rmatvec(v))
+        np.testing.assert_allclose(part.gram_diagonal(), whole.gram_diagonal(), rtol=1e-12)
+        np.testing.assert_array_equal(
+            part.take_rows(np.array([7, 3])).matvec(w), whole.matvec(w)[[7, 3]]
+        )
 
 
 def test_tables_merge_alike_however_they_are_grouped(grids):
