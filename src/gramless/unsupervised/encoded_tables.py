@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from gramless.base.columns import PlainColumn, Table, is_frame, named_columns
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, NamedColumns, TableLike
+from gramless.base.types import AnyArray, BoolArray, IntArray, NamedColumns, TableLike
 from gramless.estimators.inputs import RowInputs, row_options
-from gramless.estimators.parameters import is_auto, scalings_of
-from gramless.features.base import SizedMap
-from gramless.kernels import bandwidth_vector
 from gramless.preprocessing.column_codes import ColumnCode
-from gramless.preprocessing.median import median_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, normalise_rows, validated
-from gramless.preprocessing.scaling import Scaler
 
+OWNER = "two_sample_test"
+"""The caller, as messages name it."""
 _TIMES = "datetime", "zoned", "timedelta", "time"
 # The values of two columns are read as the type that comes first here.
 _LEADING = "category", "boolean", "text", *_TIMES, "number"
@@ -44,20 +40,22 @@ class EncodedTable:
     markers: IntArray
 
     @classmethod
-    def of(cls, X: TableLike, categorical: str | ArrayLike, owner: str) -> EncodedTable:
-        """Encode a table as the estimators do; ``owner`` names the caller in messages."""
-        if isinstance(X, LazyRows):
-            raise InputError(f"{owner}: takes rows in memory, not {type(X).__name__}.")
-        asking = _asking(owner)
+    def of(cls, X: TableLike, n_rows: int, categorical: str | ArrayLike) -> EncodedTable:
+        """Encode a table that :func:`pooled` made, as the estimators do."""
+        asking = _asking()
         # Rows are checked together with targets, and there are none.
-        no_targets = np.zeros(_length(X, owner))
-        inputs, rows, _ = RowInputs.fit(asking, X, no_targets, categorical, {})
+        inputs, rows, _ = RowInputs.fit(asking, X, np.zeros(n_rows), categorical, {})
         sources = inputs.sources(asking.n_features_in_)
         markers = np.full(len(sources), -1)
         for k in range(len(sources)):
             # What marks the gaps of a column comes after its numbers.
             markers[:k][sources[:k] == sources[k]] = k
-        return cls(rows, inputs.categorical, _names(inputs, sources, markers), markers)
+        if inputs.encoder is not None:
+            names: Sequence[str] = inputs.encoder.output_names
+        else:
+            ends = np.where(np.isin(np.arange(len(sources)), markers), " (missing)", "")
+            names = [f"x{j + 1}{end}" for j, end in zip(sources.tolist(), ends, strict=True)]
+        return cls(rows, inputs.categorical, names, markers)
 
     @property
     def categorical_mask(self) -> BoolArray:
@@ -66,91 +64,52 @@ class EncodedTable:
         return none if self.categorical is None else self.categorical
 
 
-def pooled(X: TableLike, Y: TableLike, owner: str) -> tuple[TableLike, int]:
-    """Return two tables of the same columns, one below the other, and the rows of the first.
+def pooled(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
+    """Return two tables of the same columns, one below the other, and the rows of each.
 
     Columns of data frames are matched by name. What is a category in one of two frames is one in
     both.
 
     Examples
     --------
-    >>> pooled([[1.0], [2.0]], [[3.0]], "an example")
+    >>> pooled([[1.0], [2.0]], [[3.0]])
     (array([[1.],
            [2.],
-           [3.]]), 2)
+           [3.]]), (2, 1))
     """
     if is_frame(X) != is_frame(Y):
         raise InputError(
-            f"{owner}: one table has names of columns and the other has none; give two data "
+            f"{OWNER}: one table has names of columns and the other has none; give two data "
             f"frames, or two arrays."
         )
     if is_frame(X):
-        return _PooledColumns(X, Y, owner), len(X)
+        columns = _PooledColumns(X, Y)
+        return columns, (len(X), len(columns) - len(X))
     first, second = (
-        normalise_rows(validated(_asking(owner), part, **row_options(part))) for part in (X, Y)
+        normalise_rows(validated(_asking(), part, **row_options(part))) for part in (X, Y)
     )
     if first.shape[1] != second.shape[1]:
         raise InputError(
-            f"{owner}: the tables have {first.shape[1]} and {second.shape[1]} columns; give the "
+            f"{OWNER}: the tables have {first.shape[1]} and {second.shape[1]} columns; give the "
             f"same columns, in the same order."
         )
+    n_rows = first.shape[0], second.shape[0]
     if sp.issparse(first) or sp.issparse(second):
-        return sp.csr_array(sp.vstack([first, second], format="csr")), first.shape[0]
-    return np.concatenate([first, second]), first.shape[0]
-
-
-def scaler_of(scaling: str, table: EncodedTable) -> Scaler:
-    """Return the units of the inputs; "auto" takes ranks, but of sparse rows deviations."""
-    is_sparse = sp.issparse(table.rows)
-    kind = scalings_of(scaling, is_sparse)[0 if is_sparse else -1]
-    return Scaler.fit(kind, table.rows, categorical=table.categorical)
-
-
-def maps_of(
-    given: float | ArrayLike | str,
-    factors: Sequence[float],
-    rows: Rows,
-    scaler: Scaler,
-    feature_map: SizedMap,
-    seed: int,
-    owner: str,
-) -> tuple[list[float | FloatArray], list[SizedMap]]:
-    """Return bandwidths of a test in units of the scaled inputs, and an unfitted map of each.
-
-    Bandwidths are as given, or follow a rule: "median" is the median distance between two rows,
-    "auto" the bandwidth of the feature map if that is a number, else the multiples ``factors`` of
-    the median distance.
-    """
-    if is_auto(given) and not isinstance(feature_map.bandwidth, str):
-        given = feature_map.bandwidth
-    widths: list[float | FloatArray]
-    if not isinstance(given, str):
-        bandwidth_vector(given, rows.shape[1])
-        widths = [np.asarray(given, np.float64)]
-    elif given in ("auto", "median"):
-        sample = scaled_sample(rows, scaler.unit, seed)
-        median = median_distance(sample, seed, scaler.categorical_mask, feature_map.metric)
-        widths = [factor * median for factor in (factors if given == "auto" else (1.0,))]
-    else:
-        raise InputError(
-            f"{owner}: bandwidth must be a number, one number an input, 'auto' or 'median'; "
-            f"got {given!r}."
-        )
-    maps: list[SizedMap] = [
-        clone(feature_map).set_params(
-            bandwidth=scaler.unscaled(width), categorical=scaler.categorical
-        )
-        for width in widths
-    ]
-    return widths, maps
+        return sp.csr_array(sp.vstack([first, second], format="csr")), n_rows
+    return np.concatenate([first, second]), n_rows
 
 
 class _PooledColumns(NamedColumns):
-    def __init__(self, first: Table, second: Any, owner: str) -> None:
+    def __init__(self, first: Table, second: Any) -> None:
         self._parts = named_columns(first), named_columns(second)
         self._n_rows = len(first) + len(second)
-        _check_names(tuple(self._parts[0]), tuple(self._parts[1]), owner)
         self.names = tuple(self._parts[0])
+        for k, which in enumerate(("second", "first")):
+            if absent := [name for name in self._parts[k] if name not in self._parts[1 - k]]:
+                shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
+                raise InputError(
+                    f"{OWNER}: the {which} table has no column {shown}; give the same columns."
+                )
         self._columns = {
             name: _below(name, *(part[name]() for part in self._parts)) for name in self.names
         }
@@ -203,33 +162,6 @@ def _read_if_text(name: str, column: PlainColumn) -> PlainColumn:
     return PlainColumn(code.numbers(column), code.type)
 
 
-def _check_names(first: Sequence[str], second: Sequence[str], owner: str) -> None:
-    for own, other, which in ((first, second, "second"), (second, first, "first")):
-        absent = [name for name in own if name not in set(other)]
-        if absent:
-            more = ", ..." if len(absent) > 5 else ""
-            shown = ", ".join(map(repr, absent[:5])) + more
-            raise InputError(
-                f"{owner}: the {which} table has no column {shown}; give the same columns."
-            )
-
-
-def _names(inputs: RowInputs, sources: IntArray, markers: IntArray) -> Sequence[str]:
-    if inputs.encoder is not None:
-        return inputs.encoder.output_names
-    ends = np.where(np.isin(np.arange(len(sources)), markers), " (missing)", "")
-    return [f"x{j + 1}{end}" for j, end in zip(sources.tolist(), ends.tolist(), strict=True)]
-
-
-def _length(X: TableLike, owner: str) -> int:
-    if is_frame(X):
-        return len(X)
-    shape = np.shape(X)  # type: ignore[arg-type]
-    if not shape:
-        raise InputError(f"{owner}: takes a table of rows and columns, got {X!r}.")
-    return int(shape[0])
-
-
-def _asking(owner: str) -> BaseEstimator:
+def _asking() -> BaseEstimator:
     """Return an estimator whose class has the name that messages of scikit-learn give."""
-    return type(owner, (BaseEstimator,), {})()
+    return type(OWNER, (BaseEstimator,), {})()

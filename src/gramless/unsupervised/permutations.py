@@ -12,15 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramless.base.arrays import readonly
-from gramless.base.errors import InputError
-from gramless.base.numeric import is_whole
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 
-LEAST_PERMUTATIONS = 19
 _TIES = 1e-9
 """Statistics that differ by less, relative to the largest, count as equal: that is rounding."""
 MOST_BLOCKS = 256
@@ -30,16 +27,6 @@ _LEAST_BLOCKS = 64  # blocks of the smaller table, where it has as many rows
 _MOST_CELLS = 1024
 """Bins of a grid beyond so many are merged at random, which adds a constant to the mean kernel."""
 _GRIDS_AT_ONCE = 8
-
-
-def check_permutations(given: int, owner: str) -> int:
-    """Return a number of permutations that is worth a test; ``owner`` names the caller."""
-    if not is_whole(given, LEAST_PERMUTATIONS):
-        raise InputError(
-            f"{owner}: n_permutations must be an integer, at least {LEAST_PERMUTATIONS}; got "
-            f"{given!r}."
-        )
-    return int(given)
 
 
 def p_value(statistics: FloatArray) -> float:

@@ -17,29 +17,31 @@ from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
+from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import given_map, named_map
+from gramless.estimators.parameters import is_auto, scalings_of
 from gramless.features.base import SizedMap
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.kernels import Laplacian
+from gramless.kernels import Laplacian, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.median import median_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, checked_weights, dense_columns
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.encoded_tables import EncodedTable, maps_of, pooled, scaler_of
+from gramless.unsupervised.encoded_tables import OWNER, EncodedTable, pooled
 from gramless.unsupervised.permutations import (
     FEW_ROWS,
     RowBlocks,
     adjusted_p_values,
     block_gram,
-    check_permutations,
     p_value,
     standardised,
 )
 
-_OWNER = "two_sample_test"
+_MIN_PERMUTATIONS = 19
 BANDWIDTHS = (0.25, 1.0, 4.0)
 """Bandwidths that are tried together, in median distances."""
 _CODES, _GRIDS = 1 << 25, (64, 256)
@@ -196,16 +198,23 @@ def two_sample_test(
     >>> found.p_value, [one.name for one in found.changed()]
     (0.001, ['x2'])
     """
-    n_permutations = check_permutations(n_permutations, _OWNER)
-    both, n_first = pooled(X, Y, _OWNER)
-    table = EncodedTable.of(both, categorical_features, _OWNER)
-    n_rows = n_first, table.rows.shape[0] - n_first
+    if not is_whole(n_permutations, _MIN_PERMUTATIONS):
+        raise InputError(
+            f"{OWNER}: n_permutations must be an integer, at least {_MIN_PERMUTATIONS}; got "
+            f"{n_permutations!r}."
+        )
+    n_permutations = int(n_permutations)
+    both, n_rows = pooled(X, Y)
+    table = EncodedTable.of(both, sum(n_rows), categorical_features)
     if min(n_rows) < 2:
-        raise InputError(f"{_OWNER}: needs at least two rows of each table, got {n_rows}.")
+        raise InputError(f"{OWNER}: needs at least two rows of each table, got {n_rows}.")
     weights = [_weights(*given) for given in zip((x_weight, y_weight), n_rows, strict=True)]
     seed = seed_from(random_state)
     samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
-    scaler = scaler_of(scaling, replace(table, rows=samples.rows))
+    # "auto" takes ranks, but of sparse rows deviations.
+    is_sparse = sp.issparse(samples.rows)
+    kind = scalings_of(scaling, is_sparse)[0 if is_sparse else -1]
+    scaler = Scaler.fit(kind, samples.rows, categorical=table.categorical)
     bandwidths, joint = _kernels(samples, scaler, features, bandwidth, n_grids)
     inputs, own = _inputs(samples, table)
     statistics = standardised(own)
@@ -303,11 +312,30 @@ def _kernels(
             n_grids = _GRIDS_OF_FEW if rows.shape[0] <= FEW_ROWS else n_grids
         feature_map = named_map(features, rows.shape, 1, n_grids, seed, n_jobs)
     else:
-        feature_map = given_map(features, _OWNER, rows.shape, n_grids, seed, n_jobs)
-    widths, maps = maps_of(bandwidth, BANDWIDTHS, rows, scaler, feature_map, seed, _OWNER)
-    # Fitted maps, which may be large, go after their turn.
-    matrices = (clone(own).fit_rows(rows) for own in maps)
-    return widths, np.stack([samples.discrepancies(own, samples.weights) for own in matrices])
+        feature_map = given_map(features, OWNER, rows.shape, n_grids, seed, n_jobs)
+    if is_auto(bandwidth) and not isinstance(feature_map.bandwidth, str):
+        bandwidth = feature_map.bandwidth
+    widths: list[float | FloatArray]
+    if not isinstance(bandwidth, str):
+        bandwidth_vector(bandwidth, rows.shape[1])
+        widths = [np.asarray(bandwidth, np.float64)]
+    elif bandwidth in ("auto", "median"):
+        sample = scaled_sample(rows, scaler.unit, seed)
+        median = median_distance(sample, seed, scaler.categorical_mask, feature_map.metric)
+        widths = [factor * median for factor in (BANDWIDTHS if bandwidth == "auto" else (1.0,))]
+    else:
+        raise InputError(
+            f"{OWNER}: bandwidth must be a number, one number an input, 'auto' or 'median'; "
+            f"got {bandwidth!r}."
+        )
+    statistics = []
+    for width in widths:
+        # Fitted maps may be large: each is forgotten after its turn.
+        kernel = clone(feature_map).set_params(
+            bandwidth=scaler.unscaled(width), categorical=scaler.categorical
+        )
+        statistics.append(samples.discrepancies(kernel.fit_rows(rows), samples.weights))
+    return widths, np.stack(statistics)
 
 
 def _inputs(
@@ -409,7 +437,7 @@ class _RankedInput:
 
 
 def _weights(given: ArrayLike | None, n_rows: int) -> FloatArray:
-    weights = checked_weights(given, n_rows, _OWNER)
+    weights = checked_weights(given, n_rows, OWNER)
     if np.count_nonzero(weights) < 2:
-        raise InputError(f"{_OWNER}: at least two rows of each table need a weight above 0.")
+        raise InputError(f"{OWNER}: at least two rows of each table need a weight above 0.")
     return weights
