@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -238,18 +237,3 @@ def degree_normalised(
             f"use a larger bandwidth, more components, or features of bins."
         )
     return RowScaledMatrix(matrix, np.sqrt(weights / np.where(known, degrees, 1.0)))
-
-
-def are_neighbors(features: object) -> bool:
-    """Tell whether features are named "neighbors"."""
-    return isinstance(features, str) and features == "neighbors"
-
-
-def refuse_kernel_parameters(estimator: BaseEstimator) -> None:
-    """Refuse what only features of a kernel have, where neighbours join rows."""
-    for name in ("bandwidth", "n_grids"):
-        if not is_auto(getattr(estimator, name)):
-            raise InputError(
-                f"{type(estimator).__name__}: {name} is for features of a kernel, and neighbors "
-                f"have none; pass features='binning' too, or leave {name} out."
-            )

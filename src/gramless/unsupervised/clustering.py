@@ -32,12 +32,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.equal_rows import equal_rows
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.base import (
-    ProjectingMachine,
-    are_neighbors,
-    degree_normalised,
-    refuse_kernel_parameters,
-)
+from gramless.unsupervised.base import ProjectingMachine, degree_normalised
 
 Labels = NDArray[np.int32]
 T = TypeVar("T")
@@ -316,7 +311,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.__dict__.pop("eigenvalues_", None)
         if n_clusters is None:
             most = min(n_rows, int(self.max_clusters) + 1)
-            graph = degree_normalised(matrix, row_weights, type(self).__name__)
+            graph = degree_normalised(matrix, row_weights, "SpectralClustering")
             self._decompose(graph, most, seed)
             self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
             # Without a floor, the ratios of eigenvalues that are all but 0 would be the largest.
@@ -328,8 +323,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         )
         n_components = max(n_clusters, n_base_clusters.max(initial=0))
         some = _some_rows(n_rows, _VECTOR_ROWS if len(n_base_clusters) else n_rows, seed)
-        owner, added = type(self).__name__, self._regularization()
-        normalised = degree_normalised(matrix.take_rows(some), row_weights[some], owner, added)
+        normalised = degree_normalised(
+            matrix.take_rows(some), row_weights[some], "SpectralClustering", self._regularization()
+        )
         self._decompose(normalised, int(n_components), seed)
         self.base_clusterings_: BaseClusterings | None = None
         self.consensus_weights_: FloatArray | None = None
@@ -370,7 +366,12 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.ignored_columns_: IntArray = np.unique(sources[ignored])
         if not self._takes_neighbours(rows.shape[0]):
             return super()._learn_features(rows, seed)
-        refuse_kernel_parameters(self)
+        for name in ("bandwidth", "n_grids"):
+            if not is_auto(getattr(self, name)):
+                raise InputError(
+                    f"SpectralClustering: {name} is for features of a kernel, and neighbors have "
+                    f"none; pass features='binning' too, or leave {name} out."
+                )
         self.__dict__.pop("bandwidth_", None)
         n_rows, n_clusters = rows.shape[0], self._least_clusters()
         # Neighbours in other clusters would join these, and only a row itself is in a cluster of
@@ -390,7 +391,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     def _takes_neighbours(self, n_rows: int) -> bool:
         """Return whether neighbours join so many rows that differ, or features of a kernel."""
         if not is_auto(self.features):
-            return are_neighbors(self.features)
+            return isinstance(self.features, str) and self.features == "neighbors"
         is_kernel = not (is_auto(self.bandwidth) and is_auto(self.n_grids))
         numbers = np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask
         # On a line a graph of few neighbours falls apart, as it should if each row is a cluster.
@@ -458,7 +459,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         )
         codes = self._by_blocks(matrix, clusterings.codes)
         consensus = clusterings.matrix(np.concatenate(codes, axis=1), self.n_jobs)
-        graph = degree_normalised(consensus, weights, type(self).__name__)
+        graph = degree_normalised(consensus, weights, "SpectralClustering")
         triplets = self._triplets(graph, self.n_clusters_, seed)
         consensus_weights = np.ascontiguousarray(triplets.right / triplets.singular_values)
         coordinates = unit_rows(consensus.matvec(consensus_weights))
