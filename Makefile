@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 BUDGET ?= 480
 # Not what is planned from whole fits, what is drawn and what lies on the disk: long, and alike everywhere.
-NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streaming model_selection \
-  test_losses.py test_penalties.py estimators/test_persistence.py) $(addprefix --ignore=tests/,model_selection/test_planning.py \
+NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streaming selection uncertainty \
+  test_losses.py test_penalties.py estimators/test_persistence.py) $(addprefix --ignore=tests/,selection/test_planning.py \
   features/test_pictures.py loops/test_compile.py loops/test_atomics.py)
 WHEEL := .environments/wheel
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))

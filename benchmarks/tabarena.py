@@ -16,8 +16,8 @@ import numpy as np
 from autogluon.core.models import AbstractModel
 
 from gramless import KernelClassifier, KernelRegressor
-from gramless.model_selection.budget import worth_growing
-from gramless.model_selection.config import EFFORTS
+from gramless.selection.budget import worth_growing
+from gramless.selection.config import EFFORTS
 
 _OVERHEAD, _MOST_SMOOTH = 400e6, 400e6
 """Bytes of the interpreter, its packages and compiled loops; and of one smooth kernel's features at

@@ -14,11 +14,11 @@ from campaigns.fitted import ESTIMATORS, MAPS, OTHERS, X, Y, fit, rows_for
 from gramless.base.errors import InputError
 from gramless.datasets import Table
 from gramless.estimators.inputs import RowInputs
-from gramless.model_selection.calibration import Calibration
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.scaling import Scaler
 from gramless.streaming.bandwidth_selection import Preparation
 from gramless.streaming.principal_components import Projection
+from gramless.uncertainty.calibration import Calibration
 
 PROMISE = (
     "a fitted model, and every map and part that can be reached from it, refuses rows of another "

@@ -34,8 +34,8 @@ from benchmarks.common import (
 )
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.random import stream
-from gramless.model_selection.data import Data
-from gramless.model_selection.grouped_rows import matched_rows, shuffled
+from gramless.selection.data import Data
+from gramless.selection.splits import matched_rows, shuffled
 from harness.data_sets import Dataset
 
 SETS = ("cadata", "protein_casp", "letter", "ijcnn1", "cod-rna")

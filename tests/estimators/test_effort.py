@@ -16,7 +16,7 @@ from gramless.base.errors import InputError
 from gramless.cli.summaries import features_of
 from gramless.estimators.persistence import pack, write
 from gramless.features.hybrid import JoinedMaps, parts_of
-from gramless.model_selection.config import EFFORTS
+from gramless.selection.config import EFFORTS
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(1500, 3))

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.errors import InputError
 from gramless.estimators.grown import GrownBinning
-from gramless.model_selection.budget import (
+from gramless.selection.budget import (
     _ROWS_PER_OUTPUT,
     LEAST_ROWS,
     LEAST_ROWS_OF_CLASSES,

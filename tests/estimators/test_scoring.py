@@ -30,8 +30,8 @@ from gramless.estimators.given_rows import GivenRows
 from gramless.estimators.scoring import ClassAnswers, NamedScorer, NumberAnswers
 from gramless.estimators.targets import ClassEncoder, NumberEncoder
 from gramless.losses import Logistic, Poisson, Squared
-from gramless.model_selection.growth import CrossFittedModels
-from gramless.model_selection.search import Search
+from gramless.selection.growth import CrossFittedModels
+from gramless.selection.task import HeldBackRows
 
 Array = NDArray[np.float64]
 FAST: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "effort": 1}
@@ -214,14 +214,14 @@ def test_scorers_that_cannot_be_used(scoring: Any, words: str) -> None:
 
 def test_folds_are_those_of_the_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    splits = Search.splits
+    splits = HeldBackRows.splits.function
 
-    def recorded(self: Search) -> Any:
+    def recorded(self: HeldBackRows) -> Any:
         found = splits(self)
         seen.append(found)
         return found
 
-    monkeypatch.setattr(Search, "splits", recorded)
+    monkeypatch.setattr(HeldBackRows, "splits", property(recorded))
     test_fold = np.where(np.arange(N_ROWS) < 2000, -1, 0)
     model = KernelRegressor(cv=PredefinedSplit(test_fold), **FAST).fit(X, Y)
     ((training, held_back),) = seen[0]

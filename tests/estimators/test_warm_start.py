@@ -13,7 +13,7 @@ import pytest
 from gramless import KernelClassifier, KernelRegressor, KernelSurvival, load, save
 from gramless.base.errors import InputError
 from gramless.features.hybrid import JoinedMaps
-from gramless.model_selection import earlier_fit
+from gramless.selection.candidates import earlier_model
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(900, 3))
@@ -50,7 +50,7 @@ SLOW = "nystrom", "ordered", "classes"
 def test_the_optimum_is_that_of_a_cold_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From zero weights, with the same features, another fit ends at the same predictions."""
     # Weights near the middle between two multiples may be rounded either way.
-    monkeypatch.setattr(earlier_fit, "coarsest_step", lambda *of_a_fit: 0.0)
+    monkeypatch.setattr(earlier_model, "coarsest_step", lambda *of_a_fit: 0.0)
     kind, options = KINDS[name]
     y = targets(name)
     model = kind(**options, tol=1e-6, warm_start=True).fit(X[FIRST], y[FIRST])

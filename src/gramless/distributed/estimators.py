@@ -35,11 +35,11 @@ from gramless.distributed.samples import Sample
 from gramless.distributed.solving import ClusterProblem, squares
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.chosen import Chosen
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
 from gramless.estimators.given_rows import EvalSet, ValidationArguments
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.regressor import KernelRegressor
+from gramless.estimators.steps import Selection
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap, GivenBinning
 from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
@@ -47,8 +47,8 @@ from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
 from gramless.matrices.base import Vector
 from gramless.matrices.scaled_bins import multiplied, plain_matrix, unscaled_weights
-from gramless.model_selection.bin_priors import prior_deviations, row_counts
-from gramless.model_selection.selected import SelectedModel
+from gramless.selection.bin_priors import prior_deviations, row_counts
+from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Solution
 
@@ -147,20 +147,20 @@ class DaskMachine(_Machine):
         self._sample = sample
         try:
             with limited_memory(self._memory()):
-                chosen = self._choose(*sample.rows, callbacks)
+                selection = self._select_model(*sample.rows, callbacks)
         finally:
             del self._sample
-        chosen.report(
+        selection.report(
             "sample",
-            f"chosen by {len(chosen.data.targets)} of {sample.n_rows} rows in "
+            f"chosen by {len(selection.data.targets)} of {sample.n_rows} rows in "
             f"{len(parts.parts)} partitions",
         )
-        if chosen.selected.weights is not None:
-            self._final_fit(chosen)
+        if selection.selected.weights is not None:
+            self._solve(selection)
         else:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-                self._fit_everywhere(cluster, parts, sample, chosen, checkpoint)
-        self._learn_errors(chosen)
+                self._fit_everywhere(cluster, parts, sample, selection, checkpoint)
+        self._learn_errors(selection)
         return self
 
     def partial_fit(
@@ -261,16 +261,16 @@ class DaskMachine(_Machine):
         cluster: Cluster,
         parts: Partitions,
         sample: Sample,
-        chosen: Chosen,
+        selection: Selection,
         checkpoint: str | Path | None,
     ) -> None:
         """Bin all rows on the cluster, and solve for them."""
-        layout, rows, known = self._binned(cluster, parts, sample, chosen)
+        layout, rows, known = self._binned(cluster, parts, sample, selection)
         try:
-            selected = self._for_all_rows(chosen, sample, rows, known)
-            chosen = replace(chosen, selected=selected)
+            selected = self._for_all_rows(selection, sample, rows, known)
+            selection = replace(selection, selected=selected)
             self._keep_selected(selected)
-            n_chosen = len(chosen.data.targets)
+            n_chosen = len(selection.data.targets)
             if not sample.complete:
                 self.limits_.append(f"sample: chosen by {n_chosen} of {sample.n_rows} rows")
             bound = max(1.0, rows.largest_target)
@@ -279,12 +279,12 @@ class DaskMachine(_Machine):
             if isinstance(first, BinningMap) and layout.offsets is not None:
                 shares = both[: layout.offsets[-1], 0] / layout.scale
                 first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
-            factors = _factors(chosen, rows.n_rows, layout, both[:, 1])
+            factors = _factors(selection, rows.n_rows, layout, both[:, 1])
             order = selected.order if isinstance(selected.order, np.ndarray) else None
             problem = ClusterProblem(
                 rows,
                 layout,
-                chosen.data.penalty(selected.alpha),
+                selection.data.penalty(selected.alpha),
                 both[:, 0],
                 multiplied(np.ascontiguousarray(both[:, 2:]), factors),
                 sum(rows.per_block(mean_squares, rows.total)),
@@ -292,25 +292,25 @@ class DaskMachine(_Machine):
                 factors,
                 self.n_jobs,
             )
-            solution = self._solved_there(problem, chosen, checkpoint)
+            solution = self._solved_there(problem, selection, checkpoint)
             solution = replace(solution, weights=multiplied(solution.weights, factors))
-            self._keep_solution(solution, chosen, rows.n_rows)
+            self._keep_solution(solution, selection, rows.n_rows)
         finally:
             rows.release()
 
-    def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
+    def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
         # The rows of the bins are elsewhere.
         bins.keep_bins(used)
         return np.flatnonzero(used)
 
     def _solved_there(
-        self, problem: ClusterProblem, chosen: Chosen, checkpoint: str | Path | None
+        self, problem: ClusterProblem, selection: Selection, checkpoint: str | Path | None
     ) -> Solution:
         """Solve by the workers."""
-        start, tighten = self._warm_start(chosen)
+        start, tighten = self._warm_start(selection)
         start = None if start is None else multiplied(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)
-        watch, max_iter = chosen.watch(), int(self.max_iter)
+        watch, max_iter = selection.watch(), int(self.max_iter)
         state: Resumable
         if self.loss_.name == "squared":
             state, name = squares(problem, tol, start), "pcg"
@@ -322,7 +322,7 @@ class DaskMachine(_Machine):
             f"cluster, preconditioned with a sample of the rows"
         )
         n_columns, n_outputs = problem.right.shape
-        shape = (n_columns,) if chosen.encoder.n_outputs == 1 else (n_columns, n_outputs)
+        shape = (n_columns,) if selection.encoder.n_outputs == 1 else (n_columns, n_outputs)
         cluster = problem.rows.cluster
         before = cluster.traffic()
         mark = problem.mark(name, tol, start)
@@ -330,7 +330,7 @@ class DaskMachine(_Machine):
         n_rounds, n_tasks, n_bytes = (
             after - own for own, after in zip(before, cluster.traffic(), strict=True)
         )
-        chosen.report(
+        selection.report(
             "solve",
             f"{solution.n_iter} iterations in {n_rounds} round trips: {n_tasks} tasks, "
             f"{n_bytes / 1e6:.3g} MB of vectors",
@@ -341,20 +341,20 @@ class DaskMachine(_Machine):
         return solution
 
     def _binned(
-        self, cluster: Cluster, parts: Partitions, sample: Sample, chosen: Chosen
+        self, cluster: Cluster, parts: Partitions, sample: Sample, selection: Selection
     ) -> tuple[Layout, ClusterRows, BinKeys | None]:
         """Bin all rows; return where they are, and the keys of the bins that they fell into."""
-        features = chosen.selected.feature_map
+        features = selection.selected.feature_map
         maps = parts_of(features)
         first = maps[0]
         grids = first.grids if isinstance(first, BinningMap) else None
         others = maps[1:] if grids is not None else maps
         plan = RowPlan(
             self._unfitted(),
-            chosen.selected.scaler,
+            selection.selected.scaler,
             grids,
             others,
-            chosen.encoder,
+            selection.encoder,
             sample.largest_weight,
             self._class_factors(sample),
         )
@@ -370,7 +370,7 @@ class DaskMachine(_Machine):
             keys = _merged_keys(cluster, new)
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
-        layout = Layout(offsets, scale, scales, chosen.data.intercept)
+        layout = Layout(offsets, scale, scales, selection.data.intercept)
         shared = cluster.submit(_as_it_is, [(known,), (layout,)])
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
         workers = shared_out(cluster.places(new), cluster.workers())
@@ -382,7 +382,7 @@ class DaskMachine(_Machine):
         # Tasks that need them keep them, and make them again where their worker died.
         release([*new, *shared])
         rows = ClusterRows(cluster, blocks)
-        chosen.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
+        selection.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
         return layout, rows, known
 
     def _unfitted(self) -> KernelMachine:
@@ -398,13 +398,13 @@ class DaskMachine(_Machine):
         return None
 
     def _for_all_rows(
-        self, chosen: Chosen, sample: Sample, rows: ClusterRows, known: BinKeys | None
+        self, selection: Selection, sample: Sample, rows: ClusterRows, known: BinKeys | None
     ) -> SelectedModel:
         """Return what was chosen by the sample, with the bins and the penalty of all rows.
 
         Weights are those of the bins themselves.
         """
-        selected, validation = chosen.selected, chosen.selected.validation
+        selected, validation = selection.selected, selection.selected.validation
         if validation is not None and validation.weights is not None:
             own = unscaled_weights(selected.matrix, validation.weights)
             validation = replace(validation, weights=own)
@@ -419,7 +419,7 @@ class DaskMachine(_Machine):
             first.take_bins(known.keys, offsets, code_type(offsets))
         settings = selected.settings
         if self._given_alpha() is None:
-            share = len(chosen.data.targets) / rows.n_rows
+            share = len(selection.data.targets) / rows.n_rows
             settings = replace(settings, alpha=settings.alpha * share)
         return replace(selected, settings=settings, validation=validation)
 
@@ -686,12 +686,12 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     return BinKeys.merged(found)
 
 
-def _factors(chosen: Chosen, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
+def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
     """Return the factors of all bins, given the weighted means of their columns; none for 1."""
-    power = chosen.selected.count_power
+    power = selection.selected.count_power
     if power == 0.0 or layout.offsets is None:
         return np.empty(0)
-    counts = row_counts(chosen.data, slice(None))
+    counts = row_counts(selection.data, slice(None))
     n_stood_for = counts.sum() * n_rows / len(counts)
     shares = means[: layout.offsets[-1]] / layout.scale
     return prior_deviations(shares * n_stood_for, power)

@@ -1,4 +1,4 @@
-"""The common base of regressor and classifier: checks, search, final fit, raw predictions."""
+"""The common base of the estimators: validate, encode, select, solve, learn errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from gramless.base.state import (
 )
 from gramless.base.threads import one_thread_if_small, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
-from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.given_rows import (
@@ -44,7 +43,7 @@ from gramless.estimators.given_rows import (
     take_given_rows,
     told_cv,
 )
-from gramless.estimators.inputs import RowInputs, rising_inputs
+from gramless.estimators.inputs import RowInputs, monotone_inputs
 from gramless.estimators.parameters import (
     check_choice,
     check_count,
@@ -55,11 +54,12 @@ from gramless.estimators.parameters import (
     unknown_value,
 )
 from gramless.estimators.scoring import NamedScorer
+from gramless.estimators.shared_docs import with_shared_docs
+from gramless.estimators.steps import EncodedRows, Selection, scored_by, scores_by_round
 from gramless.estimators.targets import TargetEncoder
 from gramless.estimators.validation_warnings import warn_of_validation_rows
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
-from gramless.features.expansion import KernelExpansion
 from gramless.features.hybrid import parts_of
 from gramless.features.shapley import shapley_values
 from gramless.features.shapley_grids import Players
@@ -69,40 +69,37 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import taken_rows
 from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
-from gramless.model_selection.alpha import Goal
-from gramless.model_selection.budget import (
+from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
+from gramless.selection.bandwidth_search import RELEVANCES
+from gramless.selection.budget import (
     LEAST_TO_GROW,
     Budget,
     can_grow,
     check_table,
     rows_in_time,
 )
-from gramless.model_selection.config import EFFORTS, SearchConfig
-from gramless.model_selection.conformal import Conformal
-from gramless.model_selection.data import Data
-from gramless.model_selection.earlier_fit import select_again
-from gramless.model_selection.random_features import is_open
-from gramless.model_selection.search import RELEVANCES, Search
-from gramless.model_selection.search_space import SearchSpace
-from gramless.model_selection.select import select_grown, select_random
-from gramless.model_selection.selected import SelectedModel
-from gramless.model_selection.shrinkage import shrink_to_constant
-from gramless.model_selection.splits import drawn_rows
-from gramless.model_selection.validation import relative_error
-from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
+from gramless.selection.candidates.random_features import has_open_settings
+from gramless.selection.config import EFFORTS, SearchConfig
+from gramless.selection.data import Data
+from gramless.selection.goal import Goal
+from gramless.selection.pipeline import select
+from gramless.selection.selected import SelectedModel
+from gramless.selection.splits import drawn_rows
+from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
+from gramless.selection.validation import relative_error
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.objective import Problem, Solution, columns
+from gramless.uncertainty.conformal import Conformal
 
-_BACKGROUND_ROWS = 200
-"""Rows of a fit that a model keeps, to explain predictions by."""
+_BACKGROUND_ROWS = 200  # rows of the fit that a model keeps to explain predictions by
+# Warm starts have a smaller tolerance, so that rows absent from the earlier fit still matter.
 _WARM_TOL = 0.3
-"""Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
+# The tolerance falls with the validation error once that is below a tenth of the targets' standard
+# deviation, down to the least tolerance.
 _SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
-"""The tolerance falls with the validation error where that is below a tenth of the targets'
-deviation, but never below the least."""
 
 
 @dataclass(eq=False, repr=False)
@@ -115,8 +112,7 @@ class KernelMachine(StatefulEstimator, ABC):
     _former_attributes: ClassVar = {"coef_": "weights_"}
     _losses: ClassVar[dict[str, Loss]]
     _target_kinds: ClassVar[tuple[TargetKind, ...]]
-    _target_options: ClassVar[dict[str, object]]
-    """How ``validate_data`` treats the targets."""
+    _target_options: ClassVar[dict[str, object]]  # of scikit-learn's validate_data
 
     features: str | SizedMap = "binning"
     _: KW_ONLY
@@ -144,6 +140,7 @@ class KernelMachine(StatefulEstimator, ABC):
     n_jobs: int | None = None
     verbose: int = 0
 
+    @with_shared_docs()
     def fit(
         self,
         X: TableLike,
@@ -157,37 +154,14 @@ class KernelMachine(StatefulEstimator, ABC):
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
     ) -> Self:
-        """Choose what was left on "auto", then fit to all rows.
+        """Select what is left on "auto", then fit to all rows.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame (n_samples, n_features)
-            NaN is a missing value. Sparse rows of up to 4,096 columns that take at most a quarter
-            of the memory budget as an array are fitted as this array; others stay sparse, and must
-            not hold NaN. Data frames may hold text, dates
-            and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
-            ``memory_budget`` those of a mapped array, stay on the disk.
+        %(fit_rows)s
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like (n_samples,), optional
-            Not negative; rows of weight zero count as absent.
-        groups : array-like (n_samples,), optional
-            What rows share, such as a patient or a day, in numbers or text: rows of a group are
-            fitted or held back together, and of one half where grids are grown. Handed to ``cv``.
-        X_val, y_val : array-like, sparse matrix or data frame; array-like, optional
-            Validation rows and their targets. They take the place of the rows that are otherwise
-            held back from growth, choices, pruning and errors, and are never fitted;
-            ``evals_result_`` has their scores. Does not go with ``cv``. A pipeline transforms them
-            with ``Pipeline(..., transform_input=["X_val"])``.
-        sample_weight_val : array-like, optional
-            Weights of the validation rows in every loss of theirs; only their proportions matter.
-        callbacks : callable or list of callables, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each trial of a search,
-            round of growth, and iteration of the final solve. Where one returns True the record's
-            ``stage`` ends ("search", "size", "growth", "validation", "solve"), and the fit goes on
-            with what it has; ``limits_`` says so. Nothing else changes.
-        eval_set : (X, y) or list with one such pair, optional
-            Another way to give ``X_val`` and ``y_val``. A pipeline does not transform it.
+        %(fit_options)s
 
         Returns
         -------
@@ -196,18 +170,19 @@ class KernelMachine(StatefulEstimator, ABC):
         Raises
         ------
         ValueError
-            On infinity, NaN in rows that stay sparse or in targets, one class or one group, wrong
-            shapes or wrong parameters, and scores that are no numbers.
+            If numbers are infinite, rows that stay sparse or targets hold NaN, there is only one
+            class or one group, shapes or parameters are wrong, or scores are no numbers.
         """
         with limited_memory(self._memory()):
             validation = ValidationArguments.of(
                 type(self).__name__, eval_set, X_val, y_val, sample_weight_val
             )
-            chosen = self._choose(X, y, sample_weight, groups, callbacks, validation)
-            warn_of_validation_rows(self, chosen)
-            with one_thread_if_small(chosen.data.rows.shape, self.n_jobs):
-                self._final_fit(chosen)
-                self._learn_errors(chosen)
+            selection = self._select_model(X, y, sample_weight, groups, callbacks, validation)
+            if validation is not None:
+                warn_of_validation_rows(self, selection)
+            with one_thread_if_small(selection.data.rows.shape, self.n_jobs):
+                self._solve(selection)
+                self._learn_errors(selection)
         self.target_name_: str | None = target_name(y)
         self._choice = steering_parameters(self)
         return self
@@ -218,7 +193,7 @@ class KernelMachine(StatefulEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
     ) -> Self:
-        """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
+        """Update the weights with a batch of rows, see :meth:`KernelRegressor.partial_fit`."""
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
             X, y, sample_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
@@ -243,14 +218,14 @@ class KernelMachine(StatefulEstimator, ABC):
         return self
 
     def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
-        """Return what turns targets of new rows into numbers, in the units of the weights."""
+        """Return the encoder of new targets, in the units of the weights."""
         return self._target_encoder_again(y, None)
 
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        """Return what turns targets into numbers, for a model that is fitted already."""
+        """Return the target encoder of a model that is fitted already."""
         return self._target_encoder(y, weight)
 
-    def _choose(
+    def _select_model(
         self,
         X: TableLike,
         y: ArrayLike,
@@ -258,20 +233,39 @@ class KernelMachine(StatefulEstimator, ABC):
         groups: ArrayLike | None,
         callbacks: Callbacks,
         validation: ValidationArguments | None = None,
-    ) -> Chosen:
-        """Check rows and parameters, and choose what was left on "auto"."""
+    ) -> Selection:
+        """Validate and encode the rows, then select what was left on "auto"."""
         self._solver(self._named_loss())
         self._search_config()
         deadline = self._deadline()
+        encoded = self._encode(X, y, sample_weight, groups, validation, deadline)
+        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
+        with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
+            task = self._selection_task(encoded, report, deadline)
+            return self._selection(task, encoded)
+
+    def _encode(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        validation: ValidationArguments | None,
+        deadline: Deadline,
+    ) -> EncodedRows:
+        """Validate rows, targets and weights, and return them as numbers.
+
+        Rows of weight 0 count as absent. If a time budget is too short for all rows, some are left
+        out.
+        """
         # Before the training rows, because checks of targets keep their classes.
         validation_rows = None if validation is None else EvalRows.of(self, validation)
         table, used_weight = X, sample_weight
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
-            # Before anything is learned: rows without weight count as absent.
             X, y, used_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
-        y, again = self._plain_targets(y), keeps_choice(self, X)
-        if again:
+        y, goes_on = self._plain_targets(y), keeps_choice(self, X)
+        if goes_on:
             rows, targets = self._known_rows(X, y)
         else:
             self.inputs_, rows, targets = RowInputs.fit(
@@ -285,10 +279,9 @@ class KernelMachine(StatefulEstimator, ABC):
         if weight is not None and not weight.all():
             rows, targets, weight = _taken(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
-        encode = self._target_encoder_again if again else self._target_encoder
+        encode = self._target_encoder_again if goes_on else self._target_encoder
         encoder, n_given = encode(targets, weight), len(targets)
-        seed = seed_from(self.random_state)
-        classes = encoder.class_numbers(targets)
+        seed, classes = seed_from(self.random_state), encoder.class_numbers(targets)
         most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
         if most < len(targets):
             timely = drawn_rows(len(targets), most, seed, classes)
@@ -303,16 +296,18 @@ class KernelMachine(StatefulEstimator, ABC):
             data, given, classes = self._with_validation_rows(
                 data, targets, given, classes, validation_rows, encoder
             )
-        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
-        feature_map = self._feature_map(data, seed)
-        search = self._search(data, feature_map, seed, report, deadline)
-        search = replace(search, classes=classes, folds=given.folds(self, classes, seed))
-        budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
-        with one_thread_if_small(data.rows.shape, self.n_jobs):
-            return self._selected(search, budget, given, encoder, again)
+        return EncodedRows(
+            data=data,
+            given=given,
+            classes=classes,
+            encoder=encoder,
+            seed=seed,
+            n_given=n_given,
+            goes_on=goes_on,
+        )
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return the inputs and targets of more rows to fit, in the columns of the first fit."""
+        """Return more rows as the inputs of the first fit, and their targets."""
         self.inputs_ = self.inputs_.with_categories_of(self, X)
         rows = self.inputs_.transform(self, X)
         targets = validated_targets(self, y, **self._target_options)
@@ -323,47 +318,75 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         return rows, targets
 
-    def _selected(
-        self,
-        search: Search,
-        budget: Budget,
-        given: GivenRows,
-        encoder: TargetEncoder,
-        again: bool,
-    ) -> Chosen:
-        """Choose what was left on "auto" for data that are ready."""
-        data, config, scorer = search.data, self._search_config(), NamedScorer.of(self)
-        grows = self.settings_.grids == "grown" if again else self._grows_grids(search)
+    def _selection_task(
+        self, encoded: EncodedRows, report: Reporter, deadline: Deadline
+    ) -> SelectionTask:
+        """Return what selection works on: rows, goals, what is fixed, and what may be spent."""
+        data, given, encoder = encoded.data, encoded.given, encoded.encoder
+        held_back = HeldBackRows(
+            data=data,
+            seed=encoded.seed,
+            report=report,
+            n_jobs=self.n_jobs,
+            classes=encoded.classes,
+            folds=given.folds(self, encoded.classes, encoded.seed),
+        )
+        n_given = encoded.n_given + data.n_judging
+        feature_map = self._feature_map(data, encoded.seed)
+        fixed, monotone = (
+            self._fixed_choices(data, feature_map),
+            monotone_inputs(self, data.n_outputs),
+        )
+        if encoded.goes_on:
+            grows = self.settings_.grids == "grown"
+        else:
+            grows = self._grows_grids(held_back, feature_map, fixed, monotone)
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
-        goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
-        calibrates = data.n_judging > 0 and is_auto(self.calibrate)
-        validates = self._validates(search, grows) or calibrates
-        if scorer is not None:
-            search, goal = scored_by(scorer, search, goal, given, encoder)
-        self.scorer_ = "loss" if scorer is None else scorer.name
-        self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
-        if again:
-            earlier = earlier_fit(self, encoder, data.n_fitted)
-            if isinstance(self.features_, KernelExpansion):
-                # Kernel ridge regression was chosen.
-                squares = self._squares(encoder)
-                assert squares is not None
-                goal = replace(goal, loss=squares.loss, score=squares.score)
-            selected = select_again(search, goal, budget, config, earlier, validates)
-        elif grows:
-            selected = select_grown(search, goal, budget, config, self._squares(encoder))
-        else:
-            selected = select_random(search, goal, budget, validates or data.n_judging > 0)
-        selected = shrink_to_constant(selected, search, goal)
+        task = SelectionTask(
+            data=data,
+            held_back=held_back,
+            goal=Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_)),
+            least_squares=self._least_squares(encoder),
+            fixed=fixed,
+            feature_map=feature_map,
+            config=self._search_config().of_targets(self.loss_, data.n_fitted),
+            budget=Budget(data.rows.shape, deadline, report, data.n_outputs, n_given),
+            seed=encoded.seed,
+            n_jobs=self.n_jobs,
+            report=report,
+            grows_grids=grows,
+            earlier=earlier_fit(self, encoder, data.n_fitted) if encoded.goes_on else None,
+            monotone=monotone,
+        )
+        has_new_rows = data.n_judging > 0 and not encoded.goes_on
+        task = replace(task, validates=self._learns_errors(task) or has_new_rows)
+        scorer = NamedScorer.of(self)
+        return task if scorer is None else scored_by(scorer, task, given, encoder)
+
+    def _selection(self, task: SelectionTask, encoded: EncodedRows) -> Selection:
+        """Select a model, and tell in public attributes by what it was selected."""
+        data, budget = task.data, task.budget
+        selected = select(task)
         self.loss_ = selected.loss
-        goal = replace(goal, loss=selected.loss)
-        judged = selected.validation if validates else None
-        if judged is not None:
-            judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
+        goal = replace(task.goal, loss=selected.loss)
+        errors = selected.validation if self._learns_errors(task) else None
+        if errors is not None:
+            errors = errors.of_rows(budget.judged_rows(len(errors.rows)))
+        self.scorer_ = "loss" if task.goal.scorer is None else task.goal.scorer.name
+        self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, encoded.given.groups)
         scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_judging else {}
         self.evals_result_ = scores
-        return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline, given)
+        return Selection(
+            data=data,
+            goal=goal,
+            selected=selected,
+            errors=errors,
+            encoder=encoded.encoder,
+            report=task.report,
+            deadline=budget.deadline,
+            given=encoded.given,
+        )
 
     def _with_validation_rows(
         self,
@@ -428,7 +451,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @property
     def encoder_(self) -> TableEncoder | None:
-        """What turns data frames into numbers; None where the model was fitted on an array."""
+        """The encoder of data frames; None if the model was fitted to an array."""
         return self.inputs_.encoder
 
     def _solver(
@@ -438,7 +461,7 @@ class KernelMachine(StatefulEstimator, ABC):
         n_outputs: int = 1,
         tighten: float = 1.0,
     ) -> tuple[Solver, str]:
-        """Check what a solve needs; return the solver for a matrix, and the reason."""
+        """Check the parameters; return the solver for a matrix and why it was chosen."""
         thread_count(self.n_jobs)
         tol, max_iter = tighten * check_number(self, "tol"), check_count(self, "max_iter")
         return choose_solver(
@@ -461,20 +484,20 @@ class KernelMachine(StatefulEstimator, ABC):
         raise unknown_value(self, "loss", named)
 
     def _losses_by_name(self) -> dict[str, Loss]:
-        """Return what users may name."""
+        """Return the losses that users can name."""
         registered = [kind for kind in LOSSES.values() if self._suits(kind)]
         return {kind.name: kind() for kind in registered} | self._losses
 
     def _suits(self, loss: Loss | type[Loss]) -> bool:
-        """Tell whether a loss is one for the targets of this estimator, and for its solvers."""
+        """Return whether a loss suits the targets and the solvers of this estimator."""
         return loss.smooth and not set(self._target_kinds).isdisjoint(loss.targets)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
-        """Return the loss of so many outputs, over grown grids or other features."""
+        """Return the loss for a number of outputs, over grown grids or other features."""
         return self._named_loss()
 
-    def _squares(self, encoder: TargetEncoder) -> Goal | None:
-        """Return the goal of kernel ridge regression; None where something else was asked for."""
+    def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
+        """Return the goal of kernel ridge regression, None if it must not be tried."""
         loss = self._loss_of(1, grows=False)
         if self.grids == "grown" or loss.name != "squared":
             return None
@@ -490,21 +513,17 @@ class KernelMachine(StatefulEstimator, ABC):
             return named_map(self.features, shape, data.n_outputs, n_grids, seed, self.n_jobs)
         return given_map(self.features, type(self).__name__, shape, n_grids, seed, self.n_jobs)
 
-    def _search(
-        self, data: Data, feature_map: SizedMap, seed: int, report: Reporter, deadline: Deadline
-    ) -> Search:
-        space = SearchSpace(
-            scalings_of(self.scaling, sp.issparse(data.rows)),
-            self._given_bandwidth(data.rows.shape[1]),
-            self._given_alpha(),
-            self._given_relevance(),
-            self._given_grids() if isinstance(self.features, str) else feature_map.size,
+    def _fixed_choices(self, data: Data, feature_map: SizedMap) -> FixedChoices:
+        return FixedChoices(
+            scalings=scalings_of(self.scaling, sp.issparse(data.rows)),
+            bandwidth=self._given_bandwidth(data.rows.shape[1]),
+            alpha=self._given_alpha(),
+            relevance=self._given_relevance(),
+            n_grids=self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
-        rising = rising_inputs(self, data.n_outputs)
-        return Search(data, feature_map, space, seed, self.n_jobs, report, deadline, rising=rising)
 
     def _given_relevance(self) -> str:
-        """Return how inputs are weighed: equally if they are whitened."""
+        """Return how inputs are weighted: equally if they are whitened."""
         relevance = check_choice(self, "relevance", RELEVANCES)
         if self.scaling != "whiten":
             return relevance
@@ -516,30 +535,36 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         return "equal"
 
-    def _validates(self, search: Search, grows: bool) -> bool:
-        """Tell whether rows held back are to say how far predictions are off."""
+    def _learns_errors(self, task: SelectionTask) -> bool:
+        """Return whether rows held back are to say how far predictions are off."""
         if not is_auto(self.calibrate):
             return check_switch(self, "calibrate", others=" or 'auto'")
-        return grows or is_open(search)
+        return task.grows_grids or has_open_settings(task) or task.data.n_judging > 0
 
     def _search_config(self) -> SearchConfig:
-        """Return how thoroughly grids are grown."""
+        """Return the configuration of selection."""
         config = EFFORTS[check_count(self, "effort", high=max(EFFORTS))]
-        # Solvers that a user names, and those of L1 penalties, may take bins alone.
+        # A solver that the user names, or that of an L1 penalty, may only take bins.
         if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
             return config
         return replace(config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0)
 
-    def _grows_grids(self, search: Search) -> bool:
-        """Tell whether grids are grown; other features are random, of one kernel."""
+    def _grows_grids(
+        self,
+        held_back: HeldBackRows,
+        feature_map: SizedMap,
+        fixed: FixedChoices,
+        monotone: IntArray | None,
+    ) -> bool:
+        """Return whether grids are grown; other features are random, of one kernel."""
         grids = check_choice(self, "grids", ("auto", "random", "grown"))
-        owner, rows = type(self).__name__, search.data.rows
+        owner, rows, folds = type(self).__name__, held_back.data.rows, held_back.folds
         enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
-        can_be_halved = search.folds is None or search.folds.can_be_halved
+        can_be_halved = folds is None or folds.can_be_halved
         by_name = isinstance(self.features, str) and self.features == "binning"
         free = by_name and self.scaling == "auto" and self.l1_ratio == 0 and can_be_halved
-        free = free and search.space.bandwidth is None
-        if search.rising is not None:
+        free = free and fixed.bandwidth is None
+        if monotone is not None:
             if not (free and enough and grids != "random"):
                 raise InputError(
                     f"{owner}: monotonic_cst is for grown grids: at least {LEAST_TO_GROW} dense "
@@ -548,9 +573,9 @@ class KernelMachine(StatefulEstimator, ABC):
                 )
             return True
         if grids != "grown":
-            may_grow = free and grids == "auto" and search.space.alpha is None
-            return may_grow and can_grow(search.data, search.classes is not None)
-        if not isinstance(search.feature_map, RandomBinning):
+            may_grow = free and grids == "auto" and fixed.alpha is None
+            return may_grow and can_grow(held_back.data, held_back.classes is not None)
+        if not isinstance(feature_map, RandomBinning):
             raise InputError(
                 f"{owner}: grids='grown' chooses bins; use features='binning', or grids='auto' "
                 f"with other features."
@@ -567,24 +592,26 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         return True
 
-    def _final_fit(self, chosen: Chosen) -> None:
-        self._keep_selected(chosen.selected)
-        start, tighten = self._warm_start(chosen)
+    def _solve(self, selection: Selection) -> None:
+        self._keep_selected(selection.selected)
+        start, tighten = self._warm_start(selection)
         release_freed_memory()
-        if chosen.selected.weights is None:
-            problem = chosen.problem(float(self.tol) * tighten)
-            solution = self._solved(problem, start, tighten, chosen)
-            solution = self._in_turns(problem, solution, chosen)
+        if selection.selected.weights is None:
+            problem = selection.problem(float(self.tol) * tighten)
+            solution = self._solved(problem, start, tighten, selection)
+            solution = self._refine_solution(problem, solution, selection)
         else:
-            solution = Solution(chosen.selected.weights, "converged", 1, [])
+            solution = Solution(selection.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
-        shrinkage = chosen.selected.shrinkage
+        shrinkage = selection.selected.shrinkage
         if shrinkage is not None:
             solution = replace(solution, weights=shrinkage.applied_to(solution.weights))
-        self._keep_solution(solution, chosen, chosen.data.n_fitted)
+        self._keep_solution(solution, selection, selection.data.n_fitted)
 
-    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
-        """Fit what the loss or the targets leave open and the weights in turns."""
+    def _refine_solution(
+        self, problem: Problem, solution: Solution, selection: Selection
+    ) -> Solution:
+        """Fit parameters of the loss, or of the targets, and the weights in turns."""
         return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
@@ -594,35 +621,35 @@ class KernelMachine(StatefulEstimator, ABC):
         self.alpha_, self.bandwidth_ = selected.alpha, selected.bandwidth
         self.scaler_, self.features_ = selected.scaler, selected.feature_map
 
-    def _warm_start(self, chosen: Chosen) -> tuple[Vector | None, float]:
-        """Return the weights that the final solve starts from, and a factor of its tolerance."""
-        found, start, tighten = chosen.selected.validation, None, 1.0
+    def _warm_start(self, selection: Selection) -> tuple[Vector | None, float]:
+        """Return the weights that the final fit starts from, and a factor of its tolerance."""
+        found, start, tighten = selection.selected.validation, None, 1.0
         if found is not None and found.weights is not None:
             start, tighten = found.weights, _WARM_TOL
-        elif chosen.selected.start is not None:
-            start, tighten = chosen.selected.start, _WARM_TOL
+        elif selection.selected.start is not None:
+            start, tighten = selection.selected.start, _WARM_TOL
         if found is not None:
             least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
-            share = _SHARE_OF_ERROR * relative_error(chosen.goal, found)
+            share = _SHARE_OF_ERROR * relative_error(selection.goal, found)
             tighten *= float(np.clip(share, least, 1.0))
         return start, tighten
 
-    def _keep_solution(self, solution: Solution, chosen: Chosen, n_rows: int) -> None:
-        """Set the attributes that tell what was fitted to so many rows, and how it went."""
-        ended = chosen.report.ended
+    def _keep_solution(self, solution: Solution, selection: Selection, n_rows: int) -> None:
+        """Set the fitted attributes and report how the final fit went."""
+        ended = selection.report.ended
         if solution.status == "stopped" and "solve" not in ended:
             self.limits_.append("time: the final solve was cut short")
         self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
-        natural = unscaled_weights(chosen.selected.matrix, solution.weights)
+        natural = unscaled_weights(selection.selected.matrix, solution.weights)
         weights = self._without_zeros(natural, self.features_)
-        self.weights_, self.intercept_ = chosen.encoder.decode_weights(weights)
-        self._round_weights(chosen)
+        self.weights_, self.intercept_ = selection.encoder.decode_weights(weights)
+        self._round_weights(selection)
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self.background_ = self._background(chosen)
+        self.background_ = self._background(selection)
         n_columns = len(solution.weights)
-        chosen.report(
+        selection.report(
             "final fit",
             f"final fit: {n_rows} rows, {n_columns} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations",
@@ -632,64 +659,64 @@ class KernelMachine(StatefulEstimator, ABC):
             n_iter=self.n_iter_,
         )
 
-    def _round_weights(self, chosen: Chosen) -> None:
-        """Round the weights over grown grids as far as rows held back allow; forget bins of none.
+    def _round_weights(self, selection: Selection) -> None:
+        """Round the weights over grown grids as far as validation rows allow; drop empty bins.
 
-        Other features keep all digits. Those of grown grids are bins and whitened kernel values, so
-        that rounding cancels nothing.
+        Weights of other features keep all digits: rounding would add up where features nearly
+        cancel. Bins and whitened kernel values do not cancel.
         """
-        bins, step = parts_of(self.features_)[0], chosen.selected.rounding_step
+        bins, step = parts_of(self.features_)[0], selection.selected.rounding_step
         if not isinstance(bins, GivenBinning):
             return
         if step <= 0.0:
             self.weights_ = rounded_to_single(self.weights_)
             return
-        # Powers of two, of which files keep the exponent alone.
-        unit, _ = chosen.encoder.decode_weights(np.ones((2, *self.weights_.shape[1:])))
+        # Files keep only the exponent of powers of two.
+        unit, _ = selection.encoder.decode_weights(np.ones((2, *self.weights_.shape[1:])))
         least = np.finfo(np.float64).tiny
         steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), least)))
         self.weights_ = rounded_to_multiples(self.weights_, steps, self.n_jobs)
-        if self._tells_of_all_bins():
+        if self._needs_all_bins():
             return
         n_bins = bins._n_features_out
         used: BoolArray = (self.weights_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
         used[0] |= not used.any()
-        left = self._keep_bins(chosen, bins, used)
+        left = self._keep_bins(selection, bins, used)
         numbers = np.concatenate([left, np.arange(n_bins, len(self.weights_))])
         columns = taken_rows(self.weights_.reshape(len(self.weights_), -1), numbers, self.n_jobs)
         self.weights_ = columns.reshape(-1, *self.weights_.shape[1:])
 
-    def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
-        """Forget other bins; return which of the former columns each one is."""
-        selected = chosen.selected
+    def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
+        """Drop other bins; return which of the former columns the kept ones are."""
+        selected = selection.selected
         matrix = first_part(plain_matrix(selected.matrix))
-        # An L1 penalty has dropped bins already; matrices and rows of many numbers lie on the disk.
+        # An L1 penalty has dropped bins already; large matrices and rows are on disk.
         if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
-            rows = selected.scaler.ordered(chosen.data.rows, selected.order, self.n_jobs)
+            rows = selected.scaler.ordered(selection.data.rows, selected.order, self.n_jobs)
             if isinstance(rows, np.ndarray):
                 return bins.keep_ranked(used, matrix, rows)
         bins.keep_bins(used)
         return np.flatnonzero(used)
 
-    def _tells_of_all_bins(self) -> bool:
-        """Tell whether more than the predictions depends on which bins are known."""
+    def _needs_all_bins(self) -> bool:
+        """Return whether more than predictions depends on which bins are known."""
         return False
 
-    def _background(self, chosen: Chosen) -> AnyArray | None:
-        """Return some rows of the fit, drawn by their weights; None where they are sparse."""
-        rows, n_rows = chosen.data.rows, chosen.data.n_fitted
+    def _background(self, selection: Selection) -> AnyArray | None:
+        """Return some rows of the fit, drawn by their weights; None if rows are sparse."""
+        rows, n_rows = selection.data.rows, selection.data.n_fitted
         if sp.issparse(rows):
             return None
-        weight = self._given_weight(chosen)
+        weight = self._given_weight(selection)
         share = None if weight is None else weight / weight.sum()
         size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
-        # Not by random_state: a generator that a user gave would go on from another place.
+        # Not from random_state: that would advance a generator that the user gave.
         drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
         return np.array(take_rows(rows, np.sort(drawn)))
 
-    def _given_weight(self, chosen: Chosen) -> FloatArray | None:
-        """Return the weights of the rows of a fit as they were given, with those of classes."""
-        return chosen.data.weights_of(chosen.data.fitted)
+    def _given_weight(self, selection: Selection) -> FloatArray | None:
+        """Return the sample weights of the fitted rows, times those of their classes."""
+        return selection.data.weights_of(selection.data.fitted)
 
     @property
     def coef_(self) -> FloatArray:
@@ -753,16 +780,16 @@ class KernelMachine(StatefulEstimator, ABC):
         return values, mean + self.intercept_
 
     def _solved(
-        self, problem: Problem, start: Vector | None, tighten: float, chosen: Chosen
+        self, problem: Problem, start: Vector | None, tighten: float, selection: Selection
     ) -> Solution:
         n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
-        if chosen.selected.signs is not None:
-            solver = MonotoneBins(solver, chosen.selected.signs)
-        return solver.solve(problem, start, callback=chosen.watch())
+        if selection.selected.signs is not None:
+            solver = MonotoneBins(solver, selection.selected.signs)
+        return solver.solve(problem, start, callback=selection.watch())
 
     def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
-        """Measure the sparsity that an L1 penalty leaves, and drop bins without weight."""
+        """Set ``sparsity_`` and drop the bins without weight that an L1 penalty leaves."""
         n_columns = feature_map._n_features_out
         used = np.ones(n_columns, bool)
         if self.l1_ratio > 0:
@@ -775,9 +802,9 @@ class KernelMachine(StatefulEstimator, ABC):
         return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
 
     def __call__(self, X: TableLike) -> FloatArray:
-        """Return one or several numbers for each row, which ``shap.Explainer(model, X)`` explains.
+        """Return the numbers for each row that ``shap.Explainer(model, X)`` explains.
 
-        These are the predictions, and the values of ``decision_function`` of a classifier.
+        These are predictions, or for a classifier the values of ``decision_function``.
         """
         numbers: FloatArray = self.predict(X)
         return numbers
@@ -820,7 +847,7 @@ class KernelMachine(StatefulEstimator, ABC):
         params = super()._parameters_to_save()
         if isinstance(self.features, SizedMap):
             params["features"] = clone(self.features)
-        # Functions and splitters are no data: ``scorer_`` and ``cv_`` tell what they were.
+        # Functions and splitters cannot be saved: ``scorer_`` and ``cv_`` describe them.
         if not isinstance(self.scoring, str):
             params["scoring"] = None
         if not isinstance(self.cv, (int, np.integer)):
@@ -829,14 +856,14 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _restore(self, fitted: dict[str, object]) -> None:
         if "inputs_" not in fitted:
-            # A file written before arrays could have gaps.
+            # Files written before arrays could have missing values.
             encoder = None
             if fitted.get("encoder_") is not None:
                 encoder = part_in(fitted, "encoder_", TableEncoder)
             fitted.pop("encoder_", None)
             fitted["inputs_"] = RowInputs(encoder, None, None)
         fitted.setdefault("background_", None)
-        # Files of earlier versions were chosen by the loss, on rows held back by a rule.
+        # Models of earlier versions were selected by the loss, on rows held back by a rule.
         fitted.setdefault("scorer_", "loss")
         fitted.setdefault("cv_", told_cv(None, None))
         fitted.setdefault("n_samples_fit_", 0)
@@ -866,7 +893,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @abstractmethod
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        """Return targets with text read as numbers where it certainly is; refuse missing ones."""
+        """Return targets with numbers in text read as such; raise InputError if one is missing."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:
@@ -874,7 +901,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @abstractmethod
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        """Return what turns such targets into numbers."""
+        """Return the encoder that turns such targets into numbers."""
 
     def _held_back_errors(self, method: str) -> Conformal:
         check_is_fitted(self, "weights_")
@@ -886,8 +913,8 @@ class KernelMachine(StatefulEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, chosen: Chosen) -> None:
-        """Learn how far predictions are off, from held-back rows or the problem of all."""
+    def _learn_errors(self, selection: Selection) -> None:
+        """Learn how large errors of predictions are."""
 
 
 def _taken(
@@ -898,7 +925,7 @@ def _taken(
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:
-    """Return how many rows weights stand for: their sum if they are whole numbers."""
+    """Return how many rows the weights stand for: their sum if they are whole numbers."""
     weights = np.full(1, np.nan) if sample_weight is None else np.asarray(sample_weight, np.float64)
     whole = weights.ndim == 1 and (weights == np.round(weights)).all()
     return float(weights.sum()) if whole else float(len(used))

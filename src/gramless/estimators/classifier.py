@@ -18,12 +18,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from gramless.base.errors import InputError
 from gramless.base.notation import notation_of, seems_to_hold
 from gramless.base.state import LARGEST, State, part_in, require
-from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.chosen import Chosen
 from gramless.estimators.continued import check_batches
 from gramless.estimators.parameters import is_auto
+from gramless.estimators.shared_docs import with_shared_docs
+from gramless.estimators.steps import Selection
 from gramless.estimators.targets import (
     PROBABILISTIC,
     ClassEncoder,
@@ -36,13 +37,14 @@ from gramless.estimators.targets import (
     plain_labels,
     weights_of_classes,
 )
+from gramless.features.base import SizedMap
 from gramless.losses import CumulativeLogistic, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.model_selection.alpha import Goal
-from gramless.model_selection.calibration import Calibration
-from gramless.model_selection.conformal import Conformal, set_scores, sets
-from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
-from gramless.model_selection.search import Search
+from gramless.selection.candidates.random_features import FEWEST_ROWS_TO_SEARCH
+from gramless.selection.goal import Goal
+from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
 from gramless.solvers.objective import Problem, Solution
+from gramless.uncertainty.calibration import Calibration
+from gramless.uncertainty.conformal import Conformal, set_scores, sets
 
 _MANY_CLASSES, _MANY_NUMBERS = 200, 100
 """As few may have one row each; as few classes may look like measurements."""
@@ -93,180 +95,88 @@ def _check_probabilities(model: KernelClassifier) -> None:
     )
 
 
+@with_shared_docs(least_rows="60 rows, 5 rows per class", stratified=", stratified by class")
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(ClassifierMixin, KernelMachine):
-    """Kernel classification on random features, with no knobs to turn.
+    """Kernel classification on random features, without settings to tune.
 
-    By default the logistic or multinomial loss over grids that are grown for it, or one-vs-rest
-    least squares (RB16, equation 1, with targets -1 and 1) over random features: all classes are
-    solved together over one feature matrix. What is left on ``"auto"`` is chosen on rows held back.
+    By default, the logistic or multinomial loss is minimised over grids that are grown for it. Over
+    random features it is one-vs-rest least squares (RB16, equation 1, with targets -1 and 1). All
+    classes share one feature matrix and are solved together. Everything that is left on ``"auto"``
+    is selected on validation rows.
 
     Parameters
     ----------
-    features : str or feature map, default="binning"
-        ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
-        ``"nystrom"``, ``"exact"``: :class:`SmoothBinning`,
-        :class:`RandomFourier` and so on, of a size that suits the rows.
+    %(features)s
     loss : str or Loss, default="auto"
-        "squared", "squared_hinge", "logistic" or "cumulative".
-        "logistic", or "log_loss", is the multinomial loss for more than two classes. The others are
-        one against the rest. "auto" is "logistic" where grids are grown and classes are at most 30,
-        else "squared"; of an ordered column of pandas it is "cumulative": proportional odds of the
-        classes in their order, one raw prediction with thresholds between the classes.
+        "squared", "squared_hinge", "logistic" or "cumulative". "logistic", or "log_loss", is the
+        multinomial loss if there are more than two classes; the squared losses are one-vs-rest.
+        "cumulative" is for ordered classes: one raw prediction with thresholds between the classes
+        (proportional odds). "auto" is "cumulative" for an ordered column of pandas, "logistic" if
+        grids are grown and there are at most 30 classes, and otherwise "squared".
     class_weight : None, "balanced" or dict, default=None
         Weights of the classes, as in scikit-learn; they multiply ``sample_weight``.
-    bandwidth : float, array-like (n_features,) or "auto", default="auto"
-        In units of the scaled inputs. ``"auto"`` searches, unless the feature
-        map given has a number of its own.
-    alpha : float or "auto", default="auto"
-        Strength of the penalty; "auto" chooses it on rows held back.
-    scaling : {"auto", "standard", "quantile", "whiten", "none"}, default="auto"
-        Units of the inputs; "quantile" replaces values by ranks, "whiten" replaces inputs by
-        combinations of variance 1 without correlation: for kernels that are not isotropic in the
-        inputs. It takes dense rows of numbers without gaps, and has no Shapley values.
-    categorical_features : "auto", list of str or int, or array of bool, default="auto"
-        Columns to take as categories: equal or not. Names, positions or a mask. Text, truth values
-        and categories of data frames always are. In arrays categories are whole numbers.
-    relevance : {"auto", "equal", "learned"}, default="auto"
-        Of random grids: "learned" weighs inputs by how much they move the prediction,
-        "auto" does if that predicts held-back rows clearly better.
-    grids : {"auto", "random", "grown"}, default="auto"
-        "random" draws grids over all inputs. "grown" chooses grids over a few inputs
-        each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" grows them if features, bandwidth, alpha and scaling are left open, ``l1_ratio`` is
-        0, and the table is dense, with at least 60 rows, 5 rows per class and at most 4,096
-        inputs; otherwise it is "random". Up to 2,000 such rows it tries kernel ridge regression
-        first, a Gaussian kernel with every row as a landmark, and takes it if it predicts held-back
-        rows clearly better.
-    n_grids : int or "auto", default="auto"
-        "auto" doubles random grids until that improves the score of held-back rows by less than
-        2 %, and grows others until 160 more improve it by less than 2 %, with ``effort`` 4 and 5 by
-        less than 0.5 %; at most as many as ``effort`` allows and half of the free memory holds. A
-        number is how many are drawn, or grown at most.
-    l1_ratio : float, default=0.0
-        0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
-        most weights zero; between them is the elastic net. Bins without weight are
-        forgotten: the model is smaller and predicts faster.
-    monotonic_cst : array-like (n_features,) or dict, default=None
-        For each column, or by its name: 1 where predictions (of two classes the probability of the
-        second) never fall as it rises, -1 where they never rise, 0 for no constraint. It holds
-        exactly, for any rows. Such a column is divided by grids over its ranks alone: its effect is
-        added to that of the others, whatever they are. Grids are grown then, without smooth
-        kernels. For one output, and numbers, not categories.
+    %(bandwidth)s
+    %(alpha)s
+    %(scaling)s
+    %(categorical_features)s
+    %(relevance)s
+    %(grids)s
+    %(n_grids)s
+    %(l1_ratio)s
+    %(monotonic_cst)s
     calibrate : bool or "auto", default="auto"
-        Whether to learn from a fit that does not know some rows how far predictions
-        are off, for probabilities and :meth:`predict_set`. "auto" does unless everything else is
-        given and the loss is logistic, which has probabilities of its own.
+        Whether to learn on validation rows how large errors are, for probabilities and
+        :meth:`predict_set`. "auto" does so unless everything else is given and the loss is
+        logistic, which has probabilities of its own.
     scoring : str, callable or None, default=None
-        What chooses on rows held back: a name of scikit-learn such as "neg_log_loss", "roc_auc" or
-        "average_precision", or a function ``scorer(estimator, X, y)``, greater is better; None
-        chooses by the loss. It chooses the penalty, the grids that are dropped, smooth kernels or
-        none, and scaling, bandwidth, relevance and number of random features. Scorers of
-        probabilities or decision values also say when growth ends and which stage is the best;
-        those of predicted classes, such as "accuracy" and "f1", jump too much for that, and of
-        functions of your own that is not known. Which grids are grown, their penalties meanwhile,
-        and whether kernel ridge regression is taken, the loss says.
-    cv : int, splitter, iterable of (train, test) pairs or None, default=None
-        Which rows are held back from every choice and for ``calibrate``. None: a fifth or less,
-        drawn at random, by groups if ``fit`` gets these. A number: so many folds, shuffled,
-        stratified by class. Growth holds back the first of the folds that cover most rows (of a
-        time series the last), everything else all folds below 4,000 rows, and that one from there
-        on. Rows of no fold are fitted at the end.
-    effort : int, default=3
-        How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
-        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, and a
-        polynomial trend, where these predict held-back rows better. 3: 640 grids, on 60,000 rows.
-        4: two sets of 640 grids, out of more candidates, in one fit, and 500 landmarks; those of
-        the second set, and smooth kernels, may look along learned combinations of the inputs. 5:
-        four sets of 960.
-    time_budget : float, optional
-        Seconds. Less is tried, iterations stop, and some rows are left out where rows and
-        outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
-        Results then depend on the speed of the machine.
-    memory_budget : int, float or str, optional
-        What the fit may take beside the rows that it is given, in bytes or as "4GB". Codes that
-        outgrow it lie in a temporary file, from which the same model is fitted to the bit; fewer
-        grids are fitted where the weights of many outputs outgrow it, or the fit is refused;
-        ``limits_`` says so. None: half of the free memory, and nothing on the disk.
-    solver : str or gramless.solvers.base.Solver, default="auto"
-        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
-        other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of
-        the rows; "cholesky" for features without zeros where that costs less, and "falkon" for
-        Nyström features of many landmarks. For comparison: "cg" (no preconditioner), "gmres",
-        "random" (coordinate descent).
-    tol : float, default=1e-2
-        On the gradient relative to the start, in the preconditioner's norm; the objective is then
-        within about 1e-4 of its minimum, relative to the way from the start.
-    max_iter : int, default=100
-        Iterations of the solver at most.
-    random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
-    warm_start : bool, default=False
-        Whether a further ``fit`` goes on from the last one, to new rows of the same table or
-        another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
-        inputs, classes, features and penalty are kept, and the solve starts from the old weights.
-        It ends where one from zero would, to ``tol``. Which bins there are is learned from the rows
-        of the last fit, and a penalty that was chosen keeps its weight beside the summed losses.
-        Nothing is kept if another parameter has changed, or of rows on the disk.
-    n_jobs : int or None, default=None
-        Threads; None means every processor, but one thread for tables of at most 1,500 rows and
-        100,000 entries, which more would slow down. Results do not depend on it.
-    verbose : int, default=0
-        1 logs to standard error what was tried and chosen, unless the logger ``gramless`` has a
-        handler that takes it.
+        The score that selects a model on validation rows: a name of scikit-learn such as
+        "neg_log_loss", "roc_auc" or "average_precision", or a function ``scorer(estimator, X, y)``,
+        greater is better. None selects by the loss. The score selects the penalty, the grids that
+        are dropped, smooth kernels, and the scaling, bandwidth, relevance and number of random
+        features. Scorers of probabilities or decision values also decide when growth stops, and
+        which stage is best; scorers of predicted classes, such as "accuracy" and "f1", are not
+        gradual enough for that. The loss alone decides which grids are grown, and whether kernel
+        ridge regression replaces them.
+    %(cv)s
+    %(effort)s
+    %(time_budget)s
+    %(memory_budget)s
+    %(solver)s
+    %(tol)s
+    %(max_iter)s
+    %(random_state)s
+    %(warm_start)s
+    %(n_jobs)s
+    %(verbose)s
 
     Attributes
     ----------
     classes_ : array (n_classes,)
-        In rising order, or that of ordered categories; of several labels their numbers.
+        The classes in rising order, or in that of ordered categories; numbers of several labels.
     multilabel_ : bool
         Whether targets had a column of 0 and 1 for each of several labels.
-    features_ : feature map
-        Fitted, over the rows that the scaler returns. Grown grids and what stands beside them,
-        smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
-        regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
-        :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
+    %(features_)s
     weights_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
-        One output for two classes. There is no constant beside the bins: a row
-        of no known bin is undecided.
-    bandwidth_, alpha_, settings_ : what was chosen
-        ``bandwidth_`` is None where grids are grown: each has its own widths.
-    search_ : list of dict
-        Every trial: settings, score on held-back rows and its ``measure``, validation curve
-        along the iterations, rows, grids, seconds. Scores of one measure compare.
-    sparsity_ : float
-        Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
-    relevance_ : array (n_inputs,)
-        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much grids that
-        divide the input added to the prediction. Ones where random grids weigh inputs alike.
-    growth_ : list of dict
-        Grids, score of rows not fitted to, alpha and seconds after each stage of
-        growth; empty where none were grown.
-    evals_result_ : dict
-        With ``eval_set`` its scores, less is better: ``evals_result_["valid_0"]`` has by measure
-        those of the stages of growth, then those of fits with all grids, that chosen last.
-    scorer_, cv_ : str
-        What chose, "loss" without a scorer, and on which rows. Model files keep these, of
-        ``scoring`` a name and of ``cv`` a number.
-    limits_ : list of str
-        What a budget of time or memory cut short.
+        The weights of the features; one output for two classes. There is no constant, so a row of
+        unknown bins is undecided.
+    %(settings_)s
+    %(search_)s
+    %(sparsity_)s
+    %(relevance_)s
+    %(growth_)s
+    %(evals_result_)s
+    %(scorer_)s
+    %(limits_)s
     calibration_, errors_ : Calibration and Conformal, or None
-        Responses to probabilities, and how far off those of held-back rows were.
-    scaler_ : Scaler
-    inputs_ : RowInputs
-        What turns rows into inputs; ``encoder_`` is its TableEncoder, None where
-        rows were no data frame.
-    n_iter_, status_, history_, solver_reason_
-        How the final solve went.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-    target_name_ : str or None
-        Name of the series of targets, or of their column in a file; None if they have none.
+        What turns raw predictions into probabilities, and how large the errors of validation rows
+        were.
+    %(scaler_)s
 
     Notes
     -----
-    A fit with everything given costs, a row, grid and core, some 2 ns to bin and 0.6 ns an
-    iteration and output; 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
+    A fit with everything given takes, for each row, grid and core, about 2 ns to bin and 0.6 ns an
+    iteration and output. It needs 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
 
     Examples
     --------
@@ -503,17 +413,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         fitted.setdefault("multilabel_", False)
         super()._restore(fitted)
 
-    def _validates(self, search: Search, grows: bool) -> bool:
-        enough = search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
-        needed = is_auto(self.calibrate) and enough and self.loss_.name not in PROBABILISTIC
-        return super()._validates(search, grows) or needed
+    def _learns_errors(self, task: SelectionTask) -> bool:
+        has_rows = task.n_rows >= FEWEST_ROWS_TO_SEARCH
+        needs = is_auto(self.calibrate) and has_rows and self.loss_.name not in PROBABILISTIC
+        return super()._learns_errors(task) or needs
 
-    def _learn_errors(self, chosen: Chosen) -> None:
-        data, validation = chosen.data, chosen.judged
+    def _learn_errors(self, selection: Selection) -> None:
+        data, validation = selection.data, selection.errors
         self.errors_ = self.calibration_ = None
         if self.multilabel_:
             return
-        untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
+        untried = self.calibrate == "auto" and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
         if validation is None and untried and self.loss_.name not in PROBABILISTIC:
             ends = np.array([-1.0, 1.0])
             self.calibration_ = Calibration(ends, _UNTRIED_SLOPE, data.n_outputs, _UNTRIED_FLOOR)
@@ -539,17 +449,26 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         one = n_outputs == 1 or self.multilabel_
         return loss if one or loss.name != "logistic" else Multinomial()
 
-    def _grows_grids(self, search: Search) -> bool:
+    def _grows_grids(
+        self,
+        held_back: HeldBackRows,
+        feature_map: SizedMap,
+        fixed: FixedChoices,
+        monotone: IntArray | None,
+    ) -> bool:
+        grows = super()._grows_grids(held_back, feature_map, fixed, monotone)
         # Grids are grown by their targets, and a single class says nothing about the inputs.
-        classes = search.classes
+        classes = held_back.classes
         is_one_class = classes is not None and bool((classes == classes[0]).all())
-        return super()._grows_grids(search) and not (is_one_class and self.grids == "auto")
+        return grows and not (is_one_class and self.grids == "auto")
 
-    def _squares(self, encoder: TargetEncoder) -> Goal | None:
+    def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
         plain = type(encoder) is ClassEncoder
-        return super()._squares(encoder) if plain else None
+        return super()._least_squares(encoder) if plain else None
 
-    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+    def _refine_solution(
+        self, problem: Problem, solution: Solution, selection: Selection
+    ) -> Solution:
         """Fit thresholds of ordered classes and the weights in turns."""
         for _ in range(_MOST_TURNS):
             raw = problem.matrix.matvec(solution.weights)
@@ -557,7 +476,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
                 break
             problem, self.loss_ = replace(problem, loss=loss), loss
-            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, selection)
         return solution
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:

@@ -23,9 +23,9 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
-from gramless.model_selection.earlier_fit import EarlierFit
 from gramless.penalties import L2
 from gramless.preprocessing.rows import Rows
+from gramless.selection.task import EarlierFit
 from gramless.solvers.base import Solver
 from gramless.solvers.objective import Problem, columns
 
@@ -83,14 +83,14 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
     return EarlierFit(
         # Rows of this fit may lie beyond the limits that follow from those before.
-        replace(model.scaler_, limits=None),
-        model.features_,
-        model.settings_,
-        alpha,
-        model.bandwidth_,
-        model.relevance_,
-        model.growth_,
-        encoder.encode_weights(model.weights_, model.intercept_),
+        scaler=replace(model.scaler_, limits=None),
+        feature_map=model.features_,
+        settings=model.settings_,
+        alpha=alpha,
+        bandwidth=model.bandwidth_,
+        relevance=model.relevance_,
+        growth=model.growth_,
+        weights=encoder.encode_weights(model.weights_, model.intercept_),
     )
 
 

@@ -16,9 +16,9 @@ from gramless.features.binning import BinningMap
 from gramless.features.registry import map_class
 from gramless.kernels import Windowed
 from gramless.matrices.base import FeatureMatrix
-from gramless.model_selection.budget import most_drawn
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
+from gramless.selection.budget import most_drawn
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _NONZEROS = 1 << 24

@@ -28,8 +28,8 @@ from gramless.base.types import (
 )
 from gramless.estimators.parameters import check_count
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder, refuse_missing
-from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
+from gramless.selection.splits import Folds, Split, class_folds, group_folds
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 

@@ -23,14 +23,13 @@ from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import bytes_of_grid
 from gramless.matrices.plain_bins import PlainBins
-from gramless.model_selection.budget import LEAST_TO_GROW
-from gramless.model_selection.config import SearchConfig
-from gramless.model_selection.data import Data
-from gramless.model_selection.grouped_rows import kept_together, matched_rows
-from gramless.model_selection.growth import grow
-from gramless.model_selection.splits import held_back_splits
 from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
+from gramless.selection.budget import LEAST_TO_GROW
+from gramless.selection.config import SearchConfig
+from gramless.selection.data import Data
+from gramless.selection.growth import grow
+from gramless.selection.splits import held_back_splits, kept_together, matched_rows
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -39,7 +38,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Each grid divides a few inputs, or their ranks, and ignores the others. Candidates
     are fitted to half of the rows and scored on the other half, and the reverse (see
-    :func:`gramless.model_selection.growth.grow`). :class:`KernelRegressor` and
+    :func:`gramless.selection.growth.grow`). :class:`KernelRegressor` and
     :class:`KernelClassifier` grow theirs by themselves: this is for other models.
 
     Parameters

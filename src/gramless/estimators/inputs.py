@@ -19,7 +19,6 @@ from gramless.base.mapped import MappedRows
 from gramless.base.memory import given_memory, memory_budget
 from gramless.base.state import Stateful, StatefulEstimator, array_in, require
 from gramless.base.types import AnyArray, IntArray, NamedColumns, RowTable, TableLike
-from gramless.model_selection.budget import MOST_COLUMNS
 from gramless.preprocessing.categories import (
     CategoryCodes,
     Mask,
@@ -36,6 +35,7 @@ from gramless.preprocessing.rows import (
     normalise_rows,
     validated,
 )
+from gramless.selection.budget import MOST_COLUMNS
 
 _MANY_COLUMNS = 1000
 """Sparse rows of at most so many columns keep them all: empty ones cost little."""
@@ -327,7 +327,7 @@ def _some(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
 
 
-def rising_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
+def monotone_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
     """Return for each input 1, -1 or 0, as the columns of the table say; None if all are 0."""
     if model.monotonic_cst is None:
         return None

@@ -19,18 +19,19 @@ from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.chosen import Chosen
 from gramless.estimators.continued import FREE_TO_CHANGE, check_batches, keeps_choice
 from gramless.estimators.given_rows import EvalSet
 from gramless.estimators.parameters import check_choice, check_count, check_number, check_switch
+from gramless.estimators.shared_docs import with_shared_docs
+from gramless.estimators.steps import Selection
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import with_ones
-from gramless.model_selection.config import SearchConfig
-from gramless.model_selection.conformal import Conformal, interval_scores
-from gramless.model_selection.counts import CountDistribution
-from gramless.model_selection.posterior import Posterior, unseen_squares
 from gramless.preprocessing.rows import checked_weights
+from gramless.selection.config import SearchConfig
+from gramless.uncertainty.conformal import Conformal, interval_scores
+from gramless.uncertainty.counts import CountDistribution
+from gramless.uncertainty.posterior import Posterior, unseen_squares
 
 _LEVELS = 0.05, 0.25, 0.5, 0.75, 0.95
 """Quantiles of the model that intervals follow."""
@@ -63,205 +64,111 @@ def _checked_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
     return found
 
 
+@with_shared_docs(least_rows="10 rows, 5 rows per output", stratified="")
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelRegressor(RegressorMixin, KernelMachine):
-    """Kernel ridge regression on random features, with no knobs to turn.
+    """Kernel ridge regression on random features, without settings to tune.
 
     Minimises ``mean (f(x) - y)^2 / 2 + alpha/2 |w|^2`` over ``f(x) = w'z(x) + intercept`` (RB16,
-    equation 1). What is left on ``"auto"`` is chosen on held-back rows.
+    equation 1). Everything that is left on ``"auto"`` is selected on validation rows.
 
     Parameters
     ----------
-    features : str or feature map, default="binning"
-        ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
-        ``"nystrom"``, ``"exact"``: :class:`SmoothBinning`,
-        :class:`RandomFourier` and so on, of a size that suits the rows.
+    %(features)s
     loss : str or Loss, default="squared"
-        "squared", or "squared_error"; "huber": squared up to half a robust standard deviation of
-        the targets and linear beyond; "absolute_error", or "median", predicts the median;
-        "quantile" predicts the quantiles of the parameter ``quantile``. The last three are robust:
-        how far outliers are changes nothing. Three predict the mean through its logarithm, so that
-        it is positive: "poisson" for counts, or other targets that are not negative; "gamma" for
-        positive ones whose deviation grows with their mean; "tweedie", with ``power``, for those
-        that are positive or 0. Parameters of a loss given as an object are in standard deviations
-        of the targets; for robust losses these are interquartile ranges, divided by 1.35.
+        The loss. "squared", or "squared_error". "huber" is squared up to half a robust standard
+        deviation of the targets and linear beyond; "absolute_error", or "median", predicts the
+        median; "quantile" predicts the quantiles of the parameter ``quantile``. These three are
+        robust: how far away outliers are changes nothing. Three more predict the mean through its
+        logarithm, so predictions are positive: "poisson" for counts and other targets that are not
+        negative, "gamma" for positive targets whose deviation grows with their mean, and "tweedie"
+        for targets that are positive or 0. Parameters of a loss object are in standard deviations
+        of the targets, or for robust losses in interquartile ranges divided by 1.35.
     quantile : float or array-like, default=0.5
-        Between 0 and 1, of the loss "quantile"; its constant is corrected by rows held back.
-        Several, in rising order, are predicted in a column each, sorted so that they never cross.
+        The quantiles of the loss "quantile", between 0 and 1; their constants are corrected on
+        validation rows. Several quantiles, in rising order, are predicted in a column each, and
+        sorted so that they never cross.
     power : float, default=1.5
-        Of the loss "tweedie": variances grow with this power of the mean, between 1 and 2.
+        The power of the mean, between 1 and 2, that variances of the loss "tweedie" grow with.
     fit_intercept : bool, default=True
-        Whether predictions have a constant without penalty. False: targets are not centred, the
-        raw prediction is 0 where all features are, and no trend is tried, as it has a constant.
-        Quantiles are not corrected by rows held back.
+        Whether predictions have a constant without a penalty. If False, targets are not centred,
+        the raw prediction is 0 where all features are 0, no trend is tried because a trend has a
+        constant, and quantiles are not corrected on validation rows.
     intervals : {"split", "quantiles"}, default="split"
-        How :meth:`predict_interval` finds bounds. "split" learns one width from rows held back.
+        How :meth:`predict_interval` finds its bounds. "split" learns one width on validation rows.
         "quantiles" fits a second model to the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the
-        targets, in as much time or more: intervals are narrow where targets vary little. Needs one
-        output.
-    bandwidth : float, array-like (n_features,) or "auto", default="auto"
-        In units of the scaled inputs. ``"auto"`` searches, unless the feature
-        map given has a number of its own.
-    alpha : float or "auto", default="auto"
-        Strength of the penalty; "auto" chooses it on rows held back. Over grown grids weights of
-        bins with many rows are penalised more, as a rule.
-    scaling : {"auto", "standard", "quantile", "whiten", "none"}, default="auto"
-        Units of the inputs; "quantile" replaces values by ranks, "whiten" replaces inputs by
-        combinations of variance 1 without correlation: for kernels that are not isotropic in the
-        inputs. It takes dense rows of numbers without gaps, and has no Shapley values.
-    categorical_features : "auto", list of str or int, or array of bool, default="auto"
-        Columns to take as categories: equal or not. Names, positions or a mask. Text, truth values
-        and categories of data frames always are. In arrays categories are whole numbers.
-    relevance : {"auto", "equal", "learned"}, default="auto"
-        Of random grids: "learned" weighs inputs by how much they move the prediction,
-        "auto" does if that predicts held-back rows clearly better.
-    grids : {"auto", "random", "grown"}, default="auto"
-        "random" draws grids over all inputs. "grown" chooses grids over a few inputs
-        each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" grows them if features, bandwidth, alpha and scaling are left open, ``l1_ratio`` is
-        0, and the table is dense, with at least 10 rows, 5 rows per output and at most 4,096
-        inputs; otherwise it is "random". Up to 2,000 such rows it tries kernel ridge regression
-        first, a Gaussian kernel with every row as a landmark, and takes it if it predicts held-back
-        rows clearly better.
-    n_grids : int or "auto", default="auto"
-        "auto" doubles random grids until that improves the score of held-back rows by less than
-        2 %, and grows others until 160 more improve it by less than 2 %, with ``effort`` 4 and 5 by
-        less than 0.5 %; at most as many as ``effort`` allows and half of the free memory holds. A
-        number is how many are drawn, or grown at most.
-    l1_ratio : float, default=0.0
-        0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
-        most weights zero; between them is the elastic net. Bins without weight are
-        forgotten: the model is smaller and predicts faster.
-    monotonic_cst : array-like (n_features,) or dict, default=None
-        For each column, or by its name: 1 where predictions (of two classes the probability of the
-        second) never fall as it rises, -1 where they never rise, 0 for no constraint. It holds
-        exactly, for any rows. Such a column is divided by grids over its ranks alone: its effect is
-        added to that of the others, whatever they are. Grids are grown then, without smooth
-        kernels. For one output, and numbers, not categories.
+        targets, which takes at least as much time again; intervals are narrow where targets vary
+        little. Needs one output.
+    %(bandwidth)s
+    %(alpha)s
+    %(scaling)s
+    %(categorical_features)s
+    %(relevance)s
+    %(grids)s
+    %(n_grids)s
+    %(l1_ratio)s
+    %(monotonic_cst)s
     calibrate : bool or "auto", default="auto"
-        Whether to learn from a fit that does not know some rows how far predictions
-        are off, for :meth:`predict_interval`. "auto" does where something else was
-        left open, or grids are grown.
+        Whether to learn on validation rows how large errors are, for :meth:`predict_interval`.
+        "auto" does so if grids are grown or something else is left open.
     n_posterior : int, default=0
-        How many draws to keep of what a Gaussian process with these features leaves open, for
-        ``predict(return_std=True)``, at most 100,000; standard deviations are off by about
-        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``. At most
-        80 grids are grown then, unless ``n_grids`` says more: of many that were chosen for the
-        targets the noise looks smaller than it is. Each draw costs as much as an output that is
-        solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8 bytes a column.
+        The number of posterior draws to keep for ``predict(return_std=True)``, at most 100,000.
+        They are of a Gaussian process with the kernel of these features; standard deviations have a
+        relative error of about ``0.7 / sqrt(n_posterior)``. Needs the squared loss and
+        ``l1_ratio=0``. At most 80 grids are then grown, unless ``n_grids`` is larger, because the
+        noise looks too small with many grids that were chosen for the targets. A draw costs as much
+        as an output solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8 bytes a
+        column.
     scoring : str, callable or None, default=None
-        What chooses on rows held back: a name of scikit-learn such as "r2" or
-        "neg_mean_absolute_error", or a function ``scorer(estimator, X, y)``, greater is better;
-        None chooses by the loss. It chooses the penalty, the grids that are dropped, smooth kernels
-        or none, and scaling, bandwidth, relevance and number of random features. Scorers of scikit-
-        learn also say when growth ends and which stage is the best; of functions of your own it is
-        not known whether they change gradually. Which grids are grown, their penalties meanwhile,
-        and whether kernel ridge regression is taken, the loss says.
-    cv : int, splitter, iterable of (train, test) pairs or None, default=None
-        Which rows are held back from every choice and for ``calibrate``. None: a fifth or less,
-        drawn at random, by groups if ``fit`` gets these. A number: so many folds, shuffled. Growth
-        holds back the first of the folds that cover most rows (of a time series the last),
-        everything else all folds below 4,000 rows, and that one from there on. Rows of no fold are
-        fitted at the end.
-    effort : int, default=3
-        How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
-        grids, and beside them smooth kernels with 100 landmarks an output, 250 at most, and a
-        polynomial trend, where these predict held-back rows better. 3: 640 grids, on 60,000 rows.
-        4: two sets of 640 grids, out of more candidates, in one fit, and 500 landmarks; those of
-        the second set, and smooth kernels, may look along learned combinations of the inputs. 5:
-        four sets of 960.
-    time_budget : float, optional
-        Seconds. Less is tried, iterations stop, and some rows are left out where rows and
-        outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
-        Results then depend on the speed of the machine.
-    memory_budget : int, float or str, optional
-        What the fit may take beside the rows that it is given, in bytes or as "4GB". Codes that
-        outgrow it lie in a temporary file, from which the same model is fitted to the bit; fewer
-        grids are fitted where the weights of many outputs outgrow it, or the fit is refused;
-        ``limits_`` says so. None: half of the free memory, and nothing on the disk.
-    solver : str or gramless.solvers.base.Solver, default="auto"
-        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
-        other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of
-        the rows; "cholesky" for features without zeros where that costs less, and "falkon" for
-        Nyström features of many landmarks. For comparison: "cg" (no preconditioner), "gmres",
-        "random" (coordinate descent).
-    tol : float, default=1e-2
-        On the gradient relative to the start, in the preconditioner's norm; the objective is then
-        within about 1e-4 of its minimum, relative to the way from the start.
-    max_iter : int, default=100
-        Iterations of the solver at most.
-    random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
-    warm_start : bool, default=False
-        Whether a further ``fit`` goes on from the last one, to new rows of the same table or
-        another ``alpha``, ``tol``, ``max_iter`` or ``solver``: units of the inputs and targets,
-        features and penalty are kept, and the solve starts from the old weights. It ends where one
-        from zero would, to ``tol``. Which bins there are is learned from the rows of the last fit,
-        and a penalty that was chosen keeps its weight beside the summed losses. Nothing is kept if
-        another parameter has changed, or of rows on the disk.
-    n_jobs : int or None, default=None
-        Threads; None means every processor, but one thread for tables of at most 1,500 rows and
-        100,000 entries, which more would slow down. Results do not depend on it.
-    verbose : int, default=0
-        1 logs to standard error what was tried and chosen, unless the logger ``gramless`` has a
-        handler that takes it.
+        The score that selects a model on validation rows: a name of scikit-learn such as "r2" or
+        "neg_mean_absolute_error", or a function ``scorer(estimator, X, y)``, greater is better.
+        None selects by the loss. The score selects the penalty, the grids that are dropped, smooth
+        kernels, and the scaling, bandwidth, relevance and number of random features. scikit-learn's
+        own scorers also decide when growth stops, and which stage is best. The loss alone decides
+        which grids are grown, and whether kernel ridge regression replaces them.
+    %(cv)s
+    %(effort)s
+    %(time_budget)s
+    %(memory_budget)s
+    %(solver)s
+    %(tol)s
+    %(max_iter)s
+    %(random_state)s
+    %(warm_start)s
+    %(n_jobs)s
+    %(verbose)s
 
     Attributes
     ----------
-    features_ : feature map
-        Fitted, over the rows that the scaler returns. Grown grids and what stands beside them,
-        smooth kernels or a polynomial trend, are the ``maps_`` of one joint map; kernel ridge
-        regression has a :class:`~gramless.features.expansion.KernelExpansion`, a trend alone is a
-        :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
+    %(features_)s
     weights_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
-    bandwidth_, alpha_, settings_ : what was chosen
-        ``bandwidth_`` is None where grids are grown: each has its own widths.
-    search_ : list of dict
-        Every trial: settings, score on held-back rows and its ``measure``, validation curve
-        along the iterations, rows, grids, seconds. Scores of one measure compare.
-    sparsity_ : float
-        Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
-    relevance_ : array (n_inputs,)
-        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much grids that
-        divide the input added to the prediction. Ones where random grids weigh inputs alike.
-    growth_ : list of dict
-        Grids, score of rows not fitted to, alpha and seconds after each stage of
-        growth; empty where none were grown.
-    evals_result_ : dict
-        With ``eval_set`` its scores, less is better: ``evals_result_["valid_0"]`` has by measure
-        those of the stages of growth, then those of fits with all grids, that chosen last.
-    scorer_, cv_ : str
-        What chose, "loss" without a scorer, and on which rows. Model files keep these, of
-        ``scoring`` a name and of ``cv`` a number.
-    limits_ : list of str
-        What a budget of time or memory cut short.
+        The weights of the features, and the constant.
+    %(settings_)s
+    %(search_)s
+    %(sparsity_)s
+    %(relevance_)s
+    %(growth_)s
+    %(evals_result_)s
+    %(scorer_)s
+    %(limits_)s
     errors_ : Conformal or None
-        How far off predictions of held-back rows were.
+        How large the errors of validation rows were.
     quantile_model_ : KernelRegressor or None
         The second model of ``intervals="quantiles"``.
     lower_limit_ : array (n_outputs,)
-        0 where no target of the fit is negative, minus infinity elsewhere: intervals end there.
+        The lower end of intervals: 0 if no target was negative, otherwise minus infinity.
     dispersion_ : float or None
-        Of counts by the loss "poisson": rows held back with the mean m had about the variance
-        ``m + dispersion_ * m**2``, what predictions were off included. None where targets are not
-        whole numbers of one column, or no rows were held back.
+        With the loss "poisson", validation rows of mean m had about the variance
+        ``m + dispersion_ * m**2``, errors of the predictions included. None unless targets are
+        whole numbers in one column and there were validation rows.
     posterior_ : Posterior or None
         The draws; ``posterior_.noise`` is the standard deviation of the noise.
-    scaler_ : Scaler
-    inputs_ : RowInputs
-        What turns rows into inputs; ``encoder_`` is its TableEncoder, None where
-        rows were no data frame.
-    n_iter_, status_, history_, solver_reason_
-        How the final solve went.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-    target_name_ : str or None
-        Name of the series of targets, or of their column in a file; None if they have none.
+    %(scaler_)s
 
     Notes
     -----
-    A fit with everything given costs, a row, grid and core, some 2 ns to bin and 0.6 ns an
-    iteration; 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
+    A fit with everything given takes, for each row, grid and core, about 2 ns to bin and 0.6 ns an
+    iteration. It needs 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
 
     Examples
     --------
@@ -292,6 +199,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
     """Of the rows that are being fitted, with an offset; and their weights without exposures."""
 
+    @with_shared_docs()
     def fit(
         self,
         X: TableLike,
@@ -306,39 +214,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         eval_set: EvalSet = None,
         offset: ArrayLike | None = None,
     ) -> Self:
-        """Choose what was left on "auto", then fit to all rows.
+        """Select what is left on "auto", then fit to all rows.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame (n_samples, n_features)
-            NaN is a missing value. Sparse rows of up to 4,096 columns that take at most a quarter
-            of the memory budget as an array are fitted as this array; others stay sparse, and must
-            not hold NaN. Data frames may hold text, dates
-            and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
-            ``memory_budget`` those of a mapped array, stay on the disk.
+        %(fit_rows)s
         y : array-like (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like (n_samples,), optional
-            Not negative; rows of weight zero count as absent.
-        groups : array-like (n_samples,), optional
-            What rows share, such as a patient or a day: rows of a group are fitted or held back
-            together.
-        X_val, y_val : array-like, sparse matrix or data frame; array-like, optional
-            Validation rows and their targets. They take the place of the rows that are otherwise
-            held back from growth, choices, pruning and errors, and are never fitted;
-            ``evals_result_`` has their scores. Does not go with ``cv``. A pipeline transforms them
-            with ``Pipeline(..., transform_input=["X_val"])``.
-        sample_weight_val : array-like, optional
-            Weights of the validation rows in every loss of theirs; only their proportions matter.
-        callbacks : callable or list of callables, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each trial, round of
-            growth and iteration; where one returns True the stage ends.
-        eval_set : (X, y) or list with one such pair, optional
-            Another way to give ``X_val`` and ``y_val``. A pipeline does not transform it.
+        %(fit_options)s
         offset : array-like (n_samples,), optional
-            Added to raw predictions, with a coefficient of 1, as in generalised linear models: for
-            counts the logarithm of the time or area over which they were counted. A scorer that
-            chooses sees targets without it, such as counts over exposures.
+            Added to raw predictions, as in generalised linear models: for counts, the logarithm of
+            the time or area over which they were counted. A scorer sees targets without it, such as
+            counts over exposures.
 
         Returns
         -------
@@ -826,17 +713,17 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
         super()._restore(fitted)
 
-    def _tells_of_all_bins(self) -> bool:
+    def _needs_all_bins(self) -> bool:
         return self.n_posterior > 0
 
-    def _learn_errors(self, chosen: Chosen) -> None:
-        data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
+    def _learn_errors(self, selection: Selection) -> None:
+        data, validation, encoder = selection.data, selection.errors, selection.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
         self.quantile_model_ = None
         self.dispersion_: float | None = None
         if validation is not None:
-            rows = chosen.given.used[validation.rows]
+            rows = selection.given.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
             if self._exposures is not None:
                 exposures, weight = self._exposures
@@ -847,7 +734,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 added = self.loss_.correction(raw, codes, counts)
                 self.intercept_, raw = self.intercept_ + added * encoder.spread, raw + added
             self.errors_ = self._learnt_errors(raw, codes, exposure, counts, encoder)
-        self.posterior_ = self._posterior(chosen, encoder) if self.n_posterior else None
+        self.posterior_ = self._posterior(selection, encoder) if self.n_posterior else None
 
     def _learnt_errors(
         self,
@@ -887,10 +774,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
         return np.asarray(np.maximum(below, above) * unit[:, :1])
 
-    def _posterior(self, chosen: Chosen, encoder: NumberEncoder) -> Posterior:
+    def _posterior(self, selection: Selection, encoder: NumberEncoder) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
-        penalty = chosen.data.penalty(self.alpha_)
-        problem = replace(chosen.problem(), loss=Squared(), penalty=penalty)
+        penalty = selection.data.penalty(self.alpha_)
+        problem = replace(selection.problem(), loss=Squared(), penalty=penalty)
         seed = seed_from(self.random_state)
         found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
         return replace(found, noise=found.noise * encoder.spread)

@@ -22,8 +22,8 @@ from gramless.estimators.targets import (
 )
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
-from gramless.model_selection.calibration import Calibration
-from gramless.model_selection.scoring import RowScorer
+from gramless.selection.goal import RowScorer
+from gramless.uncertainty.calibration import Calibration
 
 if TYPE_CHECKING:
     from sklearn.metrics._scorer import _BaseScorer

@@ -14,11 +14,12 @@ from gramless.base.errors import InputError
 from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.chosen import Chosen
 from gramless.estimators.given_rows import EvalRows, GivenRows
+from gramless.estimators.shared_docs import with_shared_docs
+from gramless.estimators.steps import Selection
 from gramless.estimators.targets import NumberEncoder, TargetEncoder, refuse_missing
 from gramless.losses import Loss, Poisson
-from gramless.model_selection.data import Data
+from gramless.selection.data import Data
 from gramless.solvers.objective import Problem, Solution
 
 _MOST_UPDATES, _TIGHTEN = 30, 0.2
@@ -193,6 +194,7 @@ class SurvivalEncoder(TargetEncoder):
     score = staticmethod(NumberEncoder.score)
 
 
+@with_shared_docs(least_rows="10 rows", stratified="")
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelSurvival(KernelMachine):
     """Cox's proportional hazards on random or grown features, with no knobs to turn.
@@ -208,25 +210,38 @@ class KernelSurvival(KernelMachine):
     ----------
     loss : {"cox"}, default="cox"
         Cox's partial likelihood.
-    features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelRegressor`
-        Which rows are alike.
-    grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelRegressor`
-        How grids are grown, and how strong the penalty is.
-    monotonic_cst, calibrate, scoring, cv : as in :class:`KernelRegressor`
-        Constraints, and the rows that judge.
-    solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelRegressor`
-        How the fit is solved, and what it may take.
-    random_state, warm_start, n_jobs, verbose : as in :class:`KernelRegressor`
-        Seed, threads and what is logged.
+    %(features)s
+    %(bandwidth)s
+    %(alpha)s
+    %(scaling)s
+    %(categorical_features)s
+    %(relevance)s
+    %(grids)s
+    %(n_grids)s
+    %(l1_ratio)s
+    %(monotonic_cst)s
+    calibrate : bool or "auto", default="auto"
+        Has no effect: survival models learn no errors.
+    scoring : callable or None, default=None
+        A function ``scorer(estimator, X, y)`` that selects a model on validation rows, greater is
+        better. None selects by the loss.
+    %(cv)s
+    %(effort)s
+    %(time_budget)s
+    %(memory_budget)s
+    %(solver)s
+    %(tol)s
+    %(max_iter)s
+    %(random_state)s
+    %(warm_start)s
+    %(n_jobs)s
+    %(verbose)s
 
     Notes
     -----
     Targets are a structured array or data frame with two fields: whether the event was seen (bool),
     and its time, or until when none was seen. Of an array of times alone all events were seen.
     Times must not be negative; 0 is allowed, as in scikit-survival and R's ``coxph``.
-
-    The other parameters are those of :class:`KernelRegressor`, except that ``scoring`` must be a
-    function.
 
     Attributes
     ----------
@@ -334,10 +349,12 @@ class KernelSurvival(KernelMachine):
         check_is_fitted(self, "weights_")
         return self.baseline_.times
 
-    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+    def _refine_solution(
+        self, problem: Problem, solution: Solution, selection: Selection
+    ) -> Solution:
         """Fit baseline and weights in turns, from rows that are all alike, until risks settle."""
         assert problem.sample_weight is not None
-        y = self._observed(chosen)[chosen.selected.order]
+        y = self._observed(selection)[selection.selected.order]
         weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
         raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
         self.n_updates_ = 0
@@ -348,7 +365,7 @@ class KernelSurvival(KernelMachine):
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, selection)
             before, raw = raw, problem.matrix.matvec(solution.weights)
             self.n_updates_ += 1
             settled = np.std(raw - before) <= _TIGHTEN * float(self.tol) * np.std(raw)
@@ -382,15 +399,15 @@ class KernelSurvival(KernelMachine):
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
         return SurvivalEncoder(self.baseline_)
 
-    def _given_weight(self, chosen: Chosen) -> FloatArray:
-        weight, encoder = super()._given_weight(chosen), chosen.encoder
+    def _given_weight(self, selection: Selection) -> FloatArray:
+        weight, encoder = super()._given_weight(selection), selection.encoder
         assert isinstance(encoder, SurvivalEncoder)
         assert weight is not None
-        return weight / encoder.expected(self._observed(chosen))
+        return weight / encoder.expected(self._observed(selection))
 
-    def _observed(self, chosen: Chosen) -> AnyArray:
+    def _observed(self, selection: Selection) -> AnyArray:
         """Return events and times of the rows of a fit."""
-        return chosen.given.targets[chosen.given.used][chosen.data.fitted]
+        return selection.given.targets[selection.given.used][selection.data.fitted]
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
@@ -399,7 +416,7 @@ class KernelSurvival(KernelMachine):
         require(state["errors_"] is None, "errors_ are none of a survival model")
         part_in(state, "baseline_", BaselineHazard)
 
-    def _learn_errors(self, chosen: Chosen) -> None:
+    def _learn_errors(self, selection: Selection) -> None:
         self.errors_ = None
 
 

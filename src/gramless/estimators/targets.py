@@ -27,10 +27,10 @@ from gramless.base.notation import NOTATIONS_OF_TIMES, PLAIN, notation_of, read_
 from gramless.base.quantiles import robust_centre, robust_scale
 from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
 from gramless.losses import Loss, Squared
-from gramless.model_selection.alpha import mean_loss
-from gramless.model_selection.data import Score
 from gramless.portable import is_missing
 from gramless.preprocessing.rows import check_integers
+from gramless.selection.data import Score
+from gramless.selection.goal import mean_loss
 
 _LARGEST_TARGET = np.finfo(np.float64).max / 16
 """Predictions may lie beyond all targets."""

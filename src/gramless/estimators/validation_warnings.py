@@ -10,11 +10,11 @@ from scipy.special import gammaln, stdtrit
 
 from gramless.base.state import StatefulEstimator
 from gramless.base.types import BoolArray, FloatArray, IntArray
-from gramless.estimators.chosen import Chosen
+from gramless.estimators.steps import Selection
 from gramless.losses import Loss
-from gramless.model_selection.data import Data
-from gramless.model_selection.validation import ValidationResult
 from gramless.preprocessing.rows import Rows
+from gramless.selection.data import Data
+from gramless.selection.validation import ValidationResult
 
 _FALSE_ALARMS = 1e-3  # probability of a warning for rows of one distribution
 _MUCH_WORSE = 1.25  # ratio of mean losses; fits to noise are a little worse than a constant
@@ -26,13 +26,13 @@ _USUAL_CAUSE = (
 )
 
 
-def warn_of_validation_rows(model: StatefulEstimator, chosen: Chosen) -> None:
+def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> None:
     """Warn if the validation rows that a user gave are unlike the training rows.
 
     That is, if most of them lie outside the range of the training rows, or if they are predicted
     clearly worse than by a constant.
     """
-    data, result = chosen.data, chosen.selected.validation
+    data, result = selection.data, selection.selected.validation
     if data.n_judging == 0:
         return
     sources = model.inputs_.sources(model.n_features_in_)
@@ -48,7 +48,7 @@ def warn_of_validation_rows(model: StatefulEstimator, chosen: Chosen) -> None:
             f"column{'s' if len(columns) > 1 else ''} {', '.join(columns[:_COLUMNS_SHOWN])}{more}"
         )
     elif result is not None:
-        reason = _loss_above_constant(data, chosen.goal.loss, result)
+        reason = _loss_above_constant(data, selection.goal.loss, result)
     if reason is not None:
         warnings.warn(f"{type(model).__name__}: {reason}. {_USUAL_CAUSE}", stacklevel=3)
 

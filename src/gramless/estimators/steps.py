@@ -1,0 +1,117 @@
+"""What the steps of a fit hand on: encoded rows, then the selected model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gramless.base.deadline import Deadline, Watch
+from gramless.base.random import stream
+from gramless.base.reporting import Reporter
+from gramless.base.types import IntArray
+from gramless.estimators.given_rows import GivenRows
+from gramless.estimators.scoring import NamedScorer
+from gramless.estimators.targets import TargetEncoder
+from gramless.losses import Squared
+from gramless.selection.data import Data
+from gramless.selection.goal import Goal
+from gramless.selection.selected import SelectedModel
+from gramless.selection.task import SelectionTask
+from gramless.selection.validation import ValidationResult
+from gramless.solvers.objective import Problem
+
+_SOLVE_SHARE = 0.95  # of a time budget, after which the final solve stops
+_LEAST_TOL_OF_SINGLE = 1e-5  # a closer solution needs products in double precision
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodedRows:
+    """The rows of a fit as numbers: those that are fitted, then those that only validate.
+
+    Attributes
+    ----------
+    given : GivenRows
+        The rows as the user gave them.
+    classes : array (n_rows,) or None
+        The number of each row's class, if targets are classes.
+    n_given : int
+        How many training rows there were before a time budget left some out.
+    goes_on : bool
+        Whether a warm start keeps what the last fit selected.
+    """
+
+    data: Data
+    given: GivenRows
+    classes: IntArray | None
+    encoder: TargetEncoder
+    seed: int
+    n_given: int
+    goes_on: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Selection:
+    """The selected model, and the rows that it was selected by.
+
+    ``errors`` are the predictions of validation rows that say how far predictions are off, None if
+    none do.
+    """
+
+    data: Data
+    goal: Goal
+    selected: SelectedModel
+    errors: ValidationResult | None
+    encoder: TargetEncoder
+    report: Reporter
+    deadline: Deadline
+    given: GivenRows
+
+    def watch(self) -> Watch | None:
+        """Return the solver callback for reporting and early stopping, or None."""
+        deadline, report = self.deadline, self.report
+        if not report.tells_details:
+            return deadline.watch(_SOLVE_SHARE)
+
+        def stops(iteration: int) -> bool:
+            report.detail("solve", f"iteration {iteration}", n_iter=iteration)
+            return "solve" in report.ended or deadline.beyond(_SOLVE_SHARE)
+
+        return Watch(stops)
+
+    def problem(self, tol: float = 0.0) -> Problem:
+        """Return the problem over these rows, for a solution to a relative tolerance."""
+        selected, features = self.selected, self.selected.matrix
+        if selected.products is not None and tol >= _LEAST_TOL_OF_SINGLE:
+            features = selected.products
+        matrix = self.data.matrix(features)
+        return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
+
+
+def scored_by(
+    scorer: NamedScorer, task: SelectionTask, given: GivenRows, encoder: TargetEncoder
+) -> SelectionTask:
+    """Return the task with a scorer that chooses.
+
+    Predictions that are right but for noise are scored first, so that a scorer that fails does so
+    before anything is fitted.
+    """
+    data, goal = task.data, task.goal
+    codes, rows = data.targets, task.split[1]
+    goal = replace(goal, scorer=scorer.of_rows(given, encoder, codes, goal.loss))
+    noise = stream(task.seed, "scoring").normal(size=codes[rows].shape)
+    goal.scored(data, codes[rows] + noise, rows)
+    search_scorer = scorer.of_rows(given, encoder, codes, Squared())
+    return replace(task, goal=goal, search_scorer=search_scorer)
+
+
+def scores_by_round(selected: SelectedModel, goal: Goal, data: Data) -> dict[str, list[float]]:
+    """Return by their measure the scores of growth, then of fits; the last is the one chosen."""
+    measure = f"{goal.loss.name} loss" if goal.scorer is None else goal.scorer.name
+    scores = {measure: [stage["score"] for stage in selected.growth]}
+    for trial in selected.trials:
+        if trial["stage"] == "validation":
+            scores.setdefault(trial["measure"], []).append(trial["score"])
+    assert selected.validation is not None
+    chosen, own = selected.validation.score, scores.setdefault(goal.measure(data), [])
+    if own[-1:] != [chosen]:
+        own.append(chosen)
+    return {name: own for name, own in scores.items() if own}

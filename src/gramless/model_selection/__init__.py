@@ -1,1 +1,0 @@
-"""Choosing what a user should not have to: scaling, bandwidth and alpha."""

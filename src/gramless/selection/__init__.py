@@ -1,0 +1,1 @@
+"""Selection of features, settings and penalty on validation rows."""

@@ -1,0 +1,348 @@
+"""A warm search over scaling, bandwidth and alpha on held-back rows.
+
+First on a small sample: bandwidths along a geometric path, from a start in both directions for as
+long as the score improves; for each, the path of alphas from strong to weak, every solution
+starting from the last. Then, when there are many more rows, the neighbourhood again on a larger
+sample, because more rows want finer bins and less penalty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from gramless.features.base import SizedMap
+from gramless.features.binning import DrawnGrids
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler, ScalingKind
+from gramless.selection.budget import sampled_rows
+from gramless.selection.goal import ALPHAS, scaled_score
+from gramless.selection.relevance import learned_relevance
+from gramless.selection.task import TIME_SHARE, Hyperparameters, SelectionTask, Trial
+from gramless.solvers.base import Solver
+from gramless.solvers.choose import path_solver
+
+RELEVANCES = ("auto", "equal", "learned")
+_BANDWIDTH_RANGE = (2.0**-8, 8.0)
+# In mean distances between rows; radial kernels are smooth and need to be wider.
+_START, _SMOOTH_START = 0.25, 0.7
+_STEPS = (2.0, 2.0**0.5)
+_ITERATIONS = 16
+_TOL = 3e-2
+_TIE = 1.01  # few iterations hide overfitting: of such scores the strongest penalty is taken
+_DISTANCE_ROWS = 5000
+_RELEVANCE_ROUNDS = 3
+_RELEVANCE_GAIN = 0.85  # learned weights also fit what drifts, so they must gain this much
+_RELEVANCE_ROWS = 20_000
+_RELEVANCE_COLUMNS = 200
+_SECONDS_A_CODE = 5e-9  # of learning relevance: for each row, column, output and grid
+
+
+def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:
+    """Return where the search starts, and what tables of few rows are fitted with."""
+    start = _SMOOTH_START if task.feature_map.metric == "euclidean" else _START
+    bandwidth = start if task.fixed.bandwidth is None else None
+    return Hyperparameters(task.fixed.scalings[0], bandwidth, alpha)
+
+
+def bandwidth_in_scaled_units(
+    task: SelectionTask, settings: Hyperparameters, scaler: Scaler
+) -> Any:
+    """Return the bandwidth of some settings in units of the scaled inputs."""
+    if settings.bandwidth is None:
+        return task.fixed.bandwidth
+    return settings.bandwidth * _distance(task, scaler)
+
+
+def _distance(task: SelectionTask, scaler: Scaler) -> float:
+    """Return how far apart two rows are, inputs scaled, as the kernel measures it."""
+    if task.feature_map.metric == "cityblock":
+        return scaler.spread
+    step, shares = max(1, task.n_rows // _DISTANCE_ROWS), 1.0 / scaler.unit
+    rows = scaler.rows(task.data.rows[::step])
+    with np.errstate(over="ignore"):
+        scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
+    return median_distance(scaled, task.seed, scaler.categorical, "euclidean")
+
+
+class BandwidthSearch:
+    """Chooses scaling, bandwidth, relevance and penalty of random features by least squares.
+
+    The task records every trial. With a time budget, fewer bandwidths are tried.
+    """
+
+    def __init__(self, task: SelectionTask) -> None:
+        self.task = task
+
+    def run(self) -> Hyperparameters:
+        """Return the settings with the best score.
+
+        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense features),
+        then a few on at most 40,000 rows; fewer for many outputs, or if memory is limited.
+        """
+        task, fixed = self.task, self.task.fixed
+        has_few_outputs = task.data.n_outputs <= 4
+        size = task.feature_map.enough_to_search // (1 if has_few_outputs else 2)
+        in_memory = task.n_rows
+        if isinstance(task.feature_map, DrawnGrids):
+            in_memory = task.budget.rows_to_search(task.feature_map.sketch(size).size)
+        seconds = task.budget.deadline.seconds
+        small, large = (
+            min(in_memory, sampled_rows(n_rows, task.data.n_outputs, seconds))
+            for n_rows in ((10_000, 40_000) if has_few_outputs else (8_000, 24_000))
+        )
+        sample = Sample(task, small, size, 0.0)
+        equal = self._best_bandwidth(sample, first_settings(task, 0.0), _STEPS, fixed.scalings)
+        best = equal
+        if fixed.relevance != "equal" and fixed.bandwidth is None:
+            best = self._best_relevance(sample, equal)
+        if task.n_rows > 1.5 * small and not task.is_over("search"):
+            sample = Sample(task, large, size, best.settings.alpha)
+            best = self._refine(sample, best.settings, equal.settings)
+        if fixed.alpha is not None:
+            return best.settings
+        # ``n_rows * alpha``, the penalty beside the summed losses, is kept for all rows.
+        more_rows = task.data.n_fitted / task.data.mass_of(sample.splits[0][0])
+        return replace(best.settings, alpha=best.settings.alpha / more_rows)
+
+    def _best_bandwidth(
+        self,
+        sample: Sample,
+        start: Hyperparameters,
+        steps: Sequence[float],
+        scalings: Sequence[ScalingKind],
+    ) -> Trial:
+        best = self._best_scaling(sample, start, scalings)
+        if self.task.fixed.bandwidth is not None:
+            return best
+        for step in steps:
+            best = self._walk(sample, best, step)
+        others = [s for s in scalings if s != best.settings.scaling]
+        if not others or self.task.is_over("search"):
+            return best
+        return min([best, self._best_scaling(sample, best.settings, others)], key=_by_score)
+
+    def _best_scaling(
+        self, sample: Sample, settings: Hyperparameters, scalings: Sequence[ScalingKind]
+    ) -> Trial:
+        """Return the best trial of some scalings, or of as many as there is time for."""
+        tried = [sample.trial(replace(settings, scaling=scalings[0]))]
+        for scaling in scalings[1:]:
+            if not self.task.is_over("search"):
+                tried.append(sample.trial(replace(settings, scaling=scaling)))
+        return min(tried, key=_by_score)
+
+    def _refine(self, sample: Sample, start: Hyperparameters, equal: Hyperparameters) -> Trial:
+        """Decide again, on more rows, what the small sample decided."""
+        # The best scaling so far comes first: there may be time for one alone.
+        others = [s for s in self.task.fixed.scalings if s != start.scaling]
+        best = self._best_scaling(sample, start, [start.scaling, *others])
+        if start.relevance is not None:
+            plain = sample.trial(replace(equal, alpha=start.alpha))
+            best = best if best.score <= scaled_score(plain.score, self._relevance_gain) else plain
+        return (
+            best if self.task.fixed.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
+        )
+
+    def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
+        """Learn weights of the inputs for as long as they lower the score."""
+        trial = best_learned = best
+        least = np.inf if self.task.fixed.relevance == "learned" else best.score
+        for _ in range(_RELEVANCE_ROUNDS):
+            relevance = sample.relevance(trial.settings)
+            if relevance is None or self.task.is_over("search"):
+                return best
+            trial = sample.trial(replace(trial.settings, relevance=relevance))
+            if trial.score >= least:
+                break
+            best_learned, least = trial, trial.score
+        if best_learned.score > scaled_score(best.score, self._relevance_gain):
+            return best
+        return self._walk(sample, best_learned, _STEPS[-1])
+
+    @property
+    def _relevance_gain(self) -> float:
+        """How much learned weights must lower the score."""
+        return np.inf if self.task.fixed.relevance == "learned" else _RELEVANCE_GAIN
+
+    def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
+        """Follow the path of bandwidths, finer first, while the score improves."""
+        centre = best
+        for factor in (1.0 / step, step):
+            while True:
+                bandwidth = (best.settings.bandwidth or _START) * factor
+                inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
+                if not inside or self.task.is_over("search"):
+                    break
+                trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
+                if trial.score >= best.score:
+                    break
+                best = trial
+            if best is not centre:
+                break
+        return best
+
+
+class Sample:
+    """Rows drawn once for a stage of the search, their scalers fitted once each."""
+
+    def __init__(self, task: SelectionTask, n_rows: int, size: int, centre_alpha: float) -> None:
+        self.task, self.feature_map = task, task.feature_map.sketch(size)
+        self.splits = task.held_back.sampled(n_rows)
+        self.scalers: dict[ScalingKind, list[Scaler]] = {}
+        self.done: dict[tuple[Hashable, ...], Trial] = {}
+        self.alphas = _alpha_path(task.fixed.alpha, centre_alpha)
+
+    def trial(self, settings: Hyperparameters) -> Trial:
+        """Return the best alpha's trial at a scaling and bandwidth, averaged over the splits.
+
+        The first trial of a stage walks the whole path of alphas, later ones the
+        neighbours of the alpha they start from.
+        """
+        key = (settings.scaling, settings.bandwidth, id(settings.relevance))
+        if key in self.done:
+            return self.done[key]
+        started = time.perf_counter()
+        alphas = self.alphas
+        if settings.alpha in alphas:
+            at = alphas.index(settings.alpha)
+            alphas = alphas[max(0, at - 1) : at + 2]
+        paths = [self._path(settings, alphas, 0)]
+        for k in range(1, len(self.splits)):
+            if self.task.is_over("search"):
+                break
+            paths.append(self._path(settings, alphas, k))
+        seconds = (time.perf_counter() - started) / len(alphas)
+        task, trials = self.task, []
+        n_rows, size = len(self.splits[0][0]), self.feature_map.size
+        # A split's path may end before the others.
+        for alpha, *results in zip(alphas, *paths, strict=False):
+            curve, n_iter = results[0]
+            score = float(np.mean([own_curve[-1] for own_curve, _ in results]))
+            trials.append(
+                Trial(
+                    stage="search",
+                    settings=replace(settings, alpha=alpha),
+                    score=score,
+                    measure=task.search_measure,
+                    n_iter=n_iter,
+                    n_rows=n_rows,
+                    size=size,
+                    seconds=seconds,
+                    curve=curve,
+                )
+            )
+        task.trials.extend(trials)
+        least = min(trial.score for trial in trials)
+        best = next(trial for trial in trials if trial.score <= scaled_score(least, _TIE))
+        self.done[key] = best
+        what = self.feature_map.size_unit
+        width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
+        task.report(
+            "search",
+            f"{best.n_rows:>7} rows, {best.size} {what}: {settings.scaling} scaling, bandwidth "
+            f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}",
+            **best.as_dict(),
+        )
+        return best
+
+    def _path(
+        self, settings: Hyperparameters, alphas: Sequence[float], k: int
+    ) -> list[tuple[list[float], int]]:
+        """Return each alpha's validation curve and iterations, until two in a row are worse."""
+        task, (training, validation) = self.task, self.splits[k]
+        data = task.data
+        _, Z, held_back = self.matrices(settings, k)
+        path: list[tuple[list[float], int]] = []
+        weights = None
+        solver = self._solver(Z, data.problem(Z, 1.0, training).row_weights)
+        for alpha in alphas:
+            problem = data.problem(Z, alpha, training)
+            curve: list[float] = []
+
+            def watch(iteration: int, w: Vector, curve: list[float] = curve) -> bool:
+                if iteration % 4 == 0:
+                    curve.append(task.search_score(held_back.matvec(w), validation))
+                return task.is_over("search")
+
+            solution = solver.solve(problem, weights, watch)
+            weights = solution.weights
+            curve.append(task.search_score(held_back.matvec(weights), validation))
+            path.append((curve, solution.n_iter))
+            worse = worse_twice([curve[-1] for curve, _ in path])
+            if worse or task.is_over("search"):
+                break
+        return path
+
+    def relevance(self, settings: Hyperparameters) -> NDArray[np.float64] | None:
+        """Return weights of the inputs learned at these settings; None if that takes too long."""
+        data, (training, _) = self.task.data, self.splits[0]
+        if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
+            return None
+        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
+        chosen = training[:: max(1, len(training) // most)]
+        codes = len(chosen) * data.rows.shape[1] * data.n_outputs * self.feature_map.size
+        if self.task.budget.deadline.left(TIME_SHARE) < _SECONDS_A_CODE * codes:
+            return None
+        feature_map, Z, _ = self.matrices(settings, 0)
+        problem = data.problem(Z, settings.alpha, training)
+        watch = self.task.budget.deadline.watch(TIME_SHARE)
+        weights = self._solver(Z, problem.row_weights).solve(problem, None, watch).weights
+        weights = weights[: len(weights) - int(data.intercept)]
+        scaler = self._scaler(settings.scaling, 0)
+        rows = scaler.rows(data.rows[chosen])
+        steps = scaler.unscaled(0.5 * bandwidth_in_scaled_units(self.task, settings, scaler))
+        return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
+
+    def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
+        """Return a solver for one matrix and any alpha."""
+        n_outputs, n_jobs = self.task.data.n_outputs, self.task.n_jobs
+        sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
+        return path_solver(Z, row_weights, tol=_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs, **sizes)
+
+    def matrices(
+        self, settings: Hyperparameters, k: int
+    ) -> tuple[SizedMap, FeatureMatrix, FeatureMatrix]:
+        """Return the fitted feature map, and the training and the held-back matrix."""
+        (training, validation), n_jobs = self.splits[k], self.task.n_jobs
+        rows = self.task.data.rows
+        scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
+        feature_map = clone(self.feature_map).set_params(
+            bandwidth=scaler.unscaled(bandwidth_in_scaled_units(self.task, settings, scaler)),
+            categorical=scaler.categorical,
+        )
+        matrix = self.task.data.matrix
+        Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
+        held_back = matrix(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
+        return feature_map, Z, held_back
+
+    def _scaler(self, kind: ScalingKind, k: int) -> Scaler:
+        if kind not in self.scalers:
+            data = self.task.data
+            self.scalers[kind] = [data.take(training).scaler(kind) for training, _ in self.splits]
+        return self.scalers[kind][k]
+
+
+def worse_twice(scores: Sequence[float]) -> bool:
+    """Return whether each of the last two scores is worse than the one before."""
+    return len(scores) > 2 and scores[-1] > scores[-2] > scores[-3]
+
+
+def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
+    if given is not None:
+        return (given,)
+    if centre == 0.0:
+        return ALPHAS
+    return tuple(centre * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
+
+
+_by_score = attrgetter("score")

@@ -1,0 +1,63 @@
+"""Prior variances of the weights of bins: those of full bins are smaller."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.base.types import FloatArray, IntArray
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.scaled_bins import first_part, rounded_factors, scale_bins
+from gramless.selection.config import SearchConfig
+from gramless.selection.data import Data
+from gramless.selection.goal import Goal
+
+_PSEUDO_ROWS = 20.0  # added to the rows of each bin, so that bins of a few rows are treated equally
+
+
+def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
+    """Return the standard deviations of bins' weights, given how many rows each holds (n_bins,).
+
+    Variances are proportional to ``(count + 20) ** -power``. All bins of a row together have as
+    large a variance, on average over the rows, as if each had 1. They are rounded to 12 bits.
+
+    Examples
+    --------
+    >>> prior_deviations(np.array([5.0, 5.0, 80.0]), 0.0)
+    array([1., 1., 1.])
+    >>> (prior_deviations(np.array([5.0, 5.0, 80.0]), 0.5) ** 2).round(2)
+    array([1.8, 1.8, 0.9])
+    """
+    variances = (counts + _PSEUDO_ROWS) ** -power
+    total = np.einsum("b,b->", variances, counts)
+    shares = variances * (counts.sum() / total if total > 0.0 else 1.0)
+    return rounded_factors(np.sqrt(shares))
+
+
+def count_power_of(goal: Goal, config: SearchConfig) -> float:
+    """Return the power for a goal: 0 for classes, and for sparse and monotone fits."""
+    if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
+        return 0.0
+    return config.count_power
+
+
+def row_counts(data: Data, order: IntArray | slice) -> FloatArray:
+    """Return how many rows each row in an order stands for, 0 for those that only judge."""
+    rows = np.arange(len(data.targets))[order]
+    counts = data.row_counts(rows)
+    counts = np.ones(len(rows)) if counts is None else counts
+    return np.where(rows < data.n_fitted, counts, 0.0)
+
+
+def scaled_by_priors(
+    matrix: FeatureMatrix, data: Data, order: IntArray | slice, power: float
+) -> FeatureMatrix:
+    """Return features of rows in an order, bins scaled by the prior deviations of their weights.
+
+    The bins are the first part of the features; if there are none, nothing changes.
+    """
+    bins = first_part(matrix)
+    if power == 0.0 or not isinstance(bins, PlainBins):
+        return matrix
+    counts = bins.rmatvec(row_counts(data, order)) / bins.scale
+    return scale_bins(matrix, prior_deviations(counts, power))

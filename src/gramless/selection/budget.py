@@ -1,0 +1,320 @@
+"""The time and memory of model selection, and how many rows and grids they allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramless.base.deadline import Deadline
+from gramless.base.formatting import sized
+from gramless.base.memory import (
+    check_memory,
+    is_limited,
+    memory_budget,
+    memory_for,
+    outgrows_memory,
+)
+from gramless.base.reporting import Reporter
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
+from gramless.matrices.stored import StoredBinnedMatrix
+from gramless.preprocessing.rows import Rows
+from gramless.selection.config import SearchConfig
+from gramless.selection.data import Data
+from gramless.solvers.objective import BYTES_A_WEIGHT
+
+GROWTH_SHARE = 0.4  # of a time budget, after which growth stops
+LEAST_TO_GROW = 5  # rows; with fewer no grids can be grown at all
+# With fewer rows, or with more inputs, grids are drawn unless grown ones are asked for: each grid
+# keeps a width for every input.
+LEAST_ROWS, LEAST_ROWS_OF_CLASSES = 10, 60
+_ROWS_PER_OUTPUT = 5  # likewise, for each class or output
+MOST_COLUMNS = 4096
+_NARROW = 256  # inputs; numbers of narrower tables are read faster
+# Rows times outputs times grids. A least number of grids is grown whatever the rows; more for few
+# rows would take half as long again, and lower the error by less than 1 %.
+_MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
+
+# Bytes: for each row and grid (more if there are many bins), for each row and output in a solve.
+_BYTES_PER_CODE, _BYTES_A_RESPONSE = 2, 80
+# Only counted if memory is limited: tables of keys are enlarged and copied; targets, responses and
+# orders of a row.
+_BYTES_A_BIN, _BYTES_A_ROW = 48, 48
+# In growth, a row is scaled in two ways and to standard deviations; two models keep predictions and
+# derivatives.
+_GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _LEAST_GROWTH_ROWS = 48, 48, 200
+_VALIDATION_SHARE = 0.25  # of the rows of growth, at most, if memory or time is short
+_FEATURE_BYTES, _TRIAL_BYTES_A_CELL = 4, 24  # of dense features, and copies of the scaled rows
+_SECONDS_A_DENSE_NUMBER = 4e-8  # at most, for each of them and each output
+_WIDE_BYTES_A_CELL = 10  # wide tables are copied whole when they are split and scaled
+# Asking the system for free memory takes a third of a millisecond. Up to this fraction of the
+# columns that had room the last time, it is not asked again.
+_CERTAIN_FRACTION = 8
+_MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500  # rows times outputs of a sample, and rows at least
+# A search draws grids dozens of times, with a width for each input: fewer for thousands of inputs.
+_MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
+
+# Speeds that any machine reaches. A fit takes at least a second for so many rows times outputs, and
+# rows times few or many inputs.
+_NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 1_800_000
+# Rows times outputs times grids that a third of a second solves for, and the fewest grids.
+_PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
+# Rows times outputs. A round of growth, a trial of a search, and learning a calibration take less
+# than a tenth of a second.
+_GROWN_A_SECOND, _SEARCHED_A_SECOND, _CALIBRATED_A_SECOND = 300_000, 25_000, 50_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The time and memory of a trial."""
+
+    seconds: float = 0.0
+    n_bytes: float = 0.0
+
+
+class Budget:
+    """The time and memory that a selection may take, and what they cut short.
+
+    ``shape`` is that of the rows that there is time for; ``n_given`` rows were given.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        deadline: Deadline,
+        report: Reporter,
+        n_outputs: int = 1,
+        n_given: int | None = None,
+    ) -> None:
+        self.shape, self.deadline, self.report = shape, deadline, report
+        self.n_outputs = n_outputs
+        self.limits: list[str] = []
+        self._surely_fit = 0
+        if n_given is not None and n_given > shape[0]:
+            self._note(f"time: {shape[0]} of {n_given} rows")
+
+    def has_time(self, share: float, what: str, seconds: float = 0.0) -> bool:
+        """Return whether a share of the time leaves so many seconds; record what is cut short."""
+        if self.deadline.left(share) >= seconds:
+            return True
+        self._note(f"time: {what} was cut short")
+        return False
+
+    def has_memory(self, n_bytes: float, what: str) -> bool:
+        """Return whether so many bytes may be allocated; record what is left out."""
+        if n_bytes <= memory_for(n_bytes):
+            return True
+        self._note(f"memory: {what} was left out")
+        return False
+
+    def allows(self, what: str, cost: Cost, share: float) -> bool:
+        """Return whether a trial fits into memory and a share of the time; record if not."""
+        return self.has_memory(cost.n_bytes, what) and self.has_time(share, what, cost.seconds)
+
+    def cost_of_dense_features(self, n_numbers: int, width: int) -> Cost:
+        """Return what a trial of ``n_numbers`` dense features in single precision takes.
+
+        It makes copies of the scaled rows, of ``width`` columns.
+        """
+        n_bytes = _TRIAL_BYTES_A_CELL * self.shape[0] * width + _FEATURE_BYTES * n_numbers
+        return Cost(_SECONDS_A_DENSE_NUMBER * n_numbers * self.n_outputs, n_bytes)
+
+    def most_columns(self) -> int:
+        """Return how many columns there may be, whose weights take memory for each output.
+
+        Raises ``InputError`` if the responses of several outputs alone would take too much.
+        """
+        n_responses, bytes_left = self.shape[0] * self.n_outputs, memory_budget()
+        if self.n_outputs > 1:
+            check_memory(
+                f"A fit of {self.n_outputs:,} outputs of {self.shape[0]:,} rows",
+                _BYTES_A_RESPONSE * n_responses,
+                "fit fewer rows, outputs or classes at once",
+            )
+            bytes_left -= _BYTES_A_RESPONSE * n_responses
+        of_column = BYTES_A_WEIGHT * self.n_outputs + (_BYTES_A_BIN if is_limited() else 0)
+        return max(1, bytes_left // of_column)
+
+    def fits(self, n_columns: int) -> bool:
+        """Return whether the weights of so many columns fit into memory; record if they do not."""
+        if n_columns <= self._surely_fit:
+            return True
+        most = self.most_columns()
+        self._surely_fit = most // _CERTAIN_FRACTION
+        if n_columns <= most:
+            return True
+        self._note(f"memory: grids whose weights of {self.n_outputs} outputs fit")
+        return False
+
+    def rows_to_search(self, n_grids: int) -> int:
+        """Return how many rows may search the settings of some grids; record if they are few.
+
+        Only a limit that a user gave counts.
+        """
+        n_rows = self.shape[0]
+        if not is_limited():
+            return n_rows
+        # With many inputs, each row has bins of its own.
+        most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
+        if most < n_rows:
+            self._note(f"memory: settings searched on at most {most} rows")
+        return min(n_rows, most)
+
+    def note_disk(self, matrix: FeatureMatrix) -> None:
+        """Record that the codes of a matrix are on disk, if they are."""
+        if isinstance(matrix, StoredBinnedMatrix):
+            self._note(f"memory: codes of {sized(matrix.nbytes)} on the disk")
+
+    def affordable(self, n_grids: int, cost: float = 1.0) -> int:
+        """Return as many grids as there is memory and time for; record if they are fewer.
+
+        ``cost`` is the time of a grid as a multiple of that of a grown one.
+        """
+        on_disk = outgrows_memory(bytes_of_codes(self.shape[0], n_grids))
+        most = affordable_grids(0 if on_disk else self.shape[0], self.shape[1], memory_budget())
+        if n_grids > most:
+            self._note(f"memory: {most} grids instead of {n_grids}")
+        n_grids = min(n_grids, most)
+        if self.deadline.seconds is None:
+            return n_grids
+        products = _PRODUCTS_A_SECOND * self.deadline.seconds
+        most = max(_LEAST_IN_TIME, int(products / (cost * self.shape[0] * self.n_outputs)))
+        if n_grids > most:
+            self._note(f"time: at most {most} grids")
+        return min(n_grids, most)
+
+    def within(self, config: SearchConfig) -> SearchConfig:
+        """Return a configuration whose growth uses as many rows as time and memory allow."""
+        rows = self._growth_rows_in_memory(config)
+        if self.deadline.seconds is not None:
+            most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
+            rows = min(rows, max(most, _LEAST_SAMPLE))
+        if rows == config.growth_rows:
+            return config
+        judging_rows = min(config.judging_rows, max(1, int(_VALIDATION_SHARE * rows)))
+        return replace(config, growth_rows=rows, judging_rows=judging_rows)
+
+    def _growth_rows_in_memory(self, config: SearchConfig) -> int:
+        """Return how many rows grids may be grown on."""
+        n_rows, n_inputs = self.shape
+        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
+        of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
+        needed = min(n_rows, config.growth_rows + config.judging_rows) * of_row
+        if needed <= (budget := memory_for(needed)):
+            return config.growth_rows
+        check_memory(
+            f"Growth of grids over {n_inputs:,} inputs",
+            _LEAST_GROWTH_ROWS * of_row,
+            "give fewer columns",
+        )
+        rows = int(budget / ((1.0 + _VALIDATION_SHARE) * of_row))
+        self._note(f"memory: grids grown on {rows} rows")
+        return rows
+
+    def judged_rows(self, n_rows: int) -> slice:
+        """Return which of the validation rows errors are learned on: evenly spaced ones."""
+        if self.deadline.seconds is None:
+            return slice(None)
+        most = max(
+            _LEAST_SAMPLE, int(_CALIBRATED_A_SECOND * self.deadline.seconds / self.n_outputs)
+        )
+        return slice(None, None, max(1, -(-n_rows // most)))
+
+    def _note(self, limit: str) -> None:
+        if limit not in self.limits:
+            self.limits.append(limit)
+            self.report("limit", limit)
+
+
+def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
+    """Return how many of the rows can be fitted in some seconds; all of them if that is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.zeros((20_000, 40))
+    >>> [rows_in_time(rows, k, seconds=2.0) for k in (1, 100)], rows_in_time(rows, 100, None)
+    ([20000, 12000], 20000)
+    """
+    n_rows = rows.shape[0]
+    if seconds is None:
+        return n_rows
+    n_cells = max(rows.nnz if sp.issparse(rows) else rows.size, 1)
+    cells_a_second = _CELLS_A_SECOND if rows.shape[1] <= _NARROW else _WIDE_CELLS_A_SECOND
+    shares = (
+        _NUMBERS_A_SECOND * seconds / (n_rows * n_outputs),
+        cells_a_second * seconds / n_cells,
+    )
+    return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
+
+
+def check_table(rows: Rows) -> None:
+    """Raise ``InputError`` if a limit is too low for so many rows, or for wide rows in memory."""
+    n_rows, n_inputs = rows.shape
+    if not is_limited():
+        return
+    check_memory(f"A fit of {n_rows:,} rows", _BYTES_A_ROW * n_rows, "fit fewer rows")
+    if isinstance(rows, np.ndarray) and n_inputs > _NARROW:
+        check_memory(
+            f"A table of {n_rows:,} rows and {n_inputs:,} columns",
+            _WIDE_BYTES_A_CELL * n_rows * n_inputs,
+            "give fewer columns or rows",
+        )
+
+
+def can_grow(data: Data, of_classes: bool) -> bool:
+    """Return whether grids can be grown on these rows, and whether that may pay."""
+    n_rows, n_inputs = data.rows.shape
+    least = LEAST_ROWS_OF_CLASSES if of_classes else LEAST_ROWS
+    enough = n_rows >= max(least, _ROWS_PER_OUTPUT * data.n_outputs)
+    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
+
+
+def worth_growing(n_rows: int, n_outputs: int, most: int) -> int:
+    """Return how many grids to grow at most.
+
+    Examples
+    --------
+    >>> worth_growing(10_000, 1, 640), worth_growing(60_000, 20, 640), worth_growing(400, 1, 640)
+    (640, 223, 300)
+    """
+    of_work, of_rows = _MOST_WORK // (n_rows * n_outputs), int(_GRIDS_A_ROW * n_rows)
+    return min(most, max(min(of_work, of_rows), _LEAST_GROWN))
+
+
+def most_drawn(n_inputs: int) -> int:
+    """Return how many random grids over so many inputs are worth drawing at most.
+
+    Examples
+    --------
+    >>> most_drawn(300), most_drawn(30_000), most_drawn(1_000_000)
+    (13981, 139, 16)
+    """
+    return max(_MOST_WIDTHS // n_inputs, _LEAST_DRAWN)
+
+
+def sampled_rows(most: int, n_outputs: int, seconds: float | None = None) -> int:
+    """Return how many rows choose what to fit to so many outputs, fewer in a budget of seconds.
+
+    Examples
+    --------
+    >>> sampled_rows(8000, 100), sampled_rows(8000, 1000), sampled_rows(8000, 10_000)
+    (8000, 1048, 500)
+    """
+    targets = _MOST_TARGETS
+    if seconds is not None:
+        targets = min(targets, int(_SEARCHED_A_SECOND * seconds))
+    return min(most, max(targets // n_outputs, _LEAST_SAMPLE))
+
+
+def affordable_grids(n_rows: int, n_inputs: int, budget: int) -> int:
+    """Return how many grids fit into so many bytes, at least one.
+
+    Examples
+    --------
+    >>> affordable_grids(1_000_000, 10, budget=4_000_000_000)
+    993
+    """
+    return max(1, budget // (_BYTES_PER_CODE * n_rows + bytes_of_grid(n_rows, n_inputs)))

@@ -1,0 +1,1 @@
+"""Kinds of models that selection tries, one to a file."""

@@ -1,0 +1,154 @@
+"""Smooth kernels beside the grids, over the inputs that the grids found to matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gramless.base.types import BoolArray, FloatArray
+from gramless.features.grids import Grids
+from gramless.features.nystrom import Nystrom
+from gramless.features.projected import ProjectedMap
+from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
+from gramless.selection.budget import Cost
+from gramless.selection.candidate import (
+    DENSE_TIME_SHARE,
+    MOST_NUMBERS,
+    GrownFeatures,
+    Refinement,
+    dense_features,
+)
+from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
+from gramless.selection.growth import covariances
+from gramless.selection.kernel_ridge import compare_metrics
+from gramless.selection.metric_learning import learned_projection
+from gramless.selection.task import SelectionTask
+
+_FEWEST_LANDMARKS = 100  # fewer are not worth their time
+_PROJECTED_LANDMARKS = 400  # of a kernel along learned directions, if rows are not too many
+# Inputs are weighted equally if that lowers the error of a sample below this share.
+_EQUAL_IS_BETTER = 0.97
+# The bandwidth of length 1, relative to that of a sample: there are more rows now.
+_EQUAL_LENGTH = 0.6
+
+
+class SmoothKernels(Refinement):
+    """Gaussian kernels with landmarks beside the best features."""
+
+    name = "the trial of smooth kernels"
+    time_share = DENSE_TIME_SHARE
+
+    def is_wanted(self, task: SelectionTask) -> bool:
+        """Return whether the configuration asks for landmarks, and enough of them have room."""
+        return _n_landmarks(task) >= _FEWEST_LANDMARKS and not task.validation_has_ended
+
+    def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
+        """Return the seconds and bytes of all kernels."""
+        n_kernels = len(task.config.smooth_lengths)
+        n_numbers = n_kernels * _n_landmarks(task) * task.n_rows
+        return task.budget.cost_of_dense_features(n_numbers, best.rows.shape[1])
+
+    def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
+        """Validate a kernel along learned directions, then kernels over the inputs."""
+        rows, scaler, size = best.rows, best.scaler, _n_landmarks(task)
+        fine = fineness(best.binning.grids, _grid_variances(best), scaler)
+        if not fine.any():
+            return None
+        training, whole = rows[: len(task.split[0])], np.asarray(rows)
+        projection = learned_projection(task, scaler, fine)
+        if projection is not None:
+            n_projected = max(size, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // task.n_rows))
+            cost = task.budget.cost_of_dense_features(n_projected * task.n_rows, rows.shape[1])
+            if task.budget.allows(self.name, cost, self.time_share):
+                projected = np.asarray(training) @ projection
+                kernels = _gaussians(task, projected, [_EQUAL_LENGTH], None, n_projected)
+                maps = [ProjectedMap.of(projection, kernel, task.n_jobs) for kernel in kernels]
+                fitted = best.beside(task, dense_features(maps, whole, task.n_jobs))
+                if self.replaces(task, best, fitted):
+                    return fitted
+        lengths = task.config.smooth_lengths
+        bandwidths = smooth_bandwidths(task, scaler, fine, lengths)
+        maps = _gaussians(task, training, bandwidths, scaler.categorical, size)
+        return best.beside(task, dense_features(maps, whole, task.n_jobs))
+
+
+def _n_landmarks(task: SelectionTask) -> int:
+    config = task.config
+    wanted = min(config.n_landmarks, config.landmarks_an_output * task.data.n_outputs)
+    return min(wanted, MOST_NUMBERS // task.n_rows)
+
+
+def _grid_variances(features: GrownFeatures) -> FloatArray:
+    """Return the variance of what each grid adds to the predictions of the rows."""
+    bins = plain_matrix(first_part(features.matrix))
+    assert isinstance(bins, PlainBins)
+    weights = unscaled_weights(features.matrix, features.weights)[: bins.shape[1]]
+    counts = bins.gram_diagonal() / bins.scale**2
+    return covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
+
+
+def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
+    """Return how finely the grids of a fitted model divide each column of the scaled rows.
+
+    The root of the mean squared inverse width, in units of the scaler, each grid weighted by the
+    variance (n_grids,) of what it adds to predictions. Its length is 1, or 0 if nothing matters.
+    Combinations of the columns do not count.
+    """
+    widths = grids.widths[:, : len(scaler.unit)]
+    finite = np.isfinite(widths) & np.isfinite(scaler.unit)
+    inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, widths, 1.0)
+    shares = np.maximum(variances, 0.0)
+    fine = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
+    length = np.sqrt(np.einsum("j,j->", fine, fine))
+    return np.asarray(fine / length if length > 0 else fine)
+
+
+def smooth_bandwidths(
+    task: SelectionTask, scaler: Scaler, fine: FloatArray, lengths: Sequence[float]
+) -> list[FloatArray]:
+    """Return the bandwidths of Gaussian kernels over the scaled rows, one for each length.
+
+    They follow the :func:`fineness` of the grids: two rows are so many lengths apart in its units.
+    If a kernel with equally weighted inputs predicts a sample clearly better, as it does for the
+    pixels of images, they follow that one.
+    """
+    screen = task.once(screen_kernel_ridge)
+    known = () if screen is None else screen.of_scalings
+    weighted, equal = compare_metrics(task, scaler, fine / fine.max(), known)
+    if equal.score >= _EQUAL_IS_BETTER * weighted.score:
+        with np.errstate(divide="ignore", over="ignore"):
+            unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fine
+    else:
+        unit = _EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
+        unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
+    # Bandwidths of inputs near 1e308 become infinite, and such inputs are ignored.
+    with np.errstate(over="ignore"):
+        return [unit / length for length in lengths]
+
+
+def _gaussians(
+    task: SelectionTask,
+    rows: Rows,
+    bandwidths: Sequence[float | FloatArray],
+    categorical: BoolArray | None,
+    n_landmarks: int,
+) -> list[Nystrom]:
+    """Return Gaussian kernels of some bandwidths, with landmarks among the rows."""
+    kernels = []
+    for bandwidth in bandwidths:
+        kernel = Nystrom(
+            "gaussian",
+            bandwidth=bandwidth,
+            categorical=categorical,
+            n_components=n_landmarks,
+            random_state=task.seed,
+            n_jobs=task.n_jobs,
+        )
+        kernel.fit_rows(rows)
+        kernel.round_factor()
+        kernels.append(kernel)
+    return kernels

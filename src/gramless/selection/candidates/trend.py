@@ -1,0 +1,242 @@
+"""Polynomial trends: beside the best features, or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
+from gramless.features.polynomial_trend import PolynomialTrend
+from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.scaling import Scaler
+from gramless.selection.budget import Cost
+from gramless.selection.candidate import (
+    DENSE_TIME_SHARE,
+    MOST_NUMBERS,
+    REQUIRED_GAIN,
+    Candidate,
+    Fitted,
+    FittedFeatures,
+    GrownFeatures,
+    Refinement,
+    dense_features,
+)
+from gramless.selection.candidates.kernel_ridge import FittedKernelRidge
+from gramless.selection.goal import scaled_score
+from gramless.selection.splits import Split
+from gramless.selection.task import GROWN, SelectionTask
+from gramless.selection.validation import ValidationResult, joined, record, validate
+
+_SAMPLE_ROWS = 4000  # by which trends are standardised and tried with one step
+_MOST_INPUTS, _MULTIPLIED_INPUTS, _MOST_CATEGORIES = 100, 10, 200
+# A trend whose score after one step is within this multiple of the best may be better when fitted.
+_MAY_BE_BETTER = 1.1
+# The length with the best score counts: the curvature at a constant is only typical.
+_STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+_COARSE_EXPONENTS = (-7, -4, -1, 2)  # of ten; the score can have several local minima
+
+
+class TrendCandidate(Refinement):
+    """A linear or quadratic trend beside the best features, or alone if that is as good."""
+
+    name = "the trial of a polynomial trend"
+    time_share = DENSE_TIME_SHARE
+
+    def is_wanted(self, task: SelectionTask) -> bool:
+        """Return whether the configuration asks for trends."""
+        return task.config.tries_trend and not task.validation_has_ended
+
+    def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
+        """Return the bytes of the scaled rows: a linear trend has hardly more features."""
+        n_rows, width = best.rows.shape
+        if n_rows * width > MOST_NUMBERS:
+            return Cost()
+        return task.budget.cost_of_dense_features(0, width)
+
+    def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
+        """Validate trends alone, then beside the best features.
+
+        Nearly always one Newton step, computed on some of the rows, shows that a trend alone does
+        not predict better than the best features; then nothing is fitted.
+        """
+        rows, (n_rows, width), n_training = best.rows, best.rows.shape, len(task.split[0])
+        sample = np.asarray(rows[: min(n_training, _SAMPLE_ROWS)])
+        weights = task.data.counts_of(task.split[0][: len(sample)])
+        linear, quadratic = polynomial_trends(
+            best.relevance, best.scaler, sample, weights, n_rows, task.n_jobs
+        )
+        n_numbers = n_rows * quadratic._n_features_out
+        cost = task.budget.cost_of_dense_features(n_numbers, width)
+        if n_numbers > MOST_NUMBERS or not task.budget.allows(self.name, cost, self.time_share):
+            return None
+        validation_rows = np.asarray(rows[n_training:])
+        if not _may_be_better(quadratic, task, best, sample, validation_rows):
+            return None
+        whole = np.asarray(rows)
+        both_degrees = [_alone(task, best, trend, whole) for trend in (linear, quadratic)]
+        alone = min(both_degrees, key=lambda features: features.score)
+        if alone.score >= best.score:
+            return None
+        beside = best.beside(task, alone.parts, alone.weights)
+        required = scaled_score(min(best.score, alone.score), REQUIRED_GAIN)
+        return beside if beside.score < required else alone
+
+    def replaces(self, task: SelectionTask, best: Fitted, fitted: Fitted) -> bool:
+        """Return True: a trend that is not better is not returned."""
+        return True
+
+
+class TrendOfFewRows(Candidate):
+    """A trend alone, in the place of kernel ridge regression or of a cross-validated model.
+
+    Its penalty is chosen by the splits that validated the best model.
+    """
+
+    name = "the trial of a polynomial trend"
+
+    def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
+        """Return whether penalty and features are open and the rows few enough."""
+        if not task.grows_grids or task.earlier is not None or best is None:
+            return False
+        has_few_rows = best.is_cross_validated or isinstance(best, FittedKernelRidge)
+        is_open = not task.fixed.fixes_model and best.goal.loss == task.goal.loss
+        is_wanted = task.config.tries_trend and not task.is_over("validation")
+        return has_few_rows and is_open and is_wanted and best.validation is not None
+
+    def fit(self, task: SelectionTask, best: Fitted | None) -> FittedFeatures | None:
+        """Validate the linear and the quadratic trend with several penalties."""
+        assert best is not None
+        data, scaler, splits = task.data, task.scaler, task.held_back.splits
+        if not best.is_cross_validated:
+            splits = splits[:1]
+        rows = np.asarray(scaler.rows(data.rows, task.n_jobs))
+        equal, order = np.ones(data.rows.shape[1]), np.arange(len(rows))
+        trends = polynomial_trends(
+            equal, scaler, rows, data.counts_of(order), len(rows), task.n_jobs
+        )
+        tried = []
+        for trend, matrix in dense_features(trends, rows, task.n_jobs):
+            result, alpha = _with_best_penalty(matrix, task, splits)
+            features = FittedFeatures(
+                goal=task.goal,
+                relevance=best.relevance,
+                validation=result,
+                is_cross_validated=best.is_cross_validated,
+                scaler=scaler,
+                feature_map=trend,
+                matrix=matrix,
+                order=order,
+                settings=replace(GROWN, alpha=alpha),
+            )
+            tried.append(features)
+        chosen = min(tried, key=lambda features: features.score)
+        if chosen.score >= scaled_score(best.score, REQUIRED_GAIN):
+            return None
+        assert chosen.validation is not None
+        size, n_training = chosen.matrix.shape[1], len(splits[0][0])
+        description = f"a polynomial trend of {size} features"
+        record(
+            task,
+            task.goal,
+            "validation",
+            chosen.settings,
+            chosen.validation,
+            n_training,
+            size,
+            description,
+        )
+        return chosen
+
+
+def polynomial_trends(
+    relevance: FloatArray,
+    scaler: Scaler,
+    sample: FloatArray,
+    weights: FloatArray | None,
+    n_rows: int,
+    n_jobs: int | None,
+) -> list[PolynomialTrend]:
+    """Return the linear and the quadratic trend over scaled rows, fitted to a sample of them."""
+    numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
+    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_MOST_INPUTS]
+    most_categories = max(0, min(_MOST_CATEGORIES, MOST_NUMBERS // n_rows - _MOST_INPUTS))
+    return [
+        PolynomialTrend(
+            strongest,
+            n_multiplied=n_multiplied,
+            categorical=np.flatnonzero(scaler.categorical_mask),
+            most_categories=most_categories,
+            n_jobs=n_jobs,
+        ).fit(sample, sample_weight=weights)
+        for n_multiplied in (0, _MULTIPLIED_INPUTS)
+    ]
+
+
+def _may_be_better(
+    trend: PolynomialTrend,
+    task: SelectionTask,
+    best: GrownFeatures,
+    training: FloatArray,
+    validation: FloatArray,
+) -> bool:
+    """Return whether a trend alone may predict better than the best features.
+
+    One Newton step from a constant decides, with the best of several lengths; with the squared
+    loss it is the solution. ``training`` are some of the training rows.
+    """
+    data, goal, (rows, held_back) = task.data, best.goal, task.split
+    loss, seen = goal.loss, rows[: len(training)]
+    targets, counts = data.targets[seen], data.counts_of(seen)
+    weights = np.ones(len(seen)) if counts is None else counts
+    with np.errstate(divide="ignore"):
+        constant = loss.initial_constant(targets, weights)
+    # A class that is missing has infinite log odds.
+    constant = np.where(np.isfinite(constant), constant, 0.0)
+    slopes = -loss.gradient(np.broadcast_to(constant, targets.shape), targets)
+    curvature = loss.typical_curvature(targets, weights)
+    with one_blas_thread():
+        features = trend.transform(training)
+        weighted = weights[:, None] * features
+        gram = curvature * (features.T @ weighted)
+        gram += best.result.alpha * np.eye(features.shape[1])
+        # Without a penalty, equal inputs leave no single solution.
+        step = np.linalg.lstsq(gram, weighted.T @ slopes, rcond=None)[0]
+        responses = trend.transform(validation) @ step
+    raws = (constant + length * responses for length in _STEP_LENGTHS)
+    score = min(goal.scored(data, raw, held_back)[0] for raw in raws)
+    return score <= scaled_score(best.score, _MAY_BE_BETTER)
+
+
+def _alone(
+    task: SelectionTask, best: GrownFeatures, trend: PolynomialTrend, rows: FloatArray
+) -> GrownFeatures:
+    """Return a validated trend; its fit ends early if it cannot reach the best."""
+    [(_, matrix)] = dense_features([trend], rows, task.n_jobs)
+    description = f"a polynomial trend of {matrix.shape[1]} features"
+    features = replace(best, feature_map=trend, matrix=matrix)
+    return features.validated(task, best.result.alpha, beat=best.score, description=description)
+
+
+def _with_best_penalty(
+    matrix: FeatureMatrix, task: SelectionTask, splits: Sequence[Split]
+) -> tuple[ValidationResult, float]:
+    """Validate features by all splits; return the best penalty of the mean loss too."""
+    matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
+
+    def with_exponent(exponent: int) -> ValidationResult:
+        return joined(
+            [
+                validate(task, task.goal, own, split, 10.0**exponent * task.data.mass_of(split[0]))
+                for own, split in zip(matrices, splits, strict=True)
+            ]
+        )
+
+    tried = {exponent: with_exponent(exponent) for exponent in _COARSE_EXPONENTS}
+    best = min(tried, key=lambda exponent: tried[exponent].score)
+    for exponent in (best - 1, best + 1):
+        tried[exponent] = with_exponent(exponent)
+    best = min(tried, key=lambda exponent: tried[exponent].score)
+    return tried[best], 10.0**best

@@ -1,0 +1,135 @@
+"""The configuration of model selection for each effort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gramless.losses import Loss
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How thoroughly models are searched.
+
+    Attributes
+    ----------
+    most_grids, proposals, kept_a_round, refitted_a_round : int
+        Each round of growth scores ``proposals`` grids, keeps the ``kept_a_round`` best of them, up
+        to ``most_grids`` in all, and fits the weights of ``refitted_a_round`` earlier ones again,
+        drawn at random.
+    stages : tuple of int
+        Numbers of grids at which all weights are fitted again.
+    least_gain : float
+        Growth stops when 160 more grids lower the validation loss by a smaller share.
+    growth_rows, judging_rows : int
+        Training and validation rows of growth, at most.
+    ridge_rows : int
+        Up to so many rows, kernel ridge regression is tried; 0 never tries it.
+    n_landmarks, landmarks_an_output : int
+        Landmarks of each smooth kernel beside the grids, at most, and for each output; 0 tries no
+        smooth kernels.
+    smooth_lengths : tuple of float
+        Inverse bandwidths of the smooth kernels, in units of how finely grids divide the inputs.
+    projection_max_error_ratio : float
+        A kernel of projected rows is tried if it lowers the squared error of a sample below this
+        share; 0 tries none. Such models can only be explained by sampling, so the default has none.
+    tries_trend : bool
+        Whether polynomial trends are tried, beside all that and alone.
+    dropped_share : float
+        The share of the grown grids, those that contribute least, that is dropped.
+    count_power : float
+        How the prior variances of bins fall with their rows, see :func:`prior_deviations`; 0 makes
+        them equal, as they are for classes.
+    n_seeds, n_directions : int
+        Sets of grids that are grown with different seeds and fitted as one; every second set may
+        also divide so many linear combinations of the inputs, see :func:`gradient_directions`.
+    tries_nearby_alphas : bool
+        Whether penalties near that of growth are tried, each by one more fit.
+    quick_rows : int
+        For classes, tables of fewer rows have fewer and larger rounds, and fewer grids and
+        landmarks, because the overhead of a round would be most of the time; no nearby penalties
+        are tried, because so few rows cannot tell them apart. 0 changes nothing.
+    """
+
+    most_grids: int = 640
+    proposals: int = 214
+    kept_a_round: int = 16
+    refitted_a_round: int = 24
+    stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
+    least_gain: float = 0.02
+    growth_rows: int = 60_000
+    judging_rows: int = 5_000
+    ridge_rows: int = 2000
+    n_landmarks: int = 250
+    landmarks_an_output: int = 100
+    smooth_lengths: tuple[float, ...] = (0.5, 1.0)
+    projection_max_error_ratio: float = 0.0
+    tries_trend: bool = True
+    dropped_share: float = 0.2
+    count_power: float = 0.5
+    n_seeds: int = 1
+    n_directions: int = 0
+    tries_nearby_alphas: bool = True
+    quick_rows: int = 2000
+
+    def of_targets(self, loss: Loss, n_rows: int) -> SearchConfig:
+        """Return the configuration for so many rows whose targets have a loss."""
+        return self.of_rows(n_rows) if loss.is_of_classes else self
+
+    def of_rows(self, n_rows: int) -> SearchConfig:
+        """Return the configuration for so many rows with classes.
+
+        Examples
+        --------
+        >>> SearchConfig().of_rows(1500).most_grids, SearchConfig().of_rows(2500).most_grids
+        (320, 640)
+        """
+        if n_rows >= self.quick_rows:
+            return self
+        most = min(self.most_grids, _QUICK_GRIDS)
+        return replace(
+            self,
+            most_grids=most,
+            proposals=300,
+            kept_a_round=27,
+            refitted_a_round=26,
+            n_landmarks=min(self.n_landmarks, _QUICK_LANDMARKS),
+            tries_nearby_alphas=False,
+            quick_rows=0,
+        )
+
+
+_QUICK_GRIDS, _QUICK_LANDMARKS = 320, 100
+_FAST = SearchConfig(
+    most_grids=160,
+    proposals=128,
+    kept_a_round=8,
+    refitted_a_round=12,
+    growth_rows=30_000,
+    ridge_rows=0,
+    n_landmarks=0,
+    tries_trend=False,
+    dropped_share=0.0,
+    quick_rows=0,
+)
+_THOROUGH = SearchConfig(
+    proposals=400,
+    kept_a_round=8,
+    refitted_a_round=32,
+    least_gain=0.005,
+    n_landmarks=500,
+    landmarks_an_output=500,
+    projection_max_error_ratio=0.9,
+    dropped_share=0.0,
+    n_seeds=2,
+    n_directions=6,
+    quick_rows=0,
+)
+# From as fast as boosted trees to several sets of grids in one model; 3 is the default.
+EFFORTS: dict[int, SearchConfig] = {
+    1: _FAST,
+    2: SearchConfig(most_grids=256, growth_rows=30_000, dropped_share=0.1, quick_rows=0),
+    3: SearchConfig(),
+    4: _THOROUGH,
+    5: replace(_THOROUGH, most_grids=960, n_seeds=4),
+}

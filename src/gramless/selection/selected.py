@@ -1,0 +1,299 @@
+"""The selected model: its features, and how its weights are rounded and shrunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from gramless.base.compact import rounded_to_multiples
+from gramless.base.types import FloatArray, IntArray
+from gramless.features.base import FeatureMap
+from gramless.losses import OUTLIER_BOUND, Loss
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.row_products import SingleRowProducts
+from gramless.matrices.scaled_bins import plain_matrix, unscaled_weights
+from gramless.preprocessing.scaling import Scaler
+from gramless.selection.data import Data
+from gramless.selection.goal import Goal
+from gramless.selection.splits import ROWS_OF_ONE_SPLIT, Split
+from gramless.selection.task import Hyperparameters, SelectionTask
+from gramless.selection.validation import ValidationResult
+
+Order = IntArray | slice
+
+MAX_LOSS_INCREASE = 1e-3  # relative increase of the validation loss allowed by rounding weights
+# Relative to the largest weight. Steps as fine as single precision need no validation.
+_FINEST_STEP = 2.0**-22
+_HALVINGS = 6  # of the powers of two between the finest step and the largest weight
+# Shrinkage. The level is one-sided, and far below 5 % because the rows that are tested have chosen
+# among some 50 models.
+_LEVEL = 0.001
+_NO_DOUBT = 0.05  # F is then 20 times its critical value
+_LEAST_DEGREES = 0.5  # fewer say nothing, and their quantiles overflow
+_FACTORS = np.linspace(0.0, 1.0, 21)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shrinkage:
+    """Factors by which deviations of raw predictions from a constant are multiplied, by output."""
+
+    factors: FloatArray
+    constant: FloatArray
+
+    def applied_to(self, weights: Vector) -> Vector:
+        """Return the weights of shrunk predictions, that of the intercept last."""
+        shrunk = self.factors * weights
+        shrunk[-1] += (1.0 - self.factors) * self.constant
+        return shrunk
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SelectedModel:
+    """What model selection decided: features of all rows, and the penalty of their fit.
+
+    Attributes
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+        Features of the rows of the final fit in ``order``, without the intercept's column; bins
+        are scaled by the prior deviations of their weights.
+    bandwidth : float, array or None
+        Of random features, in units of the scaled inputs.
+    validation : ValidationResult or None
+        Of a fit that did not know the validation rows; its weights are a start for the final one.
+    growth, trials : list of dict
+        The stages of growth, and everything that was tried.
+    limits : list of str
+        What a budget of time or memory cut short.
+    weights : array (n_columns,) or (n_columns, K), optional
+        The final fit itself, that of the intercept last, if selection has made it.
+    start : array of the same shape, optional
+        Weights of an earlier fit, from which the final one starts if there is no validation.
+    signs : array (n_grids,), optional
+        The direction of monotone weights along the input of each grid, see :class:`Goal`.
+    rounding_step : float
+        Weights are rounded to multiples of it, see :func:`coarsest_step`; 0 keeps all digits.
+    count_power : float
+        How prior deviations of bins depend on their rows, see :func:`prior_deviations`.
+    shrinkage : Shrinkage, optional
+        How predictions are shrunk towards a constant after the final fit.
+    products : SingleRowProducts, optional
+        The same features with row products in single precision, if trials had them.
+    """
+
+    scaler: Scaler
+    feature_map: FeatureMap
+    matrix: FeatureMatrix
+    order: Order = field(repr=False)
+    settings: Hyperparameters
+    bandwidth: Any = None
+    relevance: FloatArray = field(repr=False)
+    validation: ValidationResult | None
+    growth: list[dict[str, float]] = field(repr=False, default_factory=list)
+    trials: list[dict[str, Any]] = field(repr=False)
+    limits: list[str]
+    loss: Loss
+    weights: Vector | None = field(default=None, repr=False)
+    start: Vector | None = field(default=None, repr=False)
+    signs: IntArray | None = field(default=None, repr=False)
+    rounding_step: float = 0.0
+    count_power: float = 0.0
+    shrinkage: Shrinkage | None = None
+    products: SingleRowProducts | None = field(default=None, repr=False)
+
+    @property
+    def alpha(self) -> float:
+        """Penalty of the mean loss over all rows."""
+        return self.settings.alpha
+
+
+def final_rows(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
+    """Return order and features of the rows of the final fit, without rows that only validate."""
+    if data.n_judging == 0 or isinstance(order, slice):
+        return order, matrix
+    return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
+
+
+def coarsest_step(
+    goal: Goal, data: Data, matrix: FeatureMatrix, split: Split, weights: Vector | None
+) -> float:
+    """Return the largest step to whose multiples weights may be rounded.
+
+    Rounded weights must not raise the mean loss of the validation rows by more than a thousandth,
+    two standard errors included. Weights smaller than half a step become zero, and their bins are
+    dropped.
+
+    Parameters
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+        Features of the training rows of the split, then of its validation rows, without the
+        intercept's column.
+    weights : array (n_columns,) or (n_columns, K)
+        Of a fit to the training rows, that of the intercept last if there is one; None after
+        cross-validation. Weights of scaled bins are converted to those of the bins themselves.
+
+    Returns
+    -------
+    float
+        0 if all weights are 0, or none are given.
+
+    Notes
+    -----
+    Takes seven products of the features of the validation rows.
+    """
+    if weights is None:
+        return 0.0
+    weights, matrix = unscaled_weights(matrix, weights), plain_matrix(matrix)
+    n, n_bound = len(split[0]), matrix.shape[1]
+    others = data.matrix(matrix.take_rows(slice(n, n + len(split[1]))))
+    unrounded = _UnroundedLosses.of(goal, data, split, others.matvec(weights))
+    largest = float(np.abs(weights[:n_bound]).max())
+    if largest == 0.0:
+        return 0.0
+
+    rounded = weights.copy()
+
+    def is_fine(step: float) -> bool:
+        rounded_to_multiples(weights[:n_bound], step, matrix.n_jobs, out=rounded[:n_bound])
+        return unrounded.increase(others.matvec(rounded)) <= MAX_LOSS_INCREASE
+
+    low, high = np.log2(_FINEST_STEP), 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if is_fine(largest * 2.0**middle) else (low, middle)
+    return largest * float(2.0**low)
+
+
+@dataclass(frozen=True, eq=False)
+class _UnroundedLosses:
+    """The losses of validation rows without any rounding."""
+
+    goal: Goal
+    targets: Vector
+    weights: FloatArray
+    losses: FloatArray
+    mean: float
+
+    @classmethod
+    def of(cls, goal: Goal, data: Data, split: Split, raw: Vector) -> _UnroundedLosses:
+        """Return the losses of the validation rows of a split, given their raw predictions."""
+        rows = split[1]
+        counts, targets = data.counts_of(rows), data.targets[rows]
+        weights = np.ones(len(rows)) if counts is None else counts
+        losses = goal.loss.by_row(raw, targets)
+        return cls(goal, targets, weights, losses, abs(float(np.average(losses, weights=weights))))
+
+    def increase(self, raw: Vector) -> float:
+        """Return the relative increase of the mean loss, two standard errors included."""
+        more = self.goal.loss.by_row(raw, self.targets) - self.losses
+        mean = np.average(more, weights=self.weights)
+        error = np.sqrt(np.average((more - mean) ** 2, weights=self.weights) / len(more))
+        return float(mean + 2.0 * error) / self.mean if self.mean > 0.0 else np.inf
+
+
+def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> SelectedModel:
+    """Return the model with factors that shrink its predictions towards the best constant.
+
+    This is for regression with fewer than 300 rows and no given alpha; each row must have been held
+    back once. How far predictions are shrunk depends on these rows, see :func:`shrinkage_factors`.
+    So does how far beyond the range of an input they depend on it: by the length of that range if
+    there is no doubt about the gain, less otherwise.
+    """
+    data, result, loss = task.data, selected.validation, selected.loss
+    n_rows = data.rows.shape[0]
+    if result is None or n_rows >= ROWS_OF_ONE_SPLIT or len(np.unique(result.rows)) < n_rows:
+        return selected
+    # Only regression has a free constant.
+    if not data.intercept or task.fixed.alpha is not None:
+        return selected
+    weights = np.ones(n_rows) if data.sample_weight is None else data.sample_weight
+    constants = np.zeros_like(data.targets)
+    for training, others in task.held_back.splits:
+        constants[others] = loss.initial_constant(data.targets[training], weights[training])
+    rows = result.rows
+    counts = None if data.count_unit is None else data.row_counts(rows)
+    # Whole weights beside given folds count rows, which are as good as repeated.
+    is_count = counts is not None and np.allclose(counts, np.rint(counts))
+    n_effective = float(counts.sum()) if counts is not None and is_count else None
+    held_back = result.raw, constants[rows], data.targets[rows], weights[rows]
+    factors, doubts = shrinkage_factors(loss, *held_back, n_effective)
+    doubt = float(np.max(doubts, where=factors > 0.0, initial=_NO_DOUBT))
+    raw = constants[rows] + factors * (result.raw - constants[rows])
+    score, own_loss = task.goal.scored(data, raw, rows)
+    constant, scaler = loss.initial_constant(data.targets, weights), selected.scaler
+    if isinstance(data.rows, np.ndarray):
+        scaler = scaler.limited(data.rows, _NO_DOUBT / doubt)
+    return replace(
+        selected,
+        scaler=scaler,
+        validation=replace(result, raw=raw, score=score, loss=own_loss),
+        shrinkage=Shrinkage(factors=factors, constant=constant),
+    )
+
+
+def shrinkage_factors(
+    loss: Loss,
+    raw: FloatArray,
+    constants: FloatArray,
+    targets: FloatArray,
+    weights: FloatArray,
+    n_effective: float | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the factors by which deviations of predictions from a constant are multiplied.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of raw predictions; its outputs are not coupled.
+    raw, constants, targets : arrays (n_rows,) or (n_rows, n_outputs)
+        Raw predictions of held-back rows, the best constant of the rows that these were fitted to,
+        and the targets.
+    weights : array (n_rows,)
+        Sample weights.
+    n_effective : float, optional
+        For how many rows these stand; Kish's ``(sum w)^2 / sum w^2`` by default.
+
+    Returns
+    -------
+    factors : array () or (n_outputs,)
+        Between 0 and 1, and 0 where the gain over the constant could be chance.
+    doubts : array of the same shape
+        Between 0 and 1: ``c / F`` of the notes, 1 where the gain could be chance.
+
+    Notes
+    -----
+    With the squared loss, the best factor s leaves the share ``1 - r^2`` of the constant's loss.
+    ``F = (n - 1) r^2 / (1 - r^2)`` is the square of a t-statistic with n - 1 degrees of freedom if
+    targets are normal and independent of the predictions, however these are distributed. The
+    result is ``s (1 - c / F)``, or 0 if that is negative, where c is the critical value of F. The
+    share left of a loss that grows linearly with the error is squared first. With a robust loss,
+    targets and predictions count as at most ``OUTLIER_BOUND`` away from the constant.
+
+    Examples
+    --------
+    >>> from gramless.losses import Squared
+    >>> targets = np.array([-2.0, -1.0, 0.0, 0.0, 1.0, 2.0])
+    >>> shrinkage_factors(Squared(), 2.0 * targets, np.zeros(6), targets, np.ones(6))
+    (array(0.5), array(0.))
+    >>> mixed = targets[[5, 2, 0, 1, 3, 4]]
+    >>> shrinkage_factors(Squared(), mixed, np.zeros(6), targets, np.ones(6))
+    (array(0.), array(1.))
+    """
+    share = weights / weights.sum()
+    deviations = raw - constants
+    if loss.robust:
+        # Outliers, and rows beside them, would hide the gain in all others.
+        targets = np.clip(targets, constants - OUTLIER_BOUND, constants + OUTLIER_BOUND)
+        deviations = np.clip(deviations, -OUTLIER_BOUND, OUTLIER_BOUND)
+    losses = np.array([share @ loss.value(constants + s * deviations, targets) for s in _FACTORS])
+    best, least = _FACTORS[losses.argmin(axis=0)], losses.min(axis=0)
+    left = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
+    left = left**2 if loss.straight else left
+    degrees = (1.0 / float(share @ share) if n_effective is None else n_effective) - 1.0
+    if degrees < _LEAST_DEGREES:
+        return np.zeros_like(best), np.ones_like(best)
+    unclear = stdtrit(degrees, 1.0 - _LEVEL) ** 2 * left
+    doubts = unclear / np.maximum(unclear, degrees * (1.0 - left))
+    return np.asarray(best * (1.0 - doubts)), np.asarray(doubts)

@@ -1,0 +1,292 @@
+"""What model selection works on: rows, goals, what the user has fixed, and what may be spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.cached import cached_property
+from gramless.base.reporting import Reporter
+from gramless.base.state import Stateful
+from gramless.base.types import FloatArray, IntArray
+from gramless.features.base import FeatureMap, SizedMap
+from gramless.matrices.base import Vector
+from gramless.preprocessing.scaling import Scaler, ScalingKind
+from gramless.selection.budget import Budget
+from gramless.selection.config import SearchConfig
+from gramless.selection.data import Data
+from gramless.selection.goal import Goal, RowScorer
+from gramless.selection.splits import (
+    Folds,
+    Groups,
+    Split,
+    held_back_splits,
+    holdout_splits,
+    kept_together,
+    matched_rows,
+)
+
+
+@dataclass(frozen=True)
+class Hyperparameters(Stateful, former=("Settings",)):
+    """The settings that selection chooses.
+
+    Attributes
+    ----------
+    scaling : str
+        How inputs are scaled.
+    bandwidth : float or None
+        Of random features, in mean L1 distances between two rows, inputs scaled (median Euclidean
+        distances for radial kernels); None if it was given or features have none.
+    alpha : float
+        The penalty of the mean loss over all rows.
+    relevance : array (n_inputs,) or None
+        Learned weights of the inputs; None weighs them equally.
+    grids : {"random", "grown", "both"}
+        "both" is read from files of earlier versions, which averaged the two.
+    random_share : float or None
+        The weight of random grids in such an average.
+    """
+
+    scaling: ScalingKind
+    bandwidth: float | None
+    alpha: float
+    relevance: NDArray[np.float64] | None = None
+    grids: str = "random"
+    random_share: float | None = None
+
+
+GROWN = Hyperparameters("both", None, 0.0, grids="grown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One fit that validation rows have scored.
+
+    Attributes
+    ----------
+    stage : str
+        "search" chooses scaling, bandwidth and relevance with the squared loss, "alpha" the penalty
+        of another loss or of L1, "size" the number of random grids; "validation" compares
+        candidates for the final fit.
+    measure : str
+        What the score is: a loss, or the user's scorer. Only scores of one measure compare.
+    size : int
+        Number of grids, or of columns of other features.
+    curve : list of float
+        Scores every fourth iteration and at the end.
+    """
+
+    stage: str
+    settings: Hyperparameters
+    score: float
+    measure: str
+    n_iter: int
+    n_rows: int
+    size: int
+    seconds: float
+    curve: list[float] = field(repr=False)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the trial as plain data."""
+        flat = asdict(self)
+        settings = flat.pop("settings")
+        settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
+        return {**settings, **flat}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedChoices:
+    """What the user has fixed; None, or several scalings, leave a choice to selection.
+
+    Attributes
+    ----------
+    scalings : tuple of str
+        The scalings that may be tried.
+    bandwidth : array or None
+        In units of the scaled inputs, one number or one for each input.
+    relevance : {"equal", "learned", "auto"}
+        "auto" learns weights of the inputs and keeps them if they predict clearly better.
+    """
+
+    scalings: tuple[ScalingKind, ...]
+    bandwidth: NDArray[np.float64] | None = None
+    alpha: float | None = None
+    relevance: str = "auto"
+    n_grids: int | None = None
+
+    @property
+    def fixes_model(self) -> bool:
+        """Whether alpha or the number of grids is fixed, so that other models are not tried."""
+        return self.alpha is not None or self.n_grids is not None
+
+
+T = TypeVar("T")
+
+TIME_SHARE = 0.5  # of a time budget, after which no further trial begins
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EarlierFit:
+    """What an earlier fit chose, and its weights for the targets as they are encoded now.
+
+    ``alpha`` is the penalty of the mean loss over the rows that are to be fitted.
+    """
+
+    scaler: Scaler
+    feature_map: FeatureMap
+    settings: Hyperparameters
+    alpha: float
+    bandwidth: Any
+    relevance: FloatArray = field(repr=False)
+    growth: list[dict[str, float]] = field(repr=False)
+    weights: Vector = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldBackRows:
+    """Which rows are held back: as ``folds`` say, or by a rule if that is None.
+
+    ``classes`` has the number of each row's class, if targets are classes.
+    """
+
+    data: Data
+    seed: int
+    report: Reporter
+    n_jobs: int | None = None
+    classes: IntArray | None = None
+    folds: Folds | None = None
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Rows that belong together, which no split parts: as given, or drawn together."""
+        if self.folds is not None:
+            return self.folds.groups
+        groups = matched_rows(self.data.for_squares, self.n_jobs)
+        if groups is not None:
+            self.report("search", "rows that agree in all inputs but one are matched: not parted")
+        return groups
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """One split into training and validation rows, or five folds if there are few rows."""
+        n_rows = self.data.rows.shape[0]
+        if self.folds is not None:
+            return self.folds.used(n_rows)
+        splits = held_back_splits(n_rows, self.seed, self.classes)
+        return [kept_together(split, self.groups) for split in splits]
+
+    def sampled(self, most: int) -> list[Split]:
+        """Return splits of at most ``most`` rows, for the trials of a stage."""
+        n_rows = self.data.rows.shape[0]
+        if self.folds is not None:
+            return self.folds.sampled(n_rows, most, self.seed)
+        splits = holdout_splits(n_rows, most, self.seed, self.classes)
+        return [kept_together(split, self.groups) for split in splits]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SelectionTask:
+    """What a candidate may read: rows, goals, one split, what is fixed, and what may be spent.
+
+    Attributes
+    ----------
+    data : Data
+        Encoded rows and targets.
+    held_back : HeldBackRows
+        The splits of the rows.
+    goal : Goal
+        What is minimised, and how validation rows score it.
+    least_squares : Goal or None
+        The goal of kernel ridge regression, None if it must not be tried.
+    fixed : FixedChoices
+        What the user has decided.
+    feature_map : SizedMap
+        Unfitted features of random kernels.
+    grows_grids : bool
+        Whether grids are grown; other features are random ones of one kernel, or as given.
+    earlier : EarlierFit or None
+        The model that a warm start goes on from.
+    validates : bool
+        Whether a fit that does not know some rows is wanted though nothing is to be chosen.
+    monotone : array (n_inputs,), optional
+        1 for inputs along which predictions must not fall, -1 for those along which they must not
+        rise, 0 for all others.
+    search_scorer : RowScorer, optional
+        What a user named to choose by, for raw predictions by least squares.
+    fold : int
+        The number of the split that candidates are fitted and validated on.
+    trials, growth : list of Trial, list of dict
+        The record of everything that was tried, and of the stages of growth.
+    """
+
+    data: Data
+    held_back: HeldBackRows
+    goal: Goal
+    fixed: FixedChoices
+    feature_map: SizedMap
+    config: SearchConfig
+    budget: Budget
+    seed: int
+    n_jobs: int | None = None
+    report: Reporter = field(default_factory=Reporter)
+    least_squares: Goal | None = None
+    grows_grids: bool = False
+    earlier: EarlierFit | None = None
+    validates: bool = True
+    monotone: IntArray | None = None
+    search_scorer: RowScorer | None = None
+    fold: int = 0
+    trials: list[Trial] = field(default_factory=list)
+    growth: list[dict[str, float]] = field(default_factory=list)
+    _results: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def split(self) -> Split:
+        """The training and the validation rows that candidates are compared on."""
+        return self.held_back.splits[self.fold]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, validation rows that a user gave included."""
+        return self.data.rows.shape[0]
+
+    @property
+    def scaler(self) -> Scaler:
+        """The scaler of grown grids and what stands beside them; monotone inputs are ranks."""
+        scaler = self.data.scaler("both")
+        return scaler if self.monotone is None else scaler.ranked(self.monotone != 0)
+
+    @property
+    def validation_has_ended(self) -> bool:
+        """Whether a callback wants no more fits to be validated."""
+        return "validation" in self.report.ended
+
+    def is_over(self, stage: str) -> bool:
+        """Return whether the time for trials is spent, or a callback has ended those of a stage."""
+        return stage in self.report.ended or self.budget.deadline.beyond(TIME_SHARE)
+
+    def search_score(self, raw: Vector, rows: IntArray) -> float:
+        """Return what chooses between fits by least squares, for raw predictions of some rows."""
+        score = self.data.score(raw, self.data.targets[rows], self.data.weights_of(rows))
+        return score if self.search_scorer is None else self.search_scorer(raw, rows, score)
+
+    @property
+    def search_measure(self) -> str:
+        """What :meth:`search_score` returns, in words."""
+        return self.data.measure if self.search_scorer is None else self.search_scorer.name
+
+    def once(self, compute: Callable[[SelectionTask], T]) -> T:
+        """Return ``compute(self)``, which is computed once and then shared by all candidates."""
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        result: T = self._results[compute]
+        return result
+
+    def unrecorded(self, fold: int = 0) -> SelectionTask:
+        """Return the task of a split whose trials are neither recorded nor reported."""
+        return replace(self, fold=fold, trials=[], growth=[], report=Reporter(), _results={})

@@ -1,0 +1,1 @@
+"""How large the errors of predictions are: intervals, sets, probabilities, posterior draws."""

@@ -1,0 +1,223 @@
+"""Validation along a path of penalties, by rows that no fit has seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import RandomBinning
+from gramless.base.reporting import Progress, Reporter
+from gramless.losses import Logistic
+from gramless.matrices.base import Vector
+from gramless.selection.splits import Split
+from gramless.selection.task import Hyperparameters
+from gramless.selection.validation import (
+    NEARBY,
+    EarlyStopping,
+    ValidationResult,
+    improve_alpha,
+    joined,
+    record,
+    relative_error,
+    validate,
+)
+
+from .tasks import make_task
+
+N_ROWS = 400
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N_ROWS, 3))
+SIGNAL = np.sin(2 * X[:, 0]) + X[:, 1]
+Y = SIGNAL + 0.5 * RNG.normal(size=N_ROWS)
+SPLIT: Split = np.arange(0, N_ROWS, 2), np.arange(1, N_ROWS, 2)
+ORDER = np.concatenate(SPLIT)
+MATRIX = RandomBinning(n_grids=32, bandwidth=4.0, random_state=0).fit_matrix(X[ORDER])
+
+
+def validated(alpha: float, targets: Vector = Y, **options: Any) -> ValidationResult:
+    kept = {name: options.pop(name) for name in ("start", "beat") if name in options}
+    task = make_task(X, targets, **options)
+    return validate(task, task.goal, MATRIX, SPLIT, alpha, **kept)
+
+
+def improved(alpha: float, targets: Vector = Y, **options: Any) -> ValidationResult:
+    """Return the best result near a penalty, with the trials of all."""
+    task = make_task(X, targets, **options)
+    first = validate(task, task.goal, MATRIX, SPLIT, alpha)
+    found = improve_alpha(task, task.goal, MATRIX, SPLIT, first)
+    return replace(found, trials=first.trials + found.trials)
+
+
+def exact_score(alpha: float) -> float:
+    """Return the loss of the held-back rows by dense normal equations."""
+    Z = np.column_stack([MATRIX.tocsr().toarray(), np.ones(N_ROWS)])
+    fitted, others = Z[:200], Z[200:]
+    ridge = np.append(np.full(Z.shape[1] - 1, alpha), 0.0)
+    w = np.linalg.lstsq(fitted.T @ fitted + np.diag(ridge), fitted.T @ Y[SPLIT[0]])[0]
+    return float(0.5 * np.mean((others @ w - Y[SPLIT[1]]) ** 2))
+
+
+def tried(found: ValidationResult) -> list[float]:
+    return [trial["alpha"] * 200 for trial in found.trials]
+
+
+# The path.
+
+
+def test_scores_are_those_of_exact_solutions() -> None:
+    alpha = 0.1
+    found = validated(alpha)
+    assert (found.alpha, len(found.trials)) == (alpha, 1)
+    assert found.score == pytest.approx(exact_score(alpha), rel=0.01)
+    assert found.score == pytest.approx(0.5 * np.mean((found.raw - Y[SPLIT[1]]) ** 2), rel=1e-9)
+    np.testing.assert_array_equal(found.rows, SPLIT[1])
+    Z = np.column_stack([MATRIX.tocsr().toarray(), np.ones(N_ROWS)])
+    np.testing.assert_allclose(Z[200:] @ found.weights, found.raw, atol=1e-9)
+
+
+def test_too_weak_a_penalty_is_made_stronger_while_that_helps() -> None:
+    found = improved(0.01)
+    alphas = np.array(tried(found))
+    np.testing.assert_allclose(alphas[1:] / alphas[:-1], NEARBY[0])
+    scores = [trial["score"] for trial in found.trials]
+    assert scores[:-1] == sorted(scores[:-1], reverse=True)
+    # The last one was worse, or it was the last step there is.
+    assert scores[-1] >= scores[-2] or len(scores) == 9
+    assert found.alpha > 0.01
+
+
+def test_too_strong_a_penalty_is_made_weaker_after_one_look_the_other_way() -> None:
+    found = improved(1e4)
+    alphas = tried(found)
+    assert alphas[1] == pytest.approx(1e4 * NEARBY[0])
+    np.testing.assert_allclose(np.array(alphas[3:]) / alphas[2:-1], NEARBY[1])
+    assert alphas[2] == pytest.approx(1e4 * NEARBY[1])
+    assert found.alpha < 1e4
+
+
+def test_log_odds_look_at_stronger_penalties_alone() -> None:
+    found = improved(1e3, np.where(Y > 0, 1.0, -1.0), loss=Logistic())
+    assert tried(found) == pytest.approx([1e3, 1e3 * NEARBY[0]])
+    assert found.alpha == 1e3
+
+
+def test_the_strongest_of_the_best_wins() -> None:
+    found = improved(100.0)
+    least = min(trial["score"] for trial in found.trials)
+    near = [trial["alpha"] for trial in found.trials if trial["score"] <= 1.001 * least]
+    assert found.alpha == pytest.approx(200 * max(near))
+    by_alpha = {trial["alpha"]: trial["score"] for trial in found.trials}
+    assert found.score == by_alpha[max(near)]
+
+
+def test_the_best_of_the_path_is_near_the_best_there_is() -> None:
+    best = min(exact_score(alpha) for alpha in 10.0 ** np.arange(-2, 4, 0.25))
+    for alpha in (0.3, 300.0):
+        assert improved(alpha).score < 1.02 * best
+
+
+def test_a_spent_budget_ends_the_path_after_one_fit() -> None:
+    assert len(improved(1e4, seconds=1e-9).trials) == 1
+    assert len(improved(1e4, seconds=1e9).trials) > 2
+
+
+def test_a_spent_budget_ends_a_solution_after_one_iteration() -> None:
+    ended, whole = (
+        validated(1e-3, np.sign(SIGNAL), loss=Logistic(), seconds=seconds)
+        for seconds in (1e-9, None)
+    )
+    assert ended.trials[0]["n_iter"] == 1 < whole.trials[0]["n_iter"]
+
+
+# What held-back rows know.
+
+
+def test_rows_held_back_are_never_in_the_fit() -> None:
+    labels = np.sign(SIGNAL)
+    other = labels.copy()
+    other[SPLIT[1]] *= -1
+    plain, changed = (validated(3.0, y, loss=Logistic()) for y in (labels, other))
+    np.testing.assert_array_equal(plain.weights, changed.weights)
+    np.testing.assert_array_equal(plain.raw, changed.raw)
+    assert changed.score > plain.score
+
+
+def test_weights_judge_and_fit() -> None:
+    """Rows without weight leave both to the others."""
+    wild = np.arange(N_ROWS) % 4 >= 2
+    targets = np.where(wild, 1000.0, Y)
+    weight = np.where(wild, 0.0, 1.0)
+    found = improved(3.0, targets, weight=weight)
+    assert found.score < 0.5
+
+
+def test_scores_of_several_outputs_are_added_up() -> None:
+    single, other = validated(3.0), validated(3.0, -2 * Y)
+    both = validated(3.0, np.column_stack([Y, -2 * Y]))
+    assert both.raw.shape == (200, 2)
+    # Paths end when all columns have converged; one by one they may end earlier.
+    assert both.score == pytest.approx(single.score + other.score, rel=0.05)
+
+
+# What is done with it.
+
+
+def test_trials_are_recorded_and_reported() -> None:
+    told: list[Progress] = []
+    task = make_task(X, Y, report=Reporter(callbacks=told.append))
+    settings, found = Hyperparameters("both", None, 7.0), improved(30.0)
+    record(task, task.goal, "validation", settings, found, 200, 32)
+    for trial, own in zip(task.trials, found.trials, strict=True):
+        assert (trial.stage, trial.n_rows, trial.size) == ("validation", 200, 32)
+        assert (trial.score, trial.curve) == (own["score"], [own["score"]])
+        assert (trial.n_iter, trial.seconds) == (own["n_iter"], own["seconds"])
+        assert trial.settings == replace(settings, alpha=own["alpha"])
+    (progress,) = told
+    assert progress.stage == "validation"
+    expected = {"n_rows": 200, "size": 32, "alpha": found.alpha / 200, "score": found.score}
+    assert progress.details == expected
+
+
+def test_results_of_several_splits_are_joined() -> None:
+    found = [validated(3.0), validated(5.0)]
+    both = joined(found)
+    assert (both.alpha, both.score) == (4.0, np.mean([own.score for own in found]))
+    np.testing.assert_array_equal(both.rows, np.tile(SPLIT[1], 2))
+    np.testing.assert_array_equal(both.raw, np.concatenate([own.raw for own in found]))
+    assert both.weights is None
+    assert both.trials == found[0].trials + found[1].trials
+    assert joined(found[:1]).weights is found[0].weights
+
+
+def test_relative_errors_are_roots_of_squared_losses_an_output() -> None:
+    found = replace(validated(3.0), loss=0.04)
+    squared, other = make_task(X, Y).goal, make_task(X, Y, loss=Logistic()).goal
+    assert relative_error(squared, found) == pytest.approx(0.2)
+    assert relative_error(squared, replace(found, raw=np.zeros((9, 4)))) == pytest.approx(0.1)
+    assert relative_error(squared, replace(found, loss=-1e-17)) == 0.0
+    assert relative_error(other, found) == 1.0
+
+
+def test_matrices_have_the_rows_of_the_split_in_order() -> None:
+    task = make_task(X, Y)
+    found = validate(task, task.goal, MATRIX, (SPLIT[0], SPLIT[1][:50]), 3.0)
+    np.testing.assert_array_equal(found.raw, validated(3.0).raw[:50])
+
+
+def test_a_fit_that_stays_clearly_worse_is_given_up() -> None:
+    signs = np.where(Y > 0, 1.0, -1.0)
+    good = validated(10.0, signs, loss=Logistic())
+    kept: dict[str, Any] = {"loss": Logistic(), "start": good.weights}
+    whole, ended = (validated(1e-4, signs, **kept, beat=beat) for beat in (np.inf, good.score))
+    assert ended.trials[0]["n_iter"] < whole.trials[0]["n_iter"]
+    assert min(ended.score, whole.score) > 1.02 * good.score
+
+
+def test_only_clearly_worse_fits_that_hardly_improve_are_ended() -> None:
+    scores = iter([1.5, 1.4, 1.1, 1.05, 1.01])
+    early = EarlyStopping(lambda weights: next(scores), beat=1.0, last=2.0)
+    # Half of the last improvement closes the gap in the third; the last is not clearly worse.
+    assert [early.should_stop(np.zeros(1)) for _ in range(5)] == [True, True, False, True, False]
