@@ -168,6 +168,7 @@ def test_a_gram_matrix_takes_little_beside_itself():
     finally:
         tracemalloc.stop()
     assert peak < 2 * gram.nbytes
+    np.testing.assert_array_equal(gram, gram.T)
 
 
 class Watched(ChunkedMatrix):
