@@ -27,10 +27,6 @@ def _warnings_are_errors() -> Iterator[None]:
         yield
 
 
-def slow(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 def regressor(**options: Any) -> KernelRegressor:
     return KernelRegressor(RandomBinning(n_grids=16), **{**FIXED, **options})
 
@@ -96,28 +92,26 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("rows", "message"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
-def test_bad_rows_in_fit(rows: Any, message: str) -> None:
-    for model, targets in ((searching(), y), (classifier(), y > 0)):
+def test_rows_that_cannot_be_fitted_are_refused() -> None:
+    for rows, message in BAD_ROWS.values():
+        for model, targets in ((searching(), y), (classifier(), y > 0)):
+            with pytest.raises(InputError, match=message):
+                model.fit(rows, targets)
+
+
+def test_rows_that_cannot_be_predicted_are_refused() -> None:
+    for rows, message in list(BAD_ROWS.values())[:-1]:
         with pytest.raises(InputError, match=message):
-            model.fit(rows, targets)
+            usual().predict(rows)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"), list(BAD_ROWS.values())[:-1], ids=list(BAD_ROWS.keys())[:-1]
-)
-def test_bad_rows_in_predict(rows: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        usual().predict(rows)
-
-
-@pytest.mark.parametrize("n_columns", [1, 2, 4])
-def test_wrong_number_of_columns_in_predict(n_columns: int) -> None:
-    rows = np.ones((5, n_columns))
-    message = f"X has {n_columns} features, but KernelRegressor is expecting 3 features"
-    for form in (rows, sp.csr_array(rows)):
-        with pytest.raises(ValueError, match=message):
-            usual().predict(form)
+def test_wrong_number_of_columns_in_predict() -> None:
+    for n_columns in [1, 2, 4]:
+        rows = np.ones((5, n_columns))
+        message = f"X has {n_columns} features, but KernelRegressor is expecting 3 features"
+        for form in (rows, sp.csr_array(rows)):
+            with pytest.raises(ValueError, match=message):
+                usual().predict(form)
 
 
 def test_wide_sparse_rows_have_no_ranks_and_no_missing_values() -> None:
@@ -152,10 +146,10 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("targets", "message"), BAD_TARGETS.values(), ids=BAD_TARGETS.keys())
-def test_bad_targets_of_a_regression(targets: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        searching().fit(X, targets)
+def test_targets_that_are_no_numbers_are_refused() -> None:
+    for targets, message in BAD_TARGETS.values():
+        with pytest.raises(ValueError, match=message):
+            searching().fit(X, targets)
 
 
 BAD_LABELS: dict[str, tuple[Any, str]] = {
@@ -178,10 +172,10 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("targets", "message"), BAD_LABELS.values(), ids=BAD_LABELS.keys())
-def test_bad_labels(targets: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
-        classifier().fit(X, targets)
+def test_labels_that_are_no_classes_are_refused() -> None:
+    for targets, message in BAD_LABELS.values():
+        with pytest.raises((ValueError, TypeError), match=message):
+            classifier().fit(X, targets)
 
 
 def test_intervals_are_no_labels() -> None:
@@ -190,18 +184,18 @@ def test_intervals_are_no_labels() -> None:
         classifier().fit(X, labels)
 
 
-@pytest.mark.parametrize("spell", [str, lambda cell: f"{cell} EUR"])
-def test_hundreds_of_classes_that_look_like_numbers_are_refused(spell: Any) -> None:
-    labels = [spell(k / 7) for k in range(120)] * 10
-    rows = np.arange(1200.0).reshape(-1, 1)
-    with pytest.raises(InputError, match="120 classes that look like numbers.*KernelRegressor"):
-        classifier().fit(rows, labels)
+def test_hundreds_of_classes_that_look_like_numbers_are_refused() -> None:
+    for spell in [str, lambda cell: f"{cell} EUR"]:
+        labels = [spell(k / 7) for k in range(120)] * 10
+        rows = np.arange(1200.0).reshape(-1, 1)
+        with pytest.raises(InputError, match="120 classes that look like numbers.*KernelRegressor"):
+            classifier().fit(rows, labels)
 
 
-@pytest.mark.parametrize("spell", [str, lambda cell: str(cell).replace(".", ",")])
-def test_targets_that_come_as_text(spell: Any) -> None:
-    model = regressor().fit(X, [spell(value) for value in y])
-    np.testing.assert_array_equal(model.predict(X), usual().predict(X))
+def test_numbers_as_text_are_fitted_as_numbers() -> None:
+    for spell in [str, lambda cell: str(cell).replace(".", ",")]:
+        model = regressor().fit(X, [spell(value) for value in y])
+        np.testing.assert_array_equal(model.predict(X), usual().predict(X))
 
 
 def test_one_class_is_left_by_the_weights() -> None:
@@ -221,11 +215,11 @@ BAD_WEIGHTS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("weight", "message"), BAD_WEIGHTS.values(), ids=BAD_WEIGHTS.keys())
-def test_bad_weights(weight: Any, message: str) -> None:
-    for model, targets in ((searching(), y), (classifier(), y > 0)):
-        with pytest.raises(InputError, match=message):
-            model.fit(X, targets, sample_weight=weight)
+def test_weights_that_cannot_be_used_are_refused() -> None:
+    for weight, message in BAD_WEIGHTS.values():
+        for model, targets in ((searching(), y), (classifier(), y > 0)):
+            with pytest.raises(InputError, match=message):
+                model.fit(X, targets, sample_weight=weight)
 
 
 # Parameters that cannot be used: refused by name, before any work is done.
@@ -252,18 +246,18 @@ class Untouchable(RandomBinning):
         raise AssertionError("rows were binned before the parameters were checked")
 
 
-@pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS)
-def test_bad_parameters(name: str, value: Any) -> None:
-    options = {"features": Untouchable(n_grids=16), "random_state": 0, name: value}
-    part = "n_grids" if isinstance(value, RandomBinning) else name
-    with pytest.raises(InputError, match=part):
-        KernelRegressor(**options).fit(X, y)
+def test_wrong_parameters_are_named_before_any_work() -> None:
+    for name, value in BAD_PARAMETERS:
+        options = {"features": Untouchable(n_grids=16), "random_state": 0, name: value}
+        part = "n_grids" if isinstance(value, RandomBinning) else name
+        with pytest.raises(InputError, match=part):
+            KernelRegressor(**options).fit(X, y)
 
 
-@pytest.mark.parametrize("value", [-1, "seed", 1.5])
-def test_bad_random_states(value: Any) -> None:
-    with pytest.raises(ValueError, match="(?i)seed"):
-        KernelRegressor(random_state=value).fit(X, y)
+def test_wrong_seeds_are_refused() -> None:
+    for value in [-1, "seed", 1.5]:
+        with pytest.raises(ValueError, match="(?i)seed"):
+            KernelRegressor(random_state=value).fit(X, y)
 
 
 def test_kernels_without_random_binning() -> None:
@@ -287,10 +281,10 @@ UNUSUAL_ROWS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("rows", UNUSUAL_ROWS.values(), ids=UNUSUAL_ROWS.keys())
-def test_unusual_rows(rows: Any) -> None:
-    model = regressor().fit(rows, y)
-    np.testing.assert_array_equal(model.predict(rows), usual().predict(X))
+def test_rows_in_any_form_are_fitted_alike() -> None:
+    for rows in UNUSUAL_ROWS.values():
+        model = regressor().fit(rows, y)
+        np.testing.assert_array_equal(model.predict(rows), usual().predict(X))
 
 
 def test_masked_numbers_are_missing() -> None:
@@ -299,27 +293,15 @@ def test_masked_numbers_are_missing() -> None:
     np.testing.assert_array_equal(regressor().fit(masked, y).predict(masked), expected)
 
 
-def test_a_search_on_unusual_rows() -> None:
-    rows = UNUSUAL_ROWS["backwards"]
-    np.testing.assert_array_equal(searching().fit(rows, y).predict(rows), plain().predict(X))
-
-
-@pytest.mark.parametrize("dtype", ["f2", "i1", slow("u1"), slow("i4"), "u8", "f4", "?", "O"])
-def test_small_types(dtype: str) -> None:
-    model = searching(scaling="standard").fit(whole_numbers(dtype == "?").astype(dtype), y)
-    values = whole_numbers(dtype == "?")
-    np.testing.assert_array_equal(
-        model.predict(values.astype(dtype)), of_whole_numbers(dtype == "?").predict(values)
-    )
-
-
-def whole_numbers(zeros_and_ones: bool) -> NDArray[np.float64]:
-    return (X > 0).astype(np.float64) if zeros_and_ones else np.abs(np.round(4 * X))
-
-
-@cache
-def of_whole_numbers(zeros_and_ones: bool) -> KernelRegressor:
-    return searching(scaling="standard").fit(whole_numbers(zeros_and_ones), y)
+def test_whole_numbers_of_any_type_are_fitted_alike() -> None:
+    for values, dtypes in (
+        (np.abs(np.round(4 * X)), ("f2", "i1", "u8", "f4", "O")),
+        ((X > 0).astype(np.float64), ("?",)),
+    ):
+        expected = standard().fit(values, y).predict(values)
+        for dtype in dtypes:
+            found = standard().fit(values.astype(dtype), y).predict(values.astype(dtype))
+            np.testing.assert_array_equal(found, expected)
 
 
 SPARSE = sp.coo_array(np.where(np.abs(X) > 1, X, 0.0))
@@ -350,22 +332,24 @@ def sparse_forms() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("form", sparse_forms())
-def test_sparse_forms(form: str) -> None:
-    rows = sparse_forms()[form]
-    fixed, sorted_rows = regressor().fit(rows, y), regressor().fit(SPARSE.tocsr(), y)
-    np.testing.assert_allclose(fixed.predict(rows), sorted_rows.predict(SPARSE.tocsr()), rtol=1e-9)
-    dense = regressor().fit(SPARSE.toarray(), y)
-    np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
+def test_sparse_rows_in_any_form_are_fitted_alike() -> None:
+    for form in sparse_forms():
+        rows = sparse_forms()[form]
+        fixed, sorted_rows = regressor().fit(rows, y), regressor().fit(SPARSE.tocsr(), y)
+        np.testing.assert_allclose(
+            fixed.predict(rows), sorted_rows.predict(SPARSE.tocsr()), rtol=1e-9
+        )
+        dense = regressor().fit(SPARSE.toarray(), y)
+        np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
 
 
-@pytest.mark.parametrize("form", ["csc", "duplicates in CSR"])
-def test_a_search_on_sparse_forms(form: str) -> None:
-    rows = sparse_forms()[form]
-    model = searching().fit(rows, y)
-    np.testing.assert_allclose(
-        model.predict(rows), of_sparse_rows().predict(SPARSE.tocsr()), rtol=1e-9
-    )
+def test_a_search_on_sparse_forms() -> None:
+    for form in ["csc", "duplicates in CSR"]:
+        rows = sparse_forms()[form]
+        model = searching().fit(rows, y)
+        np.testing.assert_allclose(
+            model.predict(rows), of_sparse_rows().predict(SPARSE.tocsr()), rtol=1e-9
+        )
 
 
 @cache
@@ -392,47 +376,27 @@ def test_given_arrays_are_never_changed() -> None:
 
 @pytest.mark.parametrize(
     ("scaling", "exponent"),
-    [
-        *(("auto", exponent) for exponent in (-1000, 530)),
-        *(("none", 1000), ("standard", -530), ("quantile", 1000)),
-        *(slow("auto", exponent) for exponent in (-530, 1000)),
-        *(slow("none", exponent) for exponent in (-1000, -530, 530)),
-        *(slow("standard", exponent) for exponent in (-1000, 530, 1000)),
-        *(slow("quantile", exponent) for exponent in (-1000, -530, 530)),
-    ],
+    [("auto", -1000), ("auto", 530), ("none", 1000), ("standard", -530), ("quantile", 1000)],
 )
-def test_huge_and_tiny_rows(scaling: str, exponent: int) -> None:
+def test_powers_of_two_in_rows_change_no_prediction(scaling: str, exponent: int) -> None:
     rows = X * 2.0**exponent
     model = searching(scaling=scaling).fit(rows, y)
     np.testing.assert_allclose(model.predict(rows), plain(scaling=scaling).predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("exponent", [-1000, slow(-530), slow(530), 1000])
-def test_huge_and_tiny_columns(exponent: int) -> None:
-    rows = X * np.array([1.0, 2.0**exponent, 1.0])
-    model = searching(scaling="standard").fit(rows, y)
-    np.testing.assert_allclose(model.predict(rows), plain(scaling="standard").predict(X), rtol=1e-6)
+def test_a_power_of_two_in_a_column_changes_no_prediction() -> None:
+    for exponent in (-1000, 1000):
+        rows = X * np.array([1.0, 2.0**exponent, 1.0])
+        found = standard().fit(rows, y).predict(rows)
+        np.testing.assert_allclose(found, plain(scaling="standard").predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("n_outputs", "exponent"),
-    [
-        *((None, exponent) for exponent in (-1000, 530, 1018)),
-        *((2, exponent) for exponent in (-530, 1000)),
-        *(slow(None, exponent) for exponent in (-530, 1000)),
-        *(slow(2, exponent) for exponent in (-1000, 530, 1018)),
-    ],
-)
-def test_huge_and_tiny_targets(n_outputs: int | None, exponent: int) -> None:
-    targets = y if n_outputs is None else np.column_stack([y, 1 - y])
-    scaled = standard().fit(X, targets * 2.0**exponent).predict(X)
-    expected = plain(scaling="standard") if n_outputs is None else of_two_outputs()
-    np.testing.assert_allclose(scaled * 2.0**-exponent, expected.predict(X), rtol=1e-9)
-
-
-@cache
-def of_two_outputs() -> KernelRegressor:
-    return standard().fit(X, np.column_stack([y, 1 - y]))
+def test_powers_of_two_in_targets_scale_predictions() -> None:
+    for targets, exponents in ((y, (-1000, 530, 1018)), (np.c_[y, 1 - y], (-530, 1000))):
+        expected = standard().fit(X, targets).predict(X)
+        for exponent in exponents:
+            scaled = standard().fit(X, targets * 2.0**exponent).predict(X)
+            np.testing.assert_allclose(scaled * 2.0**-exponent, expected, rtol=1e-9)
 
 
 def test_targets_near_both_ends_of_the_numbers() -> None:
@@ -441,10 +405,10 @@ def test_targets_near_both_ends_of_the_numbers() -> None:
     assert (np.sign(predicted) == np.where(y > 0, 1, -1)).mean() > 0.9
 
 
-@pytest.mark.parametrize("exponent", [-1060, -500, 500, 1020])
-def test_huge_and_tiny_weights(exponent: int) -> None:
-    model = standard().fit(X, y, sample_weight=WEIGHT * 2.0**exponent)
-    np.testing.assert_allclose(model.predict(X), weighted().predict(X), rtol=1e-9)
+def test_powers_of_two_in_weights_change_no_prediction() -> None:
+    for exponent in [-1060, -500, 500, 1020]:
+        model = standard().fit(X, y, sample_weight=WEIGHT * 2.0**exponent)
+        np.testing.assert_allclose(model.predict(X), weighted().predict(X), rtol=1e-9)
 
 
 WEIGHT = 1.0 + (np.arange(60) % 3)
@@ -455,13 +419,13 @@ def weighted() -> KernelRegressor:
     return standard().fit(X, y, sample_weight=WEIGHT)
 
 
-@pytest.mark.parametrize("scaling", SCALINGS)
-def test_one_huge_entry(scaling: str) -> None:
-    rows = with_entry(X, 1e300)
-    model = searching(scaling=scaling).fit(rows, y)
-    assert np.isfinite(model.predict(rows)).all()
-    if scaling in ("auto", "quantile"):
-        assert model.score(rows, y) > 0.7
+def test_one_huge_entry_leaves_predictions_finite() -> None:
+    for scaling in SCALINGS:
+        rows = with_entry(X, 1e300)
+        model = searching(scaling=scaling).fit(rows, y)
+        assert np.isfinite(model.predict(rows)).all()
+        if scaling in ("auto", "quantile"):
+            assert model.score(rows, y) > 0.7
 
 
 def test_timestamps() -> None:
@@ -472,56 +436,54 @@ def test_timestamps() -> None:
     assert sparse.score(sp.csr_array(rows), y) == pytest.approx(score, abs=0.05)
 
 
-@pytest.mark.parametrize("new", [1e305, -1e305, 5e-324, np.finfo(float).max])
-@pytest.mark.parametrize("scaling", ["none", "standard", "quantile"])
-def test_extreme_rows_in_predict(new: float, scaling: str) -> None:
-    model = regressor(scaling=scaling).fit(X, y)
-    predicted = model.predict(np.full((2, 3), new))
-    assert np.isfinite(predicted).all()
-    if scaling != "quantile" and abs(new) > 1:
-        assert (predicted == model.intercept_).all()
+def test_predictions_of_extreme_rows_are_finite() -> None:
+    for scaling in ("none", "standard", "quantile"):
+        model = regressor(scaling=scaling).fit(X, y)
+        for new in (1e305, -1e305, 5e-324, np.finfo(float).max):
+            predicted = model.predict(np.full((2, 3), new))
+            assert np.isfinite(predicted).all()
+            if scaling != "quantile" and abs(new) > 1:
+                assert (predicted == model.intercept_).all()
 
 
-@pytest.mark.parametrize("bandwidth", [1e-300, 1e-30, 1e30, 1e300, np.inf])
-def test_extreme_bandwidths(bandwidth: float) -> None:
-    """Rows share no bin, or all bins, or the bandwidth is refused."""
-    model = regressor(bandwidth=bandwidth, alpha=1e-9)
-    try:
-        predicted = model.fit(X, y).predict(X)
-    except InputError as error:
-        assert "bandwidth" in str(error)  # noqa: PT017
-        assert bandwidth < 1e-20
-        return
-    expected = y if bandwidth < 1 else np.full(60, y.mean())
-    np.testing.assert_allclose(predicted, expected, atol=1e-3)
+def test_extreme_bandwidths_share_no_bin_or_all_or_are_refused() -> None:
+    for bandwidth in (1e-300, 1e-30, 1e30, 1e300, np.inf):
+        model = regressor(bandwidth=bandwidth, alpha=1e-9)
+        try:
+            predicted = model.fit(X, y).predict(X)
+        except InputError as error:
+            assert "bandwidth" in str(error)  # noqa: PT017
+            assert bandwidth < 1e-20
+            continue
+        expected = y if bandwidth < 1 else np.full(60, y.mean())
+        np.testing.assert_allclose(predicted, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-320, 1e-12, 1e12, 1e300])
-def test_extreme_penalties(alpha: float) -> None:
-    predicted = regressor(alpha=alpha, bandwidth=0.1).fit(X, y).predict(X)
-    expected = y if alpha < 1 else np.full(60, y.mean())
-    np.testing.assert_allclose(predicted, expected, atol=0.02)
+def test_extreme_penalties_interpolate_or_leave_the_mean() -> None:
+    for alpha in [0.0, 1e-320, 1e-12, 1e12, 1e300]:
+        predicted = regressor(alpha=alpha, bandwidth=0.1).fit(X, y).predict(X)
+        expected = y if alpha < 1 else np.full(60, y.mean())
+        np.testing.assert_allclose(predicted, expected, atol=0.02)
 
 
 # Degenerate tables.
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 3])
-def test_hardly_any_rows(n_rows: int) -> None:
-    for scaling in SCALINGS:
-        model = searching(scaling=scaling, alpha=1e-6).fit(X[:n_rows], y[:n_rows])
-        np.testing.assert_allclose(model.predict(X[:n_rows]), y[:n_rows], atol=1e-2)
-    rows, labels = X[:2], np.array(["b", "a"])
-    assert (classifier().fit(rows, labels).predict(rows) == labels).all()
+def test_hardly_any_rows() -> None:
+    for n_rows in [1, 2, 3]:
+        for scaling in SCALINGS:
+            model = searching(scaling=scaling, alpha=1e-6).fit(X[:n_rows], y[:n_rows])
+            np.testing.assert_allclose(model.predict(X[:n_rows]), y[:n_rows], atol=1e-2)
+        rows, labels = X[:2], np.array(["b", "a"])
+        assert (classifier().fit(rows, labels).predict(rows) == labels).all()
 
 
 @pytest.mark.parametrize(
     ("form", "value"),
     [
         *((np.asarray, value) for value in (0.0, 0.1, 1e300)),
-        *((sp.csr_array, value) for value in (0.0, 1.7e9)),
-        *(slow(form, -3.0) for form in (np.asarray, sp.csr_array)),
-        *(slow(np.asarray, 1.7e9), slow(sp.csr_array, 0.1), slow(sp.csr_array, 1e300)),
+        (sp.csr_array, 0.0),
+        (sp.csr_array, 1.7e9),
     ],
 )
 def test_constant_columns_change_nothing(value: float, form: Any) -> None:
@@ -538,15 +500,15 @@ def test_repeated_rows_are_fitted_to_their_mean() -> None:
     np.testing.assert_allclose(predicted, 7.0, atol=0.1)
 
 
-@pytest.mark.parametrize("shape", [(10, 40), (50, 120), (60, 1)])
-def test_more_columns_than_rows_and_one_column(shape: tuple[int, int]) -> None:
-    rows = np.random.default_rng(1).normal(size=shape)
-    targets = rows[:, 0]
-    # With a given alpha predictions are not shrunk, although so many inputs predict no new row.
-    model = searching(16).set_params(alpha=1e-6)
-    assert model.fit(rows, targets).score(rows, targets) > 0.8
-    labels = rows[:, 0] > 0
-    assert searching_classifier().fit(rows, labels).score(rows, labels) > 0.8
+def test_more_columns_than_rows_and_one_column() -> None:
+    for shape in [(10, 40), (50, 120), (60, 1)]:
+        rows = np.random.default_rng(1).normal(size=shape)
+        targets = rows[:, 0]
+        # With a given alpha predictions are not shrunk, although so many inputs predict no new row.
+        model = searching(16).set_params(alpha=1e-6)
+        assert model.fit(rows, targets).score(rows, targets) > 0.8
+        labels = rows[:, 0] > 0
+        assert searching_classifier().fit(rows, labels).score(rows, labels) > 0.8
 
 
 def searching_classifier() -> KernelClassifier:

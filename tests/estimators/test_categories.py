@@ -79,17 +79,17 @@ def test_grown_grids_tell_categories_apart(table: Any) -> None:
     assert np.isinf(widths[:, 4:]).all()
 
 
-@pytest.mark.parametrize("kind", ["array", "frame"])
-def test_that_a_value_is_missing_may_say_something(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, 2))
-    y = X[:, 0] + 2.0 * (X[:, 1] > 0.8)
-    X[X[:, 1] > 0.8, 1] = np.nan
-    rows = pd.DataFrame(X, columns=["a", "b"]) if kind == "frame" else X
-    fitted = model(scaling="standard").fit(rows[:800], y[:800])
-    assert fitted.score(rows[800:], y[800:]) > 0.95
-    assert fitted.n_features_in_ == 2
-    assert fitted.scaler_.categorical.tolist() == [False, False, True]
+def test_that_a_value_is_missing_may_say_something() -> None:
+    for kind in ["array", "frame"]:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(N, 2))
+        y = X[:, 0] + 2.0 * (X[:, 1] > 0.8)
+        X[X[:, 1] > 0.8, 1] = np.nan
+        rows = pd.DataFrame(X, columns=["a", "b"]) if kind == "frame" else X
+        fitted = model(scaling="standard").fit(rows[:800], y[:800])
+        assert fitted.score(rows[800:], y[800:]) > 0.95
+        assert fitted.n_features_in_ == 2
+        assert fitted.scaler_.categorical.tolist() == [False, False, True]
 
 
 # The same table in other forms.
@@ -110,12 +110,12 @@ def test_frames_and_arrays_agree_to_the_last_bit(table: Any, coded: NDArray) -> 
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int16, np.float32, np.float64])
-def test_codes_of_any_type(coded: NDArray, table: Any, dtype: type) -> None:
-    codes = coded[:, 1:].astype(dtype) - 7
-    found = model(categorical_features=[0, 1], **GIVEN).fit(codes, table[1]).predict(codes)
-    plain = model(categorical_features=[0, 1], **GIVEN).fit(coded[:, 1:], table[1])
-    np.testing.assert_array_equal(found, plain.predict(coded[:, 1:]))
+def test_codes_of_any_type(coded: NDArray, table: Any) -> None:
+    for dtype in [np.int64, np.int16, np.float32, np.float64]:
+        codes = coded[:, 1:].astype(dtype) - 7
+        found = model(categorical_features=[0, 1], **GIVEN).fit(codes, table[1]).predict(codes)
+        plain = model(categorical_features=[0, 1], **GIVEN).fit(coded[:, 1:], table[1])
+        np.testing.assert_array_equal(found, plain.predict(coded[:, 1:]))
 
 
 def test_sparse_rows_may_hold_categories(coded: NDArray, table: Any) -> None:
@@ -165,22 +165,23 @@ def test_categories_never_seen_are_no_other_category(table: Any) -> None:
     assert np.isfinite(fitted.predict(new)).all()
 
 
-@pytest.mark.parametrize("kind", ["array", "frame"])
-def test_columns_that_say_nothing(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=200), np.full(200, np.nan), np.full(200, 7.0)])
-    rows = pd.DataFrame(X, columns=list("abc")) if kind == "frame" else X
-    fitted = model(categorical_features=[2], **GIVEN).fit(rows, X[:, 0])
-    assert np.isinf(fitted.scaler_.unit[1:]).all()
-    plain = model(**GIVEN).fit(X[:, :1], X[:, 0])
-    assert fitted.score(rows, X[:, 0]) == pytest.approx(plain.score(X[:, :1], X[:, 0]), abs=0.01)
+def test_columns_that_say_nothing() -> None:
+    for kind in ["array", "frame"]:
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.normal(size=200), np.full(200, np.nan), np.full(200, 7.0)])
+        rows = pd.DataFrame(X, columns=list("abc")) if kind == "frame" else X
+        fitted = model(categorical_features=[2], **GIVEN).fit(rows, X[:, 0])
+        assert np.isinf(fitted.scaler_.unit[1:]).all()
+        plain = model(**GIVEN).fit(X[:, :1], X[:, 0])
+        assert fitted.score(rows, X[:, 0]) == pytest.approx(
+            plain.score(X[:, :1], X[:, 0]), abs=0.01
+        )
 
 
 # Files, and what is refused.
 
 
-@pytest.mark.parametrize("grids", ["random", "grown"])
-@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.parametrize(("kind", "grids"), [("array", "random"), ("frame", "grown")])
 def test_files(table: Any, coded: NDArray, tmp_path: Path, kind: str, grids: str) -> None:
     rows = table[0].copy() if kind == "frame" else coded.copy()
     if kind == "frame":
@@ -206,10 +207,10 @@ def test_files_of_feature_maps(coded: NDArray, tmp_path: Path) -> None:
         assert np.array_equal(again.categorical, chosen)
 
 
-@pytest.mark.parametrize("chosen", [[3], ["shop"], "all", [True], 1.5])
-def test_what_cannot_be_a_category(coded: NDArray, table: Any, chosen: Any) -> None:
-    with pytest.raises(InputError, match="categorical_features"):
-        model(categorical_features=chosen, **GIVEN).fit(coded, table[1])
+def test_what_cannot_be_a_category(coded: NDArray, table: Any) -> None:
+    for chosen in [[3], ["shop"], "all", [True], 1.5]:
+        with pytest.raises(InputError, match="categorical_features"):
+            model(categorical_features=chosen, **GIVEN).fit(coded, table[1])
 
 
 def test_categories_of_arrays_are_whole_numbers(coded: NDArray, table: Any) -> None:
@@ -252,15 +253,15 @@ def test_two_categories_never_share_a_bin(options: dict[str, Any], tmp_path: Pat
     assert np.ptp(np.append(fitted.predict(new)[-1], y.mean())) < 4.0
 
 
-@pytest.mark.parametrize("spelling", [lambda k: 7 * k, lambda k: k * 2**40, lambda k: 100 - k])
-def test_codes_are_names(coded: NDArray, table: Any, spelling: Any) -> None:
-    codes = coded[:, 1].astype(int)
-    renamed = coded.copy()
-    renamed[:, 1] = [spelling(k) for k in codes]
-    options: dict[str, Any] = {"categorical_features": [1, 2], "effort": 1, "random_state": 0}
-    expected = KernelRegressor(**options).fit(coded, table[1]).score(coded, table[1])
-    found = KernelRegressor(**options).fit(renamed, table[1]).score(renamed, table[1])
-    assert found == pytest.approx(expected, abs=0.02)
+def test_codes_are_names(coded: NDArray, table: Any) -> None:
+    for spelling in [lambda k: 7 * k, lambda k: k * 2**40, lambda k: 100 - k]:
+        codes = coded[:, 1].astype(int)
+        renamed = coded.copy()
+        renamed[:, 1] = [spelling(k) for k in codes]
+        options: dict[str, Any] = {"categorical_features": [1, 2], "effort": 1, "random_state": 0}
+        expected = KernelRegressor(**options).fit(coded, table[1]).score(coded, table[1])
+        found = KernelRegressor(**options).fit(renamed, table[1]).score(renamed, table[1])
+        assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_new_rows_of_a_fit_bring_categories_of_their_own() -> None:

@@ -45,11 +45,11 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("rows", "message"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
-def test_bad_rows(rows: Any, message: str) -> None:
-    for model, targets in ((regressor(), y), (classifier(), TWO)):
-        with pytest.raises((ValueError, TypeError), match=message):
-            model.fit(rows, targets)
+def test_rows_that_cannot_be_fitted_are_refused() -> None:
+    for rows, message in BAD_ROWS.values():
+        for model, targets in ((regressor(), y), (classifier(), TWO)):
+            with pytest.raises((ValueError, TypeError), match=message):
+                model.fit(rows, targets)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,11 @@ def fitted() -> Any:
     return regressor().fit(X, y)
 
 
-@pytest.mark.parametrize("kind", sorted(BAD_ROWS.keys() - {"too few", "too large to square"}))
-def test_bad_rows_after_the_fit(kind: str, fitted: Any) -> None:
-    rows, message = BAD_ROWS[kind]
-    with pytest.raises((ValueError, TypeError), match=message):
-        fitted.predict(rows)
+def test_rows_that_cannot_be_predicted_are_refused(fitted: Any) -> None:
+    for kind in sorted(BAD_ROWS.keys() - {"too few", "too large to square"}):
+        rows, message = BAD_ROWS[kind]
+        with pytest.raises((ValueError, TypeError), match=message):
+            fitted.predict(rows)
 
 
 BAD_TARGETS: dict[str, tuple[Any, str]] = {
@@ -75,10 +75,10 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("targets", "message"), BAD_TARGETS.values(), ids=BAD_TARGETS.keys())
-def test_bad_targets(targets: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        regressor().fit(X, targets)
+def test_targets_that_are_no_numbers_are_refused() -> None:
+    for targets, message in BAD_TARGETS.values():
+        with pytest.raises(ValueError, match=message):
+            regressor().fit(X, targets)
 
 
 BAD_LABELS: dict[str, tuple[Any, str]] = {
@@ -93,10 +93,10 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("targets", "message"), BAD_LABELS.values(), ids=BAD_LABELS.keys())
-def test_bad_labels(targets: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
-        classifier().fit(X, targets)
+def test_labels_that_are_no_classes_are_refused() -> None:
+    for targets, message in BAD_LABELS.values():
+        with pytest.raises((ValueError, TypeError), match=message):
+            classifier().fit(X, targets)
 
 
 BAD: dict[str, list[Any]] = {
@@ -124,22 +124,22 @@ BAD: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_wrong_parameters_are_named(name: str) -> None:
-    for value in BAD[name]:
-        for model, targets in ((regressor(), y), (classifier(), TWO)):
-            model.set_params(**{name: value})
-            with pytest.raises(InputError, match=name):
-                model.fit(X, targets)
-            with pytest.raises(InputError, match=name):
-                model.partial_fit(X, targets)
-            assert not hasattr(model, "weights_")
+def test_wrong_parameters_are_named() -> None:
+    for name in BAD:
+        for value in BAD[name]:
+            for model, targets in ((regressor(), y), (classifier(), TWO)):
+                model.set_params(**{name: value})
+                with pytest.raises(InputError, match=name):
+                    model.fit(X, targets)
+                with pytest.raises(InputError, match=name):
+                    model.partial_fit(X, targets)
+                assert not hasattr(model, "weights_")
 
 
-@pytest.mark.parametrize("kernel", ["no such kernel", "hat", 3, None])
-def test_wrong_kernels(kernel: Any) -> None:
-    with pytest.raises((KernelError, InputError)):
-        regressor(kernel=kernel).fit(X, y)
+def test_wrong_kernels() -> None:
+    for kernel in ["no such kernel", "hat", 3, None]:
+        with pytest.raises((KernelError, InputError)):
+            regressor(kernel=kernel).fit(X, y)
 
 
 def test_newton_steps_need_the_constant() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,16 +52,16 @@ def test_rows_in_any_form() -> None:
             np.testing.assert_allclose(model.predict(own), expected, atol=2e-4, err_msg=form)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, bool])
-def test_whole_numbers(dtype: Any) -> None:
-    rows = (X > 0) if dtype is bool else np.clip(np.rint(20.0 * X + 64.0), 0, 127)
-    plain = rows.astype(np.float64)
-    model = DoublyStochasticRegressor(**FAST).fit(rows.astype(dtype), y)
-    expected = DoublyStochasticRegressor(**FAST).fit(plain, y)
-    np.testing.assert_array_equal(model.preparation_.units, expected.preparation_.units)
-    np.testing.assert_allclose(
-        model.predict(rows.astype(dtype)), expected.predict(plain), atol=1e-5
-    )
+def test_whole_numbers() -> None:
+    for dtype in [np.uint8, np.int32, np.int64, bool]:
+        rows = (X > 0) if dtype is bool else np.clip(np.rint(20.0 * X + 64.0), 0, 127)
+        plain = rows.astype(np.float64)
+        model = DoublyStochasticRegressor(**FAST).fit(rows.astype(dtype), y)
+        expected = DoublyStochasticRegressor(**FAST).fit(plain, y)
+        np.testing.assert_array_equal(model.preparation_.units, expected.preparation_.units)
+        np.testing.assert_allclose(
+            model.predict(rows.astype(dtype)), expected.predict(plain), atol=1e-5
+        )
 
 
 def test_rows_that_must_not_be_written(tmp_path: Path) -> None:
@@ -88,17 +87,17 @@ def test_a_data_frame() -> None:
         model.predict(frame[["b", "a", "c"]])
 
 
-@pytest.mark.parametrize("scaling", ["standard", "none"])
-def test_offsets_and_units_of_any_size(scaling: str) -> None:
-    options = {**FAST, "scaling": scaling, "bandwidth": "median"}
-    score = DoublyStochasticRegressor(**options).fit(X, y).score(X, y)
-    assert score > 0.6
-    for rows in (X + 1e9, X - 1e9, X * 1e140, X * 1e-140):
-        model = DoublyStochasticRegressor(**options).fit(rows, y)
-        assert abs(model.score(rows, y) - score) < 1e-4
-    for targets in (y * 1e140, y * 1e-140, y + 1e9):
-        model = DoublyStochasticRegressor(**options).fit(X, targets)
-        assert abs(model.score(X, targets) - score) < 1e-4
+def test_offsets_and_units_of_any_size() -> None:
+    for scaling in ["standard", "none"]:
+        options = {**FAST, "scaling": scaling, "bandwidth": "median"}
+        score = DoublyStochasticRegressor(**options).fit(X, y).score(X, y)
+        assert score > 0.6
+        for rows in (X + 1e9, X - 1e9, X * 1e140, X * 1e-140):
+            model = DoublyStochasticRegressor(**options).fit(rows, y)
+            assert abs(model.score(rows, y) - score) < 1e-4
+        for targets in (y * 1e140, y * 1e-140, y + 1e9):
+            model = DoublyStochasticRegressor(**options).fit(X, targets)
+            assert abs(model.score(X, targets) - score) < 1e-4
 
 
 def test_constant_columns_are_left_out() -> None:
@@ -129,15 +128,15 @@ def test_values_far_outside_in_predict() -> None:
             assert np.isfinite(model.predict(form)).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7])
-def test_few_rows(n: int) -> None:
-    for options in (GIVEN, FAST, {**FAST, "fit_intercept": False}):
-        model = DoublyStochasticRegressor(**options).fit(X[:n], y[:n])
-        assert np.isfinite(model.predict(NEW)).all()
-    if n > 1:
-        labels = np.arange(n) % 2
-        assert DoublyStochasticClassifier(**FAST).fit(X[:n], labels).score(X[:n], labels) > 0.5
-    np.testing.assert_allclose(regressor().fit(X[:1], y[:1]).predict(NEW), y[0])
+def test_few_rows() -> None:
+    for n in [1, 2, 3, 7]:
+        for options in (GIVEN, FAST, {**FAST, "fit_intercept": False}):
+            model = DoublyStochasticRegressor(**options).fit(X[:n], y[:n])
+            assert np.isfinite(model.predict(NEW)).all()
+        if n > 1:
+            labels = np.arange(n) % 2
+            assert DoublyStochasticClassifier(**FAST).fit(X[:n], labels).score(X[:n], labels) > 0.5
+        np.testing.assert_allclose(regressor().fit(X[:1], y[:1]).predict(NEW), y[0])
 
 
 def test_one_input() -> None:

@@ -23,9 +23,17 @@ def small(kind, **options):
     return kind(RandomBinning(n_grids=64), **{**GIVEN, "calibrate": True, **options})
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("class_weight", [None, {0: 9.0}])
+@pytest.mark.parametrize(
+    ("loss", "n_classes", "class_weight"),
+    [
+        ("squared", 2, {0: 9.0}),
+        ("squared", 4, None),
+        ("squared_hinge", 4, {0: 9.0}),
+        ("squared_hinge", 2, None),
+        ("logistic", 2, {0: 9.0}),
+        ("logistic", 4, None),
+    ],
+)
 def test_the_most_probable_class_is_the_predicted_one(loss, n_classes, class_weight):
     X, y = labelled(n_classes)
     model = small(KernelClassifier, loss=loss, class_weight=class_weight).fit(X[:600], y[:600])
@@ -36,14 +44,14 @@ def test_the_most_probable_class_is_the_predicted_one(loss, n_classes, class_wei
         np.testing.assert_array_equal(p[:, 1] > 0.5, model.decision_function(X[600:]) > 0)
 
 
-@pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
-def test_probabilities_are_those_of_new_rows(loss):
-    X, y = labelled(2, 3000)
-    model = small(KernelClassifier, loss=loss).fit(X[:1500], y[:1500])
-    p = model.predict_proba(X[1500:])[:, 1]
-    for low in (0.0, 0.25, 0.5, 0.75):
-        some = (p >= low) & (p < low + 0.25)
-        assert abs(p[some].mean() - y[1500:][some].mean()) < 0.1
+def test_probabilities_are_those_of_new_rows():
+    for loss in ["squared", "squared_hinge"]:
+        X, y = labelled(2, 3000)
+        model = small(KernelClassifier, loss=loss).fit(X[:1500], y[:1500])
+        p = model.predict_proba(X[1500:])[:, 1]
+        for low in (0.0, 0.25, 0.5, 0.75):
+            some = (p >= low) & (p < low + 0.25)
+            assert abs(p[some].mean() - y[1500:][some].mean()) < 0.1
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -64,16 +72,16 @@ def test_why_there_are_no_probabilities_is_the_message_itself():
     assert "probability of each class" in KernelClassifier.predict_proba.__doc__
 
 
-@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor])
-def test_weights_count_relative_to_their_mean(kind):
-    X, y = labelled(2)
-    # A fit knows weights relative to the largest one: here most are tiny.
-    heavy = small(kind).fit(X, y, np.where(np.arange(len(y)) == 0, 1e3, 1.0))
-    plain = small(kind).fit(X, y)
-    assert heavy.errors_.masses[-1] == pytest.approx(plain.errors_.masses[-1])
-    assert heavy.errors_.masses[-1] > 100
-    if kind is KernelClassifier:
-        assert heavy.calibration_.floor == pytest.approx(plain.calibration_.floor)
+def test_weights_count_relative_to_their_mean():
+    for kind in [KernelClassifier, KernelRegressor]:
+        X, y = labelled(2)
+        # A fit knows weights relative to the largest one: here most are tiny.
+        heavy = small(kind).fit(X, y, np.where(np.arange(len(y)) == 0, 1e3, 1.0))
+        plain = small(kind).fit(X, y)
+        assert heavy.errors_.masses[-1] == pytest.approx(plain.errors_.masses[-1])
+        assert heavy.errors_.masses[-1] > 100
+        if kind is KernelClassifier:
+            assert heavy.calibration_.floor == pytest.approx(plain.calibration_.floor)
 
 
 @pytest.mark.parametrize("coverage", [0.7, 0.9])
@@ -110,14 +118,14 @@ def test_nothing_is_known_without_held_back_rows():
 # Fits that go on from the rows that were not held back.
 
 
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("n_classes", "weighted"),
+    ("loss", "n_classes", "weighted"),
     [
-        (2, False),
-        (4, True),
-        pytest.param(2, True, marks=pytest.mark.slow),
-        pytest.param(4, False, marks=pytest.mark.slow),
+        ("squared", 2, False),
+        ("squared", 4, True),
+        ("squared_hinge", 4, True),
+        ("logistic", 2, True),
+        ("logistic", 4, False),
     ],
 )
 def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
@@ -136,8 +144,7 @@ def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
     )
 
 
-@pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+@pytest.mark.parametrize(("outputs", "l1_ratio"), [(None, 1.0), (2, 0.0)])
 def test_continued_numbers_are_those_of_all_rows(outputs, l1_ratio):
     X, y = labelled(4)
     y = y + X[:, 0] if outputs is None else np.column_stack([y, X[:, 0]])
@@ -151,9 +158,9 @@ def test_continued_numbers_are_those_of_all_rows(outputs, l1_ratio):
     assert continued.intercept_ == pytest.approx(plain.intercept_, abs=1e-5)
 
 
-@pytest.mark.parametrize("calibrate", [False, True])
-def test_a_continued_fit_comes_closer(calibrate):
+def test_a_continued_fit_comes_closer():
     """The start may meet the tolerance itself, and rows held back would not count."""
-    X, y = labelled(2)
-    model = small(KernelClassifier, calibrate=calibrate).fit(X, y)
-    assert model.history_[-1]["residual"] <= (0.5 if calibrate else 1.0) * model.tol
+    for calibrate in [False, True]:
+        X, y = labelled(2)
+        model = small(KernelClassifier, calibrate=calibrate).fit(X, y)
+        assert model.history_[-1]["residual"] <= (0.5 if calibrate else 1.0) * model.tol

@@ -84,16 +84,14 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     return forged
 
 
-@pytest.mark.parametrize(
-    "kind", [*MAPS, "joined", "regressor", "classifier", "grown", "in an estimator"]
-)
-def test_forging_without_a_change_loads(kind: str, forge: Callable[..., Path]) -> None:
-    model = load(forge(kind, lambda state, tensors: None))
-    rows = {"precomputed": X @ X.T, "grown": np.tile(X, 5)}.get(kind, X)
-    for name in ("predict", "transform"):
-        if hasattr(model, name):
-            found, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
-            assert np.abs(found - expected).max() == 0
+def test_forging_without_a_change_loads(forge: Callable[..., Path]) -> None:
+    for kind in [*MAPS, "joined", "regressor", "classifier", "grown", "in an estimator"]:
+        model = load(forge(kind, lambda state, tensors: None))
+        rows = {"precomputed": X @ X.T, "grown": np.tile(X, 5)}.get(kind, X)
+        for name in ("predict", "transform"):
+            if hasattr(model, name):
+                found, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
+                assert np.abs(found - expected).max() == 0
 
 
 def put(*path: Any) -> Callable[[Content, Tensors], None]:
@@ -254,12 +252,12 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_parts_that_do_not_fit_are_refused(case: str, forge: Callable[..., Path]) -> None:
-    kind, change = HOSTILE[case]
-    with pytest.raises(ModelFileError) as caught:
-        load(forge(kind, change))
-    assert "has no place" not in str(caught.value)
+def test_parts_that_do_not_fit_are_refused(forge: Callable[..., Path]) -> None:
+    for case in HOSTILE:
+        kind, change = HOSTILE[case]
+        with pytest.raises(ModelFileError) as caught:
+            load(forge(kind, change))
+        assert "has no place" not in str(caught.value)
 
 
 def test_bins_without_a_width_of_their_own_refuse_other_rows(forge: Callable[..., Path]) -> None:

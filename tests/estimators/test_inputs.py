@@ -44,16 +44,16 @@ def X() -> NDArray[np.float64]:
     return np.array([[1.0, 7.0, 0.0], [2.0, 8.0, np.nan], [3.0, np.nan, 1.0], [4.0, 7.0, 1.0]])
 
 
-@pytest.mark.parametrize("module", [pd, pl])
-def test_data_frames(module: Any) -> None:
-    inputs, rows, estimator = learned(frame(module))
-    np.testing.assert_array_equal(rows[:, :2], [[1, 0], [3, 1], [3, 0], [5, 0]])
-    assert estimator.feature_names_in_.tolist() == ["n", "t", "b"]
-    assert estimator.n_features_in_ == 3
-    assert inputs.categorical is not None
-    assert inputs.categorical.tolist() == [False, True, True, True]
-    assert inputs.sources(3).tolist() == [0, 0, 1, 2]
-    np.testing.assert_array_equal(inputs.transform(estimator, frame(module)), rows)
+def test_data_frames() -> None:
+    for module in [pd, pl]:
+        inputs, rows, estimator = learned(frame(module))
+        np.testing.assert_array_equal(rows[:, :2], [[1, 0], [3, 1], [3, 0], [5, 0]])
+        assert estimator.feature_names_in_.tolist() == ["n", "t", "b"]
+        assert estimator.n_features_in_ == 3
+        assert inputs.categorical is not None
+        assert inputs.categorical.tolist() == [False, True, True, True]
+        assert inputs.sources(3).tolist() == [0, 0, 1, 2]
+        np.testing.assert_array_equal(inputs.transform(estimator, frame(module)), rows)
 
 
 def test_data_frames_of_numbers_have_no_categories_unless_named() -> None:
@@ -100,11 +100,11 @@ def test_sparse_rows_of_many_columns_stay_sparse() -> None:
         inputs.transform(estimator, np.full((1, 5000), np.nan))
 
 
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix])
-def test_small_sparse_rows_are_those_of_their_array(X: NDArray, form: Any) -> None:
-    dense, found = learned(X, [1]), learned(form(X), [1])
-    np.testing.assert_array_equal(found[1], dense[1])
-    np.testing.assert_array_equal(found[0].transform(found[2], form(X)), dense[1])
+def test_small_sparse_rows_are_those_of_their_array(X: NDArray) -> None:
+    for form in [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix]:
+        dense, found = learned(X, [1]), learned(form(X), [1])
+        np.testing.assert_array_equal(found[1], dense[1])
+        np.testing.assert_array_equal(found[0].transform(found[2], form(X)), dense[1])
 
 
 def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
@@ -137,20 +137,17 @@ def test_none_among_numbers_is_a_gap() -> None:
     np.testing.assert_array_equal(rows[:, 2:], [[0, 1], [0, 0], [0, 0], [1, 0]])
 
 
-@pytest.mark.parametrize(
-    ("rows", "chosen", "said"),
-    [
+def test_rows_that_cannot_be_used() -> None:
+    for rows, chosen, said in [
         (np.eye(4) * 1.5, [0], "input 0 is a category and holds 1.5"),
         (np.eye(4), [4], "categorical_features: there is no input 4"),
         (np.eye(4), ["a"], "categorical_features: no input is called 'a'"),
         (np.eye(4), "all", "categorical_features must be a list"),
         (np.full((4, 2), np.inf), "auto", "infinity"),
         (sp.csr_array(np.full((4, 5000), np.nan)), "auto", "NaN"),
-    ],
-)
-def test_rows_that_cannot_be_used(rows: Any, chosen: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        learned(rows, chosen)
+    ]:
+        with pytest.raises(ValueError, match=said):
+            learned(rows, chosen)
 
 
 def test_new_rows_that_cannot_be_used(X: NDArray) -> None:

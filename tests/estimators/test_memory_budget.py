@@ -60,10 +60,10 @@ def test_descent_over_grids_needs_memory() -> None:
         model.fit(ROWS, NUMBERS)
 
 
-@pytest.mark.parametrize("given", ["4 apples", -1, 0, "GB", np.nan, True, "1e400"])
-def test_what_is_no_budget(given: object) -> None:
-    with pytest.raises(InputError, match="KernelRegressor: memory_budget: a number of bytes"):
-        KernelRegressor(memory_budget=given).fit(ROWS, NUMBERS)  # type: ignore[arg-type]
+def test_what_is_no_budget() -> None:
+    for given in ["4 apples", -1, 0, "GB", np.nan, True, "1e400"]:
+        with pytest.raises(InputError, match="KernelRegressor: memory_budget: a number of bytes"):
+            KernelRegressor(memory_budget=given).fit(ROWS, NUMBERS)  # type: ignore[arg-type]
 
 
 def test_a_budget_ends_with_its_fit() -> None:

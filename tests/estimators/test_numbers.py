@@ -31,11 +31,11 @@ def test_landmarks_among_rows_with_a_constant_input() -> None:
     assert np.isfinite(constant.predict(rows[:2, :2])).all()
 
 
-@pytest.mark.parametrize("largest", [1e308, -1.5e308])
-def test_targets_whose_predictions_might_be_infinite_are_refused(largest: float) -> None:
-    targets = np.append(TARGETS[1:], largest)
-    with pytest.raises(InputError, match=r"targets reach -?1\S+, and .* divide them by"):
-        KernelRegressor(random_state=0).fit(ROWS, targets)
+def test_targets_whose_predictions_might_be_infinite_are_refused() -> None:
+    for largest in [1e308, -1.5e308]:
+        targets = np.append(TARGETS[1:], largest)
+        with pytest.raises(InputError, match=r"targets reach -?1\S+, and .* divide them by"):
+            KernelRegressor(random_state=0).fit(ROWS, targets)
 
 
 def test_targets_of_1e300_are_predicted() -> None:
@@ -47,12 +47,12 @@ def test_targets_of_1e300_are_predicted() -> None:
     np.testing.assert_allclose(near, predicted / unit, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [1e-300, 2.0**-600, 1e200])
-def test_distances_whose_squares_are_no_numbers(size: float) -> None:
-    usual = median_distance(ROWS, 0, metric="euclidean")
-    for rows in (ROWS, sp.csr_array(ROWS)):
-        found = median_distance(rows * size, 0, metric="euclidean")
-        assert found == pytest.approx(usual * size, rel=1e-9)
+def test_distances_whose_squares_are_no_numbers() -> None:
+    for size in [1e-300, 2.0**-600, 1e200]:
+        usual = median_distance(ROWS, 0, metric="euclidean")
+        for rows in (ROWS, sp.csr_array(ROWS)):
+            found = median_distance(rows * size, 0, metric="euclidean")
+            assert found == pytest.approx(usual * size, rel=1e-9)
 
 
 def test_a_median_distance_does_without_a_few_infinite_ones() -> None:
@@ -68,11 +68,11 @@ def test_inputs_that_cannot_be_divided_by_their_deviation_are_refused() -> None:
     assert Scaler.fit("standard", ROWS * [1.0, 1e-300, 1.0]).unit[1] > 0
 
 
-@pytest.mark.parametrize("make", [np.array, sp.csr_array])
-def test_streams_refuse_inputs_that_look_constant(make: type) -> None:
-    rows = np.where(ROWS > 0, ROWS, 0.0) * [1.0, 1e-300, 1.0]
-    with pytest.raises(InputError, match="Column 1 has numbers that differ by so little"):
-        DoublyStochasticRegressor(max_steps=2).fit(make(rows), TARGETS)
+def test_streams_refuse_inputs_that_look_constant() -> None:
+    for make in [np.array, sp.csr_array]:
+        rows = np.where(ROWS > 0, ROWS, 0.0) * [1.0, 1e-300, 1.0]
+        with pytest.raises(InputError, match="Column 1 has numbers that differ by so little"):
+            DoublyStochasticRegressor(max_steps=2).fit(make(rows), TARGETS)
 
 
 def test_streams_take_constant_inputs() -> None:
@@ -81,24 +81,24 @@ def test_streams_take_constant_inputs() -> None:
     assert np.isfinite(model.predict(rows)).all()
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint64])
-def test_integers_that_floats_cannot_tell_apart_are_refused(kind: type) -> None:
-    whole = np.arange(160).reshape(80, 2).astype(kind)
-    far = whole + kind(2**60)
-    for model in (RandomBinning(), KernelRegressor(n_grids=8)):
-        with pytest.raises(
-            InputError, match="X: the integers of column 0 are around 1.15e.*158 at"
-        ):
-            model.fit(far, TARGETS)
-    with pytest.raises(InputError, match="y: the integers are around"):
-        KernelRegressor(n_grids=8).fit(whole, far[:, 0])
-    limits = np.iinfo(kind)
-    ends = np.where(np.arange(80) > 40, kind(limits.max), kind(limits.min))
-    KernelRegressor(n_grids=8).fit(whole, ends)
-    spread = whole.copy()
-    spread[0] = 2**60
-    found = RandomBinning(n_grids=8, random_state=0).fit(spread)
-    assert found.transform(far[:2]).shape[0] == 2
+def test_integers_that_floats_cannot_tell_apart_are_refused() -> None:
+    for kind in [np.int64, np.uint64]:
+        whole = np.arange(160).reshape(80, 2).astype(kind)
+        far = whole + kind(2**60)
+        for model in (RandomBinning(), KernelRegressor(n_grids=8)):
+            with pytest.raises(
+                InputError, match="X: the integers of column 0 are around 1.15e.*158 at"
+            ):
+                model.fit(far, TARGETS)
+        with pytest.raises(InputError, match="y: the integers are around"):
+            KernelRegressor(n_grids=8).fit(whole, far[:, 0])
+        limits = np.iinfo(kind)
+        ends = np.where(np.arange(80) > 40, kind(limits.max), kind(limits.min))
+        KernelRegressor(n_grids=8).fit(whole, ends)
+        spread = whole.copy()
+        spread[0] = 2**60
+        found = RandomBinning(n_grids=8, random_state=0).fit(spread)
+        assert found.transform(far[:2]).shape[0] == 2
 
 
 def test_weights_of_all_sizes() -> None:
@@ -114,14 +114,14 @@ def test_cells_of_tiny_bandwidths_are_numbered() -> None:
     assert grids.n_bins_.tolist() == [1] * 8
 
 
-@pytest.mark.parametrize("size", [1e300, 1e-300])
-def test_relevance_of_inputs_of_any_size(size: float) -> None:
+def test_relevance_of_inputs_of_any_size() -> None:
     """Learned by gradients: squares of huge steps times squares of tiny slopes."""
-    options = {"relevance": "learned", "scaling": "standard", "random_state": 0}
-    waves = RandomFourier(n_components=64, random_state=0)
-    usual = KernelRegressor(waves, **options).fit(ROWS, TARGETS)
-    found = KernelRegressor(waves, **options).fit(ROWS * size, TARGETS)
-    np.testing.assert_allclose(found.relevance_, usual.relevance_, rtol=1e-3)
+    for size in [1e300, 1e-300]:
+        options = {"relevance": "learned", "scaling": "standard", "random_state": 0}
+        waves = RandomFourier(n_components=64, random_state=0)
+        usual = KernelRegressor(waves, **options).fit(ROWS, TARGETS)
+        found = KernelRegressor(waves, **options).fit(ROWS * size, TARGETS)
+        np.testing.assert_allclose(found.relevance_, usual.relevance_, rtol=1e-3)
 
 
 def test_inputs_as_large_as_numbers_are() -> None:
@@ -133,14 +133,12 @@ def test_inputs_as_large_as_numbers_are() -> None:
         RandomBinning(n_grids=4).fit(rows)
 
 
-@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier()])
-@pytest.mark.parametrize("rows", [ROWS, ROWS * [1, 1, -1] + 2])
-def test_default_models_of_inputs_as_large_as_numbers_are(
-    model: KernelRegressor | KernelClassifier, rows: np.ndarray
-) -> None:
-    rows = rows / np.abs(rows).max() * np.finfo(np.float64).max
-    signs = np.where(TARGETS > 0.0, 1.0, -1.0)
-    assert model.set_params(random_state=0).fit(rows, signs).score(rows, signs) > 0.7
+def test_default_models_of_inputs_as_large_as_numbers_are() -> None:
+    for model in [KernelRegressor(), KernelClassifier()]:
+        for rows in [ROWS, ROWS * [1, 1, -1] + 2]:
+            rows = rows / np.abs(rows).max() * np.finfo(np.float64).max
+            signs = np.where(TARGETS > 0.0, 1.0, -1.0)
+            assert model.set_params(random_state=0).fit(rows, signs).score(rows, signs) > 0.7
 
 
 @pytest.mark.filterwarnings("error:.*:RuntimeWarning:gramless")

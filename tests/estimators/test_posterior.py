@@ -39,16 +39,16 @@ def dense_deviations(model, X, weight, new):
     return model.posterior_.noise * np.sqrt(variances)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_deviations_are_those_of_the_dense_formula(weighted):
-    X, y = data(60)
-    weight = np.random.default_rng(1).uniform(0.2, 2.0, 60) if weighted else np.ones(60)
-    new = np.random.default_rng(2).uniform(-6, 6, (30, 2))
-    model = small(3000).fit(X, y, weight)
-    _, found = model.predict(new, return_std=True)
-    ratio = found / dense_deviations(model, X, weight, new)
-    assert np.abs(ratio - 1.0).max() < 5 / np.sqrt(2 * 3000)
-    assert abs(ratio.mean() - 1.0) < 0.015
+def test_deviations_are_those_of_the_dense_formula():
+    for weighted in [False, True]:
+        X, y = data(60)
+        weight = np.random.default_rng(1).uniform(0.2, 2.0, 60) if weighted else np.ones(60)
+        new = np.random.default_rng(2).uniform(-6, 6, (30, 2))
+        model = small(3000).fit(X, y, weight)
+        _, found = model.predict(new, return_std=True)
+        ratio = found / dense_deviations(model, X, weight, new)
+        assert np.abs(ratio - 1.0).max() < 5 / np.sqrt(2 * 3000)
+        assert abs(ratio.mean() - 1.0) < 0.015
 
 
 def test_predictions_are_the_same_with_and_without():
@@ -104,35 +104,38 @@ def test_several_outputs():
         np.testing.assert_allclose(std[:, k], alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["one", "two", "column"])
-def test_saved_models_have_the_same_deviations(kind, tmp_path):
-    X, y = data()
-    targets = {"one": y, "two": np.column_stack([y, -y]), "column": y[:, None]}[kind]
-    model = small().fit(X, targets)
-    save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.n_posterior == 50
-    for new in (X, X + 100.0):
-        for found, wanted in zip(
-            again.predict(new, return_std=True), model.predict(new, return_std=True), strict=True
-        ):
-            np.testing.assert_array_equal(found, wanted)
-            assert found.shape == wanted.shape
-    np.testing.assert_array_equal(again.posterior_.noise, model.posterior_.noise)
+def test_saved_models_have_the_same_deviations(tmp_path):
+    for kind in ["one", "two", "column"]:
+        X, y = data()
+        targets = {"one": y, "two": np.column_stack([y, -y]), "column": y[:, None]}[kind]
+        model = small().fit(X, targets)
+        save(model, tmp_path / "model")
+        again = load(tmp_path / "model")
+        assert again.n_posterior == 50
+        for new in (X, X + 100.0):
+            for found, wanted in zip(
+                again.predict(new, return_std=True),
+                model.predict(new, return_std=True),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(found, wanted)
+                assert found.shape == wanted.shape
+        np.testing.assert_array_equal(again.posterior_.noise, model.posterior_.noise)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"draws": np.ones((3, 2))}, {"draws": np.ones(4)}, {"noise": "1"}, {"prior": None}],
-    ids=str,
-)
-def test_posteriors_that_do_not_fit_are_not_loaded(changes, tmp_path):
-    X, y = data()
-    model = small(4).fit(X, y)
-    model.posterior_ = replace(model.posterior_, **changes)
-    save(model, tmp_path / "model")
-    with pytest.raises(ModelFileError, match="posterior_|draws|noise|prior"):
-        load(tmp_path / "model")
+def test_posteriors_that_do_not_fit_are_not_loaded(tmp_path):
+    for changes in [
+        {"draws": np.ones((3, 2))},
+        {"draws": np.ones(4)},
+        {"noise": "1"},
+        {"prior": None},
+    ]:
+        X, y = data()
+        model = small(4).fit(X, y)
+        model.posterior_ = replace(model.posterior_, **changes)
+        save(model, tmp_path / "model")
+        with pytest.raises(ModelFileError, match="posterior_|draws|noise|prior"):
+            load(tmp_path / "model")
 
 
 def test_threads_change_no_bit():
@@ -145,13 +148,13 @@ def test_threads_change_no_bit():
         np.testing.assert_array_equal(other, std)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "table"])
-def test_other_rows(kind):
-    X, y = data()
-    rows = {"sparse": sp.csr_array(X), "table": Table({"a": X[:, 0], "b": X[:, 1]})}[kind]
-    _, std = small().fit(rows, y).predict(rows, return_std=True)
-    _, plain = small().fit(X, y).predict(X, return_std=True)
-    np.testing.assert_allclose(std, plain, rtol=1e-6)
+def test_other_rows():
+    for kind in ["sparse", "table"]:
+        X, y = data()
+        rows = {"sparse": sp.csr_array(X), "table": Table({"a": X[:, 0], "b": X[:, 1]})}[kind]
+        _, std = small().fit(rows, y).predict(rows, return_std=True)
+        _, plain = small().fit(X, y).predict(X, return_std=True)
+        np.testing.assert_allclose(std, plain, rtol=1e-6)
 
 
 def test_grown_grids():
@@ -170,19 +173,19 @@ def test_deviations_need_draws():
         model.predict(X, return_std=True)
 
 
-@pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "median"}, {"l1_ratio": 0.5}])
-def test_what_is_no_gaussian_process_is_refused(options):
-    X, y = data()
-    with pytest.raises(InputError, match="n_posterior needs"):
-        small(10, **options).fit(X, y)
-    small(0, **options).fit(X, y)
+def test_what_is_no_gaussian_process_is_refused():
+    for options in [{"loss": "huber"}, {"loss": "median"}, {"l1_ratio": 0.5}]:
+        X, y = data()
+        with pytest.raises(InputError, match="n_posterior needs"):
+            small(10, **options).fit(X, y)
+        small(0, **options).fit(X, y)
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, "many", True, None])
-def test_wrong_numbers_of_draws_are_refused(value):
-    X, y = data()
-    with pytest.raises(InputError, match="n_posterior must be an integer, at least 0"):
-        small(value).fit(X, y)
+def test_wrong_numbers_of_draws_are_refused():
+    for value in [-1, 1.5, "many", True, None]:
+        X, y = data()
+        with pytest.raises(InputError, match="n_posterior must be an integer, at least 0"):
+            small(value).fit(X, y)
 
 
 def test_alpha_of_zero_is_no_prior():

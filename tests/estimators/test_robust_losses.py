@@ -18,7 +18,6 @@ LOSSES: dict[str, dict[str, Any]] = {
     "huber": {"loss": "huber"},
     "quantiles": {"loss": "quantile", "quantile": [0.25, 0.5, 0.75]},
 }
-any_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
 
 
 def table(n_rows: int = 120, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -44,16 +43,20 @@ def change(
     return float(np.sqrt(np.mean((first[:n] - second[:n]) ** 2))) / NOISE
 
 
-@any_loss
 @pytest.mark.parametrize(
-    ("share", "pattern"), [(0.02, "above"), (0.1, "above"), (0.1, "both sides")]
+    ("loss", "share", "pattern"),
+    [
+        ("absolute_error", 0.02, "above"),
+        ("absolute_error", 0.1, "both sides"),
+        ("huber", 0.1, "above"),
+        ("quantiles", 0.1, "both sides"),
+    ],
 )
-def test_the_size_of_outliers_changes_nothing(
-    loss: dict[str, Any], share: float, pattern: str
-) -> None:
+def test_the_size_of_outliers_changes_nothing(loss: str, share: float, pattern: str) -> None:
     X, y = table()
     targets = [spoilt(y, share, pattern, factor) for factor in (1.0, 1e3)]
-    assert change(KernelRegressor(effort=1, n_grids=24, random_state=0, **loss), X, targets) < 0.05
+    model = KernelRegressor(effort=1, n_grids=24, random_state=0, **LOSSES[loss])
+    assert change(model, X, targets) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -117,11 +120,11 @@ def test_streamed_fits_do_not_see_the_size_of_outliers() -> None:
     assert np.median(np.abs(found[1] - y[:360])) < 2 * NOISE
 
 
-@pytest.mark.parametrize("loss", [Huber(0.5), SmoothPinball(0.3)], ids=lambda loss: loss.name)
-def test_targets_are_encoded_by_median_and_interquartile_range(loss: Any) -> None:
-    y = np.random.default_rng(0).normal(7.0, 3.0, size=20_000)
-    y[:100] = 1e300
-    codes = NumberEncoder.fit(y, None, loss).encode(y)
-    assert np.median(codes) == pytest.approx(0.0, abs=1e-3)
-    assert codes[100:].std() == pytest.approx(1.0, rel=0.05)
-    assert codes.max() == 1e8
+def test_targets_are_encoded_by_median_and_interquartile_range() -> None:
+    for loss in [Huber(0.5), SmoothPinball(0.3)]:
+        y = np.random.default_rng(0).normal(7.0, 3.0, size=20_000)
+        y[:100] = 1e300
+        codes = NumberEncoder.fit(y, None, loss).encode(y)
+        assert np.median(codes) == pytest.approx(0.0, abs=1e-3)
+        assert codes[100:].std() == pytest.approx(1.0, rel=0.05)
+        assert codes.max() == 1e8

@@ -48,9 +48,15 @@ def mixed(rows: Any, others: Any) -> Any:
 ROWS, WEIGHTS = mixed(X, WILD), mixed(WEIGHT, np.zeros(EXTRA))
 
 
-@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(
-    "options", [{}, {"grids": "random", "n_grids": 32}, {"scaling": "quantile"}]
+    ("name", "options"),
+    [
+        ("numbers", {}),
+        ("classes", {}),
+        ("times", {}),
+        ("numbers", {"grids": "random", "n_grids": 32}),
+        ("classes", {"scaling": "quantile"}),
+    ],
 )
 def test_the_model_is_that_without_them(name: str, options: dict[str, Any]) -> None:
     kind, targets, others = MODELS[name]
@@ -77,18 +83,18 @@ def test_frames_and_sparse_rows() -> None:
     np.testing.assert_array_equal(found.predict(sparse[used]), expected.predict(sparse[used]))
 
 
-@pytest.mark.parametrize("by_pairs", [False, True], ids=["splitter", "pairs"])
-def test_splitters_see_rows_with_weight_and_pairs_number_all(by_pairs: bool) -> None:
-    used = np.flatnonzero(ORDER < N)
-    splitter = KFold(3, shuffle=True, random_state=0)
-    pairs = [(used[a], used[b]) for a, b in splitter.split(used)]
-    options: dict[str, Any] = {"grids": "random", "n_grids": 16, "random_state": 0}
-    targets = mixed(Y, np.zeros(EXTRA))
-    expected = KernelRegressor(cv=splitter, **options)
-    expected.fit(ROWS[used], targets[used], WEIGHTS[used])
-    found = KernelRegressor(cv=pairs if by_pairs else splitter, **options)
-    found.fit(ROWS, targets, WEIGHTS)
-    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+def test_splitters_see_rows_with_weight_and_pairs_number_all() -> None:
+    for by_pairs in [False, True]:
+        used = np.flatnonzero(ORDER < N)
+        splitter = KFold(3, shuffle=True, random_state=0)
+        pairs = [(used[a], used[b]) for a, b in splitter.split(used)]
+        options: dict[str, Any] = {"grids": "random", "n_grids": 16, "random_state": 0}
+        targets = mixed(Y, np.zeros(EXTRA))
+        expected = KernelRegressor(cv=splitter, **options)
+        expected.fit(ROWS[used], targets[used], WEIGHTS[used])
+        found = KernelRegressor(cv=pairs if by_pairs else splitter, **options)
+        found.fit(ROWS, targets, WEIGHTS)
+        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
 
 
 def test_batches() -> None:
@@ -117,8 +123,9 @@ UNSUPERVISED: dict[str, Any] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*none of the categories in fit:UserWarning")
-@pytest.mark.parametrize("as_frame", [False, True], ids=["array", "frame"])
-@pytest.mark.parametrize("name", UNSUPERVISED)
+@pytest.mark.parametrize(
+    ("name", "as_frame"), zip(UNSUPERVISED, (True, False, True, False, True), strict=True)
+)
 def test_without_targets_the_model_is_that_without_them(name: str, as_frame: bool) -> None:
     used, rows = ORDER < N, ROWS
     model = clone(UNSUPERVISED[name]).set_params(random_state=0, categorical_features=[3])
@@ -147,10 +154,10 @@ def test_batches_of_anomalies() -> None:
     assert found.offset_ == expected.offset_
 
 
-@pytest.mark.parametrize("form", ["coo", "bsr", "csc"])
-def test_every_sparse_format(form: str) -> None:
-    rows = sp.csr_array(np.nan_to_num(ROWS))
-    model = KernelPCA(2, n_grids=8, random_state=0)
-    expected = clone(model).fit(rows, sample_weight=WEIGHTS).transform(rows)
-    found = clone(model).fit(rows.asformat(form), sample_weight=WEIGHTS).transform(rows)
-    np.testing.assert_array_equal(found, expected)
+def test_every_sparse_format() -> None:
+    for form in ["coo", "bsr", "csc"]:
+        rows = sp.csr_array(np.nan_to_num(ROWS))
+        model = KernelPCA(2, n_grids=8, random_state=0)
+        expected = clone(model).fit(rows, sample_weight=WEIGHTS).transform(rows)
+        found = clone(model).fit(rows.asformat(form), sample_weight=WEIGHTS).transform(rows)
+        np.testing.assert_array_equal(found, expected)

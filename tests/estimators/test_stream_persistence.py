@@ -72,9 +72,8 @@ def paused(tmp_path_factory: pytest.TempPathFactory) -> DoublyStochasticClassifi
 # Round trips.
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_regressors_are_read_as_they_were_written(there: Path) -> None:
+    for options in [
         {},
         {"patience": None, "average": False},
         {"kernel": Matern(1.5), "strategy": Uniform(2, 1), "loss": "huber"},
@@ -83,32 +82,33 @@ def paused(tmp_path_factory: pytest.TempPathFactory) -> DoublyStochasticClassifi
         {"schedule": InverseTime(3.0, 2.0), "alpha": np.float32(0.25), "fit_intercept": False},
         {"bandwidth": "auto", "n_components": 2, "random_state": np.random.RandomState(1)},
         {"time_budget": 9.0, "n_jobs": 1, "cache_bytes": 0, "scaling": "none"},
-    ],
-    ids=lambda options: str(options).partition(" at 0x")[0],
-)
-def test_regressors(options: dict[str, Any], there: Path) -> None:
-    model = regressor(**options).fit(X, np.column_stack([y, -y]))
-    save(model, there)
-    found = load(there)
-    np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
-    for name in ("schedule", "strategy", "kernel", "max_steps", "time_budget"):
-        assert getattr(found, name) == getattr(model, name)
-    for name in ("history_", "evaluations_"):
-        np.testing.assert_equal(getattr(found, name), getattr(model, name))
-    assert (found.reason_, found.status_, found.seed_) == (
-        model.reason_,
-        model.status_,
-        model.seed_,
-    )
-    np.testing.assert_array_equal(found.fit(X, y).predict(NEW).shape, (60,))
+    ]:
+        model = regressor(**options).fit(X, np.column_stack([y, -y]))
+        save(model, there)
+        found = load(there)
+        np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
+        for name in ("schedule", "strategy", "kernel", "max_steps", "time_budget"):
+            assert getattr(found, name) == getattr(model, name)
+        for name in ("history_", "evaluations_"):
+            np.testing.assert_equal(getattr(found, name), getattr(model, name))
+        assert (found.reason_, found.status_, found.seed_) == (
+            model.reason_,
+            model.status_,
+            model.seed_,
+        )
+        np.testing.assert_array_equal(found.fit(X, y).predict(NEW).shape, (60,))
 
 
 @pytest.mark.parametrize(
-    "targets",
-    [y > 0, THREE, np.array(["a", "b", "c"])[THREE], np.array(["x", "ü"], dtype=object)[THREE % 2]],
+    ("targets", "loss"),
+    [
+        (y > 0, "logistic"),
+        (THREE, "hinge"),
+        (np.array(["a", "b", "c"])[THREE], "logistic"),
+        (np.array(["x", "ü"], dtype=object)[THREE % 2], "hinge"),
+    ],
 )
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_classifiers(targets: Array, loss: str, there: Path) -> None:
+def test_classifiers_are_read_as_they_were_written(targets: Array, loss: str, there: Path) -> None:
     model = classifier(loss=loss).fit(X, targets)
     save(model, there)
     found = load(there)
@@ -147,7 +147,7 @@ def test_models_from_partial_fit_and_streams(there: Path) -> None:
     assert found.fit(X, y).n_iter_ == 12
 
 
-def test_describe(paused: Any, plain: Any, there: Path) -> None:
+def test_descriptions_of_models_are_json(paused: Any, plain: Any, there: Path) -> None:
     save(plain, there)
     found = describe(there)
     json.dumps(found, allow_nan=False)
@@ -297,20 +297,20 @@ OF_RUNS = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_forged_content_is_refused(kind: str, plain: Any, paused: Any, forger: Forger) -> None:
-    refused(forger.changed(plain, HOSTILE[kind]))
-    refused(forger.changed(paused, HOSTILE[kind]))
+def test_forged_content_is_refused(plain: Any, paused: Any, forger: Forger) -> None:
+    for kind in HOSTILE:
+        refused(forger.changed(plain, HOSTILE[kind]))
+        refused(forger.changed(paused, HOSTILE[kind]))
 
 
-@pytest.mark.parametrize("kind", OF_REGRESSORS)
-def test_forged_regressors_are_refused(kind: str, plain: Any, forger: Forger) -> None:
-    refused(forger.changed(plain, OF_REGRESSORS[kind]))
+def test_forged_regressors_are_refused(plain: Any, forger: Forger) -> None:
+    for kind in OF_REGRESSORS:
+        refused(forger.changed(plain, OF_REGRESSORS[kind]))
 
 
-@pytest.mark.parametrize("kind", OF_RUNS)
-def test_forged_runs_are_refused(kind: str, paused: Any, forger: Forger) -> None:
-    refused(forger.changed(paused, OF_RUNS[kind]))
+def test_forged_runs_are_refused(paused: Any, forger: Forger) -> None:
+    for kind in OF_RUNS:
+        refused(forger.changed(paused, OF_RUNS[kind]))
 
 
 TENSORS: dict[str, Callable[[Array], Array]] = {
@@ -327,25 +327,23 @@ TENSORS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("kind", TENSORS)
-def test_arrays_that_do_not_fit_are_refused(
-    kind: str, plain: Any, paused: Any, forger: Forger
-) -> None:
-    for model in (plain, paused):
-        for name, array in pack(model)[1].items():
-            if model is plain and not name.startswith("target_"):
-                continue
-            if name.startswith(("bandwidth", "classes_")) or array.dtype.kind != "f":
-                continue
-            record = name.startswith(("history_", "evaluations_"))
-            if record and kind in ("nan", "infinite", "other type", "integers"):
-                continue
-            # Infinite units leave inputs out; twice the weights are more blocks.
-            if (kind, name.split(".")[-1]) == ("infinite", "units"):
-                continue
-            if kind == "long" and name in ("weights_", "run_.best.weights"):
-                continue
-            refused(forger.retensored(model, name, TENSORS[kind]))
+def test_arrays_that_do_not_fit_are_refused(plain: Any, paused: Any, forger: Forger) -> None:
+    for kind in TENSORS:
+        for model in (plain, paused):
+            for name, array in pack(model)[1].items():
+                if model is plain and not name.startswith("target_"):
+                    continue
+                if name.startswith(("bandwidth", "classes_")) or array.dtype.kind != "f":
+                    continue
+                record = name.startswith(("history_", "evaluations_"))
+                if record and kind in ("nan", "infinite", "other type", "integers"):
+                    continue
+                # Infinite units leave inputs out; twice the weights are more blocks.
+                if (kind, name.split(".")[-1]) == ("infinite", "units"):
+                    continue
+                if kind == "long" and name in ("weights_", "run_.best.weights"):
+                    continue
+                refused(forger.retensored(model, name, TENSORS[kind]))
 
 
 def test_units_that_are_no_widths(plain: Any, forger: Forger) -> None:

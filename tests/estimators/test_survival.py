@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.optimize import approx_fprime
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import KernelSurvival, RandomBinning, load, save
 from gramless.base.errors import InputError
@@ -40,8 +39,7 @@ def partial_likelihood(z, y, weight) -> float:
     return total
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("ties", "weighted"), [(False, True), (True, False), (True, True)])
 def test_the_penalised_partial_likelihood_is_at_its_maximum(ties, weighted):
     X, _, y = lifetimes(60, ties=ties)
     weight = np.random.default_rng(1).integers(1, 4, 60).astype(float)
@@ -120,25 +118,22 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_frames_of_times(form):
-    y = event_times(FORMS[form](FRAME), "KernelSurvival")
-    assert y["time"].tolist() == [3, 5, 4]
-    assert y["event"].tolist() == [True, False, True]
+def test_frames_of_times():
+    for form in FORMS:
+        y = event_times(FORMS[form](FRAME), "KernelSurvival")
+        assert y["time"].tolist() == [3, 5, 4]
+        assert y["event"].tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
+def test_frames_that_hold_no_times():
+    for column, message in [
         ({"days": pd.to_datetime(FRAME["days"], unit="D")}, "column 'days' of y holds datetimes"),
         ({"died": [True, None, False]}, "value of 'died' in y of row 1 is missing"),
         ({"died": ["yes", "no", "yes"]}, r"two fields or columns.*== 1"),
         ({"days": ["3", "5", "4"]}, "two fields or columns"),
-    ],
-)
-def test_frames_that_hold_no_times(column, message):
-    with pytest.raises(InputError, match=message):
-        event_times(FRAME.assign(**column), "KernelSurvival")
+    ]:
+        with pytest.raises(InputError, match=message):
+            event_times(FRAME.assign(**column), "KernelSurvival")
 
 
 def test_times_may_be_zero_but_not_negative():
@@ -171,6 +166,3 @@ def test_wrong_targets():
 
 
 # The search is that of the other machines, which are asked the same.
-@parametrize_with_checks([KernelSurvival(RandomBinning(n_grids=8), **GIVEN)])
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)

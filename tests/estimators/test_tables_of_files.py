@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from gramless.datasets import read_table, store_table
 
 A, B = np.random.default_rng(0).normal(size=(2, 80)).round(3)
 Y = 5 * A - B
-Reader = Callable[[Path], tuple]
 
 
 def model() -> KernelRegressor:
@@ -38,17 +36,15 @@ def stored(path: Path) -> tuple:
     return store_table(path).split_target("y")
 
 
-@pytest.mark.parametrize("read", [named, stored])
-def test_columns_in_another_order_are_matched_by_name(
-    file: Path, tmp_path: Path, read: Reader
-) -> None:
-    X, y, _ = read(file)
-    fitted = model().fit(X, y)
-    other = tmp_path / "new.csv"
-    np.savetxt(other, np.c_[B, Y, A], delimiter=",", header="b,y,a", comments="")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert_array_equal(fitted.predict(named(other)[0]), fitted.predict(named(file)[0]))
+def test_columns_in_another_order_are_matched_by_name(file: Path, tmp_path: Path) -> None:
+    for read in [named, stored]:
+        X, y, _ = read(file)
+        fitted = model().fit(X, y)
+        other = tmp_path / "new.csv"
+        np.savetxt(other, np.c_[B, Y, A], delimiter=",", header="b,y,a", comments="")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_array_equal(fitted.predict(named(other)[0]), fitted.predict(named(file)[0]))
 
 
 def test_a_model_of_an_array_predicts_a_table(file: Path) -> None:
@@ -65,15 +61,15 @@ def test_tables_are_split_by_scikit_learn(file: Path) -> None:
     assert_allclose(scores, cross_val_score(model(), np.asarray(X), y, cv=2))
 
 
-@pytest.mark.parametrize("word", ["None", "n/a", "NULL", "#N/A", ""])
-def test_new_columns_of_words_for_missing_values(file: Path, tmp_path: Path, word: str) -> None:
-    X, y, _ = named(file)
-    fitted = model().fit(X, y)
-    new = tmp_path / "new.csv"
-    new.write_text(f"a,b\n{word},0.5\n{word},1\n")
-    expected = fitted.predict(read_table(new))
-    new.write_text("a,b\n,0.5\n,1\n")
-    assert_allclose(expected, fitted.predict(read_table(new)))
+def test_new_columns_of_words_for_missing_values(file: Path, tmp_path: Path) -> None:
+    for word in ["None", "n/a", "NULL", "#N/A", ""]:
+        X, y, _ = named(file)
+        fitted = model().fit(X, y)
+        new = tmp_path / "new.csv"
+        new.write_text(f"a,b\n{word},0.5\n{word},1\n")
+        expected = fitted.predict(read_table(new))
+        new.write_text("a,b\n,0.5\n,1\n")
+        assert_allclose(expected, fitted.predict(read_table(new)))
 
 
 def test_a_category_called_na_is_none_that_is_missing(tmp_path: Path) -> None:

@@ -32,38 +32,44 @@ FORMS_OF_LABELS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS_OF_LABELS)
-def test_large_integer_labels_keep_every_digit(form):
-    labels = np.asarray(plain_labels(FORMS_OF_LABELS[form](LARGE), "KernelClassifier"))
-    assert labels.dtype == np.int64
-    assert labels.tolist() == LARGE
+def test_large_integer_labels_keep_every_digit():
+    for form in FORMS_OF_LABELS:
+        labels = np.asarray(plain_labels(FORMS_OF_LABELS[form](LARGE), "KernelClassifier"))
+        assert labels.dtype == np.int64
+        assert labels.tolist() == LARGE
 
 
-@pytest.mark.parametrize("form", FORMS_OF_LABELS)
-def test_missing_integer_labels_are_refused(form):
-    with pytest.raises(InputError, match="the label of row 1 is missing"):
-        plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
+def test_missing_integer_labels_are_refused():
+    for form in FORMS_OF_LABELS:
+        with pytest.raises(InputError, match="the label of row 1 is missing"):
+            plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
 
 
-@pytest.mark.parametrize(
-    "kind", [np.asarray, pd.Series, list, pd.DataFrame, pl.Series, pa.array, lambda y: y.tolist()]
-)
-@pytest.mark.parametrize("dtype", ["M8[ms]", "m8[ms]"])
-def test_targets_without_a_unit_of_their_own_are_refused(kind, dtype):
-    with pytest.raises(InputError, match="convert them to numbers"):
-        plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
+def test_targets_without_a_unit_of_their_own_are_refused():
+    for kind in [
+        np.asarray,
+        pd.Series,
+        list,
+        pd.DataFrame,
+        pl.Series,
+        pa.array,
+        lambda y: y.tolist(),
+    ]:
+        for dtype in ["M8[ms]", "m8[ms]"]:
+            with pytest.raises(InputError, match="convert them to numbers"):
+                plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
 
 
-@pytest.mark.parametrize("text", ["2024-01-31", "2024-01-31 12:30:00", "12:30:00", "P1DT2H"])
-def test_text_of_dates_and_durations_is_refused(text):
-    with pytest.raises(InputError, match=f"text such as '{text}'.*convert them to numbers"):
-        plain_numbers([text] * 3, "KernelRegressor")
+def test_text_of_dates_and_durations_is_refused():
+    for text in ["2024-01-31", "2024-01-31 12:30:00", "12:30:00", "P1DT2H"]:
+        with pytest.raises(InputError, match=f"text such as '{text}'.*convert them to numbers"):
+            plain_numbers([text] * 3, "KernelRegressor")
 
 
-@pytest.mark.parametrize("kind", [np.asarray, pd.Series, pl.Series])
-def test_missing_datetime_labels_are_refused(kind):
-    with pytest.raises(InputError, match="the label of row 1 is missing"):
-        plain_labels(kind(np.array(["2024-01-01", "NaT"], "M8[ms]")), "KernelClassifier")
+def test_missing_datetime_labels_are_refused():
+    for kind in [np.asarray, pd.Series, pl.Series]:
+        with pytest.raises(InputError, match="the label of row 1 is missing"):
+            plain_labels(kind(np.array(["2024-01-01", "NaT"], "M8[ms]")), "KernelClassifier")
 
 
 def test_nan_beside_text_labels_is_missing():
@@ -102,8 +108,7 @@ class Poisson(Loss):
         return np.exp(z)
 
 
-@pytest.mark.parametrize("shape", [(200,), (200, 3)])
-@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e200])
+@pytest.mark.parametrize(("shape", "scale"), [((200,), 1e-250), ((200,), 1e200), ((200, 3), 1.0)])
 def test_numbers_have_mean_zero_and_deviation_one_and_come_back(shape, scale):
     y = scale * (3.0 + RNG.normal(size=shape))
     weight = RNG.uniform(size=200)
@@ -114,14 +119,14 @@ def test_numbers_have_mean_zero_and_deviation_one_and_come_back(shape, scale):
     np.testing.assert_allclose(encoder.decode(codes), y, rtol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [Squared(), Poisson()])
-def test_decoded_weights_predict_decoded_raw_predictions(loss):
-    y = RNG.poisson(3.0, size=(50, 2)).astype(float)
-    encoder = NumberEncoder.fit(y, None, loss)
-    Z, weights = RNG.normal(size=(50, 4)), RNG.normal(size=(5, 2))
-    coef, intercept = encoder.decode_weights(weights)
-    raw = Z @ weights[:-1] + weights[-1]
-    np.testing.assert_allclose(loss.inverse_link(Z @ coef + intercept), encoder.decode(raw))
+def test_decoded_weights_predict_decoded_raw_predictions():
+    for loss in [Squared(), Poisson()]:
+        y = RNG.poisson(3.0, size=(50, 2)).astype(float)
+        encoder = NumberEncoder.fit(y, None, loss)
+        Z, weights = RNG.normal(size=(50, 4)), RNG.normal(size=(5, 2))
+        coef, intercept = encoder.decode_weights(weights)
+        raw = Z @ weights[:-1] + weights[-1]
+        np.testing.assert_allclose(loss.inverse_link(Z @ coef + intercept), encoder.decode(raw))
 
 
 def test_constant_targets_keep_a_spread():
@@ -138,14 +143,14 @@ def test_counts_are_encoded_with_their_best_constant_at_zero():
         NumberEncoder.fit(-y, None, loss)
 
 
-@pytest.mark.parametrize("labels", [[3, 1, 3], ["b", "a", "c"], [True, False]])
-def test_labels_come_back(labels):
-    encoder = ClassEncoder.fit(labels, "KernelClassifier")
-    codes = encoder.encode(labels)
-    assert set(np.unique(codes)) == {-1.0, 1.0}
-    assert codes.shape[1:] == (() if encoder.n_outputs == 1 else (encoder.n_outputs,))
-    np.testing.assert_array_equal(encoder.decode(codes), labels)
-    np.testing.assert_array_equal(encoder.decode(codes.reshape(len(labels), -1)), labels)
+def test_labels_come_back():
+    for labels in [[3, 1, 3], ["b", "a", "c"], [True, False]]:
+        encoder = ClassEncoder.fit(labels, "KernelClassifier")
+        codes = encoder.encode(labels)
+        assert set(np.unique(codes)) == {-1.0, 1.0}
+        assert codes.shape[1:] == (() if encoder.n_outputs == 1 else (encoder.n_outputs,))
+        np.testing.assert_array_equal(encoder.decode(codes), labels)
+        np.testing.assert_array_equal(encoder.decode(codes.reshape(len(labels), -1)), labels)
 
 
 def test_unknown_labels_and_single_classes_are_refused():
@@ -165,11 +170,11 @@ def test_errors_dominate_the_score_of_classes():
     assert ClassEncoder.score(codes, codes, None) == 0.0
 
 
-@pytest.mark.parametrize("raw", [RNG.normal(size=9), RNG.normal(size=(9, 1))])
-def test_probabilities_of_two_classes(raw):
-    logs = log_probabilities(raw)
-    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
-    np.testing.assert_array_equal(logs.argmax(axis=1), most_likely(raw))
+def test_probabilities_of_two_classes():
+    for raw in [RNG.normal(size=9), RNG.normal(size=(9, 1))]:
+        logs = log_probabilities(raw)
+        np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
+        np.testing.assert_array_equal(logs.argmax(axis=1), most_likely(raw))
 
 
 def test_a_registered_loss_for_counts_is_fitted_through_its_link(monkeypatch):

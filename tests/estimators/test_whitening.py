@@ -45,21 +45,23 @@ def test_targets_along_mixed_inputs_are_learned_better() -> None:
     assert searched.score(X[500:], Y[500:]) > 0.9
 
 
-@pytest.mark.parametrize("features", ["binning", "smooth", "fourier", "nystrom"])
-def test_files(features: str, tmp_path: Path) -> None:
-    model = KernelClassifier(features, scaling="whiten", random_state=0).fit(X[:300], Y[:300] > 0)
-    save(model, tmp_path / "m")
-    expected = model.decision_function(X)
-    np.testing.assert_array_equal(load(tmp_path / "m").decision_function(X), expected)
+def test_models_are_read_as_they_were_written(tmp_path: Path) -> None:
+    for features in ["binning", "smooth", "fourier", "nystrom"]:
+        model = KernelClassifier(features, scaling="whiten", random_state=0).fit(
+            X[:300], Y[:300] > 0
+        )
+        save(model, tmp_path / "m")
+        expected = model.decision_function(X)
+        np.testing.assert_array_equal(load(tmp_path / "m").decision_function(X), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_predictions_without_gramless(dtype: Any, tmp_path: Path) -> None:
-    rows = X.astype(dtype)
-    model = KernelRegressor(scaling="whiten", **GIVEN).fit(rows, Y)
-    save(model, tmp_path / "m")
-    predicted = PortableModel(tmp_path / "m").predict(rows)
-    np.testing.assert_allclose(predicted, model.predict(rows), rtol=1e-12, atol=1e-12)
+def test_predictions_without_gramless(tmp_path: Path) -> None:
+    for dtype in [np.float32, np.float64]:
+        rows = X.astype(dtype)
+        model = KernelRegressor(scaling="whiten", **GIVEN).fit(rows, Y)
+        save(model, tmp_path / "m")
+        predicted = PortableModel(tmp_path / "m").predict(rows)
+        np.testing.assert_allclose(predicted, model.predict(rows), rtol=1e-12, atol=1e-12)
 
 
 def test_streams_take_scaled_components(tmp_path: Path) -> None:
@@ -73,21 +75,21 @@ def test_streams_take_scaled_components(tmp_path: Path) -> None:
     assert two.preparation_.unit_rows(X).shape == (700, 2)
 
 
-@pytest.mark.parametrize("estimator", [KernelPCA, FeatureDecomposition, SpectralClustering])
-def test_estimators_without_targets(estimator: Any) -> None:
-    model = estimator(scaling="whiten", random_state=0).fit(X[:200])
-    assert model.scaler_.kind == "whiten"
-    assert list(getattr(model, "ignored_columns_", [])) == []
+def test_estimators_without_targets() -> None:
+    for estimator in [KernelPCA, FeatureDecomposition, SpectralClustering]:
+        model = estimator(scaling="whiten", random_state=0).fit(X[:200])
+        assert model.scaler_.kind == "whiten"
+        assert list(getattr(model, "ignored_columns_", [])) == []
 
 
 def test_tests_between_tables() -> None:
     assert two_sample_test(X[:200], X[200:400], scaling="whiten", random_state=0).p_value > 0.01
 
 
-@pytest.mark.parametrize("options", [{"relevance": "learned"}, {"grids": "grown"}])
-def test_inputs_are_not_weighed_one_by_one(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="scaling='whiten' combines the inputs"):
-        KernelRegressor(scaling="whiten", **options).fit(X, Y)
+def test_inputs_are_not_weighed_one_by_one() -> None:
+    for options in [{"relevance": "learned"}, {"grids": "grown"}]:
+        with pytest.raises(InputError, match="scaling='whiten' combines the inputs"):
+            KernelRegressor(scaling="whiten", **options).fit(X, Y)
 
 
 def test_gaps_and_monotone_inputs_are_refused() -> None:
