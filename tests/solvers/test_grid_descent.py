@@ -143,7 +143,7 @@ def test_solution_is_optimal_to_the_tolerance_of_the_docstring(
             scale = at_zero[: len(w) - intercept].max(axis=0)
         distance = case.problem.penalty.distance(w, case.gradient(w)).max(axis=0)
         found = float((distance / scale).max())
-        np.testing.assert_allclose(solution.history[-1]["residual"], found, rtol=1e-4, atol=1e-12)
+        np.testing.assert_allclose(solution.history[-1]["residual"], found, rtol=1e-6, atol=1e-10)
         assert found <= tol * (1 + 1e-6)
         assert case.residual(solution.weights) <= tol * (1 + 1e-6)
         assert case.problem.kkt_residual(solution.weights) <= tol * at_zero.max() * (1 + 1e-6)
