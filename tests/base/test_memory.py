@@ -29,7 +29,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> int:
         raise OSError
 
-    monkeypatch.setattr(memory, "_available", fail)
+    monkeypatch.setattr(memory, "_available_memory", fail)
 
 
 @pytest.mark.usefixtures("silent")

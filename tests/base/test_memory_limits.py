@@ -22,10 +22,10 @@ from gramless.base.memory import (
 def system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Be on a system with 8 GB free, no limits, and control groups below a folder of files."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(memory, "_available", lambda: 8_000_000_000)
-    monkeypatch.setattr(memory, "_process_limits_leave", list)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_available_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(memory, "_free_in_process_limits", list)
+    monkeypatch.setattr(memory, "_PROCESS_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_CGROUP_ROOT", tmp_path)
     return tmp_path
 
 
@@ -66,7 +66,7 @@ def test_where_the_system_only_tells_all_memory(monkeypatch: pytest.MonkeyPatch)
             raise ValueError("unrecognized configuration name")
         return {"SC_PHYS_PAGES": 4_000_000, "SC_PAGE_SIZE": 4096}[name]
 
-    monkeypatch.setattr(memory, "_available", lambda: next(iter(())))
+    monkeypatch.setattr(memory, "_available_memory", lambda: next(iter(())))
     monkeypatch.setattr("os.sysconf", tell)
     assert memory_budget() == 4_000_000 * 4096 // 4
 
@@ -76,10 +76,10 @@ def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     limits = {resource.RLIMIT_AS: 2**50, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
-    (left,) = memory._process_limits_leave()
+    (left,) = memory._free_in_process_limits()
     assert 2**49 < left <= 2**50
     limits[resource.RLIMIT_DATA] = 1
-    assert memory._process_limits_leave()[1] <= 1
+    assert memory._free_in_process_limits()[1] <= 1
 
 
 def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,14 +58,14 @@ def test_threads_do_not_change_a_bit(X: NDArray) -> None:
 def test_small_tables_stay_in_one_thread_unless_more_are_asked_for(
     n_rows: int, n_jobs: int | None, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used, share = [], threads._share
+    used, share = [], threads._run_on_pool
 
     def counting(work: Callable[[int], None], n_helpers: int) -> None:
         used.append(n_helpers)
         share(work, n_helpers)
 
     monkeypatch.setattr(threads, "available_cpus", lambda: 2)
-    monkeypatch.setattr(threads, "_share", counting)
+    monkeypatch.setattr(threads, "_run_on_pool", counting)
     rows = np.random.default_rng(0).normal(size=(n_rows, 3))
     fitted("regression", rows, n_jobs, **GIVEN)
     assert bool(used) == shares

@@ -1,4 +1,4 @@
-"""How much memory may be used, and refusing what needs more before it is taken."""
+"""The memory budget: how much a fit may use, and checks before large arrays are allocated."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from typing import ClassVar
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 
-VARIABLE = "GRAMLESS_MEMORY_LIMIT"
-"""Environment variable: bytes that a fit may take, such as 4e9 or "4GB"."""
-# Share of large arrays in a fit: the rest is for blocks of rows, samples and what solvers keep.
+VARIABLE = "GRAMLESS_MEMORY_LIMIT"  # environment variable: bytes for a fit, as 4e9 or "4GB"
+# Share of large arrays in a fit: the rest is for blocks of rows, samples and solver state.
 _ARRAYS_SHARE = 0.5
-_UNKNOWN = 4 << 30
-_LITTLE = 8 << 20
-# Share of what large arrays may take together; larger arrays of codes lie on the disk.
-_CODES_SHARE = 0.4
+_CODES_SHARE = 0.4  # of the memory for large arrays; larger arrays of codes go to the disk
+_FREE_IF_UNKNOWN = 4 << 30
+_ALWAYS_FREE = 8 << 20
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_given: ContextVar[int | None] = ContextVar("memory", default=None)
-"""The ``memory_budget`` of the fit that is running in this thread, None if it has none."""
-_share: ContextVar[float] = ContextVar("share", default=1.0)
-"""Share of a user's limit that large arrays may take in this thread."""
-_OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-_GROUP_FILES = {
+# Set by limited_memory: the user's memory_budget of the running fit, and the share of a user's
+# limit that is for large arrays.
+_fit_limit: ContextVar[int | None] = ContextVar("memory", default=None)
+_limit_share: ContextVar[float] = ContextVar("share", default=1.0)
+_PROCESS_CGROUPS, _CGROUP_ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+# Control groups of version 2 and version 1, by their name in /proc/self/cgroup: the folder below
+# the root, the files of the limit and the use, and the entry of memory.stat for the file cache.
+_CGROUP_FILES = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
     "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Where control groups of the second and of the first version say what they allow and use."""
 
 
 def memory_budget() -> int:
     """Return how many bytes large arrays may take together.
 
-    This is half of :func:`free_memory` unless the user gave a limit, :func:`memory_limit`. Kernel
-    estimators may take half of the limit, because their fits hold much else; others all of it.
+    Without a limit by the user (:func:`memory_limit`), this is half of :func:`free_memory`. With
+    one, it is half of the limit in fits of kernel estimators, which need memory for much else, and
+    all of it otherwise.
     """
     limit = memory_limit()
-    bytes_left = _ARRAYS_SHARE * free_memory() if limit is None else _share.get() * limit
-    return max(1, int(bytes_left))
+    n_bytes = _ARRAYS_SHARE * free_memory() if limit is None else _limit_share.get() * limit
+    return max(1, int(n_bytes))
 
 
 def memory_limit() -> int | None:
@@ -54,29 +54,32 @@ def memory_limit() -> int | None:
     ``GRAMLESS_MEMORY_LIMIT``. ``InputError`` is raised if the variable is not a number of bytes.
     """
     text = os.environ.get(VARIABLE)
-    if _given.get() is not None or not text:
-        return _given.get()
+    if _fit_limit.get() is not None or not text:
+        return _fit_limit.get()
     try:
         return parse_bytes(text)
-    except InputError as fault:
-        raise InputError(f"{VARIABLE}: {fault}") from fault
+    except InputError as error:
+        raise InputError(f"{VARIABLE}: {error}") from error
 
 
 @contextmanager
 def limited_memory(n_bytes: int | None) -> Iterator[None]:
-    """Fit a kernel estimator in this thread within ``n_bytes``, or None for no limit of its own."""
-    given = _given.set(_given.get() if n_bytes is None else n_bytes)
-    share = _share.set(_ARRAYS_SHARE)
+    """Limit the fit of a kernel estimator in this thread to ``n_bytes``.
+
+    With None, the limit of an enclosing :func:`limited_memory` stays.
+    """
+    limit_token = _fit_limit.set(_fit_limit.get() if n_bytes is None else n_bytes)
+    share_token = _limit_share.set(_ARRAYS_SHARE)
     try:
         yield
     finally:
-        _share.reset(share)
-        _given.reset(given)
+        _limit_share.reset(share_token)
+        _fit_limit.reset(limit_token)
 
 
 def given_memory() -> int | None:
-    """Return the bytes that :func:`limited_memory` gives, None where it gives none."""
-    return _given.get()
+    """Return the limit set by :func:`limited_memory`, or None."""
+    return _fit_limit.get()
 
 
 def is_limited() -> bool:
@@ -85,9 +88,10 @@ def is_limited() -> bool:
 
 
 def release_freed_memory() -> None:
-    """Return freed memory to the system if a user gave a limit, where the C library can do that.
+    """Return freed memory to the system if a user gave a limit and the C library is glibc.
 
-    The allocator of glibc keeps what threads free: twice as much as is in use, after some phases.
+    The allocator of glibc keeps memory that threads free: after some phases of a fit, twice as much
+    as is in use.
     """
     if is_limited():
         with suppress(AttributeError, OSError, TypeError):
@@ -95,12 +99,12 @@ def release_freed_memory() -> None:
 
 
 def outgrows_memory(n_bytes: float) -> bool:
-    """Return whether an array belongs on the disk because of an estimator's ``memory_budget``."""
-    return _given.get() is not None and n_bytes > _CODES_SHARE * memory_budget()
+    """Return whether ``memory_budget`` is so small that an array of codes must go to the disk."""
+    return _fit_limit.get() is not None and n_bytes > _CODES_SHARE * memory_budget()
 
 
 def parse_bytes(size: object) -> int:
-    """Return a number of bytes, given as such or as text: "4GB", "500 MB" or "1.5e9".
+    """Return a number of bytes from a number or a text such as "4GB", "500 MB" or "1.5e9".
 
     Raises ``InputError`` unless there is at least one byte.
 
@@ -111,66 +115,73 @@ def parse_bytes(size: object) -> int:
     """
     number = as_float(size)
     if isinstance(size, str):
-        found = re.fullmatch(r"([0-9._]+(?:e\+?[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
+        match = re.fullmatch(r"([0-9._]+(?:e\+?[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
+        # "1.2.3" matches and is no number.
         with suppress(ValueError):
-            thousand = 1024 if found and found[3] else 1000
-            number = float(found[1]) * thousand ** _POWERS[found[2]] if found else number
+            thousand = 1024 if match and match[3] else 1000
+            number = float(match[1]) * thousand ** _POWERS[match[2]] if match else number
     if not 1 <= number < 2.0**63:
         raise InputError(f'a number of bytes such as 4e9 or "4GB" is needed, got {size!r}.')
     return int(number)
 
 
 def memory_for(needed: float) -> int:
-    """Return :func:`memory_budget`, or 8 MB where that is enough, without asking the system.
+    """Return :func:`memory_budget`, or 8 MB if this is enough and the user gave no limit.
 
-    To ask takes a third of a millisecond, half of what the prediction of a row takes.
+    Reading the free memory takes a third of a millisecond, half of the time to predict one row.
     """
-    is_little = needed <= _LITTLE and not is_limited()
-    return _LITTLE if is_little else memory_budget()
+    is_little = needed <= _ALWAYS_FREE and not is_limited()
+    return _ALWAYS_FREE if is_little else memory_budget()
 
 
 def free_memory() -> int:
-    """Return how many bytes can be taken without swapping, at least 1.
+    """Return how many bytes can be allocated without swapping, at least 1.
 
-    This is the least of what the system says is available, what the control group of the process
-    leaves (as in a container), and what its limits on address space and data leave (``ulimit -v``,
-    ``ulimit -d``).
+    This is the minimum of the memory that the system reports as available, the rest of the control
+    group's limit (in a container), and the rest of the process limits on address space and data
+    (``ulimit -v``, ``ulimit -d``).
     """
-    free = _UNKNOWN
+    # Each source that works is better than the one before it. macOS has only the first.
+    free = _FREE_IF_UNKNOWN
     with suppress(AttributeError, ValueError, OSError):
-        # macOS tells no more.
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     with suppress(AttributeError, ValueError, OSError):
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, StopIteration, ValueError):
-        free = _available()
-    return max(min([free, *_groups_leave(), *_process_limits_leave()]), 1)
+        free = _available_memory()
+    return max(min([free, *_free_in_cgroups(), *_free_in_process_limits()]), 1)
 
 
 def check_memory(what: str, needed: float, remedy: str) -> None:
     """Raise ``InputError`` if more bytes are needed than :func:`memory_budget` allows.
 
-    The message starts with ``what`` needs the memory, such as ``"Nystrom: 10 landmarks"``, and ends
-    with a remedy, such as ``"lower n_components"``.
+    Parameters
+    ----------
+    what : str
+        The start of the message, which names what needs memory: ``"Nystrom: 10 landmarks"``.
+    needed : float
+        Bytes.
+    remedy : str
+        The advice in the message, such as ``"lower n_components"``.
     """
     budget = memory_for(needed)
     if needed > budget:
-        if _given.get() is not None:
+        if _fit_limit.get() is not None:
             whole, more = "memory_budget", "raise memory_budget"
         elif is_limited():
             whole, more = VARIABLE, f"raise {VARIABLE}"
         else:
             whole, more = "the free memory", f"set the environment variable {VARIABLE}"
-        part = "all" if is_limited() and _share.get() == 1.0 else "half"
-        # 0.5 % more, because three digits are shown.
-        enough = 1.005 * needed / _share.get()
+        part = "all" if is_limited() and _limit_share.get() == 1.0 else "half"
+        # 0.5 % more, because rounding to three digits must not fall below what is needed.
+        enough = 1.005 * needed / _limit_share.get()
         raise InputError(
-            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used, {part} "
-            f"of {whole}: {remedy}, or {more} to at least {_told(enough)}."
+            f"{what} would need {_bytes_text(needed)} of memory, and {_bytes_text(budget)} may be "
+            f"used, {part} of {whole}: {remedy}, or {more} to at least {_bytes_text(enough)}."
         )
 
 
-def _told(n_bytes: float) -> str:
+def _bytes_text(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:,.3g} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.3g} MB"
 
 
@@ -185,57 +196,58 @@ if sys.platform == "win32":
             *((f"bytes_{k}", ctypes.c_ulonglong) for k in range(7)),
         ]
 
-    def _available() -> int:
-        """Return what Windows says is available of the physical memory."""
+    def _available_memory() -> int:
         status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
         if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
             raise OSError("GlobalMemoryStatusEx failed")
         return int(status.bytes_1)
 else:
 
-    def _available() -> int:
-        """Return what Linux says can be used without swapping."""
+    def _available_memory() -> int:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return 1024 * int(found.split()[1])
+        available = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024 * int(available.split()[1])
 
 
-def _groups_leave() -> list[int]:
-    """Return what the control groups of this process leave, of either version."""
-    left = []
+def _free_in_cgroups() -> list[int]:
+    """Return the bytes left in each control group of this process that has a limit."""
+    free = []
     with suppress(OSError, ValueError):
-        for line in _OWN_GROUPS.read_text(encoding="utf-8").splitlines():
+        for line in _PROCESS_CGROUPS.read_text(encoding="utf-8").splitlines():
             _, controllers, path = line.split(":", 2)
-            if controllers not in _GROUP_FILES:
+            if controllers not in _CGROUP_FILES:
                 continue
-            below, *names = _GROUP_FILES[controllers]
-            inside = Path(path.lstrip("/"))
-            for part in (inside, *inside.parents):
-                # Where there is no limit, there is no file, or it says "max".
+            below_root, limit_file, use_file, cache_entry = _CGROUP_FILES[controllers]
+            group = Path(path.lstrip("/"))
+            # The limits of enclosing groups hold too.
+            for part in (group, *group.parents):
+                folder = _CGROUP_ROOT / below_root / part
+                # A group without a limit has no such file, or the file holds "max".
                 with suppress(OSError, ValueError):
-                    left.append(_group_leaves(_GROUPS / below / part, *names))
-    return left
+                    limit = int((folder / limit_file).read_text(encoding="ascii"))
+                    used = int((folder / use_file).read_text(encoding="ascii"))
+                    entries = (folder / "memory.stat").read_text(encoding="ascii").split("\n")
+                    # The system drops cached pages of files when memory runs short.
+                    cached = sum(
+                        int(entry.split()[1])
+                        for entry in entries
+                        if entry.startswith(f"{cache_entry} ")
+                    )
+                    free.append(max(limit - used + cached, 0))
+    return free
 
 
-def _group_leaves(folder: Path, limit: str, used: str, cached: str) -> int:
-    """Return a limit less what is used; files in the cache can be dropped."""
-    most, taken = (int((folder / name).read_text(encoding="ascii")) for name in (limit, used))
-    lines = (folder / "memory.stat").read_text(encoding="ascii").split("\n")
-    dropped = sum(int(line.split()[1]) for line in lines if line.startswith(f"{cached} "))
-    return max(most - taken + dropped, 0)
-
-
-def _process_limits_leave() -> list[int]:
-    """Return what the limits of address space and of data leave, where they are set."""
+def _free_in_process_limits() -> list[int]:
+    """Return the bytes left by each limit of address space and data that is set."""
     try:
         import resource
-    except ImportError:
+    except ImportError:  # Windows
         return []
-    # What the system tells: the address space first, data and stack sixth.
+    # statm lists the address space first, and data with stack sixth.
     used = [0] * 6
     with suppress(AttributeError, OSError, ValueError):
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
-        used = [int(each) * os.sysconf("SC_PAGE_SIZE") for each in pages]
-    most = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    pairs = zip(most, (used[0], used[5]), strict=True)
-    return [max(a - b, 0) for a, b in pairs if a != resource.RLIM_INFINITY]
+        used = [int(n_pages) * os.sysconf("SC_PAGE_SIZE") for n_pages in pages]
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    pairs = zip(limits, (used[0], used[5]), strict=True)
+    return [max(limit - use, 0) for limit, use in pairs if limit != resource.RLIM_INFINITY]
