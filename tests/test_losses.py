@@ -509,7 +509,7 @@ def test_pinball_losses_are_as_sharp_as_predictions_are_good() -> None:
 
 
 def test_targets_of_positive_losses() -> None:
-    with pytest.raises(InputError, match="positive; the least of these is 0.0"):
+    with pytest.raises(InputError, match="positive; the smallest target is 0.0"):
         Gamma().check_targets(np.array([0.0, 1.0]))
     with pytest.raises(InputError, match="not negative"):
         Tweedie().check_targets(np.array([-1.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Losses, pointwise in the raw prediction ``z``; averaged by the objective, never here."""
+"""Losses of raw predictions ``z`` and targets, with their derivatives, row by row."""
 
 from __future__ import annotations
 
@@ -19,54 +19,51 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 
 Values = FloatArray
+# See the attribute ``targets`` of Loss.
 TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts", "ranks"]
-"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0;
-above 0; numbers of ordered classes, from 0."""
 
 
-# Distances from the median in robust standard deviations. Scores count farther targets as this far.
+# Distances from the median in robust standard deviations. Scores clip farther targets to this one.
 FAR_TARGET = 10.0
 # Fits by least squares move farther targets to this distance.
 OUTLIER_BOUND = 3.0
-_SHARPNESS = 0.1
-"""Of the mean error: half-width within which a pinball loss is rounded off."""
-_MOST_ERROR = 5.0  # of this mean, in medians: larger errors count as this large
-_NARROWER, _SHIFTED = 0.8, 0.02
-"""Widths and thresholds that would change by less stay as they are."""
-_MEAN_OF_ZEROS = math.exp(-4.0)
-"""In the place of a mean of 0, which has no logarithm."""
-_LEAST_LOG_GAP = -7.0
-"""Between thresholds of neighbouring classes."""
+# Half-width of the rounded corner of a pinball loss, as a share of the mean error.
+_RELATIVE_WIDTH = 0.1
+_ERROR_CLIP = 5.0  # medians; larger errors are clipped before their mean is taken
+# Smaller changes of a loss's parameters are not worth a new fit.
+_WIDTH_TOLERANCE, _THRESHOLD_TOLERANCE = 0.8, 0.02
+_MEAN_OF_ZEROS = math.exp(-4.0)  # replaces a mean of 0, which has no logarithm
+_MIN_LOG_GAP = -7.0  # between the thresholds of neighbouring classes
 
 
 class Loss(Stateful, ABC):
     """A convex loss ``L(z, y)`` with its first two derivatives in ``z``.
 
-    Losses of a row are added over its outputs. A subclass is a frozen dataclass, and is known
-    by its name once it is listed in ``LOSSES``.
+    The loss of a row is the sum over its outputs. A subclass is a frozen dataclass. Estimators
+    and model files refer to it by its name, so it must be listed in ``LOSSES``.
 
     Attributes
     ----------
     name : str
-        How parameters and model files call it.
+        The name in parameters and model files.
     targets : tuple of str
-        The targets that it is for: "numbers", "labels" (-1 and 1), "classes" (one column
-        each, 1 and -1), "counts" (not negative), "amounts" (positive) or "ranks" (numbers of
-        ordered classes, from 0).
+        The kinds of targets that the loss is defined for: "numbers" (real), "labels" (-1 and
+        1), "classes" (one column per class, 1 for the true class and -1 for the others),
+        "counts" (not negative), "amounts" (positive) or "ranks" (indices of ordered classes,
+        from 0).
     coupled : bool, default=False
-        Whether the outputs of a row depend on each other: then ``curvature`` is the diagonal of
-        each row's Hessian.
+        Whether the outputs of a row depend on each other. If so, ``curvature`` returns the
+        diagonal of each row's Hessian.
     smooth : bool, default=True
         Whether the derivative is continuous. Otherwise ``gradient`` is a subgradient.
-    straight : bool, default=False
-        Whether the loss is straight but for a corner that is rounded off: few rows have any
-        curvature, and these are others at each output.
+    is_piecewise_linear : bool, default=False
+        Whether the loss is piecewise linear, with rounded corners. Few rows then have any
+        curvature, and they differ from output to output.
     robust : bool, default=False
-        Whether the slope is bounded, however far the target is. Then targets are centred by their
-        median and scaled by their interquartile range, and outliers do not decide which model is
-        the best.
+        Whether the gradient is bounded. If so, targets are centred by their median and scaled by
+        their interquartile range, and outliers do not decide which model is selected.
     smoothness : float, default=inf
-        The largest eigenvalue that a row's Hessian can have (beta in RB16, Theorem 1).
+        The largest possible eigenvalue of a row's Hessian (beta in RB16, Theorem 1).
 
     Examples
     --------
@@ -92,24 +89,24 @@ class Loss(Stateful, ABC):
     targets: ClassVar[tuple[TargetKind, ...]]
     coupled: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
-    straight: ClassVar[bool] = False
+    is_piecewise_linear: ClassVar[bool] = False
     robust: ClassVar[bool] = False
 
     @property
     def smoothness(self) -> float:
-        """The largest curvature; infinite where there is no bound."""
+        """The largest curvature, infinite if it is unbounded."""
         return math.inf
 
     @abstractmethod
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``L(z, y)``, elementwise; one number a row, (n,), if coupled.
+        """Return ``L(z, y)`` elementwise, or one number per row, (n,), if the loss is coupled.
 
         Parameters
         ----------
         z : array (n,) or (n, K)
             Raw predictions.
-        y : array like ``z``
-            Targets as numbers; of coupled losses the number of the class of each row.
+        y : array of the shape of ``z``
+            Targets.
         """
 
     @abstractmethod
@@ -120,35 +117,35 @@ class Loss(Stateful, ABC):
         ----------
         z : array (n,) or (n, K)
             Raw predictions.
-        y : array like ``z``
-            Targets as numbers; of coupled losses the number of the class of each row.
+        y : array of the shape of ``z``
+            Targets.
         """
 
     @abstractmethod
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``d2L/dz2``, elementwise; never above ``smoothness``.
+        """Return ``d2L/dz2``, elementwise and at most ``smoothness``.
 
         Parameters
         ----------
         z : array (n,) or (n, K)
             Raw predictions.
-        y : array like ``z``
-            Targets as numbers; of coupled losses the number of the class of each row.
+        y : array of the shape of ``z``
+            Targets.
         """
 
     def comparable_value(self, z: Values, y: Values) -> Values:
-        """Return the loss less a number for each row, by which models are compared.
+        """Return the loss for comparisons of models, in which outliers weigh less.
 
-        The number is 0 unless the loss is robust and the target of the row is farther than
-        ``FAR_TARGET`` from 0. Then it is what a prediction of 0 would save if the target were only
-        that far. Without it, the losses of a few outliers would hide all differences between
-        models.
+        If the loss is robust, each row whose target is farther than ``FAR_TARGET`` from 0 has a
+        constant subtracted: the amount by which the loss of a prediction of 0 would fall if the
+        target were clipped to ``FAR_TARGET``. Without it, the losses of a few outliers would hide
+        all differences between models.
         """
         value = self.value(z, y)
         if not self.robust or (np.abs(y) <= FAR_TARGET).all():
             return value
-        zeros, near = np.zeros_like(z), np.clip(y, -FAR_TARGET, FAR_TARGET)
-        return value - (self.value(zeros, y) - self.value(zeros, near))
+        zeros, clipped = np.zeros_like(z), np.clip(y, -FAR_TARGET, FAR_TARGET)
+        return value - (self.value(zeros, y) - self.value(zeros, clipped))
 
     def by_row(self, z: Values, y: Values) -> Values:
         """Return the comparable loss of each row, (n,), summed over its outputs."""
@@ -156,76 +153,75 @@ class Loss(Stateful, ABC):
         return losses if losses.ndim == 1 else losses.sum(axis=1)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.
+        """Return the curvature of the quadratic model of the loss at ``z``, elementwise.
 
-        That of the loss by default. Where the loss flattens or steepens away from ``z``, the
-        minimum of its own quadratic model lies far beyond that of the loss; a surrogate's does not.
+        By default this is the curvature of the loss. If the loss flattens or steepens away from
+        ``z``, a Newton step overshoots its minimum; the surrogate then has a larger curvature.
         """
         return self.curvature(z, y)
 
     def link(self, mean: Values) -> Values:
-        """Return the raw prediction whose targets have this mean: the mean itself by default.
+        """Return the raw predictions of these means, by default the means themselves.
 
-        Infinite for the mean of targets that are all as small or as large as they can be.
+        They are infinite if the mean is at the end of its range, such as a mean count of 0.
         """
         return mean
 
     def inverse_link(self, z: Values) -> Values:
-        """Return the mean of the targets that a raw prediction stands for."""
+        """Return the means of the targets that raw predictions stand for."""
         return z
 
     def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
-        """Return targets, and factors of weights, whose fit plus the offset is a fit of ``y``.
+        """Return targets ``u`` and weights ``w`` with ``L(z + offset, y) = w L(z, u)``.
 
-        That is, ``L(z + offset, y)`` is the factor times the loss of ``z`` and the targets
-        returned, whatever z.
+        A fit of ``u`` with these sample weights, plus the offset, is a fit of ``y``.
         """
         raise InputError(f"the loss {self.name!r} takes no offset.")
 
     @property
     def has_positive_means(self) -> bool:
-        """Whether it is for counts or amounts: raw predictions are logarithms of means."""
+        """Whether targets are counts or amounts, and raw predictions logarithms of means."""
         return set(self.targets) <= {"counts", "amounts"}
 
     @property
     def is_of_classes(self) -> bool:
-        """Whether targets are two or several classes, and nothing else."""
+        """Whether targets can only be classes."""
         return set(self.targets) <= {"labels", "classes"}
 
     def deviation(self, mean: Values) -> Values:
-        """Return what errors are proportional to, by the mean: 1, or the root of that of counts."""
+        """Return the scale of errors at each mean: 1, or the square root of a mean count."""
         return np.sqrt(mean) if self.has_positive_means else np.ones_like(mean)
 
     def check_targets(self, y: Values) -> None:
-        """Raise ``InputError`` for targets that the loss is not defined for: negative counts."""
+        """Raise ``InputError`` if the loss is undefined for a target, such as a negative count."""
         if not self.has_positive_means:
             return
-        above_zero, least = "counts" not in self.targets, float(np.min(y, initial=np.inf))
-        if least < 0.0 or (above_zero and least == 0.0):
-            allowed = "positive" if above_zero else "not negative"
+        excludes_zero, smallest = "counts" not in self.targets, float(np.min(y, initial=np.inf))
+        if smallest < 0.0 or (excludes_zero and smallest == 0.0):
+            allowed = "positive" if excludes_zero else "not negative"
             raise InputError(
-                f"the loss {self.name!r} is for targets that are {allowed}; the least of these "
-                f"is {least!r}."
+                f"the loss {self.name!r} is for targets that are {allowed}; the smallest target "
+                f"is {smallest!r}."
             )
         if not (y.sum(axis=0) > 0.0).all():
             raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
 
     def of_output(self, k: int) -> Loss:
-        """Return the loss of one output alone, by default the same."""
+        """Return the loss of output ``k``, by default the same loss."""
         return self
 
     def adapted(self, z: Values, y: Values, weights: Values) -> Loss:
-        """Return the loss whose own parameters suit predictions like these, by default itself."""
+        """Return the loss with parameters fitted to these predictions, by default unchanged."""
         return self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
-        """Return the link of each output's weighted mean: a constant prediction to start from."""
+        """Return the best constant raw prediction, the link of each output's weighted mean."""
         mean = np.average(y, axis=0, weights=weights)
         # Rounding can move the mean of equal targets out of their range, where links are NaN.
         return self.link(np.clip(mean, y.min(axis=0), y.max(axis=0)))
 
     def typical_curvature(self, y: Values, weights: Values) -> float:
-        """Return the unit of curvature: ``smoothness``, or the mean at the initial constant."""
+        """Return ``smoothness``, or the mean curvature at the initial constant if infinite."""
         if self.smoothness < math.inf:
             return self.smoothness
         z = np.broadcast_to(self.initial_constant(y, weights), y.shape)
@@ -233,7 +229,7 @@ class Loss(Stateful, ABC):
 
 
 class ResidualLoss(Loss):
-    """A loss of ``z - y`` alone."""
+    """A loss that depends on ``z - y`` only."""
 
     def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
         return y - offset, np.ones_like(offset)
@@ -265,10 +261,10 @@ class Squared(ResidualLoss):
 
 @dataclass(frozen=True)
 class Hinge(Loss):
-    """``L(z, y) = max(0, 1 - y z)`` for labels -1 and 1, with a corner where ``y z = 1``.
+    """``L(z, y) = max(0, 1 - y z)`` for labels -1 and 1, with a corner at ``y z = 1``.
 
-    For stochastic gradients, which take subgradients; solvers that need a smooth
-    loss refuse it.
+    Only stochastic gradient descent, which can take subgradients, supports it; other solvers
+    need a smooth loss.
 
     Examples
     --------
@@ -349,7 +345,7 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class Multinomial(Loss):
-    """``L(z, y) = log(sum_k exp z_k) - z_c`` over the classes, c the true one.
+    """``L(z, y) = log(sum_k exp z_k) - z_c``, where c is the true class.
 
     ``y`` (n, K) holds 1 for the true class and -1 for all others.
 
@@ -365,14 +361,14 @@ class Multinomial(Loss):
     smoothness = 0.5
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # The rows of the Hessian sum to 0: twice its diagonal is never below it.
+        # The rows of the Hessian sum to 0, so twice its diagonal is an upper bound.
         return 2.0 * self.curvature(z, y)
 
     def value(self, z: Values, y: Values) -> Values:
-        # The rows of a class contiguous, as in :func:`~gramless.base.arrays.softmax`.
+        # Each class is contiguous, as in :func:`~gramless.base.arrays.softmax`.
         by_class = np.ascontiguousarray(z.T)
-        most = by_class.max(axis=0)
-        total = np.log(np.exp(by_class - most).sum(axis=0)) + most
+        largest = by_class.max(axis=0)
+        total = np.log(np.exp(by_class - largest).sum(axis=0)) + largest
         return np.asarray(total - np.where(y.T > 0, by_class, 0.0).sum(axis=0))
 
     def gradient(self, z: Values, y: Values) -> Values:
@@ -394,12 +390,13 @@ class Multinomial(Loss):
 class CumulativeLogistic(Loss):
     """``-log P(y)`` of ordered classes 0 to K, with ``P(y <= k) = 1 / (1 + exp(z - t_k))``.
 
-    Proportional odds (McCullagh 1980): larger predictions stand for higher classes.
+    This is the proportional odds model (McCullagh 1980); larger raw predictions stand for higher
+    classes.
 
     Parameters
     ----------
     thresholds : tuple of float, default=(0.0,)
-        ``t_0`` to ``t_{K-1}``, rising.
+        ``t_0`` to ``t_{K-1}``, in increasing order.
 
     Examples
     --------
@@ -415,10 +412,8 @@ class CumulativeLogistic(Loss):
 
     @classmethod
     def of_ranks(cls, y: Values, weights: Values | None, n_classes: int) -> CumulativeLogistic:
-        """Return the loss whose probabilities at 0 are the shares of the classes.
-
-        Each class counts half a row more than it has.
-        """
+        """Return the loss whose class probabilities at ``z = 0`` are the class frequencies."""
+        # Half a row more for each class keeps the thresholds of empty classes finite.
         masses = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
         below = np.cumsum(masses)[:-1] / masses.sum()
         return cls(tuple(np.log(below / (1.0 - below)).tolist()))
@@ -444,36 +439,35 @@ class CumulativeLogistic(Loss):
         return np.diff(ends, axis=1)
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
-        """Return zeros: thresholds are where constant predictions need them."""
+        """Return zeros, because the thresholds already fit a constant prediction."""
         return np.zeros(y.shape[1:])
 
     def adapted(self, z: Values, y: Values, weights: Values) -> CumulativeLogistic:
-        """Return the loss with the thresholds that suit these predictions best.
-
-        Half a row of each class, at the median prediction, keeps all classes apart.
-        """
+        """Return the loss with the thresholds that are most likely given these predictions."""
         from scipy.optimize import minimize
 
-        n_classes, pseudo = len(self.thresholds) + 1, 0.5 / len(z)
-        own = np.append(z, np.full(n_classes, np.median(z)))
+        # Half a row of each class at the median prediction keeps the thresholds apart.
+        n_classes, pseudo_mass = len(self.thresholds) + 1, 0.5 / len(z)
+        predictions = np.append(z, np.full(n_classes, np.median(z)))
         ranks = np.append(y, np.arange(float(n_classes)))
-        masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo))
-        first, gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
+        masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo_mass))
+        first, log_gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
         with one_blas_thread():
             best = minimize(
                 _threshold_objective,
-                np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
-                args=(own, ranks, masses),
+                np.append(first, np.maximum(log_gaps, _MIN_LOG_GAP)),
+                args=(predictions, ranks, masses),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
+                bounds=[(None, None), *[(_MIN_LOG_GAP, None)] * len(log_gaps)],
             ).x
-        found = best[0] + np.append(0.0, np.cumsum(np.exp(best[1:])))
-        moved = np.abs(found - self.thresholds).max()
-        return CumulativeLogistic(tuple(found.tolist())) if moved > _SHIFTED else self
+        thresholds = best[0] + np.append(0.0, np.cumsum(np.exp(best[1:])))
+        if np.abs(thresholds - self.thresholds).max() > _THRESHOLD_TOLERANCE:
+            return CumulativeLogistic(tuple(thresholds.tolist()))
+        return self
 
     def _ends(self, z: Values, y: Values) -> tuple[Values, Values, NDArray[np.intp]]:
-        """Return the thresholds above and below each class less the prediction; the classes."""
+        """Return each row's upper and lower threshold minus its prediction, and its class."""
         rank = y.astype(np.intp)
         ends = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
         return ends[rank + 1] - z, ends[rank] - z, rank
@@ -482,7 +476,7 @@ class CumulativeLogistic(Loss):
 def _threshold_objective(
     parameters: Values, z: Values, y: Values, masses: Values
 ) -> tuple[float, Values]:
-    """Return the mean loss of predictions, and its slopes, by first threshold and log gaps."""
+    """Return the mean loss and its gradient in the first threshold and the log gaps."""
     gaps = np.exp(parameters[1:])
     thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
     loss = CumulativeLogistic(tuple(thresholds.tolist()))
@@ -491,20 +485,21 @@ def _threshold_objective(
     above = np.bincount(rank, masses * expit(-upper), n_classes)
     below = np.bincount(rank, masses * expit(lower), n_classes)
     inside = np.bincount(rank, masses, n_classes)[1:-1] / np.expm1(gaps)
-    slopes = below[1:] - above[:-1]
+    slopes = below[1:] - above[:-1]  # in the thresholds
     slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
+    # A gap moves all thresholds above it.
     tails = np.cumsum(slopes[::-1])[::-1]
     return inner(masses, loss.value(z, y)), np.append(tails[0], tails[1:] * gaps)
 
 
 @dataclass(frozen=True)
 class Huber(ResidualLoss):
-    """Squared within ``threshold`` of the target, linear beyond.
+    """Squared error within ``threshold`` of the target, and linear beyond.
 
     Parameters
     ----------
     threshold : float, default=1.35
-        In units of the targets.
+        Distance from the target, in the unit of the targets.
 
     Examples
     --------
@@ -534,10 +529,10 @@ class Huber(ResidualLoss):
         return (np.abs(z - y) <= self.threshold).astype(np.float64)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # The parabola that touches the loss at z and at its mirror image is nowhere below it, and
-        # less so with more curvature: steps do not depend on how far an outlier is.
-        near = np.minimum(np.abs(z - y), FAR_TARGET)
-        return self.threshold / np.maximum(near, self.threshold)
+        # The parabola that touches the loss at z and at its mirror image is an upper bound, and
+        # remains one with more curvature. The limit keeps far outliers from changing the steps.
+        distance = np.minimum(np.abs(z - y), FAR_TARGET)
+        return self.threshold / np.maximum(distance, self.threshold)
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return each output's weighted median."""
@@ -546,17 +541,18 @@ class Huber(ResidualLoss):
 
 @dataclass(frozen=True)
 class SmoothPinball(ResidualLoss):
-    """The pinball loss, whose minimum is a quantile, rounded off at its corner.
+    """The pinball loss with a rounded corner; its minimum is a quantile.
 
-    ``max(q (y - z), (q - 1) (y - z))``, convolved with a uniform density of
+    ``max(q (y - z), (q - 1) (y - z))`` is convolved with a uniform density of
     half-width ``width`` (Fernandes, Guerre & Horta 2021).
 
     Parameters
     ----------
     quantile : float or tuple of float, default=0.5
-        Between 0 and 1. Of a tuple each output has its own, in rising order.
+        Quantile between 0 and 1, or one quantile per output in increasing order.
     width : float, default=0.05
-        In units of the targets; narrower where grids are grown and errors are small.
+        Half-width of the rounded corner in the unit of the targets. Growth of grids narrows it if
+        errors are small.
 
     Examples
     --------
@@ -568,7 +564,7 @@ class SmoothPinball(ResidualLoss):
     width: float = 0.05
     name = "quantile"
     targets = ("numbers",)
-    straight = True
+    is_piecewise_linear = True
     robust = True
 
     def __post_init__(self) -> None:
@@ -576,13 +572,13 @@ class SmoothPinball(ResidualLoss):
         if levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"quantile must lie between 0 and 1, got {self.quantile!r}.")
         if not (np.diff(levels) > 0.0).all():
-            raise InputError(f"quantiles must be in rising order, got {self.quantile!r}.")
+            raise InputError(f"quantiles must be in increasing order, got {self.quantile!r}.")
         if not 0.0 < self.width < np.inf:
             raise InputError(f"SmoothPinball: width must be positive, got {self.width!r}.")
 
     @property
     def levels(self) -> Values:
-        """The quantile, or those of the outputs."""
+        """The quantile, or the quantiles of the outputs, as an array."""
         return np.asarray(self.quantile, np.float64)
 
     @property
@@ -603,40 +599,40 @@ class SmoothPinball(ResidualLoss):
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000), and
-        # less so with more curvature: steps do not depend on how far an outlier is.
+        # The parabola that touches the loss at z is an upper bound (Hunter & Lange 2000), and
+        # remains one with more curvature. The limit keeps far outliers from changing the steps.
         return 0.5 / np.maximum(np.minimum(np.abs(y - z), FAR_TARGET), self.width)
 
     def of_output(self, k: int) -> SmoothPinball:
-        """Return the loss of the output's own quantile."""
+        """Return the loss of the quantile of output ``k``."""
         return self if self.levels.ndim == 0 else replace(self, quantile=float(self.levels[k]))
 
     def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
-        """Return the loss with a width that is small beside the errors of these predictions."""
+        """Return the loss with a width that is small compared with the prediction errors."""
         errors = np.abs(y - z)
-        most = _MOST_ERROR * weighted_quantiles(errors, 0.5, weights)
-        typical = float(np.average(np.minimum(errors, most), axis=0, weights=weights).min())
-        width = _SHARPNESS * typical
-        return replace(self, width=width) if 0.0 < width < _NARROWER * self.width else self
+        clip = _ERROR_CLIP * weighted_quantiles(errors, 0.5, weights)
+        mean_error = float(np.average(np.minimum(errors, clip), axis=0, weights=weights).min())
+        width = _RELATIVE_WIDTH * mean_error
+        return replace(self, width=width) if 0.0 < width < _WIDTH_TOLERANCE * self.width else self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return each output's weighted quantile."""
         return weighted_quantiles(y, self.levels, weights)
 
     def correction(self, z: Values, y: Values, weights: Values | None = None) -> Values:
-        """Return what to add to predictions, by rows that were held back from the fit.
+        """Return the correction of predicted quantiles by the residuals of validation rows.
 
-        A fit adapts to its own rows, so its outer quantiles of new rows lie too close to the
-        middle. Each is moved by ``|2 q - 1|`` times the quantile q of the residuals of the rows
-        held back. The median, which has no such bias, stays: it would only become noisier.
+        A fit adapts to its training rows, so its outer quantiles of new rows lie too close to
+        the median. The correction, to be added, is ``|2 q - 1|`` times the quantile q of the
+        residuals. It is 0 for the median, which has no such bias.
 
         Examples
         --------
         >>> float(SmoothPinball(0.9).correction(np.full(10, 3.0), np.arange(10.0)))
         4.0
         """
-        counts = np.ones(len(y)) if weights is None else weights
-        return np.asarray(np.abs(2.0 * self.levels - 1.0) * self.initial_constant(y - z, counts))
+        w = np.ones(len(y)) if weights is None else weights
+        return np.asarray(np.abs(2.0 * self.levels - 1.0) * self.initial_constant(y - z, w))
 
     def typical_curvature(self, y: Values, weights: Values) -> float:
         """Return the mean surrogate curvature at the initial constant."""
@@ -647,8 +643,9 @@ class SmoothPinball(ResidualLoss):
 class TweedieFamily(Loss):
     """Half the deviance of a Tweedie distribution at the mean ``exp(z)``.
 
-    ``y^(2-p) / ((1-p) (2-p)) - y m^(1-p) / (1-p) + m^(2-p) / (2-p)`` at the mean m, its limits at
-    p = 1 and 2. Divided targets change the loss by a factor alone. The curvature has no bound.
+    At the mean m it is ``y^(2-p) / ((1-p) (2-p)) - y m^(1-p) / (1-p) + m^(2-p) / (2-p)``, or its
+    limit for p = 1 and 2. Scaling the targets multiplies the loss by a constant. The curvature is
+    unbounded.
 
     Examples
     --------
@@ -659,55 +656,56 @@ class TweedieFamily(Loss):
     power: float
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
-        """Return the logarithm of each output's weighted mean.
+        """Return the logarithm of each output's weighted mean, or -4 for a mean of 0.
 
-        Some of the rows may have no target above 0, though all together have: their constant is
-        -4, from which descent goes on.
+        A subset of the rows can have only zeros as targets.
         """
         mean = np.average(y, axis=0, weights=weights)
         return self.link(np.where(mean > 0.0, mean, _MEAN_OF_ZEROS))
 
     def value(self, z: Values, y: Values) -> Values:
-        some = y > 0.0
-        # The terms are far larger than their sum: its digits are those of z - log(y).
-        error = z - np.log(np.where(some, y, 1.0))
+        is_positive = y > 0.0
+        # The formula above cancels; differences from z - log(y) keep all digits.
+        error = z - np.log(np.where(is_positive, y, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):
             scale = y ** (2.0 - self.power)
-            value = scale * (_risen(2.0 - self.power, error) - _risen(1.0 - self.power, error))
+            value = scale * (
+                _scaled_expm1(2.0 - self.power, error) - _scaled_expm1(1.0 - self.power, error)
+            )
             if self.power < 2.0:
                 at_zero = np.exp((2.0 - self.power) * z) / (2.0 - self.power)
-                value = np.where(some, value, at_zero)
+                value = np.where(is_positive, value, at_zero)
         return np.maximum(value, 0.0)
 
     def gradient(self, z: Values, y: Values) -> Values:
-        falling, rising = self._parts(z, y)
+        y_part, mean_part = self._gradient_parts(z, y)
         with np.errstate(invalid="ignore"):
-            return rising - falling
+            return mean_part - y_part
 
     def curvature(self, z: Values, y: Values) -> Values:
-        falling, rising = self._parts(z, y)
+        y_part, mean_part = self._gradient_parts(z, y)
         with np.errstate(invalid="ignore"):
-            return (2.0 - self.power) * rising + (self.power - 1.0) * falling
+            return (2.0 - self.power) * mean_part + (self.power - 1.0) * y_part
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
-        # Of rows with one z, steps are then 2 (r - 1) / (r + 1), r the mean of their targets over
-        # exp(z): nearly the exact log(r), and never beyond it.
-        falling, rising = self._parts(z, y)
-        return 0.5 * (falling + rising)
+        # If all rows have the same z, the step is 2 (r - 1) / (r + 1) with r the mean target
+        # divided by exp(z). This is close to the exact step log(r) and never longer.
+        y_part, mean_part = self._gradient_parts(z, y)
+        return 0.5 * (y_part + mean_part)
 
     def deviation(self, mean: Values) -> Values:
         return np.asarray(mean ** (0.5 * self.power))
 
     def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
-        # All terms are of degree 2 - p in the target and the mean together.
+        # The loss is homogeneous of degree 2 - p in the target and the mean.
         with np.errstate(over="ignore"):
             return y * np.exp(-offset), np.exp((2.0 - self.power) * offset)
 
-    def _parts(self, z: Values, y: Values) -> tuple[Values, Values]:
-        """Return the negative slopes of the terms with ``y`` and the slopes of those without."""
+    def _gradient_parts(self, z: Values, y: Values) -> tuple[Values, Values]:
+        """Return ``y m^(1-p)`` and ``m^(2-p)``; the gradient is the second minus the first."""
         with np.errstate(over="ignore", invalid="ignore"):
-            falling = np.where(y > 0.0, y * np.exp((1.0 - self.power) * z), 0.0)
-            return falling, np.exp((2.0 - self.power) * z)
+            y_part = np.where(y > 0.0, y * np.exp((1.0 - self.power) * z), 0.0)
+            return y_part, np.exp((2.0 - self.power) * z)
 
     def link(self, mean: Values) -> Values:
         with np.errstate(divide="ignore"):
@@ -718,8 +716,8 @@ class TweedieFamily(Loss):
             return np.exp(z)
 
 
-def _risen(rate: float, z: Values) -> Values:
-    """Return ``(exp(rate z) - 1) / rate``, which is z where the rate is 0."""
+def _scaled_expm1(rate: float, z: Values) -> Values:
+    """Return ``(exp(rate z) - 1) / rate``, or its limit z if the rate is 0."""
     return np.expm1(rate * z) / rate if rate != 0.0 else z
 
 
@@ -727,7 +725,7 @@ def _risen(rate: float, z: Values) -> Values:
 class Poisson(TweedieFamily):
     """``L(z, y) = exp(z) - y z + y log y - y``, half the Poisson deviance at the mean ``exp(z)``.
 
-    For counts and other targets that are not negative.
+    It is for counts and other targets that are not negative.
 
     Examples
     --------
@@ -746,7 +744,7 @@ class Poisson(TweedieFamily):
 class Gamma(TweedieFamily):
     """``L(z, y) = z - log y + y exp(-z) - 1``, half the gamma deviance at the mean ``exp(z)``.
 
-    For positive targets whose deviation is proportional to their mean.
+    It is for positive targets whose standard deviation is proportional to their mean.
 
     Examples
     --------
@@ -761,12 +759,14 @@ class Gamma(TweedieFamily):
 
 @dataclass(frozen=True)
 class Tweedie(TweedieFamily):
-    """Half the deviance of a compound Poisson distribution: sums of gamma amounts, 0 where none is.
+    """Half the deviance of a compound Poisson distribution.
+
+    It is for sums of a random number of positive amounts, which can be 0, such as yearly claims.
 
     Parameters
     ----------
     power : float, default=1.5
-        Variances grow with this power of the mean; between 1 (Poisson) and 2 (gamma).
+        The variance is proportional to this power of the mean, between 1 (Poisson) and 2 (gamma).
 
     Examples
     --------
@@ -781,8 +781,8 @@ class Tweedie(TweedieFamily):
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
             raise InputError(
-                f"Tweedie: power must lie between 1 and 2, got {self.power!r}; for 1 and 2 use the "
-                f"losses 'poisson' and 'gamma'."
+                f"Tweedie: power must lie between 1 and 2, got {self.power!r}; use the losses "
+                f"'poisson' for 1 and 'gamma' for 2."
             )
 
 
@@ -791,4 +791,3 @@ _ALL: tuple[type[Loss], ...] = (
     *(Huber, SmoothPinball, Poisson, Gamma, Tweedie),
 )
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in _ALL}
-"""Losses by name: parameters, model files and tests know those that are listed here."""

@@ -16,17 +16,16 @@ from gramless.base.types import FloatArray
 class Penalty(ABC):
     """``l1 |w|_1 + l2/2 |w|^2`` over all but the last ``n_free`` rows of ``w``.
 
-    A subclass is a frozen dataclass with an ``l1_ratio``, or with an ``l1`` and an ``l2`` of its
-    own; all else follows from these.
+    A subclass is a frozen dataclass that defines either ``l1_ratio`` or both ``l1`` and ``l2``.
 
     Attributes
     ----------
     alpha : float
-        The strength, not negative.
+        The strength of the penalty, not negative.
     n_free : int
-        Rows at the end of ``w``, such as the intercept, that go unpenalised.
+        Number of rows at the end of ``w``, such as the intercept, that are not penalised.
     l1_ratio : float
-        Share of the strength that is on absolute values, from 0 to 1.
+        Share of ``alpha`` that multiplies absolute values, from 0 to 1.
 
     Examples
     --------
@@ -49,12 +48,12 @@ class Penalty(ABC):
 
     @property
     def l1(self) -> float:
-        """Weight of the absolute values."""
+        """The factor of the absolute values."""
         return self.alpha * self.l1_ratio
 
     @property
     def l2(self) -> float:
-        """Weight of half the squares."""
+        """The factor of half the squares."""
         return self.alpha * (1.0 - self.l1_ratio)
 
     def __post_init__(self) -> None:
@@ -62,7 +61,7 @@ class Penalty(ABC):
             raise InputError(f"alpha must be a finite number, not negative; got {self.alpha!r}.")
 
     def scaled(self, factor: float) -> Self:
-        """Return the penalty, ``factor`` times as strong."""
+        """Return the penalty with ``alpha`` multiplied by ``factor``."""
         return replace(self, alpha=factor * self.alpha)  # type: ignore[type-var]
 
     def value(self, w: FloatArray) -> float:
@@ -73,9 +72,9 @@ class Penalty(ABC):
         w : array (n_columns,) or (n_columns, K)
             Weights.
         """
-        kept = w[: len(w) - self.n_free]
-        sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
-        return sizes + (0.5 * self.l2 * inner(kept, kept) if self.l2 else 0.0)
+        penalised = w[: len(w) - self.n_free]
+        l1_part = self.l1 * float(np.abs(penalised).sum()) if self.l1 else 0.0
+        return l1_part + (0.5 * self.l2 * inner(penalised, penalised) if self.l2 else 0.0)
 
     def prox(self, w: FloatArray, step: float) -> FloatArray:
         """Return ``argmin_v step * value(v) + |v - w|^2 / 2``.
@@ -85,13 +84,13 @@ class Penalty(ABC):
         w : array (n_columns,) or (n_columns, K)
             Weights.
         step : float
-            Length of the step.
+            Step size.
         """
         shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
         return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return ``l2 * w``, zero on free rows: all of the gradient where ``l1`` is 0.
+        """Return ``l2 * w``, zero in free rows. It is the whole gradient if ``l1`` is 0.
 
         Parameters
         ----------
@@ -105,10 +104,10 @@ class Penalty(ABC):
         return self._over_rows(w, self.l2)
 
     def distance(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
-        """Return how far each weight is from optimal, given the gradient of the mean loss.
+        """Return the KKT residual of each weight, given the gradient of the mean loss.
 
-        That is the distance of ``-gradient`` from the subdifferential, the KKT residual: zero
-        everywhere at the minimum alone.
+        It is the distance of ``-gradient`` from the subdifferential, and zero in all weights only
+        at the minimum.
         """
         slope, l1 = gradient + self.gradient(w), self._over_rows(w, self.l1)
         at_zero = np.maximum(np.abs(slope) - l1, 0.0)
@@ -127,9 +126,9 @@ class L2(Penalty):
     Parameters
     ----------
     alpha : float
-        Not negative. RB16's equation (8) writes ``n_samples`` times this.
+        Strength, not negative. The penalty in RB16's equation (8) is ``n_samples`` times this.
     n_free : int, default=0
-        How many rows at the end of ``w``, such as the intercept, go unpenalised.
+        Number of rows at the end of ``w``, such as the intercept, that are not penalised.
 
     Examples
     --------
@@ -149,9 +148,9 @@ class L1(Penalty):
     Parameters
     ----------
     alpha : float
-        Not negative.
+        Strength, not negative.
     n_free : int, default=0
-        How many rows at the end of ``w``, such as the intercept, go unpenalised.
+        Number of rows at the end of ``w``, such as the intercept, that are not penalised.
 
     Examples
     --------
@@ -173,11 +172,11 @@ class ElasticNet(Penalty):
     Parameters
     ----------
     alpha : float
-        Not negative.
+        Strength, not negative.
     l1_ratio : float, default=0.5
-        From 0, L2 alone, to 1, L1 alone.
+        Share of ``alpha`` that multiplies absolute values, from 0 (L2) to 1 (L1).
     n_free : int, default=0
-        How many rows at the end of ``w``, such as the intercept, go unpenalised.
+        Number of rows at the end of ``w``, such as the intercept, that are not penalised.
 
     Examples
     --------

@@ -23,9 +23,9 @@ from gramless.selection.goal import Goal, mean_loss
 from .tasks import make_task
 
 
-def data(weights: list[float] | None = None, n_judging: int = 0) -> Data:
+def data(weights: list[float] | None = None, n_validation: int = 0) -> Data:
     given = {} if weights is None else {"weight": np.array(weights), "count_unit": 1.0}
-    return make_task(np.zeros((4, 1)), np.arange(4.0), n_judging=n_judging, **given).data
+    return make_task(np.zeros((4, 1)), np.arange(4.0), n_validation=n_validation, **given).data
 
 
 BINS = BinnedMatrix(np.array([[1, 1, 1, 2]], np.uint8), np.array([0, 2]))
@@ -53,7 +53,7 @@ def test_bins_are_scaled_by_the_rows_that_are_fitted() -> None:
     for own, counts in [
         (data(), [3.0, 1.0]),
         (data([1.0, 2.0, 3.0, 6.0]), [10.0, 2.0]),
-        (data(n_judging=1), [2.0, 1.0]),
+        (data(n_validation=1), [2.0, 1.0]),
     ]:
         found = scaled_by_priors(BINS, own, order, 0.5)
         assert isinstance(found, ScaledBins)

@@ -90,7 +90,7 @@ def test_growth_uses_fewer_rows_where_outputs_are_many() -> None:
     many = budget_of(2.0, n_outputs=200)[0].within(plain)
     more = budget_of(4.0, n_outputs=200)[0].within(plain)
     assert many.growth_rows < more.growth_rows < plain.growth_rows
-    assert many.judging_rows < many.growth_rows
+    assert many.validation_rows < many.growth_rows
     assert budget_of(1e-3, n_outputs=10**4)[0].within(plain).growth_rows == 500
 
 
@@ -210,7 +210,7 @@ def test_rows_of_growth_fit_with_their_codes_and_predictions() -> None:
         budget, _ = budget_of(n_rows=50_000, n_outputs=5)
         config = budget.within(plain)
     of_row = 10 * 48 + 2 * plain.most_grids + 5 * 48
-    assert 0.9 * 30e6 < (config.growth_rows + config.judging_rows) * of_row <= 30e6
+    assert 0.9 * 30e6 < (config.growth_rows + config.validation_rows) * of_row <= 30e6
     assert budget.limits == [f"memory: grids grown on {config.growth_rows} rows"]
 
 

@@ -30,7 +30,7 @@ def test_only_the_default_is_quick_with_few_rows() -> None:
 def test_codes_of_growth_fit_into_16_bits() -> None:
     """A grid has no more bins than rows that are grown on or judge; 0 is no bin."""
     for config in EFFORTS.values():
-        assert config.growth_rows + config.judging_rows < 2**16
+        assert config.growth_rows + config.validation_rows < 2**16
 
 
 def test_default_models_combine_no_inputs() -> None:

@@ -356,7 +356,7 @@ def test_threads_do_not_change_a_bit(name: str) -> None:
 
 def test_growth_uses_no_more_rows_than_it_may() -> None:
     X, y = friedman(2000)
-    config = replace(FEW, growth_rows=400, judging_rows=100)
+    config = replace(FEW, growth_rows=400, validation_rows=100)
     told: list[Progress] = []
     found = grown(X, y, n_grids=8, config=config, report=Reporter(callbacks=told.append))
     assert told[0].message.split()[:2] == ["400", "rows,"]

@@ -331,7 +331,7 @@ class KernelMachine(StatefulEstimator, ABC):
             classes=encoded.classes,
             folds=given.folds(self, encoded.classes, encoded.seed),
         )
-        n_given = encoded.n_given + data.n_judging
+        n_given = encoded.n_given + data.n_validation
         feature_map = self._feature_map(data, encoded.seed)
         fixed, monotone = (
             self._fixed_choices(data, feature_map),
@@ -359,7 +359,7 @@ class KernelMachine(StatefulEstimator, ABC):
             earlier=earlier_fit(self, encoder, data.n_fitted) if encoded.goes_on else None,
             monotone=monotone,
         )
-        has_new_rows = data.n_judging > 0 and not encoded.goes_on
+        has_new_rows = data.n_validation > 0 and not encoded.goes_on
         task = replace(task, validates=self._learns_errors(task) or has_new_rows)
         scorer = NamedScorer.of(self)
         return task if scorer is None else scored_by(scorer, task, given, encoder)
@@ -374,8 +374,8 @@ class KernelMachine(StatefulEstimator, ABC):
         if errors is not None:
             errors = errors.of_rows(budget.judged_rows(len(errors.rows)))
         self.scorer_ = "loss" if task.goal.scorer is None else task.goal.scorer.name
-        self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, encoded.given.groups)
-        scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_judging else {}
+        self.cv_ = "eval_set" if data.n_validation else told_cv(self.cv, encoded.given.groups)
+        scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_validation else {}
         self.evals_result_ = scores
         return Selection(
             data=data,
@@ -539,7 +539,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return whether rows held back are to say how far predictions are off."""
         if not is_auto(self.calibrate):
             return check_switch(self, "calibrate", others=" or 'auto'")
-        return task.grows_grids or has_open_settings(task) or task.data.n_judging > 0
+        return task.grows_grids or has_open_settings(task) or task.data.n_validation > 0
 
     def _search_config(self) -> SearchConfig:
         """Return the configuration of selection."""

@@ -33,7 +33,7 @@ def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> N
     clearly worse than by a constant.
     """
     data, result = selection.data, selection.selected.validation
-    if data.n_judging == 0:
+    if data.n_validation == 0:
         return
     sources = model.inputs_.sources(model.n_features_in_)
     names = vars(model).get("feature_names_in_", np.arange(model.n_features_in_))

@@ -193,15 +193,15 @@ class Budget:
             rows = min(rows, max(most, _LEAST_SAMPLE))
         if rows == config.growth_rows:
             return config
-        judging_rows = min(config.judging_rows, max(1, int(_VALIDATION_SHARE * rows)))
-        return replace(config, growth_rows=rows, judging_rows=judging_rows)
+        validation_rows = min(config.validation_rows, max(1, int(_VALIDATION_SHARE * rows)))
+        return replace(config, growth_rows=rows, validation_rows=validation_rows)
 
     def _growth_rows_in_memory(self, config: SearchConfig) -> int:
         """Return how many rows grids may be grown on."""
         n_rows, n_inputs = self.shape
         of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
         of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
-        needed = min(n_rows, config.growth_rows + config.judging_rows) * of_row
+        needed = min(n_rows, config.growth_rows + config.validation_rows) * of_row
         if needed <= (budget := memory_for(needed)):
             return config.growth_rows
         check_memory(

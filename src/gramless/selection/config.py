@@ -21,7 +21,7 @@ class SearchConfig:
         Numbers of grids at which all weights are fitted again.
     least_gain : float
         Growth stops when 160 more grids lower the validation loss by a smaller share.
-    growth_rows, judging_rows : int
+    growth_rows, validation_rows : int
         Training and validation rows of growth, at most.
     ridge_rows : int
         Up to so many rows, kernel ridge regression is tried; 0 never tries it.
@@ -58,7 +58,7 @@ class SearchConfig:
     stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
     least_gain: float = 0.02
     growth_rows: int = 60_000
-    judging_rows: int = 5_000
+    validation_rows: int = 5_000
     ridge_rows: int = 2000
     n_landmarks: int = 250
     landmarks_an_output: int = 100

@@ -29,8 +29,8 @@ class Data:
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
     inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
     those of any rows have a mean of 1. ``measure`` is what ``score`` is called. The last
-    ``n_judging`` rows only validate and are never fitted. ``outlier_bound`` is the largest size of
-    targets in fits by least squares, if the loss is robust.
+    ``n_validation`` rows only validate and are never fitted. ``outlier_bound`` is the largest size
+    of targets in fits by least squares, if the loss is robust.
     """
 
     rows: Rows
@@ -41,7 +41,7 @@ class Data:
     categorical: NDArray[np.bool_] | None = None
     count_unit: float | None = None
     measure: str = "squared error"
-    n_judging: int = 0
+    n_validation: int = 0
     outlier_bound: float | None = None
 
     @cached_property
@@ -60,12 +60,12 @@ class Data:
     @property
     def n_fitted(self) -> int:
         """Number of rows of the final fit, the first ones."""
-        return len(self.targets) - self.n_judging
+        return len(self.targets) - self.n_validation
 
     @property
     def fitted(self) -> slice:
         """Which rows these are."""
-        return slice(None) if self.n_judging == 0 else slice(0, self.n_fitted)
+        return slice(None) if self.n_validation == 0 else slice(0, self.n_fitted)
 
     def with_validation_rows(
         self, rows: Rows, targets: Vector, sample_weight: NDArray[np.float64] | None
@@ -81,7 +81,7 @@ class Data:
             rows=sp.vstack(both, format="csr") if sp.issparse(rows) else np.concatenate(both),
             targets=np.concatenate([self.targets, targets]),
             sample_weight=weights,
-            n_judging=len(targets),
+            n_validation=len(targets),
         )
 
     def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
@@ -105,7 +105,7 @@ class Data:
     def scaler(self, kind: ScalingKind) -> Scaler:
         """Return a scaler fitted to the rows, but for those that only judge."""
         if kind not in self._scalers:
-            own = self.take(self.fitted) if self.n_judging > 0 else self
+            own = self.take(self.fitted) if self.n_validation > 0 else self
             weights, categorical = own.sample_weight, own.categorical
             self._scalers[kind] = Scaler.fit(kind, own.rows, weights, categorical)
         return self._scalers[kind]
@@ -123,7 +123,7 @@ class Data:
             rows=self.rows[rows],
             targets=self.targets[rows],
             sample_weight=weights,
-            n_judging=0,
+            n_validation=0,
         )
 
     def weights_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.float64] | None:

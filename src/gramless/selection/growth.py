@@ -139,7 +139,7 @@ def grow(
     most = config.most_grids if most is None else most
     generator = stream(seed, "growth")
     training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
-    validation = generator.permutation(split[1])[: config.judging_rows]
+    validation = generator.permutation(split[1])[: config.validation_rows]
     rows = data.take(np.concatenate([training, validation]))
     scaled = np.asarray(scaler.rows(rows.rows, n_jobs))
     space = GridSpace.of(scaler, scaled, uncombined, n_jobs, projection)

@@ -111,7 +111,7 @@ class SelectedModel:
 
 def final_rows(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
     """Return order and features of the rows of the final fit, without rows that only validate."""
-    if data.n_judging == 0 or isinstance(order, slice):
+    if data.n_validation == 0 or isinstance(order, slice):
         return order, matrix
     return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
 
@@ -290,7 +290,7 @@ def shrinkage_factors(
     losses = np.array([share @ loss.value(constants + s * deviations, targets) for s in _FACTORS])
     best, least = _FACTORS[losses.argmin(axis=0)], losses.min(axis=0)
     left = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
-    left = left**2 if loss.straight else left
+    left = left**2 if loss.is_piecewise_linear else left
     degrees = (1.0 / float(share @ share) if n_effective is None else n_effective) - 1.0
     if degrees < _LEAST_DEGREES:
         return np.zeros_like(best), np.ones_like(best)

@@ -248,7 +248,7 @@ class _PenaltyPath:
     def _warm_share(self, solver: Solver) -> float:
         """Return the factor of the tolerance of fits that start from earlier weights."""
         n_rows = len(self.training) + len(self.validation)
-        is_newton = isinstance(solver, NewtonCG) and not self.goal.loss.straight
+        is_newton = isinstance(solver, NewtonCG) and not self.goal.loss.is_piecewise_linear
         return _WARM_NEWTON_SHARE if is_newton and n_rows >= _FEW_ROWS else _WARM_SHARE
 
     def _callback(self, start: Vector | None, beat: float) -> Watch | None:
@@ -331,7 +331,7 @@ def with_row_products(task: SelectionTask, goal: Goal, matrix: FeatureMatrix) ->
     If there are few rows, it is given their Gram matrix.
     """
     data, loss = task.data, goal.loss
-    takes_newton_steps = loss.name != "squared" and not (goal.sparse or loss.straight)
+    takes_newton_steps = loss.name != "squared" and not (goal.sparse or loss.is_piecewise_linear)
     if not takes_newton_steps or data.intercept or goal.signs is not None:
         return matrix
     if not matrix.has_row_products:

@@ -114,10 +114,10 @@ class NewtonCG(IterativeSolver):
         matrix, penalty = problem.matrix, problem.penalty
         may_be = isinstance(self.preconditioner, SampledRows)
         may_be &= penalty.n_free == 0 and penalty.l2 > 0.0
-        may_be &= not (watched or problem.loss.straight)
+        may_be &= not (watched or problem.loss.is_piecewise_linear)
         if may_be and _has_fast_row_products(problem):
             return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
-        if not (problem.loss.straight and targets.shape[1] > 1):
+        if not (problem.loss.is_piecewise_linear and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
         states: list[NewtonState] = []
         for k, own in enumerate(np.ascontiguousarray(targets.T)):

@@ -140,4 +140,6 @@ def _first_penalty(task: SelectionTask, sets: list[GrownGrids]) -> float:
     mean, loss = float(np.mean([grown.alpha for grown in sets])), task.goal.loss
     if loss.is_of_classes:
         return mean
-    return mean * (_FIRST_PENALTY_OF_PIECEWISE_LINEAR if loss.straight else _FIRST_PENALTY)
+    return mean * (
+        _FIRST_PENALTY_OF_PIECEWISE_LINEAR if loss.is_piecewise_linear else _FIRST_PENALTY
+    )

@@ -23,7 +23,7 @@ class NearbyPenalties(Refinement):
     def is_wanted(self, task: SelectionTask) -> bool:
         """Return whether the penalty is still open, and this is its turn."""
         is_open = task.fixed.alpha is None and not task.validation_has_ended
-        if task.goal.loss.straight:
+        if task.goal.loss.is_piecewise_linear:
             return is_open and self.of_piecewise_linear_losses
         has_turn = task.config.tries_nearby_alphas and not self.of_piecewise_linear_losses
         return is_open and has_turn
