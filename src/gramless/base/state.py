@@ -1,8 +1,8 @@
-"""Objects as plain data and arrays, and back: what model files and pickles hold.
+"""Conversion of objects to plain data and arrays, and back, for model files and pickles.
 
-A class that files may hold derives from :class:`Stateful`, or :class:`StatefulEstimator` if it is
-an estimator, and says in its own file what its state is and when a state is sound. Defining such
-a class registers it; reading a file looks names up among the registered ones and imports nothing.
+A class that files may hold derives from :class:`Stateful`, or from :class:`StatefulEstimator` if it
+is an estimator. It defines what its state is and which states are valid. Defining such a class
+registers it. Reading a file looks names up among the registered classes and imports nothing.
 """
 
 from __future__ import annotations
@@ -27,45 +27,42 @@ from gramless.base.types import AnyArray
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 State = Mapping[str, object]
-Json = Any
-"""What ``json`` reads and writes."""
+Json = Any  # what the json module reads and writes
 
-_CLASSES: dict[tuple[str, str], type[Stateful]] = {}
-"""By the mark that files set before their state, and by name."""
-_FAMILIES: dict[str, type[Stateful]] = {}
+_CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # by mark in files, and name
+_FAMILIES: dict[str, type[Stateful]] = {}  # base classes by mark in files
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
-_LONG = 64
-_FEW = 6  # numbers of an array that a representation shows
-LARGEST = 1e300
-"""Sums of larger numbers could overflow in predictions."""
-_MOST_MODELS = 10_000
-"""Nested in each other, or parts of hybrids: each takes a tenth of a millisecond."""
-_MOST_CHARACTERS = 1 << 22
-"""Of labels as NumPy keeps them: all as long as the longest, with 4 bytes a character."""
+_MIN_TENSOR_LENGTH = 64  # shorter lists of floats stay in the JSON
+_SHOWN_NUMBERS = 6  # longer arrays are shown by their shape
+LARGEST = 1e300  # sums of larger numbers could overflow in predictions
+# Limits on what a hostile file can make the reader build. A model takes a tenth of a millisecond.
+# NumPy pads labels to the longest of them, and takes 4 bytes a character.
+_MAX_MODELS = 10_000
+_MAX_CHARACTERS = 1 << 22
 
 
-def _name_of(kind: type) -> str:
-    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
+def _registered_name(cls: type) -> str:
+    is_ours = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return cls.__name__ if is_ours else f"{cls.__module__}.{cls.__qualname__}"
 
 
 class UnknownClassError(ValueError):
-    """A file names a class that is not defined, or not yet."""
+    """A file names a class that is not defined in this process."""
 
 
 class Stateful:
     """An object that model files can hold.
 
     The state of a frozen dataclass is its fields; other classes override :meth:`state` and
-    :meth:`from_state`. A subclass is registered when it is defined: under its name in this
-    package, else under its module and name. Files that hold it can be read once it is defined.
+    :meth:`from_state`. Defining a subclass registers it: under its name if it belongs to this
+    package, else under its module and name. Only then can files that hold it be read.
 
     Parameters
     ----------
     mark : str, optional
-        For a family of classes that one ``from_state`` builds, such as kernels: what files call it.
+        The key in files of a family of classes that share one ``from_state``, such as kernels.
     former : sequence of str, default=()
-        Other names under which files may hold the class.
+        Earlier names of the class, which files may hold.
 
     Examples
     --------
@@ -88,11 +85,11 @@ class Stateful:
         if mark is not None:
             cls._mark = mark
             _FAMILIES[mark] = cls
-        for name in (_name_of(cls), *former):
+        for name in (_registered_name(cls), *former):
             _CLASSES[cls._mark, name] = cls
 
     def state(self) -> State:
-        """Return plain data, arrays and other stateful objects that tell all of this one."""
+        """Return the plain data, arrays and stateful objects from which this one can be built."""
         assert dataclasses.is_dataclass(self)
         return {
             field.name: vars(self)[field.name] for field in dataclasses.fields(self) if field.init
@@ -100,16 +97,16 @@ class Stateful:
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Build the object of a state; any exception says that a foreign one is unsound."""
-        built = cls(**state)
-        built.check()
-        return built
+        """Build an object from its state, which may be foreign; raise any exception if invalid."""
+        instance = cls(**state)
+        instance.check()
+        return instance
 
     def check(self) -> None:
-        """Check what the constructor trusts, with a ``ValueError`` for what is unsound."""
+        """Raise ``ValueError`` if the fields are invalid; the constructor does not check them."""
 
     def __repr__(self) -> str:
-        shown = (f"{k}={_in_few_words(v)}" for k, v in vars(self).items() if not k.startswith("_"))
+        shown = (f"{k}={_short_repr(v)}" for k, v in vars(self).items() if not k.startswith("_"))
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> dict[str, object]:
@@ -120,24 +117,24 @@ class Stateful:
 
 
 class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
-    """An estimator that model files can hold, and whose pickles hold what its file does.
+    """An estimator that model files can hold; its pickles have the same content.
 
     Its state is its parameters and, once it is fitted, its public fitted attributes.
     """
 
+    # Attributes computed from others, which neither files nor pickles hold.
     _rebuilt: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that follow from others: neither files nor pickles hold them."""
+    # New names of fitted attributes, by their names in files of earlier versions.
     _former_attributes: ClassVar[Mapping[str, str]] = {}
-    """New names of fitted attributes by the names that files of earlier versions use."""
 
     __repr__ = BaseEstimator.__repr__
 
     @abstractmethod
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes fit each other, which compiled loops rely on.
+        """Raise any exception unless fitted attributes are valid and consistent.
 
-        The state may come from a foreign file; any exception says that it is unsound. The
-        parameters are set already.
+        Compiled loops rely on it, and the state may come from a foreign file. The parameters are
+        set before the call.
         """
 
     def state(self) -> State:
@@ -147,16 +144,16 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Build an estimator from parameters and, if there are any, checked fitted attributes."""
+        """Build an estimator from its parameters and, if it was fitted, its fitted attributes."""
         model, params = cls(), part_in(state, "params", dict)
         unknown = params.keys() - model.get_params(deep=False).keys()
         require(not unknown, f"{cls.__name__} has no parameters {sorted(unknown)}")
-        # Not set_params, which would look inside nested objects.
+        # set_params would set parameters of nested objects, too.
         model.__dict__.update(params)
         if state.get("state") is not None:
-            fitted = part_in(state, "state", dict)
+            saved = part_in(state, "state", dict)
             renamed = model._former_attributes
-            model._restore({renamed.get(name, name): part for name, part in fitted.items()})
+            model._restore({renamed.get(name, name): part for name, part in saved.items()})
         return model
 
     def _parameters_to_save(self) -> dict[str, object]:
@@ -165,38 +162,37 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
         return {k: None if isinstance(v, random) else v for k, v in params.items()}
 
     def _fitted(self) -> dict[str, object]:
-        """Return the fitted attributes; what scikit-learn keeps for itself is none of them."""
-        left_out = self._rebuilt | self.get_params(deep=False).keys()
-        found = (name for name in vars(self) if _FITTED_NAME.fullmatch(name))
-        return {name: vars(self)[name] for name in found if name not in left_out}
+        # The pattern leaves out the private attributes that scikit-learn sets.
+        excluded = self._rebuilt | self.get_params(deep=False).keys()
+        names = (name for name in vars(self) if _FITTED_NAME.fullmatch(name))
+        return {name: vars(self)[name] for name in names if name not in excluded}
 
     def _restore(self, fitted: dict[str, object]) -> None:
-        """Take over fitted attributes of a foreign file."""
+        """Set the fitted attributes of a file, which may be foreign, after checks."""
         self.check_state(fitted)
-        self._take(fitted)
+        self._set_attributes(fitted)
         known = set(dir(type(self)))
         for name in fitted:
-            public = _FITTED_NAME.fullmatch(name) and name not in known
-            require(bool(public), f"{name!r} is no fitted attribute")
+            is_fitted = _FITTED_NAME.fullmatch(name) and name not in known
+            require(bool(is_fitted), f"{name!r} is no fitted attribute")
 
-    def _take(self, attributes: dict[str, object]) -> None:
-        """Set attributes, and rebuild those that follow from them."""
+    def _set_attributes(self, attributes: dict[str, object]) -> None:
+        """Set attributes; subclasses then rebuild those computed from them."""
         self.__dict__.update(attributes)
 
     def __getstate__(self) -> dict[str, object]:
-        own = BaseEstimator.__getstate__(self)
-        kept = {k: v for k, v in own.items() if k not in self._rebuilt}
+        attributes = BaseEstimator.__getstate__(self)
+        kept = {k: v for k, v in attributes.items() if k not in self._rebuilt}
         return _compacted(kept | self._fitted())
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self._take(_restored(state))
+        self._set_attributes(_restored(state))
 
 
-def _in_few_words(value: object) -> str:
-    """Return a part of a representation on one line: arrays of many numbers by their shape."""
+def _short_repr(value: object) -> str:
     if isinstance(value, np.ndarray):
-        if value.ndim == 1 and len(value) <= _FEW:
-            return f"[{', '.join(map(_in_few_words, value.tolist()))}]"
+        if value.ndim == 1 and len(value) <= _SHOWN_NUMBERS:
+            return f"[{', '.join(map(_short_repr, value.tolist()))}]"
         return f"array of shape {value.shape}"
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
@@ -210,23 +206,26 @@ def _restored(values: Mapping[str, object]) -> dict[str, object]:
 
 
 class Encoder:
-    """Turns stateful objects into data for JSON, and ``tensors`` named by their places."""
+    """Converts stateful objects to data for JSON.
+
+    Large arrays go into ``tensors``, each under its path in the data.
+    """
 
     def __init__(self) -> None:
         self.tensors: dict[str, AnyArray] = {}
         self._n_filled = 0
 
     def model(self, model: Stateful, where: str = "") -> dict[str, Json]:
-        """Return an estimator as plain data; ``InputError`` names what no file can hold."""
+        """Return an estimator as plain data; raise ``InputError`` if a file cannot hold it."""
         if not _is_registered(model):
-            raise _unknown(where or "the model", model)
-        parts = model.state().items()
-        return {"class": _name_of(type(model))} | {k: self.mapping(where, v) for k, v in parts}
+            raise _unsupported(where or "the model", model)
+        parts = {key: self.mapping(where, part) for key, part in model.state().items()}
+        return {"class": _registered_name(type(model))} | parts
 
     def mapping(self, where: str, values: Any) -> dict[str, Json]:
         """Return the values of a mapping as plain data."""
-        start = f"{where}." if where else ""
-        return {key: self.value(f"{start}{key}", value) for key, value in values.items()}
+        prefix = f"{where}." if where else ""
+        return {key: self.value(f"{prefix}{key}", value) for key, value in values.items()}
 
     def value(self, where: str, value: object) -> Json:
         """Return any value as plain data."""
@@ -236,7 +235,11 @@ class Encoder:
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
-        if isinstance(value, list) and len(value) > _LONG and {float} == set(map(type, value)):
+        if (
+            isinstance(value, list)
+            and len(value) > _MIN_TENSOR_LENGTH
+            and {float} == set(map(type, value))
+        ):
             self.tensors[where] = np.array(value)
             return {"list": where}
         if isinstance(value, (list, tuple)):
@@ -247,15 +250,22 @@ class Encoder:
         if isinstance(value, np.ndarray):
             return self._array(where, value)
         if isinstance(value, CompactArray):
-            return self._form(where, value)
-        return self._object(where, value)
+            return self._compact_array(where, value)
+        if not isinstance(value, Stateful) or not _is_registered(value):
+            raise _unsupported(where, value)
+        if value._mark == "model":
+            return {"model": self.model(value, where)}
+        fields = self.mapping(where, value.state())
+        if value._mark == "record":
+            return {"record": _registered_name(type(value)), "fields": fields}
+        return {value._mark: {"dict": fields}}
 
     def _array(self, where: str, array: AnyArray) -> Json:
         kind = array.dtype.kind
         if kind in "biuf" and array.dtype.itemsize <= 8:
-            form = compacted(array, MOST_FILLED - self._n_filled)
-            if isinstance(form, CompactArray):
-                return self._form(where, form)
+            compact = compacted(array, MOST_FILLED - self._n_filled)
+            if isinstance(compact, CompactArray):
+                return self._compact_array(where, compact)
             self.tensors[where] = array
             return {"tensor": where}
         if kind in "UO" and array.ndim == 1 and all(isinstance(item, str) for item in array):
@@ -265,23 +275,13 @@ class Encoder:
             "fit with labels that are numbers, booleans or text."
         )
 
-    def _form(self, where: str, form: CompactArray) -> Json:
-        self._n_filled += form.n_filled
-        return {"array": form.form, "fields": self.mapping(where, form.fields)}
-
-    def _object(self, where: str, value: object) -> Json:
-        if not isinstance(value, Stateful) or not _is_registered(value):
-            raise _unknown(where, value)
-        if value._mark == "model":
-            return {"model": self.model(value, where)}
-        plain = self.mapping(where, value.state())
-        if value._mark == "record":
-            return {"record": _name_of(type(value)), "fields": plain}
-        return {value._mark: {"dict": plain}}
+    def _compact_array(self, where: str, array: CompactArray) -> Json:
+        self._n_filled += array.n_filled
+        return {"array": array.form, "fields": self.mapping(where, array.fields)}
 
 
 class Decoder:
-    """Builds the objects that an :class:`Encoder` described, checked by their classes."""
+    """Builds objects from the data of an :class:`Encoder`; their classes check them."""
 
     def __init__(self, tensors: Mapping[str, AnyArray]) -> None:
         self._tensors = tensors
@@ -289,9 +289,10 @@ class Decoder:
         self._n_models = self._n_characters = self._n_filled = 0
 
     def fitted_model(self, content: Json) -> StatefulEstimator:
-        """Build a fitted estimator from all arrays, or raise any exception for foreign content.
+        """Build a fitted estimator, or raise any exception if the content is invalid.
 
-        Sizes that could lead compiled loops out of their arrays never pass.
+        Every tensor must be used. Sizes that would let compiled loops read beyond their arrays are
+        invalid.
         """
         model = self._model(content)
         unused = sorted(self._tensors.keys() - self._used)
@@ -324,54 +325,54 @@ class Decoder:
         if mark == "model":
             return self._model(content)
         if mark == "record":
-            return _registered(content, "record").from_state(self._mapping(value["fields"]))
+            return _registered_class(content, "record").from_state(self._mapping(value["fields"]))
         if mark not in _FAMILIES:
             raise UnknownClassError(f"values of kind {mark!r} are unknown")
-        found = self.value(content)
-        assert isinstance(found, dict)
-        return _FAMILIES[mark].from_state(found)
+        state = self.value(content)
+        assert isinstance(state, dict)
+        return _FAMILIES[mark].from_state(state)
 
     def _mapping(self, content: Json) -> dict[str, object]:
         return {key: self.value(item) for key, item in content.items()}
 
     def _model(self, content: Json) -> StatefulEstimator:
-        kind = _registered(content["class"], "model")
+        cls = _registered_class(content["class"], "model")
         self._n_models += 1
-        require(self._n_models <= _MOST_MODELS, f"it holds more than {_MOST_MODELS} models")
+        require(self._n_models <= _MAX_MODELS, f"it holds more than {_MAX_MODELS} models")
         parts = [part for part in ("params", "state") if content.get(part) is not None]
-        model = kind.from_state({part: self._mapping(content[part]) for part in parts})
+        model = cls.from_state({part: self._mapping(content[part]) for part in parts})
         assert isinstance(model, StatefulEstimator)
         return model
 
     def _tensor(self, name: str) -> AnyArray:
-        # Each has one place in a model: a copy for each of many would take much memory.
+        # A small file that refers to one tensor many times could fill the memory with copies.
         require(name not in self._used, f"tensor {name!r} has several places in the model")
         self._used.add(name)
         return self._tensors[name]
 
-    def _restored(self, form: CompactArray) -> AnyArray:
-        self._n_filled += form.n_filled
+    def _restored(self, array: CompactArray) -> AnyArray:
+        self._n_filled += array.n_filled
         require(self._n_filled <= MOST_FILLED, "its arrays are too large for what they hold")
-        return form.restored()
+        return array.restored()
 
     def _text(self, items: list[str], as_objects: bool) -> AnyArray:
         require(all(isinstance(item, str) for item in items), "text holds other values")
         if as_objects:
             return np.array(items, dtype=object)
         self._n_characters += len(items) * max(map(len, items), default=0)
-        require(self._n_characters <= _MOST_CHARACTERS, "its labels are too long")
+        require(self._n_characters <= _MAX_CHARACTERS, "its labels are too long")
         return np.array(items, dtype=np.str_)
 
 
 def same_parameter(first: StatefulEstimator, second: StatefulEstimator, name: str) -> bool:
-    """Tell whether files would hold the same for a parameter of two estimators."""
+    """Return whether two estimators have the same value of a parameter, as files hold it."""
 
-    def written(estimator: StatefulEstimator) -> tuple[Json, Json]:
+    def encoded(estimator: StatefulEstimator) -> tuple[Json, Json]:
         encoder = Encoder()
         content = encoder.value(name, estimator._parameters_to_save()[name])
         return content, {where: array.tolist() for where, array in encoder.tensors.items()}
 
-    return bool(written(first) == written(second))
+    return bool(encoded(first) == encoded(second))
 
 
 def require(condition: bool | np.bool_, complaint: str) -> None:
@@ -388,34 +389,34 @@ def array_in(
     *,
     finite: bool = False,
 ) -> AnyArray:
-    """Return an array of a state, or raise ``ValueError`` if it is absent or does not fit.
+    """Return an array of a state, or raise ``ValueError`` if it is absent or of another form.
 
-    In ``shape`` None stands for any length; without a shape any will do.
+    In ``shape``, None stands for any length; without ``shape``, any shape is valid.
     """
     array = state.get(name)
     if not isinstance(array, np.ndarray) or array.dtype != dtype:
         raise ValueError(f"{name} is no array of {np.dtype(dtype)}")
     if shape is not None:
-        fits = array.ndim == len(shape) and all(
-            wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
+        has_shape = array.ndim == len(shape) and all(
+            expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
         )
-        require(fits, f"{name} has a wrong shape")
+        require(has_shape, f"{name} has a wrong shape")
     if finite and array.size:
-        # NaN compares as False.
+        # Comparisons with NaN are False.
         is_moderate = float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST
         require(is_moderate, f"{name} is not finite, or beyond {LARGEST:g}")
     return array
 
 
 def number_in(
-    state: State, name: str, kind: type[Number], low: float | None = None, high: float = math.inf
+    state: State, name: str, type_: type[Number], low: float | None = None, high: float = math.inf
 ) -> Number:
     """Return a number of a state, at least ``low`` and below ``high``, or raise ``ValueError``.
 
-    Integers pass for ``float``; truth values never pass.
+    If ``type_`` is float, integers are valid too. Booleans are never valid.
     """
     value = state.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+    if isinstance(value, bool) or not isinstance(value, (int, float) if type_ is float else type_):
         raise ValueError(f"{name} is no number")
     number = cast(Number, value)
     require(not LARGEST < abs(number) < math.inf, f"{name} is beyond {LARGEST:g}")
@@ -423,46 +424,49 @@ def number_in(
     return number
 
 
-def part_in(state: State, name: str, kind: type[T]) -> T:
+def part_in(state: State, name: str, cls: type[T]) -> T:
     """Return an object of a state, or raise ``ValueError`` if it is absent or of another class."""
     part = state.get(name)
-    if not isinstance(part, kind):
-        raise ValueError(f"{name} is no {kind.__name__}")
+    if not isinstance(part, cls):
+        raise ValueError(f"{name} is no {cls.__name__}")
     return part
 
 
 def check_columns(state: State, n_features: int) -> None:
-    """Check the number of columns of the rows of a fit, and their names, of which none need be."""
+    """Raise ``ValueError`` if the number or the names of the training columns are inconsistent.
+
+    Both may be absent.
+    """
     if state.get("feature_names_in_") is not None:
         array_in(state, "feature_names_in_", object, (n_features,))
-    fits = state.get("n_features_in_", n_features) == n_features
-    require(fits, "n_features_in_ does not fit")
+    is_consistent = state.get("n_features_in_", n_features) == n_features
+    require(is_consistent, "n_features_in_ does not fit")
 
 
 def _is_registered(value: Stateful) -> bool:
-    """Tell whether the class of a value is the last one of its name that was defined."""
-    return _CLASSES.get((value._mark, _name_of(type(value)))) is type(value)
+    # A later class of the same name replaces an earlier one, whose objects no file can hold then.
+    return _CLASSES.get((value._mark, _registered_name(type(value)))) is type(value)
 
 
-def _registered(name: str, mark: str) -> type[Stateful]:
-    kind = _CLASSES.get((mark, name))
-    if kind is None and (version := LAST_VERSIONS.get(name)):
+def _registered_class(name: str, mark: str) -> type[Stateful]:
+    cls = _CLASSES.get((mark, name))
+    if cls is None and (version := LAST_VERSIONS.get(name)):
         raise ModelFileError(
             f"it holds an object of the class {name!r}, which gramless no longer has; version "
             f"{version} is the last that reads it"
         )
-    if kind is None or inspect.isabstract(kind):
+    if cls is None or inspect.isabstract(cls):
         raise UnknownClassError(
             f"it holds an object of the class {str(name)[:60]!r}, which gramless does not have; if "
             "it is your own, import its module first"
         )
-    return kind
+    return cls
 
 
-def _unknown(where: str, value: object) -> InputError:
+def _unsupported(where: str, value: object) -> InputError:
     return InputError(
         f"save: {where} is of the class {type(value).__name__}, which a model file cannot "
         "represent. Files hold numbers, text, arrays, and objects of gramless or of classes of "
-        "your own below Stateful; give one of these, with set_params where it is a parameter, and "
-        "save again."
+        "your own derived from Stateful; give one of these, with set_params if it is a parameter, "
+        "and save again."
     )

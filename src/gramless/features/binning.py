@@ -70,12 +70,12 @@ class GridMap(FeatureMap):
         hashes = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
         return fitted | hashes | beside | keys
 
-    def _take(self, attributes: dict[str, Any]) -> None:
+    def _set_attributes(self, attributes: dict[str, Any]) -> None:
         known, cells = None, attributes.pop("cells", None)
         if "keys" in attributes or cells is not None:
             known = KnownBins.from_arrays(attributes, None if cells is None else cells.keys)
             attributes.setdefault("scale_", unit_scale(len(known.grids)))
-        super()._take(attributes)
+        super()._set_attributes(attributes)
         if known is not None:
             self._know(known, cells)
 

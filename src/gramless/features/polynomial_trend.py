@@ -196,9 +196,9 @@ class PolynomialTrend(SeparableMap):
             array_in(state, name, np.float64, (len(factors),), finite=True)
         check_columns(state, len(centre))
 
-    def _take(self, attributes: dict[str, object]) -> None:
+    def _set_attributes(self, attributes: dict[str, object]) -> None:
         # Earlier files know of no categories.
-        super()._take({"categories_": np.empty((0, 2)), **attributes})
+        super()._set_attributes({"categories_": np.empty((0, 2)), **attributes})
 
     @property
     def n_inputs(self) -> int:

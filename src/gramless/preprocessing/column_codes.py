@@ -1,11 +1,11 @@
-"""One column of a table as columns of numbers, and which columns of new rows can stand for it."""
+"""Encoding of one column of a table as columns of numbers, and checks of its type in new rows."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -28,12 +28,13 @@ from gramless.base.notation import (
     seems_to_hold,
 )
 from gramless.base.state import Json, require
-from gramless.base.types import AnyArray, BoolArray
+from gramless.base.types import AnyArray
 from gramless.portable import BOOLEAN_SPELLINGS, MISSING_WORDS, has_offset
 
 _BOOLEAN_WORDS = frozenset(BOOLEAN_SPELLINGS) - {"0", "1"}
 _BOOLEAN_NUMBERS = {"True": "1", "False": "0"}
 _TEXT = "text", "category"
+# Types of a column in new rows, by its type in fit, that can be read.
 _READABLE = {
     "number": ("number", "boolean", *_TEXT),
     "datetime": ("datetime", "zoned", *_TEXT),
@@ -42,8 +43,7 @@ _READABLE = {
     "time": ("time", *_TEXT),
     "boolean": ("boolean", "number", *_TEXT),
 }
-"""Types of new columns that can be read as the type in fit."""
-_WRITTEN = {
+_TEXT_NOTATIONS = {
     "number": PLAIN,
     "datetime": DATES,
     "zoned": DATES,
@@ -60,21 +60,30 @@ _REMEDIES = {
     "text": "give text",
     "category": "give the same kind of categories",
 }
-_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
-_SHOWN = 3
+_WITH_LEADING_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
+_SHOWN_CELLS = 3
 MOST_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
 
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """How one column of a table becomes columns of numbers; plain data.
+    """The encoding of one column of a table as one or two columns of numbers; plain data.
 
-    ``fill`` replaces missing numbers and is None for a column of categories. With ``indicator`` a
-    0/1 column follows that marks missing numbers. ``categories`` are in the order of their codes 0,
-    1, ...; ``""`` is the missing value, and the code after the last is for all other values.
-    ``notation`` is how numbers are written where they come as text. ``type`` is what the column
-    held in ``fit``, one of ``COLUMN_TYPES``; None in files of version 0.2.0, for which any type is
-    read as well as it can be.
+    Attributes
+    ----------
+    name : str
+    fill : float or None
+        Replaces missing numbers; None for a column of categories.
+    indicator : bool
+        Whether a second, 0/1 column marks missing numbers.
+    categories : tuple of str
+        In the order of their codes 0, 1, ...; ``""`` is the missing value. All other values get the
+        next code after the last.
+    notation : str
+        A key of ``NOTATIONS``: how numbers in text are written.
+    type : str or None
+        What the column held in ``fit``, one of ``COLUMN_TYPES``. It is None in files of version
+        0.2.0, for which every type of new rows is read if possible.
     """
 
     name: str
@@ -85,26 +94,30 @@ class ColumnCode:
     type: str | None = None
 
     @classmethod
-    def fit(cls, name: str, column: PlainColumn, is_named: bool, most: int) -> ColumnCode:
+    def fit(
+        cls, name: str, column: PlainColumn, is_declared: bool, max_categories: int
+    ) -> ColumnCode:
         """Learn the median or the categories of a column.
 
-        If ``is_named``, numbers and dates are categories too. The ``most`` frequent are kept.
+        If ``is_declared``, numbers and dates are categories too. Only the ``max_categories`` most
+        frequent categories are kept.
         """
-        is_category = is_named or column.is_category
         if not _has_values(column):
-            if is_category:
+            if is_declared or column.is_category:
                 return cls(name, categories=(MISSING,), type="empty")
             return cls(name, fill=0.0, indicator=True, type="empty")
-        if is_named and column.type != "boolean":
-            return _with_categories(name, "category", [*column.category_labels()], most)
         type_, notation = column.type, PLAIN
-        if column.is_text:
+        if is_declared and type_ != "boolean":
+            type_ = "category"
+        elif column.is_text:
             type_, notation = _type_of_text(name, [*labels(column.values)])
-        if type_ == "boolean":
-            cells = [*map(_boolean_label, column.category_labels())]
-            return _with_categories(name, type_, cells, most)
-        if type_ in _TEXT:
-            return _with_categories(name, type_, [*column.category_labels()], most)
+        if type_ == "boolean" or type_ in _TEXT:
+            cells = [*column.category_labels()]
+            if type_ == "boolean":
+                cells = [*map(_boolean_label, cells)]
+            counts = Counter(cells)
+            ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
+            return cls(name, categories=tuple(ranked[:max_categories]), type=type_)
         numbers = finite_numbers(name, column.values, notation)
         missing = np.isnan(numbers)
         fill = float(np.median(numbers[~missing])) if not missing.all() else 0.0
@@ -112,11 +125,11 @@ class ColumnCode:
 
     @classmethod
     def from_state(cls, state: dict[str, Json]) -> ColumnCode:
-        """Build the code of a column from foreign data, which may hold any types."""
+        """Build the code of a column from foreign data; raise ``ValueError`` if invalid."""
         column = cls(**state)
         is_number = column.fill is not None
-        types = (*_WRITTEN, "empty") if is_number else (*_TEXT, "boolean", "empty")
-        fits = (
+        types = (*_TEXT_NOTATIONS, "empty") if is_number else (*_TEXT, "boolean", "empty")
+        is_valid = (
             isinstance(column.name, str)
             and isinstance(column.indicator, bool)
             and isinstance(column.categories, (list, tuple))
@@ -127,19 +140,19 @@ class ColumnCode:
             and column.notation in NOTATIONS
             and (column.type is None or column.type in types)
         )
-        require(fits, f"bad column {str(column.name)[:40]!r}")
+        require(is_valid, f"bad column {str(column.name)[:40]!r}")
         return cls(**{**asdict(column), "categories": tuple(column.categories)})
 
     def outputs(self) -> list[tuple[str, bool]]:
-        """Return the name of each column written, and whether it holds categories."""
-        first = [(self.name, self.fill is None)]
-        return [*first, (f"{self.name} (missing)", True)] if self.indicator else first
+        """Return, for each encoded column, its name and whether it holds categories."""
+        outputs = [(self.name, self.fill is None)]
+        return [*outputs, (f"{self.name} (missing)", True)] if self.indicator else outputs
 
     def write(self, column: PlainColumn, out: AnyArray, is_complete: bool = True) -> None:
-        """Write a column of new rows into ``out``.
+        """Encode a column of new rows into ``out``.
 
-        Raises InputError if its values cannot be read as those of ``fit``. Warns if most of them
-        are unknown categories, unless categories were left out in ``fit`` (not ``is_complete``).
+        Raises InputError if the values cannot be read as the type in ``fit``. Warns if most of them
+        are unknown categories, unless ``fit`` left categories out (``is_complete`` is False).
         """
         if self.type == "empty":
             if _has_values(column):
@@ -166,16 +179,19 @@ class ColumnCode:
         if not _has_values(column):
             return np.full(len(column.values), np.nan)
         if column.type not in _READABLE[self.type]:
-            raise self._refused(column)
+            raise self._type_error(column)
         if column.type not in _TEXT:
-            self._warn_of_doubt(column.type)
+            self._warn_of_doubtful_type(column.type)
             return self._read(column, PLAIN)
-        numbers = self._read(column, self.notation if self.type == "number" else self._written)
-        if self._written == DATES:
+        if self.type == "number":
+            numbers = self._read(column, self.notation)
+        else:
+            numbers = self._read(column, _TEXT_NOTATIONS[self.type])
+        if _TEXT_NOTATIONS[self.type] == DATES:
             has_zone = any(map(has_offset, labels(column.values)))
-            self._warn_of_doubt("zoned" if has_zone else "datetime")
+            self._warn_of_doubtful_type("zoned" if has_zone else "datetime")
         elif any(cell.strip() in _BOOLEAN_WORDS for cell in labels(column.values)):
-            self._warn_of_doubt("boolean")
+            self._warn_of_doubtful_type("boolean")
         return numbers
 
     def _read(self, column: PlainColumn, notation: str) -> AnyArray:
@@ -183,17 +199,12 @@ class ColumnCode:
             return finite_numbers(self.name, column.values, notation)
         except InputError:
             raise
-        except ValueError as fault:
-            raise self._refused(column, str(fault)) from None
-
-    @property
-    def _written(self) -> str:
-        """The notation of text that stands for the values of the column."""
-        return PLAIN if self.type is None else _WRITTEN[self.type]
+        except ValueError as error:
+            raise self._type_error(column, str(error)) from None
 
     def codes(self, column: PlainColumn, is_complete: bool) -> AnyArray:
-        """Return the numbers of the categories of a column; see :meth:`write`."""
-        place, unknown = self._places(), len(self.categories)
+        """Return the category codes of a column; see :meth:`write`."""
+        code_of, unknown = self._code_of_label(), len(self.categories)
         if self.type is None:
             cells = [*labels(column.values)]
         else:
@@ -201,58 +212,53 @@ class ColumnCode:
             if self.type == "boolean":
                 cells = [*map(_boolean_label, cells)]
             if _has_values(column):
-                self._check_categories(column, cells)
-        codes = np.fromiter((place.get(cell, unknown) for cell in cells), np.float64, len(cells))
+                self._check_category_type(column, cells)
+        codes = np.fromiter((code_of.get(cell, unknown) for cell in cells), np.float64, len(cells))
         if self.type in _TEXT and is_complete and (codes == unknown).any():
-            self._warn_of_unknown(cells, codes == unknown)
+            n_present = len(cells) - cells.count(MISSING)
+            is_unknown = (codes == unknown).tolist()
+            unseen = [cell for cell, new in zip(cells, is_unknown, strict=True) if new and cell]
+            if len(unseen) > MOST_UNKNOWN * n_present:
+                warn_of_unknown(f"column {self.name!r}", unseen, len(unseen) / n_present)
         return codes
 
-    def _places(self) -> dict[str, int]:
-        places = {category: k for k, category in enumerate(self.categories)}
-        if places.keys() <= {MISSING, "True", "False"}:
-            spelled = BOOLEAN_SPELLINGS.items()
-            places |= {word: places[label] for word, label in spelled if label in places}
-        elif self.type is not None and places.keys() <= {MISSING, "0", "1"}:
-            numbered = (
-                (word, _BOOLEAN_NUMBERS[label]) for word, label in BOOLEAN_SPELLINGS.items()
-            )
-            places |= {word: places[number] for word, number in numbered if number in places}
-        return places
+    def _code_of_label(self) -> dict[str, int]:
+        """Return the codes of the categories, and of other spellings of boolean ones."""
+        code_of = {category: k for k, category in enumerate(self.categories)}
+        if code_of.keys() <= {MISSING, "True", "False"}:
+            spellings = BOOLEAN_SPELLINGS.items()
+            code_of |= {word: code_of[label] for word, label in spellings if label in code_of}
+        elif self.type is not None and code_of.keys() <= {MISSING, "0", "1"}:
+            numbers = ((word, _BOOLEAN_NUMBERS[label]) for word, label in BOOLEAN_SPELLINGS.items())
+            code_of |= {word: code_of[number] for word, number in numbers if number in code_of}
+        return code_of
 
-    def _check_categories(self, column: PlainColumn, cells: list[str]) -> None:
-        """Raise InputError unless a column can hold the categories of ``fit``."""
+    def _check_category_type(self, column: PlainColumn, cells: list[str]) -> None:
+        """Raise InputError if a column of new rows cannot hold the categories of ``fit``."""
         if self.type == "boolean":
             odd = next((cell for cell in cells if cell not in ("True", "False", MISSING)), None)
             if column.type not in _READABLE["boolean"] or odd is not None:
-                raise self._refused(column, odd)
+                raise self._type_error(column, odd)
         elif column.type == "boolean":
-            if not self._places().keys() & {"True", "False"}:
-                raise self._refused(column)
+            if not self._code_of_label().keys() & {"True", "False"}:
+                raise self._type_error(column)
         elif column.type not in _TEXT:
-            allowed = NOTATIONS[_WRITTEN[column.type]].allowed
-            if not any(map(allowed.fullmatch, self._places())):
-                raise self._refused(column)
-            self._warn_of_lost_zeros(cells)
+            allowed = NOTATIONS[_TEXT_NOTATIONS[column.type]].allowed
+            if not any(map(allowed.fullmatch, self._code_of_label())):
+                raise self._type_error(column)
+            padded_names = filter(_WITH_LEADING_ZEROS.fullmatch, self.categories)
+            padded = {name.lstrip("0"): name for name in padded_names}
+            stripped = next((cell for cell in cells if cell in padded), None)
+            if stripped is not None:
+                warnings.warn(
+                    f"column {self.name!r} holds numbers such as {stripped} now, and "
+                    f"{padded[stripped]!r} was a category in fit, which is another one; read the "
+                    f"column as text.",
+                    stacklevel=2,
+                )
 
-    def _warn_of_lost_zeros(self, cells: list[str]) -> None:
-        """Warn of numbers that are categories in fit but for leading zeros."""
-        without = {name.lstrip("0"): name for name in self.categories if _ZEROS.fullmatch(name)}
-        odd = next((cell for cell in cells if cell in without), None)
-        if odd is not None:
-            warnings.warn(
-                f"column {self.name!r} holds numbers such as {odd} now, and {without[odd]!r} was a "
-                f"category in fit, which is another one; read the column as text.",
-                stacklevel=2,
-            )
-
-    def _warn_of_unknown(self, cells: list[str], unknown: BoolArray) -> None:
-        n_present = len(cells) - cells.count(MISSING)
-        odd = [cell for cell, is_unknown in zip(cells, unknown, strict=True) if is_unknown and cell]
-        if len(odd) > MOST_UNKNOWN * n_present:
-            warn_of_unknown(f"column {self.name!r}", odd, len(odd) / n_present)
-
-    def _warn_of_doubt(self, now: str) -> None:
-        """Warn if values of another type can be read, but hardly were meant so."""
+    def _warn_of_doubtful_type(self, now: str) -> None:
+        """Warn if new rows hold another type that can be read, but may mean something else."""
         assert self.type is not None
         if {self.type, now} == {"datetime", "zoned"}:
             what = "those without a time zone count as UTC"
@@ -266,7 +272,7 @@ class ColumnCode:
             stacklevel=2,
         )
 
-    def _refused(self, column: PlainColumn, cell: str | None = None) -> InputError:
+    def _type_error(self, column: PlainColumn, cell: str | None = None) -> InputError:
         held = "numbers" if self.type is None else COLUMN_TYPES[self.type]
         example = "" if cell is None else f", such as {cell[:40]!r}"
         remedy = _REMEDIES[self.type or "number"]
@@ -278,7 +284,7 @@ class ColumnCode:
 
 def warn_of_unknown(where: str, cells: Iterable[str], share: float) -> None:
     """Warn that a share of the values of a column, ``cells``, are unknown categories."""
-    shown = ", ".join(repr(cell[:40]) for cell in [*dict.fromkeys(cells)][:_SHOWN])
+    shown = ", ".join(repr(cell[:40]) for cell in [*dict.fromkeys(cells)][:_SHOWN_CELLS])
     warnings.warn(
         f"{where}: {100 * share:.0f} % of the values are none of the categories in fit, such as "
         f"{shown}; predictions for them rest on the other columns. Check that the values are "
@@ -287,19 +293,12 @@ def warn_of_unknown(where: str, cells: Iterable[str], share: float) -> None:
     )
 
 
-def _with_categories(name: str, type_: str, cells: Sequence[str], most: int) -> ColumnCode:
-    counts = Counter(cells)
-    ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
-    return ColumnCode(name, categories=tuple(ranked[:most]), type=type_)
-
-
 def _boolean_label(cell: str) -> str:
     word = cell.strip()
     return MISSING if word in MISSING_WORDS else BOOLEAN_SPELLINGS.get(word, word)
 
 
 def _has_values(column: PlainColumn) -> bool:
-    """Return whether some value of a column is not missing."""
     values = column.values
     if values.dtype == object:
         return any(cell != MISSING for cell in labels(values))
@@ -307,17 +306,17 @@ def _has_values(column: PlainColumn) -> bool:
 
 
 def _type_of_text(name: str, cells: list[str]) -> tuple[str, str]:
-    """Return the type of a column of text and how it is written, if that is certain."""
+    """Return the type of a column of text and its notation; "text" if no reading is certain."""
     present = {cell.strip() for cell in cells} - MISSING_WORDS
     if present and present <= _BOOLEAN_WORDS:
         return "boolean", PLAIN
     notation = notation_of(cells)
     if notation is None:
-        doubt = seems_to_hold(cells)
-        if doubt is not None:
+        resemblance = seems_to_hold(cells)
+        if resemblance is not None:
             warnings.warn(
-                f"column {name!r} holds text that looks like {doubt}, and is taken as categories. "
-                f"If they are numbers or dates, convert the column; if not, name it in "
+                f"column {name!r} holds text that looks like {resemblance}, and is taken as "
+                f"categories. If they are numbers or dates, convert the column; if not, name it in "
                 f"categorical_features, or declare it a category.",
                 stacklevel=2,
             )

@@ -1,8 +1,8 @@
-"""Data frames and tables of mixed columns into one matrix of numbers."""
+"""Encoding of data frames and tables as one matrix of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Self
 
@@ -22,22 +22,32 @@ _DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64
 
 
 class TableEncoder(Stateful, mark="encoder"):
-    """Turns a table of mixed columns into a matrix of numbers.
+    """Converts a table of mixed columns to a matrix of numbers.
 
-    Numbers pass as they are, dates and durations as seconds. A missing number becomes the median;
-    if any was missing in ``fit``, a 0/1 column says where. Text, truth values, categories and other
-    objects become whole numbers, one a category, with the missing value as a category of its own.
-    Of more than ``max_categories`` the most frequent are kept. All others, those never seen
-    included, share one number, which is that of no training row unless some were left out. Text
-    that certainly is numbers, dates, times or truth values is read as such, with decimal commas or
-    thousands parted; where text only looks so, a warning names the column.
+    Numbers are kept, and dates and durations become seconds. A missing number becomes the median,
+    and if any was missing in ``fit``, a 0/1 column marks the missing ones. Text, booleans,
+    categories and other objects become category codes, with one code for missing values. All
+    categories that ``fit`` did not see or keep share one further code.
+
+    Text is read as numbers, dates, times or booleans if this is the only possible reading, also
+    with decimal commas or separators of thousands. If text only looks like it, a warning names the
+    column.
 
     New rows may come in another form, such as dates as ISO text. ``transform`` raises
-    ``InputError`` if a column holds another type than in ``fit`` whose meaning is not certain, and
-    warns if more than half of its categories are unknown.
+    ``InputError`` if a column holds another type than in ``fit`` that it cannot read with
+    certainty, and warns if more than half of its values are unknown categories.
 
-    ``columns`` are in the order of ``fit``; ``dtype`` is float32 if that holds every column of
-    numbers exactly, else float64.
+    Parameters
+    ----------
+    max_categories : int, default=50_000
+        The number of categories kept in each column, the most frequent ones.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnCode
+        In the order of ``fit``.
+    dtype : dtype
+        float32 if it holds every numeric column exactly, else float64.
 
     Examples
     --------
@@ -58,11 +68,11 @@ class TableEncoder(Stateful, mark="encoder"):
         self.max_categories = max_categories
 
     def __repr__(self) -> str:
-        return f"TableEncoder({len(self.columns)} columns: {_listing(self.names)})"
+        return f"TableEncoder({len(self.columns)} columns: {_name_list(self.names)})"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns that ``transform`` asks for."""
+        """Names of the columns that ``transform`` needs."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -72,31 +82,36 @@ class TableEncoder(Stateful, mark="encoder"):
 
     @property
     def categorical_outputs(self) -> BoolArray:
-        """Which of the columns that ``transform`` returns are categories: a 0/1 column too."""
-        return np.array([own for column in self.columns for _, own in column.outputs()])
+        """Mask of the columns that ``transform`` returns as categories, 0/1 columns included."""
+        outputs = (output for column in self.columns for output in column.outputs())
+        return np.array([is_category for _, is_category in outputs])
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Names of the columns that are taken as categories."""
+        """Names of the columns encoded as categories."""
         return tuple(column.name for column in self.columns if column.fill is None)
 
     def fit(self, X: Table, categorical: ArrayLike | None = None) -> TableEncoder:
-        """Learn the medians and the categories of a table: of pandas, polars, pyarrow or our own.
+        """Learn the medians and the categories of a table.
 
-        ``categorical`` names columns to take as categories although they hold numbers or dates:
-        a list of names or positions, or a mask.
+        Parameters
+        ----------
+        X : data frame or table
+            From pandas, polars, pyarrow or :class:`gramless.datasets.Table`.
+        categorical : list of names or positions, or mask, optional
+            Columns to encode as categories even if they hold numbers or dates.
         """
         columns = named_columns(X)
         if not columns:
             raise InputError("the table has no columns; give at least 1.")
-        chosen = category_mask(categorical, len(columns), list(columns), "categorical_features")
+        mask = category_mask(categorical, len(columns), list(columns), "categorical_features")
         codes: list[ColumnCode] = []
         dtypes: list[np.dtype[np.generic]] = [np.dtype(np.float32)]
-        for (name, read), named in zip(columns.items(), chosen, strict=True):
+        for (name, read), is_declared in zip(columns.items(), mask, strict=True):
             column = read()
             if not len(column.values):
                 raise InputError(f"column {name!r} has no rows; give at least 1.")
-            code = ColumnCode.fit(name, column, bool(named), self.max_categories)
+            code = ColumnCode.fit(name, column, bool(is_declared), self.max_categories)
             codes.append(code)
             if code.fill is not None:
                 dtypes.append(np.dtype(np.float64) if column.is_text else column.values.dtype)
@@ -105,12 +120,17 @@ class TableEncoder(Stateful, mark="encoder"):
         return self
 
     def transform(self, X: Table) -> AnyArray:
-        """Encode rows, the columns of ``fit`` matched by name, as (n_samples, n_outputs).
+        """Return the encoded rows (n_samples, n_outputs), in Fortran order.
 
-        Further columns are ignored. The result is in Fortran order: each input is contiguous.
+        Columns are matched by name, and columns that ``fit`` did not see are ignored.
         """
         columns = named_columns(X)
-        self._check_names(columns)
+        missing = [name for name in self.names if name not in columns]
+        if missing:
+            raise InputError(
+                f"the columns must be those of fit, in any order, and others are ignored; missing "
+                f"now: {_name_list(missing)}. Select or name the same columns."
+            )
         out = np.empty((len(X), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
@@ -121,37 +141,29 @@ class TableEncoder(Stateful, mark="encoder"):
         return out
 
     def lazily(self, X: RowTable) -> LazyRows:
-        """Return the encoded rows of a table on a disk, which are encoded when they are read."""
+        """Return rows of a table on a disk that are encoded when they are read."""
         return _EncodedRows(X, self)
 
     def state(self) -> State:
-        """Describe the encoder in plain data, ready for JSON; :meth:`from_state` undoes it."""
-        plain = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
-        return {"dtype": self.dtype.name, "columns": plain}
+        """Return the encoder as plain data for JSON, which :meth:`from_state` reads."""
+        columns = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
+        return {"dtype": self.dtype.name, "columns": columns}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Json]) -> Self:
-        """Build an encoder from what :meth:`state` returned; ``InputError`` for other data."""
+        """Build an encoder from the result of :meth:`state`; raise ``InputError`` if invalid."""
         encoder = cls()
         try:
             encoder.columns = tuple(map(ColumnCode.from_state, state["columns"]))
             encoder.dtype = _DTYPES[state["dtype"]]
-            differ = 0 < len(set(encoder.names)) == len(encoder.columns)
-            require(differ, "names are missing or repeated")
-        except (TypeError, KeyError, ValueError) as fault:
+            are_unique = 0 < len(set(encoder.names)) == len(encoder.columns)
+            require(are_unique, "names are missing or repeated")
+        except (TypeError, KeyError, ValueError) as error:
             raise InputError(
-                f"These data describe no TableEncoder of this version ({fault!r}); fit the model "
+                f"These data describe no TableEncoder of this version ({error!r}); fit the model "
                 "again."
-            ) from fault
+            ) from error
         return encoder
-
-    def _check_names(self, found: Collection[str]) -> None:
-        missing = [name for name in self.names if name not in found]
-        if missing:
-            raise InputError(
-                f"the columns must be those of fit, in any order, and others are ignored; missing "
-                f"now: {_listing(missing)}. Select or name the same columns."
-            )
 
 
 class _EncodedRows(LazyRows):
@@ -163,7 +175,7 @@ class _EncodedRows(LazyRows):
         return self._encoder.transform(self._table.take_rows(rows))
 
 
-def _listing(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:_NAMES_SHOWN])
     more = len(names) - _NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

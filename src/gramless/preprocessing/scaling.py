@@ -1,9 +1,10 @@
-"""Units of the inputs: what a bandwidth of one means.
+"""Scaling of the inputs.
 
-Kernels of differences do not depend on where zero is, so affine scaling is only a unit for each
-input: it goes into the grids, and rows are never copied. Quantile scaling replaces values by
-their ranks in a copy, whitening replaces inputs by uncorrelated combinations. A categorical input
-stays as it is: its unit is the distance between two different categories.
+A shift-invariant kernel depends on differences only, so standardisation needs no centring: it is
+one unit per input, by which the grids multiply bandwidths, and rows are never copied. Quantile
+scaling replaces values by their ranks in a copy; whitening replaces inputs by uncorrelated linear
+combinations. A categorical input stays as it is, and its unit is the distance between two different
+categories.
 """
 
 from __future__ import annotations
@@ -28,21 +29,19 @@ from gramless.preprocessing.whitening import Whitening
 ScalingKind = Literal["none", "standard", "quantile", "both", "whiten"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both", "whiten")
 
-_WORTH_THREADS = 1 << 12
-_MOST_COPIED = 1 << 24
-"""Numbers of rows that are copied whole to be scaled."""
-# A number of such rows, in them and in what is computed beside them.
-_COPIED_BYTES = 32
+_MIN_PARALLEL_NUMBERS = 1 << 12  # below this, starting threads takes longer than the work
+_MAX_COPIED_NUMBERS = 1 << 24  # larger tables are scaled a block of rows at a time
+_BYTES_PER_COPIED_NUMBER = 32  # of the copy and its temporary arrays
 _SAMPLE_ROWS = 20_000
 _NUMBERS_AT_ONCE = 1 << 18
-_LEVELS = 257
-_LEAST_UNIT = 1e-307
+_N_LEVELS = 257
+_MIN_UNIT = 1e-307  # the inverse of a smaller one overflows
 _UNIFORM_STD = 12.0**-0.5
-_SPARSE_RANKS = (
+_RANKS_OF_SPARSE_ROWS = (
     "quantile scaling of sparse rows would make them dense; use scaling='standard' or 'none', "
     "or pass X.toarray()."
 )
-_SPARSE_COMBINATIONS = (
+_WHITENING_OF_SPARSE_ROWS = (
     "whitening of sparse rows would make them dense; use scaling='standard' or 'none', or pass "
     "X.toarray()."
 )
@@ -50,16 +49,26 @@ _SPARSE_COMBINATIONS = (
 
 @dataclass(frozen=True, repr=False)
 class Scaler(Stateful):
-    """The unit of each input and, for quantile scaling, the table of ranks.
+    """The unit of each input and the tables of quantile scaling and whitening.
 
-    ``kind`` "both" has every input twice, as it is and as its rank. ``unit`` is what a bandwidth of
-    one means in the rows that :meth:`rows` returns: 1, or the standard deviation (of a uniform
-    distribution for ranks); it is infinite for ignored inputs: constants, and ranks of categories
-    or of two values. ``spread`` is the mean L1 distance between two random rows in these units.
-    ``knots`` and ``levels``, of shape (n_features, n_knots), are values and their ranks in [0, 1].
-    ``categorical`` is the mask of inputs of the returned rows that are categories. ``limits``, of
-    shape (2, n_features), are the least and the largest values of the inputs: others are clipped.
-    Kind "whiten" has combinations of the inputs in their place, of which the unit is 1.
+    Attributes
+    ----------
+    kind : {"none", "standard", "quantile", "both", "whiten"}
+        With "both", scaled rows have every input twice: as it is, then as its rank.
+    unit : array (n_scaled,)
+        The length of a bandwidth of one in each column of the scaled rows (:meth:`rows`): 1 for
+        "none" and "whiten", else the standard deviation, that of a uniform distribution for ranks.
+        It is infinite for ignored inputs: constants, and ranks of categories or of two values.
+    spread : float
+        The mean L1 distance between two random rows in these units.
+    knots, levels : array (n_features, n_knots)
+        Values of each input and their ranks in [0, 1].
+    categorical : array of bool (n_scaled,), optional
+        The columns of the scaled rows that are categories.
+    limits : array (2, n_features), optional
+        The range to which inputs are clipped.
+    whitening : Whitening, optional
+        The linear combinations of kind "whiten".
     """
 
     kind: ScalingKind
@@ -72,14 +81,14 @@ class Scaler(Stateful):
     whitening: Whitening | None = None
 
     def check(self) -> None:
-        """Check that the parts of a scaler from a file fit each other."""
+        """Raise ``ValueError`` if the fields of a scaler from a file are inconsistent."""
         require(self.kind in SCALINGS, "a scaler of an unknown kind")
-        fields, twice = vars(self), self.kind == "both"
+        fields = vars(self)
         knots = array_in(fields, "knots", np.float64, (None, None), finite=True)
         array_in(fields, "levels", np.float64, knots.shape, finite=True)
-        ranked = self.kind in ("quantile", "both")
-        require(not ranked or knots.shape[1] > 0, "a scaler has no quantiles")
-        array_in(fields, "unit", np.float64, (len(knots) * (2 if twice else 1),))
+        has_ranks = self.kind in ("quantile", "both")
+        require(not has_ranks or knots.shape[1] > 0, "a scaler has no quantiles")
+        array_in(fields, "unit", np.float64, (len(knots) * (2 if self.kind == "both" else 1),))
         if self.categorical is not None:
             array_in(fields, "categorical", np.bool_, self.unit.shape)
         if self.limits is not None:
@@ -106,15 +115,15 @@ class Scaler(Stateful):
         """
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
-        chosen = np.zeros(X.shape[1], bool) if categorical is None else categorical
+        is_category = np.zeros(X.shape[1], bool) if categorical is None else categorical
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         if kind == "whiten":
-            return cls._fit_whitened(X, weight, chosen)
-        fitted = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
-        scaler = fitted(kind, X, weight, chosen)
+            return cls._fit_whitened(X, weight, is_category)
+        fit_numbers = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
+        scaler = fit_numbers(kind, X, weight, is_category)
         if categorical is not None:
             scaler = scaler._with_categories(X, weight, categorical)
-        tiny = np.flatnonzero(scaler.unit < _LEAST_UNIT)
+        tiny = np.flatnonzero(scaler.unit < _MIN_UNIT)
         if len(tiny):
             raise InputError(
                 f"Input {tiny[0]} has a standard deviation of {scaler.unit[tiny[0]]:.3g}, whose "
@@ -130,8 +139,8 @@ class Scaler(Stateful):
     ) -> Scaler:
         step = _sample_step(X)
         sample, weight = X[::step], weight[::step]
-        # A dozen arrays as large as a block are needed at once. Blocks are of nearly equal widths,
-        # because NumPy adds up the rows of a single column in another order.
+        # A dozen arrays of the size of a block exist at once. The blocks have nearly equal widths
+        # so that none is a single column, whose rows NumPy adds up in another order.
         n_blocks = max(1, -(-sample.shape[0] * X.shape[1] // _NUMBERS_AT_ONCE))
         bounds = [X.shape[1] * k // n_blocks for k in range(n_blocks + 1)]
         parts = [
@@ -146,11 +155,11 @@ class Scaler(Stateful):
     @classmethod
     def _fit_whitened(cls, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
         if sp.issparse(X):
-            raise InputError(_SPARSE_COMBINATIONS)
+            raise InputError(_WHITENING_OF_SPARSE_ROWS)
         if categorical.any():
             raise InputError(
                 "scaling='whiten' combines inputs that are numbers, and some are categories (text, "
-                "truth values, or which numbers are missing); leave these columns out, or use "
+                "booleans, or indicators of missing numbers); leave these columns out, or use "
                 "scaling='standard'."
             )
         standard, step = cls.fit("standard", X, weight), _sample_step(X)
@@ -158,9 +167,9 @@ class Scaler(Stateful):
         whitening = Whitening.fit(sample, weight, standard.unit)
         unit = np.where(whitening.varies, 1.0, np.inf)
         ordered, share = _sorted_columns(whitening.apply(sample), weight)
-        spread = float(_spreads(ordered, share, unit).sum()) or 1.0
-        none = np.empty((X.shape[1], 0))
-        return cls("whiten", unit, spread, none, none, whitening=whitening)
+        spread = float(_mean_distances(ordered, share, unit).sum()) or 1.0
+        no_knots = np.empty((X.shape[1], 0))
+        return cls("whiten", unit, spread, no_knots, no_knots, whitening=whitening)
 
     @classmethod
     def _fit_columns(
@@ -172,13 +181,22 @@ class Scaler(Stateful):
         weight: FloatArray,
         ignored: BoolArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return units, knots, levels and spreads of some columns, which are the last axis."""
+        """Return units, knots, levels and spreads of the columns of ``sample``, on the last axis.
+
+        The sample has the columns of ``X`` from ``start`` on.
+        """
         ordered, share = _sorted_columns(sample, weight)
         n_columns = sample.shape[1]
         knots = levels = np.empty((n_columns, 0))
         units = []
         if kind != "quantile":
-            units.append(_dense_unit(X, start, ordered, share))
+            units.append(_standard_unit(ordered, share))
+            if len(sample) < X.shape[0]:
+                # An input that is constant in the sample may vary in the other rows.
+                for j in np.flatnonzero(np.isinf(units[0])):
+                    column = np.sort(np.asarray(X[:, start + j], np.float64))[:, None]
+                    even = np.linspace(1.0 / len(column), 1.0, len(column))[:, None]
+                    units[0][j] = _standard_unit(column, even)[0]
         if kind == "none":
             units[0][np.isfinite(units[0])] = 1.0
         if kind in ("quantile", "both"):
@@ -186,10 +204,11 @@ class Scaler(Stateful):
             units.append(np.full(n_columns, _UNIFORM_STD))
         if kind == "both":
             units[1][[len(np.unique(values)) <= 2 for values in knots]] = np.inf
-        are_ignored = ignored[start : start + n_columns]
-        unit = np.concatenate([np.where(are_ignored, np.inf, each) for each in units])
+        is_ignored = ignored[start : start + n_columns]
+        unit = np.concatenate([np.where(is_ignored, np.inf, part) for part in units])
         shares = np.tile(share, len(units))
-        spreads = _spreads(cls(kind, unit, 1.0, knots, levels).rows(ordered), shares, unit)
+        scaled = cls(kind, unit, 1.0, knots, levels).rows(ordered)
+        spreads = _mean_distances(scaled, shares, unit)
         shape = len(units), n_columns
         return unit.reshape(shape), knots.T, levels.T, spreads.reshape(shape)
 
@@ -198,30 +217,31 @@ class Scaler(Stateful):
         cls, kind: ScalingKind, X: sp.csr_array, weight: FloatArray, ignored: BoolArray
     ) -> Scaler:
         if kind in ("quantile", "both"):
-            raise InputError(_SPARSE_RANKS)
+            raise InputError(_RANKS_OF_SPARSE_ROWS)
         share = weight / weight.sum()
         values = X.astype(np.float64)
         values.eliminate_zeros()
-        stored = np.bincount(values.indices, minlength=X.shape[1])
-        zero = 1.0 - np.asarray(share @ (values != 0).astype(np.float64)).ravel()
-        zero[stored == X.shape[0]] = 0.0
-        unit = _sparse_deviation(values, share, zero)
+        n_stored = np.bincount(values.indices, minlength=X.shape[1])
+        zero_share = 1.0 - np.asarray(share @ (values != 0).astype(np.float64)).ravel()
+        # Exactly 0, without rounding, if a column has no zeros.
+        zero_share[n_stored == X.shape[0]] = 0.0
+        unit = _sparse_standard_unit(values, share, zero_share)
         if kind == "none":
             unit[np.isfinite(unit)] = 1.0
         unit[ignored] = np.inf
-        spread = _sparse_spread(values, share, zero, unit)
-        none = np.empty((X.shape[1], 0))
-        return cls(kind, unit, spread, none, none)
+        spread = _sparse_mean_distance(values, share, zero_share, unit)
+        no_knots = np.empty((X.shape[1], 0))
+        return cls(kind, unit, spread, no_knots, no_knots)
 
     def _with_categories(self, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
-        """Return the scaler with units of the categorical inputs, which it was fitted to ignore."""
+        """Return this scaler, whose fit ignored the categorical inputs, with their units."""
         unit, spread, step = self.unit.copy(), self.spread, _sample_step(X)
         for j, column in dense_columns(X, categorical):
             if column.min() < column.max():
                 unit[j] = 1.0
-                # The probability that two random rows are of different categories.
-                _, number = np.unique(column[::step], return_inverse=True)
-                share = np.bincount(number, weights=weight[::step]) / weight[::step].sum()
+                _, code = np.unique(column[::step], return_inverse=True)
+                share = np.bincount(code, weights=weight[::step]) / weight[::step].sum()
+                # The probability that the categories of two random rows differ.
                 spread += float(1.0 - share @ share)
         mask = np.zeros(len(unit), bool)
         mask[: len(categorical)] = categorical
@@ -229,55 +249,58 @@ class Scaler(Stateful):
 
     @property
     def categorical_mask(self) -> BoolArray:
-        """Which inputs are categories, as a mask even if there are none."""
+        """Mask of the categorical inputs, an array even if there are none."""
         return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
     def weighted(self, relevance: FloatArray | None) -> Scaler:
-        """Return the scaler whose units are divided by relevance; inputs of none are ignored."""
+        """Return the scaler with units divided by the relevance (n_scaled,) of inputs.
+
+        Inputs of relevance 0 are ignored.
+        """
         if relevance is None:
             return self
         with np.errstate(over="ignore", divide="ignore"):
             unit = self.unit / relevance
-        return replace(self, unit=_as_finite(unit, self.unit)).ignoring(relevance == 0.0)
+        return replace(self, unit=_clip_overflow(unit, self.unit)).ignoring(relevance == 0.0)
 
-    def ignoring(self, chosen: BoolArray) -> Scaler:
-        """Return the scaler with infinite units of some inputs (n_features,): they are ignored."""
-        return replace(self, unit=np.where(chosen, np.inf, self.unit))
+    def ignoring(self, mask: BoolArray) -> Scaler:
+        """Return the scaler that ignores the inputs of a mask: their units are infinite."""
+        return replace(self, unit=np.where(mask, np.inf, self.unit))
 
-    def ranked(self, chosen: BoolArray) -> Scaler:
-        """Return the scaler, of kind "both", that has only ranks of some inputs.
+    def ranked(self, mask: BoolArray) -> Scaler:
+        """Return this scaler, of kind "both", without the values of the inputs of a mask.
 
-        They are there even if only two values are known; a constant is ignored.
+        Their ranks stay, even if there are only two values; constants are ignored.
         """
-        unit, n_inputs = self.unit.copy(), len(chosen)
+        unit, n_inputs = self.unit.copy(), len(mask)
         varies = self.levels[:, -1] > 0.0
-        unit[:n_inputs][chosen] = np.inf
-        unit[n_inputs:][chosen] = np.where(varies[chosen], _UNIFORM_STD, np.inf)
+        unit[:n_inputs][mask] = np.inf
+        unit[n_inputs:][mask] = np.where(varies[mask], _UNIFORM_STD, np.inf)
         return replace(self, unit=unit)
 
     def limited(self, X: FloatArray, margin: float) -> Scaler:
-        """Return the scaler that clips inputs beyond the range of some rows.
+        """Return the scaler that clips inputs to the range in ``X``, widened on both sides.
 
-        The limits are ``margin`` times the range of an input beyond it; categories have none.
+        ``margin`` is relative to the range of each input. Categories are not clipped.
         """
-        least, most = (edge.astype(np.float64) for edge in (X.min(axis=0), X.max(axis=0)))
+        lowest, highest = (edge.astype(np.float64) for edge in (X.min(axis=0), X.max(axis=0)))
         with np.errstate(over="ignore"):
-            beyond = margin * (most - least)
-            beyond[self.categorical_mask[: len(beyond)]] = np.inf
-            return replace(self, limits=np.stack([least - beyond, most + beyond]))
+            widening = margin * (highest - lowest)
+            widening[self.categorical_mask[: len(widening)]] = np.inf
+            return replace(self, limits=np.stack([lowest - widening, highest + widening]))
 
     def unscaled(self, bandwidth: float | FloatArray) -> FloatArray:
-        """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite."""
+        """Convert a bandwidth of scaled inputs to the units of the rows, without overflow."""
         with np.errstate(over="ignore"):
-            own = bandwidth * self.unit
-        return _as_finite(own, np.maximum(self.unit, bandwidth))
+            in_row_units = bandwidth * self.unit
+        return _clip_overflow(in_row_units, np.maximum(self.unit, bandwidth))
 
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
-        """Return the rows in which ``unit`` is measured.
+        """Return the scaled rows (n_rows, n_scaled), to whose columns ``unit`` refers.
 
-        This is ``X`` itself, or a copy in its precision: its ranks, both side by side, or whitened
-        rows. Values beyond the limits are clipped first. Raises ``InputError`` for other columns
-        than those of the fit, and for ranks and combinations of sparse rows.
+        Values beyond the limits are clipped first. The result is ``X`` itself for kinds "none" and
+        "standard", else a copy in its precision. Raises ``InputError`` if the number of inputs
+        differs from the fit, and for ranks and whitening of sparse rows.
         """
         check_width("Scaler", X, len(self.unit) // (2 if self.kind == "both" else 1))
         if self.limits is not None:
@@ -286,44 +309,46 @@ class Scaler(Stateful):
         if self.kind in ("none", "standard"):
             return X
         if sp.issparse(X):
-            raise InputError(_SPARSE_RANKS if self.whitening is None else _SPARSE_COMBINATIONS)
+            is_whitened = self.whitening is not None
+            raise InputError(_WHITENING_OF_SPARSE_ROWS if is_whitened else _RANKS_OF_SPARSE_ROWS)
         if self.whitening is not None:
             return self.whitening.apply(X, n_jobs)
         n_rows, n_features = X.shape
-        first = n_features if self.kind == "both" else 0
-        kept = (np.arange(len(self.unit)) < first) | self.categorical_mask
+        first_rank = n_features if self.kind == "both" else 0
+        is_copied = (np.arange(len(self.unit)) < first_rank) | self.categorical_mask
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         out = np.empty((n_rows, len(self.unit)), dtype, order="F")
 
-        def write(j: int) -> None:
+        def scale_column(j: int) -> None:
             column = X[:, j % n_features]
-            if kept[j]:
+            if is_copied[j]:
                 out[:, j] = column
             elif np.isfinite(self.unit[j]):
-                out[:, j] = np.interp(column, self.knots[j - first], self.levels[j - first])
+                k = j - first_rank
+                out[:, j] = np.interp(column, self.knots[k], self.levels[k])
             else:
                 out[:, j] = 0.0
 
-        threads = 1 if out.size < _WORTH_THREADS else n_jobs
-        map_blocks(write, [(j,) for j in range(len(self.unit))], threads)
+        n_threads = 1 if out.size < _MIN_PARALLEL_NUMBERS else n_jobs
+        map_blocks(scale_column, [(j,) for j in range(len(self.unit))], n_threads)
         return out
 
     def ordered(self, X: Rows, order: IntArray | slice, n_jobs: int | None = None) -> Rows:
-        """Return :meth:`rows` of some rows in an order; of many they are computed when read."""
+        """Return :meth:`rows` of ``X[order]``, as lazy rows if there are many."""
         width = len(self.unit)
         n_rows = X.shape[0] if isinstance(order, slice) else len(order)
-        n_bytes = _COPIED_BYTES * n_rows * width
-        is_small = n_rows * width <= _MOST_COPIED and n_bytes <= memory_for(n_bytes)
+        n_bytes = _BYTES_PER_COPIED_NUMBER * n_rows * width
+        is_small = n_rows * width <= _MAX_COPIED_NUMBERS and n_bytes <= memory_for(n_bytes)
         if sp.issparse(X) or is_small:
             return self.rows(X[order], n_jobs)
-        copied = self.kind not in ("none", "standard") and X.dtype != np.float32
-        dtype = np.dtype(np.float64) if copied else X.dtype
+        is_float64 = self.kind not in ("none", "standard") and X.dtype != np.float32
+        dtype = np.dtype(np.float64) if is_float64 else X.dtype
         return OrderedRows(X, order, lambda rows: self.rows(rows, n_jobs), width, dtype)
 
 
-def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:
-    """Replace overflowed numbers by the largest float wherever ``beside`` is finite."""
-    return np.where(np.isfinite(beside), in_range(numbers), numbers)
+def _clip_overflow(numbers: FloatArray, operands: FloatArray) -> FloatArray:
+    """Replace infinities by the largest float where the operands that gave them are finite."""
+    return np.where(np.isfinite(operands), in_range(numbers), numbers)
 
 
 def _sample_step(X: Rows) -> int:
@@ -333,7 +358,7 @@ def _sample_step(X: Rows) -> int:
 def _sorted_columns(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return each column sorted, and the share of the total weight up to each of its values."""
     if (weight == 1.0).all():
-        # The order itself is not needed, and takes ten times as long.
+        # Sorting takes a tenth of the time of argsort, which only unequal weights need.
         share = np.arange(1.0, len(weight) + 1.0) / len(weight)
         return np.sort(sample, axis=0), np.broadcast_to(share[:, None], sample.shape)
     order = np.argsort(sample, axis=0, kind="stable")
@@ -341,18 +366,8 @@ def _sorted_columns(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray,
     return np.take_along_axis(sample, order, axis=0), share
 
 
-def _dense_unit(X: Rows, start: int, ordered: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the deviations of columns from ``start`` on, in all rows if samples are constant."""
-    unit = _standard_unit(ordered, share)
-    if len(ordered) < X.shape[0]:
-        for j in np.flatnonzero(np.isinf(unit)):
-            column = np.sort(np.asarray(X[:, start + j], np.float64))[:, None]
-            even = np.linspace(1.0 / len(column), 1.0, len(column))[:, None]
-            unit[j] = _standard_unit(column, even)[0]
-    return unit
-
-
 def _standard_unit(ordered: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the standard deviation of each sorted column, infinite if it is constant."""
     weight = np.diff(share, axis=0, prepend=0.0)
     # Centring and scaling first keeps the digits of timestamps and avoids overflow.
     centred = ordered / 4.0 - ordered[len(ordered) // 2] / 4.0
@@ -361,10 +376,12 @@ def _standard_unit(ordered: FloatArray, share: FloatArray) -> FloatArray:
     centred /= size
     mean = (weight * centred).sum(axis=0)
     deviation = np.sqrt((weight * (centred - mean) ** 2).sum(axis=0))
-    return _usable(4.0 * (deviation * size), np.abs(ordered).max(axis=0))
+    return _infinite_if_constant(4.0 * (deviation * size), np.abs(ordered).max(axis=0))
 
 
-def _sparse_deviation(values: sp.csr_array, share: FloatArray, zero: FloatArray) -> FloatArray:
+def _sparse_standard_unit(
+    values: sp.csr_array, share: FloatArray, zero_share: FloatArray
+) -> FloatArray:
     size = np.asarray(abs(values).max(axis=0).todense()).ravel()
     # A power of two divides without rounding.
     size = np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0))))
@@ -372,33 +389,34 @@ def _sparse_deviation(values: sp.csr_array, share: FloatArray, zero: FloatArray)
     scaled.data /= size[values.indices]
     mean = np.asarray(share @ scaled).ravel()
     scaled.data -= mean[values.indices]
-    left = np.asarray(share @ scaled).ravel() - zero * mean
+    # What rounding left of the mean; the two-pass formula subtracts its square.
+    mean_error = np.asarray(share @ scaled).ravel() - zero_share * mean
     scaled.data **= 2
-    variance = np.asarray(share @ scaled).ravel() + zero * mean**2 - left**2
-    return _usable(np.sqrt(np.maximum(variance, 0.0)) * size, size)
+    variance = np.asarray(share @ scaled).ravel() + zero_share * mean**2 - mean_error**2
+    return _infinite_if_constant(np.sqrt(np.maximum(variance, 0.0)) * size, size)
 
 
-def _usable(deviation: FloatArray, size: FloatArray) -> FloatArray:
-    """Return infinity where a deviation is rounding noise: the input is constant."""
+def _infinite_if_constant(deviation: FloatArray, size: FloatArray) -> FloatArray:
+    # A deviation this small is rounding noise.
     return np.where(deviation > 1e-12 * size, deviation, np.inf)
 
 
-def _spreads(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
-    """Return the mean distance of two random rows along each column (Gini's mean difference)."""
+def _mean_distances(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return the mean distance of two random rows in each column (Gini's mean difference)."""
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
-    spreads: FloatArray = 2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit
-    return spreads
+    distances: FloatArray = 2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit
+    return distances
 
 
-def _sparse_spread(
-    values: sp.csr_array, share: FloatArray, zero: FloatArray, unit: FloatArray
+def _sparse_mean_distance(
+    values: sp.csr_array, share: FloatArray, zero_share: FloatArray, unit: FloatArray
 ) -> float:
-    """Return the sum of :func:`_spreads`, with one entry a column for all its zeros."""
+    """Return the sum of :func:`_mean_distances`; all zeros of a column are one entry."""
     n_columns = values.shape[1]
     column = np.concatenate([values.indices, np.arange(n_columns)])
     number = np.concatenate([values.data, np.zeros(n_columns)])
-    weight = np.concatenate([np.repeat(share, np.diff(values.indptr)), zero])
+    weight = np.concatenate([np.repeat(share, np.diff(values.indptr)), zero_share])
     order = np.lexsort((number, column))
     column, number, weight = column[order], number[order], weight[order]
     first = np.flatnonzero(np.diff(column, prepend=-1))
@@ -409,16 +427,18 @@ def _sparse_spread(
 
 
 def _quantile_table(ordered: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return values and their ranks in [0, 1]; tied values get the middle of their ranks."""
-    targets = np.linspace(0.0, 1.0, _LEVELS)
+    """Return quantiles and their ranks in [0, 1]; tied quantiles get the mean of their ranks."""
+    targets = np.linspace(0.0, 1.0, _N_LEVELS)
     n_features = ordered.shape[1]
-    knots, levels = np.empty((2, n_features, _LEVELS))
+    knots, levels = np.empty((2, n_features, _N_LEVELS))
     for j in range(n_features):
-        at = np.searchsorted(share[:, j], targets - 1e-12)
-        picked = ordered[np.minimum(at, len(ordered) - 1), j]
-        value, first, count = np.unique(picked, return_index=True, return_counts=True)
-        rank = targets[first] + (count - 1) / (2.0 * (_LEVELS - 1))
+        # The shares are sums with rounding errors.
+        positions = np.searchsorted(share[:, j], targets - 1e-12)
+        quantiles = ordered[np.minimum(positions, len(ordered) - 1), j]
+        value, first, count = np.unique(quantiles, return_index=True, return_counts=True)
+        rank = targets[first] + (count - 1) / (2.0 * (_N_LEVELS - 1))
         rank[0], rank[-1] = 0.0, 1.0 if len(value) > 1 else 0.0
+        # After the distinct values, the last one is repeated.
         knots[j], levels[j] = value[-1], rank[-1]
         knots[j, : len(value)], levels[j, : len(value)] = value, rank
     return knots, levels
