@@ -87,14 +87,15 @@ def test_features_of_many_rows_that_do_not_fit_are_refused() -> None:
         waves.transform(np.zeros((1000, 2)))
 
 
-@pytest.mark.usefixtures("_a_gigabyte")
-def test_more_classes_than_memory_are_refused() -> None:
+def test_more_classes_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).normal(size=(12_000, 2))
+    monkeypatch.setenv(VARIABLE, "2 GB")
     with pytest.raises(InputError, match="5,000 classes of 12,000 rows would need"):
         KernelClassifier().fit(rows, np.arange(12_000) % 5000)
-    model = KernelClassifier(bandwidth=0.01, n_grids=48, random_state=0)
-    with pytest.raises(InputError, match="A fit of 500 outputs over .* fit fewer outputs or cl"):
-        model.fit(rows[:4000], np.arange(4000) % 500)
+    monkeypatch.setenv(VARIABLE, "100 MB")
+    model = KernelClassifier(bandwidth=0.01, alpha=1e-3, n_grids=48, random_state=0)
+    with pytest.raises(InputError, match="A fit of 100 outputs over .* fit fewer outputs or cl"):
+        model.fit(rows[:1000], np.arange(1000) % 100)
 
 
 @pytest.mark.usefixtures("_a_gigabyte")
