@@ -17,7 +17,7 @@ from _timing import Case, memory_bandwidth, options, product_rate, run
 from gramless.base.threads import one_blas_thread
 from gramless.loops import coordinate_descent as loops
 from gramless.matrices.dense import DenseMatrix
-from gramless.solvers.factor import factorised
+from gramless.solvers.factor import factorise
 
 QUICK = {"rows": 500, "columns": 40, "sweeps": 2}
 _SQUARE, _QUICK_SQUARE = 2048, 128
@@ -65,7 +65,7 @@ def factor_case(chosen: argparse.Namespace) -> Case:
 
     def factor() -> None:
         with one_blas_thread():
-            factorised(gram, ridge)
+            factorise(gram, ridge)
 
     limit = {"limit": "float64 products, 1 thread", "work": d**3 / 6}
     return Case("factorised", factor, "product", d**3 / 6, 16 * d * d, **limit)

@@ -15,8 +15,14 @@ from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
 from gramless.solvers.base import RIDGE, Capabilities, Solver
 from gramless.solvers.cg import ConjugateRuns, RowCurvature, System
-from gramless.solvers.intercept import free_part, last_columns
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import (
+    Callback,
+    Problem,
+    Solution,
+    columns,
+    free_part,
+    last_columns,
+)
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
 

@@ -18,7 +18,7 @@ from gramless.solvers.cg import (
     RowSystem,
     SoftmaxCurvature,
     System,
-    fit_for_rows,
+    has_short_row_vectors,
 )
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import Identity, SampledInverse, SampledRows
@@ -50,7 +50,7 @@ def sampled(Z: BinnedMatrix, n_rows: int = 50) -> SampledInverse:
 
 def shorter(system: System) -> RowSystem:
     ones = np.ones(system.right.shape[1])
-    return RowSystem.towards(system.matrix, system.curvature, L2(ALPHA), system.right, ones)
+    return RowSystem.of_multiples(system.matrix, system.curvature, L2(ALPHA), system.right, ones)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,10 @@ def test_outputs_that_need_no_step_stay_zero() -> None:
 
 def test_where_it_pays() -> None:
     Z = matrix()
-    assert fit_for_rows(sampled(Z), Z)
-    assert not fit_for_rows(sampled(Z, N_ROWS), Z), "a complete sample cancels too many digits"
-    assert not fit_for_rows(Identity().inverse(Problem(Z, np.zeros(N_ROWS), L2(ALPHA))), Z)
+    assert has_short_row_vectors(sampled(Z), Z)
+    assert not has_short_row_vectors(sampled(Z, N_ROWS), Z), (
+        "a complete sample cancels too many digits"
+    )
+    assert not has_short_row_vectors(Identity().inverse(Problem(Z, np.zeros(N_ROWS), L2(ALPHA))), Z)
     narrow = BinnedMatrix(np.ones((2, N_ROWS), np.uint8), np.arange(3))
-    assert not fit_for_rows(sampled(narrow), narrow)
+    assert not has_short_row_vectors(sampled(narrow), narrow)

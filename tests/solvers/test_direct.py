@@ -18,7 +18,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2
 from gramless.solvers.direct import Cholesky
-from gramless.solvers.factor import factorised
+from gramless.solvers.factor import factorise
 from gramless.solvers.objective import Problem
 
 from .pairwise import each_value, pairs
@@ -333,12 +333,12 @@ def test_factor_is_by_cholesky_where_that_is_stable() -> None:
     rows[:, 7] = rows[:, 6]
     singular, right = rows.T @ rows, rng.normal(size=(8, 2))
     before = singular.copy()
-    ridged = factorised(singular, np.full(8, 1e-3))
+    ridged = factorise(singular, np.full(8, 1e-3))
     close(ridged(right), np.linalg.solve(singular + 1e-3 * np.eye(8), right))
-    least = factorised(singular, np.zeros(8))
+    least = factorise(singular, np.zeros(8))
     close(least(right), np.linalg.pinv(singular, rcond=1e-10) @ right)
     full = rows[:, :7].T @ rows[:, :7]
-    by_pivots = factorised(full, np.zeros(7))
+    by_pivots = factorise(full, np.zeros(7))
     close(by_pivots(right[:7]), np.linalg.solve(full, right[:7]))
     np.testing.assert_array_equal(singular, before)
 
@@ -349,7 +349,7 @@ def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: floa
     vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0]
     values = np.array([negative, *np.linspace(0.1, 1.0, 8)])
     ridge = np.array([1e-12] * 8 + [0.0])
-    factor = factorised((vectors * values) @ vectors.T, ridge)
+    factor = factorise((vectors * values) @ vectors.T, ridge)
     found = np.linalg.eigvalsh(factor(np.eye(9)))
     assert found[0] > 0.0
     assert found[-1] > 0.1 / abs(negative)
@@ -360,4 +360,4 @@ def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: floa
 def test_a_gram_matrix_that_is_not_finite_is_refused(wrong: float) -> None:
     for ridge in (0.0, 1.0):
         with pytest.raises(InputError, match="not finite"):
-            factorised(np.full((3, 3), wrong), np.full(3, ridge))
+            factorise(np.full((3, 3), wrong), np.full(3, ridge))

@@ -1,4 +1,4 @@
-"""Solvers: a problem goes in, weights and an honest account of the work come out.
+"""Solvers: minimise a :class:`Problem` and return a :class:`Solution` with its history.
 
 The public names load on first use.
 """

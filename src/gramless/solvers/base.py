@@ -1,4 +1,4 @@
-"""What solvers share: their base class, what each declares that it needs, and their iterations."""
+"""The base class of solvers, the capabilities that each declares, and the iteration loop."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
-_FROM_ONE = "n_rows", "n_simultaneous", "batch_rows", "restart"
-"""Options that are sizes, at least 1; other counts may be 0."""
+# Sizes must be at least 1; other whole numbers may be 0.
+_SIZE_OPTIONS = "n_rows", "n_simultaneous", "batch_rows", "restart"
 
 
 @dataclass(frozen=True)
 class MatrixNeed:
-    """What a solver needs of a matrix beyond the products that every matrix has.
+    """A requirement on a matrix, beyond the products that every matrix has.
 
     Parameters
     ----------
     description : str
-        The need in words.
+        The requirement in words; error messages say "needs ``description``".
     met_by : callable
-        Takes a matrix and returns whether it meets the need.
+        Return whether a matrix meets the requirement.
     remedy : str
-        A sentence that says what to use for other matrices.
+        A sentence that names a solver for other matrices.
 
     Examples
     --------
@@ -49,18 +49,18 @@ class MatrixNeed:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The losses, penalties and matrices that a solver takes.
+    """The losses, penalties and matrices that a solver supports.
 
     Parameters
     ----------
     losses : tuple of classes of Loss, optional
         None for all smooth losses.
     bounded_curvature : bool, default=False
-        Whether the loss must have a bound on its curvature, a finite ``smoothness``.
+        Whether the curvature of the loss must be bounded (a finite ``smoothness``).
     l1 : bool, default=False
-        Whether the penalty may contain absolute values, as L1 and elastic nets do.
+        Whether the solver supports L1 penalties and elastic nets.
     requires_l2 : bool, default=False
-        Whether the penalty must contain squares: alpha above 0.
+        Whether the penalty must have an L2 part: alpha above 0.
     matrix : MatrixNeed, optional
         None for all matrices.
 
@@ -78,9 +78,9 @@ class Capabilities:
     matrix: MatrixNeed | None = None
 
     def lack(self, loss: Loss, *, l1: bool) -> str | None:
-        """Return why a loss, or a penalty with absolute values, is not taken, if so.
+        """Return why a loss or an L1 penalty is not supported, or None if it is.
 
-        The words go after the name of the solver.
+        The text continues a sentence that begins with the name of the solver.
         """
         if self.losses is None and not loss.smooth:
             return f"needs a smooth loss, and {loss.name!r} has corners"
@@ -96,7 +96,7 @@ class Capabilities:
         return None
 
     def check_matrix(self, matrix: FeatureMatrix, who: str) -> None:
-        """Raise ``InputError`` unless the solver named ``who`` takes a matrix."""
+        """Raise InputError if the solver named ``who`` does not support a matrix."""
         need = self.matrix
         if need is not None and not need.met_by(matrix):
             raise InputError(
@@ -106,19 +106,18 @@ class Capabilities:
 
 
 RIDGE = Capabilities(losses=(Squared,))
-"""Ridge regression on any matrix."""
 
 
 class Solver(Stateful, ABC):
-    """A way to minimise a problem: a frozen dataclass of options with one method.
+    """Base class of solvers: frozen dataclasses of options with one method, ``solve``.
 
-    A subclass declares what it needs as ``capabilities`` and begins ``solve`` by
-    ``check_problem``. A line in :data:`gramless.solvers.choose.SOLVERS` gives it a name.
+    A subclass declares its ``capabilities`` and calls ``check_problem`` at the start of
+    ``solve``. An entry of :data:`gramless.solvers.choose.SOLVERS` gives it a name.
 
     Attributes
     ----------
     capabilities : Capabilities
-        All smooth losses, smooth penalties and matrices by default.
+        By default, all smooth losses, smooth penalties and matrices.
 
     Examples
     --------
@@ -154,11 +153,12 @@ class Solver(Stateful, ABC):
         Parameters
         ----------
         problem : Problem
-            One that the solver's ``capabilities`` take.
+            A problem that the solver's ``capabilities`` support.
         start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from. Solvers that are not iterative ignore them.
+            Initial weights, zeros by default. Direct solvers ignore them.
         callback : callable, optional
-            ``callback(iteration, weights)`` after each iteration; True stops the solver.
+            Called as ``callback(iteration, weights)`` after each iteration. The solver stops if it
+            returns True.
 
         Returns
         -------
@@ -167,15 +167,20 @@ class Solver(Stateful, ABC):
         Raises
         ------
         InputError
-            For a loss, penalty or matrix that the solver does not take.
+            If the solver does not support the loss, the penalty or the matrix.
         """
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ``InputError`` unless the solver takes a problem."""
+        """Raise InputError if the solver does not support a problem."""
         who, needs, l1 = type(self).__name__, self.capabilities, problem.penalty.l1 > 0.0
         lack = needs.lack(problem.loss, l1=l1)
         if lack is not None:
-            raise InputError(f"{who} {lack}; use {_instead(problem.loss, l1)}.")
+            remedy = "NewtonCG, solver='newton'"
+            if not problem.loss.smooth:
+                remedy = "SquaredHinge, Logistic or another smooth loss"
+            elif l1:
+                remedy = "GridDescent for L1 and elastic nets, or RandomDescent on any matrix"
+            raise InputError(f"{who} {lack}; use {remedy}.")
         if needs.requires_l2 and problem.penalty.l2 <= 0.0:
             raise InputError(
                 f"{who} needs alpha above 0: without a penalty its equations may have no "
@@ -185,31 +190,22 @@ class Solver(Stateful, ABC):
 
 
 def require_ridge(problem: Problem, who: str) -> None:
-    """Raise ``InputError`` unless the problem is ridge regression."""
+    """Raise InputError if the problem is not ridge regression."""
     lack = RIDGE.lack(problem.loss, l1=problem.penalty.l1 > 0.0)
     if lack is not None:
         raise InputError(f"{who} {lack}.")
 
 
-def _instead(loss: Loss, l1: bool) -> str:
-    """Return what to use for a loss and a penalty."""
-    if not loss.smooth:
-        return "SquaredHinge, Logistic or another smooth loss"
-    if l1:
-        return "GridDescent for L1 and elastic nets, or RandomDescent on any matrix"
-    return "NewtonCG, solver='newton'"
-
-
 def check_options(options: object) -> None:
-    """Check the integers and floats among the fields of a solver or preconditioner.
+    """Raise InputError if a number among the fields of a solver or preconditioner is invalid.
 
-    Fields of type ``int`` must be whole numbers below 2**63, those of type ``float`` finite, and
-    none negative. ``n_jobs`` is checked where threads are started.
+    Fields of type ``int`` must be whole numbers below 2**63 and those of type ``float`` finite;
+    none may be negative. ``n_jobs`` is checked when threads are started.
     """
     who = type(options).__name__
     for field in fields(options):  # type: ignore[arg-type]
         name, value, kind = field.name, vars(options)[field.name], field.type
-        least, absent = int(name in _FROM_ONE), value is None and kind == "int | None"
+        least, absent = int(name in _SIZE_OPTIONS), value is None and kind == "int | None"
         whole = kind in ("int", "int | None") and name != "n_jobs" and not absent
         if whole and not is_whole(value, least):
             wanted = f"a whole number of at least {least}{too_large(value)}"
@@ -219,7 +215,7 @@ def check_options(options: object) -> None:
 
 
 def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
-    """Raise ``InputError`` unless weights to start from, (n_columns, K), have a shape."""
+    """Raise InputError if initial weights do not have the shape (n_columns, K)."""
     if start.shape != shape:
         raise InputError(
             f"{who}: start must have {shape[0]} rows, and {shape[1]} columns if these are several; "
@@ -228,7 +224,7 @@ def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
 
 
 class State(Protocol):
-    """Weights (n_columns, K) and a way to improve them."""
+    """The state of an iterative solver, with weights (n_columns, K)."""
 
     @property
     def weights(self) -> Vector: ...
@@ -236,17 +232,17 @@ class State(Protocol):
     def converged(self) -> bool: ...
 
     def step(self) -> bool:
-        """Improve the weights; False when nothing lowers the objective."""
+        """Improve the weights; return False if no step lowers the objective."""
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
+        """Return the entry of the history for the current weights."""
 
 
 class Iterations:
-    """The iterations of a solver, one at a time, and their history.
+    """An iterator over the iterations of a solver, which records their history.
 
-    ``status`` is that of :class:`~gramless.solvers.objective.Solution`, ``"stopped"`` until the
-    last iteration.
+    ``status`` becomes that of the :class:`~gramless.solvers.objective.Solution` after the last
+    iteration; before, it is ``"stopped"``.
     """
 
     def __init__(self, state: State, shape: tuple[int, ...], max_iter: int) -> None:
@@ -256,7 +252,7 @@ class Iterations:
 
     @property
     def weights(self) -> Vector:
-        """The present weights, shaped as the targets ask."""
+        """The current weights, (n_columns,) if the targets are one-dimensional."""
         return self._state.weights.reshape(self._shape)
 
     def __iter__(self) -> Iterator[tuple[int, Vector]]:
@@ -277,20 +273,20 @@ class Iterations:
         self.status = "converged" if state.converged() else status
 
     def run(self, callback: Callback | None) -> Solution:
-        """Run to the end, or until the callback returns True."""
+        """Iterate until the solver ends or the callback returns True."""
         for iteration in self._numbers():
             if callback is None:
                 continue
-            # Looking at the weights may cost a product.
-            looks = not isinstance(callback, Watch) or callback.looks(iteration)
-            seen: Any = self.weights if looks else None
-            if callback(iteration, seen):
+            # Computing the weights may cost a product: skip it if the callback ignores them.
+            needs_weights = not isinstance(callback, Watch) or callback.looks(iteration)
+            weights: Any = self.weights if needs_weights else None
+            if callback(iteration, weights):
                 break
         return Solution(self.weights, self.status, len(self.history) - 1, self.history)
 
 
 class IterativeSolver(Solver):
-    """A solver that improves its weights step by step, ``max_iter`` times at most.
+    """A solver that improves its weights in at most ``max_iter`` steps.
 
     The history has an entry for the start and one for each iteration.
     """
@@ -299,7 +295,7 @@ class IterativeSolver(Solver):
 
     @abstractmethod
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
-        """Return the state at the start; ``watched`` where a callback looks at all weights."""
+        """Return the initial state; ``watched`` if a callback reads the weights."""
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -17,8 +17,7 @@ from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, IterativeSolver
-from gramless.solvers.intercept import free_part, last_columns
-from gramless.solvers.objective import Problem, columns
+from gramless.solvers.objective import Problem, columns, free_part, last_columns
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -39,7 +38,9 @@ from gramless.solvers.vectors import (
 
 @dataclass(frozen=True)
 class ConjugateGradient(IterativeSolver):
-    """Ridge regression, ``(Z' S Z + alpha I) w = Z' S y`` (RB16, equation 8).
+    """Preconditioned conjugate gradients for ridge regression (RB16, equation 8).
+
+    The solver iterates on ``(Z' S Z + alpha I) w = Z' S y``.
 
     Parameters
     ----------
@@ -50,16 +51,16 @@ class ConjugateGradient(IterativeSolver):
         is at most ``tol`` times the gradient at zero. The objective's relative
         gap is then of the order of ``tol**2``.
     max_iter : int, default=200
-        Iterations of the solver at most.
+        Maximum number of iterations.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
 
     Notes
     -----
-    One matvec and one rmatvec an iteration serve all outputs that have not
-    converged. Memory an output for two vectors of ``n_columns`` and eight of ``n_rows``
-    where columns are more than rows and nobody looks at the weights on the way, else
-    for four of ``n_columns`` and two of ``n_rows``.
+    Each iteration takes one matvec and one rmatvec for all outputs that have not
+    converged. If there are more columns than rows and no callback, each output takes memory
+    for two vectors of ``n_columns`` and eight of ``n_rows``; otherwise for four of
+    ``n_columns`` and two of ``n_rows``.
 
     Examples
     --------
@@ -82,8 +83,8 @@ class ConjugateGradient(IterativeSolver):
         targets, inverse = columns(problem.targets), self.preconditioner.inverse(problem)
         first = None if start is None else columns(start)
         runs: Runs
-        # In the space of rows, looking at the weights costs a product: not with a callback.
-        if not watched and fit_for_rows(inverse, problem.matrix):
+        # In the space of rows, each look at the weights costs a product: not with a callback.
+        if not watched and has_short_row_vectors(inverse, problem.matrix):
             rows = RowSystem.of_squares(problem, first)
             runs = RowRuns(rows, inverse, self.tol, self.n_jobs)
         else:
@@ -93,8 +94,8 @@ class ConjugateGradient(IterativeSolver):
         return runs
 
 
-WORTH_KEEPING = 0.75
-"""Dropping converged outputs copies all others, so wait until a quarter has converged."""
+# Dropping converged outputs copies all others, so wait until a quarter has converged.
+MIN_ACTIVE_SHARE = 0.75
 
 
 class Curvature(Protocol):
@@ -102,7 +103,7 @@ class Curvature(Protocol):
 
     @property
     def coupled(self) -> bool:
-        """Whether outputs depend on each other."""
+        """True if the curvature couples the outputs of a row."""
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
         """Multiply the responses (m, len(active)) of some rows and outputs by ``C``, in place."""
@@ -110,7 +111,7 @@ class Curvature(Protocol):
 
 @dataclass(frozen=True)
 class RowCurvature:
-    """One number a row, (n_rows, 1), or a row and output, (n_rows, K)."""
+    """A number for each row, (n_rows, 1), or for each row and output, (n_rows, K)."""
 
     weights: FloatArray
     coupled: ClassVar[bool] = False
@@ -134,15 +135,16 @@ class SoftmaxCurvature:
 
 
 class Runs(ABC):
-    """Conjugate gradients on all outputs that have not converged, side by side.
+    """Conjugate gradients on all outputs that have not converged, at the same time.
 
-    Coupled outputs share the lengths of their steps: they form a single run. Subclasses set the
-    ``point``, the ``residual`` and the ``direction`` (n, K) of the active outputs, the points
-    ``found`` of all, and the ``decrease`` of the objective so far, from ``at_zero`` on.
+    Each output is a run; coupled outputs share their step lengths and form a single run.
+    Subclasses set the ``iterate``, the ``residual`` and the ``direction`` (n, K) of the active
+    outputs, the ``solution`` (n, K) of all outputs, and the ``decrease`` of the objective from
+    ``at_zero``, its value at zero weights.
     """
 
-    found: Vector
-    point: Vector
+    solution: Vector
+    iterate: Vector
     residual: Vector
     direction: Vector
     energy: FloatArray
@@ -174,83 +176,84 @@ class Runs(ABC):
 
     @abstractmethod
     def _keep(self, keep: NDArray[np.bool_]) -> None:
-        """Keep what belongs to some of the active outputs."""
+        """Drop the data of all other outputs."""
 
     def step(self) -> bool:
         """Advance all active outputs by one iteration."""
-        length = _divided(self.energy, self._curvatures())
+        length = _safe_divide(self.energy, self._curvatures())
         runs_in_one = len(self.active) if self.curvature.coupled else 1
         self.decrease += 0.5 * inner(length, self.energy) / runs_in_one
-        there = self._advance(length)
-        self._redirect(_divided(there, self.energy))
-        self.energy = there
-        self.relative[self.active] = relative_norm(there, self.scale[self.active])
+        energy = self._advance(length)
+        self._redirect(_safe_divide(energy, self.energy))
+        self.energy = energy
+        self.relative[self.active] = relative_norm(energy, self.scale[self.active])
         return True
 
     def converged(self) -> bool:
-        """Tell whether all outputs have converged; drop those that have once they are many."""
+        """Return whether all outputs have converged; drop converged ones when they are many."""
         keep = self.relative[self.active] > self.tol
-        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
+        if np.count_nonzero(keep) <= MIN_ACTIVE_SHARE * len(keep):
             self._store()
             self.active, self.energy = self.active[keep], self.energy[keep]
-            present = self.point, self.residual, self.direction
-            self.point, self.residual, self.direction = (_kept(own, keep) for own in present)
+            vectors = self.iterate, self.residual, self.direction
+            self.iterate, self.residual, self.direction = (_take_columns(v, keep) for v in vectors)
             self._keep(keep)
         return not keep.any()
 
     def run(self, max_iter: int) -> int:
-        """Iterate until all outputs have converged; return how often."""
-        for done in range(max_iter):
+        """Iterate until all outputs have converged; return the number of iterations."""
+        for n_iter in range(max_iter):
             if self.converged():
-                return done
+                return n_iter
             self.step()
         return max_iter
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
+        """Return the entry of the history for the current weights."""
         residual = float(self.relative.max(initial=0.0))
         return {"objective": self.at_zero - self.decrease, "residual": residual}
 
     def _store(self) -> None:
-        """Copy the points of the active outputs into those of all."""
-        if self.point is not self.found:
-            self.found[:, self.active] = self.point
+        """Copy the iterates of the active outputs into the solution."""
+        if self.iterate is not self.solution:
+            self.solution[:, self.active] = self.iterate
 
-    def _curved(self, responses: Vector) -> tuple[Vector, FloatArray]:
-        """Return ``C responses`` of the active outputs and their inner products with them."""
+    def _apply_curvature(self, responses: Vector) -> tuple[Vector, FloatArray]:
+        """Return ``C responses`` of the active outputs, and ``responses' C responses`` of each."""
         curved = responses.copy()
 
-        def curve(first: int, last: int) -> FloatArray:
+        def apply_curvature(first: int, last: int) -> FloatArray:
             rows = slice(first, last)
             self.curvature.apply(rows, curved[rows], self.active)
             return np.asarray(np.einsum("nk,nk->k", responses[rows], curved[rows]))
 
-        return curved, np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
+        return curved, np.sum(over_blocks(apply_curvature, responses, self.n_jobs), axis=0)
 
     def _by_run(self, sums: Vector) -> Vector:
-        """Turn sums over outputs into sums over runs: coupled outputs all get the total."""
+        """Return sums over runs, given sums over outputs: coupled outputs all get the total."""
         return np.full_like(sums, sums.sum()) if self.curvature.coupled else sums
 
 
-def _divided(numbers: FloatArray, by: FloatArray) -> FloatArray:
-    """Return quotients, 0 where the divisor is not positive."""
-    return np.divide(numbers, by, out=np.zeros_like(by), where=by > 0)
+def _safe_divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Return the quotients, or 0 if the denominator is not positive."""
+    zeros = np.zeros_like(denominator)
+    return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
 
 
 def relative_norm(energy: Vector, scale: Vector) -> Vector:
-    """Return norms, given their squares, relative to a scale where that is above 0."""
+    """Return norms, given their squares, divided by the scale if that is above 0."""
     norm = np.sqrt(np.maximum(energy, 0.0))
     return np.divide(norm, scale, out=norm, where=scale > 0)
 
 
-def _kept(array: Vector, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Vector:
+def _take_columns(array: Vector, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Vector:
     return np.ascontiguousarray(array[:, keep])
 
 
 class Equations(Protocol):
     """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides (n_columns, K).
 
-    The curvature knows whether outputs are coupled.
+    ``curvature.coupled`` states whether ``A`` couples the outputs.
     """
 
     @property
@@ -286,27 +289,28 @@ class System:
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
         """Return ``Z' C Z w`` for the active outputs, without the ridge."""
 
-        def curve(rows: slice, responses: Vector) -> Vector:
+        def apply_curvature(rows: slice, responses: Vector) -> Vector:
             self.curvature.apply(rows, responses, active)
             return responses
 
-        return pull_back(self.matrix, w, curve, out)
+        return pull_back(self.matrix, w, apply_curvature, out)
 
 
 class ConjugateRuns(Runs):
-    """Conjugate gradients whose vectors are over the columns."""
+    """Conjugate gradients with a vector entry for each column."""
 
-    _changing = (
-        "found",
-        "residual",
-        "direction",
-        "coefficients",
-        "energy",
-        "scale",
-        "relative",
-        "active",
-        "decrease",
-    )
+    # The attributes that change from step to step, by their keys in checkpoint files.
+    _changing: ClassVar[dict[str, str]] = {
+        "found": "solution",
+        "residual": "residual",
+        "direction": "direction",
+        "coefficients": "coefficients",
+        "energy": "energy",
+        "scale": "scale",
+        "relative": "relative",
+        "active": "active",
+        "decrease": "decrease",
+    }
 
     def __init__(
         self,
@@ -319,19 +323,20 @@ class ConjugateRuns(Runs):
         right = system.right
         super().__init__(system.curvature, right.shape[1], tol, n_jobs)
         self.system, self.inverse = system, inverse
-        self.found = self.point = np.zeros_like(right) if start is None else start.astype(float)
+        self.solution = np.zeros_like(right) if start is None else start.astype(float)
+        self.iterate = self.solution
         self.residual = right.copy()
         if start is not None:
-            self.residual -= system.times(self.found, self.active)
-            self.residual -= self.found * system.ridge[:, None]
-        self.decrease = 0.5 * inner(self.found, right + self.residual)
+            self.residual -= system.times(self.solution, self.active)
+            self.residual -= self.solution * system.ridge[:, None]
+        self.decrease = 0.5 * inner(self.solution, right + self.residual)
         self.product = np.empty_like(right)
         self.coefficients = inverse.coefficients(self.residual)
         self.energy = self._by_run(energy(inverse, self.residual, self.coefficients, n_jobs))
-        at_zero = self.energy
+        energy_at_zero = self.energy
         if start is not None:
-            at_zero = self._by_run(energy(inverse, right, None, n_jobs))
-        self.scale = np.sqrt(at_zero)
+            energy_at_zero = self._by_run(energy(inverse, right, None, n_jobs))
+        self.scale = np.sqrt(energy_at_zero)
         self.relative = relative_norm(self.energy, self.scale)
         self.direction = self.residual * inverse.diagonal[:, None]
         inverse.subtract(self.coefficients, self.direction)
@@ -339,20 +344,20 @@ class ConjugateRuns(Runs):
     @property
     def weights(self) -> Vector:
         self._store()
-        return self.found
+        return self.solution
 
     def numbers(self) -> dict[str, AnyArray]:
-        """Return copies of all that changes from step to step, for :meth:`take_up`."""
+        """Return copies of everything that changes from step to step, for :meth:`take_up`."""
         self._store()
-        return {name: np.array(vars(self)[name]) for name in self._changing}
+        return {key: np.array(vars(self)[name]) for key, name in self._changing.items()}
 
     def take_up(self, numbers: Mapping[str, AnyArray]) -> None:
-        """Be where other runs of the same system were."""
-        for name in self._changing:
-            setattr(self, name, numbers[name])
+        """Continue from the :meth:`numbers` of other runs of the same system."""
+        for key, name in self._changing.items():
+            setattr(self, name, numbers[key])
         self.decrease = float(self.decrease)
-        everything = len(self.active) == len(self.scale)
-        self.point = self.found if everything else _kept(self.found, self.active)
+        is_complete = len(self.active) == len(self.scale)
+        self.iterate = self.solution if is_complete else _take_columns(self.solution, self.active)
         self.product = np.empty_like(self.residual)
 
     def _curvatures(self) -> FloatArray:
@@ -361,10 +366,10 @@ class ConjugateRuns(Runs):
         return self._by_run(sums)
 
     def _advance(self, length: FloatArray) -> FloatArray:
-        vectors = self.direction, self.product, self.inverse.diagonal, self.point, self.residual
-        whole = self._over_rows(partial(loops.advance, length), *vectors)
+        vectors = self.direction, self.product, self.inverse.diagonal, self.iterate, self.residual
+        of_diagonal = self._over_rows(partial(loops.advance, length), *vectors)
         self.coefficients = self.inverse.coefficients(self.residual)
-        return self._by_run(np.maximum(whole - self.inverse.energy(self.coefficients), 0.0))
+        return self._by_run(np.maximum(of_diagonal - self.inverse.energy(self.coefficients), 0.0))
 
     def _redirect(self, ratio: FloatArray) -> None:
         def redirect(residual: Vector, diagonal: Vector, direction: Vector, _: Vector) -> None:
@@ -377,18 +382,19 @@ class ConjugateRuns(Runs):
         self.product = np.empty_like(self.residual)
 
     def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
-        """Call ``function(*row blocks, sums)`` in parallel; add the sums in order."""
+        """Call ``function(*row_blocks, sums)`` in parallel and return the total of the sums."""
 
-        def work(first: int, last: int) -> Vector:
+        def call(first: int, last: int) -> Vector:
             sums = np.zeros(len(self.active))
             function(*(array[first:last] for array in arrays), sums)
             return sums
 
-        return np.sum(over_blocks(work, self.residual, self.n_jobs), axis=0)
+        # The blocks are added in order, so results do not depend on the threads.
+        return np.sum(over_blocks(call, self.residual, self.n_jobs), axis=0)
 
 
-def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledInverse]:
-    """Tell whether runs over the rows would have shorter vectors and be as precise."""
+def has_short_row_vectors(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledInverse]:
+    """Return whether runs over the rows are as precise and have shorter vectors."""
     n_rows, n_columns = matrix.shape
     # With all rows in the sample, inner products over rows lose too many digits.
     return isinstance(inverse, SampledInverse) and len(inverse.chosen) < n_rows < n_columns
@@ -396,11 +402,12 @@ def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledIn
 
 @dataclass(frozen=True)
 class RowSystem:
-    """``(Z' C Z + alpha I) w = right``, without alpha in the free columns, and a start.
+    """The equations ``(Z' C Z + alpha I) w = right`` and a start, as combinations of rows.
 
-    A vector ``Z' u + f + t g`` over the columns, with ``f`` in the free columns alone and a
-    ``given`` ``g`` (n_columns, K), is an array of ``u``, ``f`` and ``t``, (n_rows + n_free + 1, K).
-    ``responses`` are those to ``g``, or zeros where it is None; the residual is that at the start.
+    ``alpha`` is not added in the free columns. A vector ``Z' u + f + t g`` over the columns is
+    stored as the array of ``u``, ``f`` and ``t``, (n_rows + n_free + 1, K), in which ``f`` belongs
+    to the free columns and ``g`` is the ``given`` vector (n_columns, K). ``responses`` are
+    ``Z g``, or zeros if ``given`` is None. ``residual`` is that at the start.
     """
 
     matrix: FeatureMatrix
@@ -413,7 +420,7 @@ class RowSystem:
     residual: Vector
 
     @classmethod
-    def towards(
+    def of_multiples(
         cls,
         matrix: FeatureMatrix,
         curvature: Curvature,
@@ -421,11 +428,11 @@ class RowSystem:
         right: Vector,
         factors: FloatArray,
     ) -> RowSystem:
-        """Return the system of the right-hand sides ``factors * right``, started at zero."""
-        nothing = np.zeros((matrix.shape[0] + penalty.n_free + 1, right.shape[1]))
-        whole, responses = nothing.copy(), matvec(matrix, right)
-        whole[-1] = factors
-        return cls(matrix, curvature, penalty, right, responses, whole, nothing, whole)
+        """Return the equations for the right-hand sides ``factors * right``, started at zero."""
+        start = np.zeros((matrix.shape[0] + penalty.n_free + 1, right.shape[1]))
+        scaled, responses = start.copy(), matvec(matrix, right)
+        scaled[-1] = factors
+        return cls(matrix, curvature, penalty, right, responses, scaled, start, scaled)
 
     @classmethod
     def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
@@ -448,11 +455,12 @@ class RowSystem:
 
 
 class RowRuns(Runs):
-    """The iterates of :class:`ConjugateRuns`, but for rounding, as combinations of rows.
+    """Conjugate gradients with vectors that are combinations of rows.
 
-    A step multiplies by the transpose, twice by the sampled rows, and by the matrix, so vectors
-    over columns are written once and read once. Memory for eight vectors of ``n_rows`` and two of
-    ``n_columns`` an output. ``room`` (n_columns, K) may be written over: fresh memory is costly.
+    Up to rounding, the iterates are those of :class:`ConjugateRuns`. A step multiplies by the
+    transpose, twice by the sampled rows, and by the matrix, so vectors over columns are written
+    once and read once. Each output takes memory for eight vectors of ``n_rows`` and two of
+    ``n_columns``. ``buffer`` (n_columns, K) may be overwritten: fresh memory is costly.
     """
 
     def __init__(
@@ -461,7 +469,7 @@ class RowRuns(Runs):
         inverse: SampledInverse,
         tol: float,
         n_jobs: int | None,
-        room: Vector | None = None,
+        buffer: Vector | None = None,
     ) -> None:
         n_outputs, n_free = system.right.shape[1], system.penalty.n_free
         super().__init__(system.curvature, n_outputs, tol, n_jobs)
@@ -469,90 +477,88 @@ class RowRuns(Runs):
         self.left, self.right = system.matrix.row_factors()
         self.rows_left, self.rows_right = inverse.rows.row_factors()
         self.free = last_columns(system.matrix, n_free)
-        self.room = np.empty((system.matrix.shape[1], n_outputs)) if room is None else room
+        n_columns = system.matrix.shape[1]
+        self.buffer = np.empty((n_columns, n_outputs)) if buffer is None else buffer
         # The responses to the given vector, its squared norms and its entries in free columns.
         g, self.of_given = system.given, system.responses
         self.squared = np.zeros(n_outputs) if g is None else weighted_inner(None, g, g, n_jobs)
         self.given_free = np.zeros((n_free, n_outputs)) if g is None else free_part(g, n_free)
-        self.point = self.found = system.start.copy()
+        self.iterate = self.solution = system.start.copy()
         self.residual = system.residual.copy()
         self.direction, self.responses = self._preconditioned()
         self.energy = self._inner(self.residual, self.direction, self.responses)
-        at_zero = self.energy
+        energy_at_zero = self.energy
         if system.residual is not system.right:
-            at_zero = self._energy_at_zero()
-        self.scale = np.sqrt(at_zero)
+            right = rmatvec(system.matrix, system.right[: self.n_rows], self.buffer)
+            energy_at_zero = self._by_run(energy(inverse, right, None, n_jobs))
+        self.scale = np.sqrt(energy_at_zero)
         self.relative = relative_norm(self.energy, self.scale)
-        there = self.found[-1] * self.of_given
-        both = self._product(system.right, self.found, there)
-        both += self._product(self.residual, self.found, there)
-        self.decrease = 0.5 * float(both.sum())
+        responses = self.solution[-1] * self.of_given
+        decreases = self._product(system.right, self.solution, responses)
+        decreases += self._product(self.residual, self.solution, responses)
+        self.decrease = 0.5 * float(decreases.sum())
 
     @property
     def weights(self) -> Vector:
-        """The weights of all outputs: a product; the next step overwrites them."""
+        """The weights of all outputs, by a product; the next step overwrites them."""
         self._store()
-        all_here = len(self.active) == len(self.scale)
-        weights = self.room if all_here else np.empty((len(self.room), len(self.scale)))
-        rows, given = self.found[: self.n_rows], self.system.given
+        is_complete = len(self.active) == len(self.scale)
+        weights = self.buffer if is_complete else np.empty((len(self.buffer), len(self.scale)))
+        rows, given = self.solution[: self.n_rows], self.system.given
         if rows.any():
             rmatvec(self.system.matrix, rows, weights)
         else:
             weights[:] = 0.0
         free = free_part(weights, self.system.penalty.n_free)
-        free += self.found[self.n_rows : -1]
+        free += self.solution[self.n_rows : -1]
         if given is not None:
-            add_times(weights, self.found[-1], given, self.n_jobs)
+            add_times(weights, self.solution[-1], given, self.n_jobs)
         return weights
 
     def _curvatures(self) -> FloatArray:
         alpha, direction = self.system.penalty.l2, self.direction
-        self.curved, sums = self._curved(self.responses)
+        self.curved, sums = self._apply_curvature(self.responses)
         free = self.direction_free = self._free_part(direction)
         sums += alpha * self._product(direction, direction, self.responses)
         return self._by_run(sums - alpha * np.einsum("fk,fk->k", free, free))
 
     def _advance(self, length: FloatArray) -> FloatArray:
         alpha, direction, n = self.system.penalty.l2, self.direction, self.n_rows
-        add_times(self.point, length, direction, self.n_jobs)
+        add_times(self.iterate, length, direction, self.n_jobs)
         add_times(self.residual, -length * alpha, direction, self.n_jobs)
         add_times(self.residual[:n], -length, self.curved, self.n_jobs)
         self.residual[n:-1] += length * alpha * self.direction_free
-        self.towards = self._preconditioned()
-        return self._inner(self.residual, *self.towards)
+        self.preconditioned = self._preconditioned()
+        return self._inner(self.residual, *self.preconditioned)
 
     def _redirect(self, ratio: FloatArray) -> None:
-        direction, responses = self.towards
+        direction, responses = self.preconditioned
         add_times(direction, ratio, self.direction, self.n_jobs)
         add_times(responses, ratio, self.responses, self.n_jobs)
         self.direction, self.responses = direction, responses
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
-        self.responses, self.of_given = _kept(self.responses, keep), _kept(self.of_given, keep)
+        self.responses = _take_columns(self.responses, keep)
+        self.of_given = _take_columns(self.of_given, keep)
         self.squared, self.given_free = self.squared[keep], self.given_free[:, keep]
-        self.room = np.empty((len(self.room), len(self.active)))
+        self.buffer = np.empty((len(self.buffer), len(self.active)))
 
     def _preconditioned(self) -> tuple[Vector, Vector]:
         """Return the preconditioned residual and the responses to it."""
         inverse, n = self.inverse, self.n_rows
         scaled = self.residual / inverse.mu
-        columns = rmatvec(self.right, scaled[:n], self.room)
+        columns = rmatvec(self.right, scaled[:n], self.buffer)
         free = free_part(columns, self.system.penalty.n_free)
         free += scaled[n:-1]
-        # The columns leave out the share of g in the residual.
-        there = self.of_given[inverse.chosen] * self.residual[-1]
-        coefficients = inverse.solved(inverse.mu * matvec(self.rows_left, columns) + there)
+        # The columns leave out the multiple of g in the residual.
+        of_given = self.of_given[inverse.chosen] * self.residual[-1]
+        coefficients = inverse.solved(inverse.mu * matvec(self.rows_left, columns) + of_given)
         shares = inverse.subtracted(coefficients)
         add_rmatvec(self.rows_right, -shares, columns)
         scaled[inverse.chosen] -= shares
         responses = matvec(self.left, columns)
         responses += scaled[-1] * self.of_given
         return scaled, responses
-
-    def _energy_at_zero(self) -> FloatArray:
-        """Return each run's ``right' inverse right``."""
-        columns = rmatvec(self.system.matrix, self.system.right[: self.n_rows], self.room)
-        return self._by_run(energy(self.inverse, columns, None, self.n_jobs))
 
     def _inner(self, a: Vector, b: Vector, responses: Vector) -> FloatArray:
         """Return each run's ``a' b``, given the responses to ``b``, clipped at 0."""

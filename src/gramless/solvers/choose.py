@@ -1,4 +1,4 @@
-"""From a name to a solver, with the reason: what direct and iterative solutions would cost."""
+"""The choice of a solver by name or by cost, and the costs of direct and iterative solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gramless.matrices.stacked import stacked_parts, without_ones
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky, direct_is_possible
+from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
@@ -33,13 +33,13 @@ SOLVERS: dict[str, Solver] = {
     "random": RandomDescent(),
 }
 
+# Names of solvers of version 0.2.0, with the files of the repository that hold them now.
 REMOVED_SOLVERS = {
     "root": "studies/baselines/preconditioners.py",
     "jacobi": "studies/baselines/preconditioners.py",
     "nystrom": "studies/baselines/preconditioners.py",
     "rows": "studies/baselines/row_conjugate.py",
 }
-"""Names that version 0.2.0 took, with the files of the repository that hold these solvers now."""
 
 
 def choose_solver(
@@ -53,12 +53,13 @@ def choose_solver(
     matrix: FeatureMatrix | None = None,
     n_outputs: int = 1,
 ) -> tuple[Solver, str]:
-    """Turn a name into a solver, and say why it is this one.
+    """Return the solver with a name, and the reason for the choice.
 
-    ``"auto"`` solves squared losses with a smooth penalty directly where the matrix has no zeros
-    and that costs less time and memory than conjugate gradients; without a matrix it never does.
-    Solvers given by name get those of the options ``tol``, ``max_iter`` and ``n_jobs`` that they
-    have. Raises ``InputError`` for unknown names, and solvers that do not take the loss or penalty.
+    ``"auto"`` chooses a direct solver for the squared loss with a smooth penalty if the matrix is
+    dense and a direct solution fits into memory and costs less time than conjugate gradients.
+    Without a matrix it chooses an iterative solver. Solvers given by name get those of the options
+    ``tol``, ``max_iter`` and ``n_jobs`` that they have. Raises InputError if the name is unknown or
+    the solver does not support the loss or penalty.
 
     Examples
     --------
@@ -70,8 +71,9 @@ def choose_solver(
         return solver, f"{type(solver).__name__}, as given"
     if not isinstance(solver, str):
         raise InputError(f"solver must be a name or a Solver with its options, got {solver!r}.")
-    best = _best(loss, l1_ratio, matrix, n_outputs)
-    name, reason = (solver, "as asked") if solver != "auto" else best
+    name, reason = solver, "as asked"
+    if solver == "auto":
+        name, reason = _choose_name(loss, l1_ratio, matrix, n_outputs)
     if name in REMOVED_SOLVERS:
         raise InputError(
             f"solver {name!r} left gramless after version 0.2.0; use 'auto'. Its code is in "
@@ -81,17 +83,17 @@ def choose_solver(
         raise InputError(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver."
         )
-    lacks = {k: own.capabilities.lack(loss, l1=l1_ratio > 0) for k, own in SOLVERS.items()}
+    lacks = {k: each.capabilities.lack(loss, l1=l1_ratio > 0) for k, each in SOLVERS.items()}
     if lacks[name] is not None:
-        able = ", ".join(repr(other) for other, lack in lacks.items() if lack is None)
+        others = ", ".join(repr(other) for other, lack in lacks.items() if lack is None)
         penalty = " with l1_ratio above 0" if l1_ratio > 0 else ""
-        instead = f"for the loss {loss.name!r}{penalty} use 'auto' or {able}"
-        instead = instead if able else "use a smooth loss"
-        raise InputError(f"solver {name!r} {lacks[name]}; {instead}.")
+        remedy = f"for the loss {loss.name!r}{penalty} use 'auto' or {others}"
+        remedy = remedy if others else "use a smooth loss"
+        raise InputError(f"solver {name!r} {lacks[name]}; {remedy}.")
     options = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
     known = {k: v for k, v in options.items() if k in vars(SOLVERS[name])}
-    chosen = replace(SOLVERS[name], **known)  # type: ignore[type-var]
-    return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
+    result = replace(SOLVERS[name], **known)  # type: ignore[type-var]
+    return result, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
 def path_solver(
@@ -104,19 +106,20 @@ def path_solver(
     n_outputs: int = 1,
     n_jobs: int | None = None,
 ) -> Solver:
-    """Return a solver of ridge problems over one matrix for a path of ``n_alphas`` alphas.
+    """Return a solver of ridge problems over one matrix, for a path of ``n_alphas`` penalties.
 
-    Either direct, with one Gram matrix for all, or conjugate gradients with one sample of rows.
+    It is either direct, with one Gram matrix for all problems, or conjugate gradients with one
+    sample of rows as the preconditioner.
     """
-    if direct_is_possible(matrix):
-        direct, _ = Costs.of(matrix, n_outputs).compared(n_alphas, max_iter)
-        if direct:
+    if matrix.has_column_gram:
+        is_direct_better, _ = Costs.of(matrix, n_outputs).compare(n_alphas, max_iter)
+        if is_direct_better:
             return Cholesky(n_jobs).prepared(matrix, row_weights)
     sample = SampledRows().draw(matrix, row_weights)
     return ConjugateGradient(sample, tol, max_iter, n_jobs)
 
 
-def _best(
+def _choose_name(
     loss: Loss, l1_ratio: float, matrix: FeatureMatrix | None, n_outputs: int
 ) -> tuple[str, str]:
     if l1_ratio > 0:
@@ -124,33 +127,31 @@ def _best(
         return "grid", f"{loss.name} loss with absolute values, descent over {parts}"
     if loss.name != "squared":
         return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
-    if matrix is None or not direct_is_possible(matrix):
+    if matrix is None or not matrix.has_column_gram:
         return "pcg", "squared loss, preconditioned with a sample of the rows"
     costs = Costs.of(matrix, n_outputs)
-    direct, why = costs.compared()
-    return "cholesky" if direct else "falkon" if costs.unwhitened else "pcg", why
+    is_direct_better, reason = costs.compare()
+    return "cholesky" if is_direct_better else "falkon" if costs.unwhitened else "pcg", reason
 
 
+# Multiplications and additions per second and core, by the bytes of a number.
 _GRAM_RATE = {4: 70e9, 8: 35e9}
-"""Multiplications and additions per second and core, by the bytes of a number."""
-
 _FACTOR_RATE = 25e9
-_READ, _AN_OUTPUT, _COMPUTED = 0.3e-9, 0.2e-9, 1.5e-9
-"""Seconds per number of the matrix in a pass: to read 4 bytes, for each output, to recompute it."""
-_VALUE = 4e-9
-"""Seconds per kernel value."""
+# Seconds per number of the matrix in a pass: to read 4 bytes, for each output, to recompute it.
+_READ_SECONDS, _OUTPUT_SECONDS, _COMPUTE_SECONDS = 0.3e-9, 0.2e-9, 1.5e-9
+_KERNEL_VALUE_SECONDS = 4e-9
 
+# Preconditioned iterations until the remaining error no longer shows in predictions.
 ITERATIONS = 30
-"""Preconditioned conjugate gradients until the gap no longer shows in predictions."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Rough costs of direct and iterative solutions, in seconds of one core.
+    """Estimated costs of direct and iterative solutions, in seconds of one core.
 
-    ``size`` is that of the Gram matrix of the columns or rows (``what``), and ``start_seconds``
-    are for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
-    direct solutions need features.
+    ``size`` is that of the Gram matrix of the columns or rows (``what``). ``start_seconds`` is the
+    time for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
+    a direct solution needs the features.
     """
 
     size: int
@@ -162,15 +163,15 @@ class Costs:
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
-        """Estimate the costs from the shape, the precision and what is stored."""
+        """Return the costs, given the shape, the precision and the stored share of a matrix."""
         n_rows, n = matrix.shape
         size, other, what = min(n_rows, n), max(n_rows, n), "rows" if n_rows < n else "columns"
         one_pass = gram = 0.0
         inner, _ = without_ones(matrix)
         for _, part in stacked_parts(inner):
             stored = part.stored if isinstance(part, ChunkedMatrix) else 1.0
-            reading = _READ * _itemsize(part) / 4
-            seconds = reading + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
+            reading = _READ_SECONDS * _itemsize(part) / 4
+            seconds = reading + _COMPUTE_SECONDS * (1.0 - stored) + n_outputs * _OUTPUT_SECONDS
             one_pass += n_rows * part.shape[1] * seconds
             # Gram matrices of rows are summed in double precision.
             gram += part.shape[1] / max(1, n) / _GRAM_RATE[_itemsize(part) if n <= n_rows else 8]
@@ -180,31 +181,32 @@ class Costs:
             sample = default_rows(n_rows)
             start = sample**2 * (n + sample / 3) / _FACTOR_RATE
             return cls(size, what, gram, one_pass, start)
-        values = n_rows * n * _VALUE
+        values = n_rows * n * _KERNEL_VALUE_SECONDS
         gram += values + n_rows * n**2 / _GRAM_RATE[4]
-        reading = _READ * _itemsize(kernel_values) / 4
-        one_pass = n_rows * n * (reading + n_outputs * _AN_OUTPUT)
+        reading = _READ_SECONDS * _itemsize(kernel_values) / 4
+        one_pass = n_rows * n * (reading + n_outputs * _OUTPUT_SECONDS)
         start = values + 5 / 6 * n**3 / _FACTOR_RATE
         return cls(size, what, gram, one_pass, start, unwhitened=True)
 
     def direct(self, n_alphas: int = 1) -> float:
+        """Return the seconds of direct solutions for ``n_alphas`` penalties."""
         return self.gram_seconds + n_alphas * self.size**3 / 3 / _FACTOR_RATE
 
-    def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
-        """Tell whether direct solutions are better, and why, in words."""
+    def compare(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
+        """Return whether direct solutions are better, and the reason in words."""
         direct, n_iter = self.direct(n_alphas), n_alphas * n_iter
         iterative = self.start_seconds + n_iter * self.iteration_seconds
-        told = f"{self.size:,} {self.what}, whose Gram matrix and factor"
+        subject = f"{self.size:,} {self.what}, whose Gram matrix and factor"
         needed = BYTES_A_NUMBER * self.size**2
         if needed > (budget := memory_for(needed)):
             sizes = f"{needed / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
-            return False, f"{told} would need {sizes} that may be used"
+            return False, f"{subject} would need {sizes} that may be used"
         seconds = f"some {direct:.2g} s of a core, {n_iter} iterations some {iterative:.2g} s"
-        return direct <= iterative, f"{told} take {seconds}"
+        return direct <= iterative, f"{subject} take {seconds}"
 
 
 def _itemsize(part: FeatureMatrix) -> int:
-    """Return the bytes of a number: doubles except in chunked matrices and their products."""
+    """Return the bytes of a number: 8, except in chunked matrices and their products."""
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8

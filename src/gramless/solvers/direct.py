@@ -1,4 +1,4 @@
-"""Direct ridge regression: factorise the Gram matrix of the columns or of the rows."""
+"""Direct ridge regression by a factorisation of the Gram matrix of the columns or rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,29 @@ from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
-from gramless.solvers.intercept import free_part, last_columns
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import (
+    Callback,
+    Problem,
+    Solution,
+    columns,
+    free_part,
+    last_columns,
+)
 from gramless.solvers.vectors import matvec, rmatvec
 
-_PRECISE, _GOOD = 1e-9, 1e-6
-"""Relative residuals: below the first refinement is skipped, below the second is convergence."""
+# Relative residuals up to which refinement is skipped, and up to which a solution has converged.
+_SKIP_TOL, _CONVERGED_TOL = 1e-9, 1e-6
+# Tolerance of refinement: the gradient in the norm of the factor, relative to that at zero.
+_REFINEMENT_TOL = 1e-9
+_COLUMNS_PER_BLOCK = 64
+# For each number of a Gram matrix: itself and its factor.
+BYTES_A_NUMBER = 16
+_REMEDY = "use ConjugateGradient"
 
 
 _SMALL_GRAM = MatrixNeed(
     "a matrix with a column_gram, or fewer rows than columns",
-    lambda matrix: direct_is_possible(matrix) or matrix.shape[0] < matrix.shape[1],
+    lambda matrix: matrix.has_column_gram or matrix.shape[0] < matrix.shape[1],
     "Use ConjugateGradient, solver='pcg'.",
 )
 
@@ -37,23 +49,24 @@ _SMALL_GRAM = MatrixNeed(
 class Cholesky(Solver):
     """Ridge regression by a Cholesky factorisation of ``Z' S Z + alpha I`` (RB16, equation 8).
 
-    With fewer rows than columns, ``S^1/2 Z Z' S^1/2 + alpha I`` is factorised instead, for the
-    same solution. Systems that are singular up to rounding are solved by their eigenvectors; with
-    ``alpha`` 0 the weights are those of least norm. Refinement with products of the matrix itself
-    makes up for Gram matrices summed in single precision.
+    With fewer rows than columns, ``S^1/2 Z Z' S^1/2 + alpha I`` is factorised instead; the
+    solution is the same. Systems that are singular up to rounding are solved by their eigenvectors;
+    with ``alpha`` 0 the weights are those of least norm. Refinement by products with the matrix
+    itself corrects Gram matrices summed in single precision.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
         Threads for the vector work of refinement. Results do not depend on it.
     max_refinements : int, default=50
-        Steps of refinement at most, where the unknowns are the weights.
+        Maximum number of refinement steps, if there are at least as many rows as columns.
+        Otherwise there is at most one.
 
     Notes
     -----
-    n_rows * n_columns * min(n_rows, n_columns) operations for the Gram matrix, a third of
-    the smaller number's cube for the factorisation, and 16 bytes times its square.
-    Outputs cost no more than the products with them.
+    With ``n = min(n_rows, n_columns)``, the Gram matrix takes ``n_rows * n_columns * n``
+    operations, the factorisation ``n^3 / 3``, and both ``16 n^2`` bytes. Each output adds only
+    products with the matrix and the factor.
 
     Examples
     --------
@@ -76,17 +89,17 @@ class Cholesky(Solver):
         """Minimise a squared-loss problem, see :meth:`Solver.solve`.
 
         ``start`` is ignored, and the callback is called once, at the end. The history holds the
-        state at zero weights and at the end. Status ``"stalled"`` means that the precision of the
-        Gram matrix, and of the steps that follow, is not enough for so small an alpha.
+        state at zero weights and at the end. Status ``"stalled"`` means that alpha is too small for
+        the precision of the Gram matrix and of the refinement.
         """
         self.check_problem(problem)
         prepared = self.prepared(problem.matrix, problem.row_weights)
         return prepared.solve(problem, start, callback)
 
     def prepared(self, matrix: FeatureMatrix, row_weights: FloatArray) -> PreparedCholesky:
-        """Return a solver for any alpha and targets over one matrix, whose Gram matrix it keeps.
+        """Return a solver for any alpha and targets over one matrix, which keeps its Gram matrix.
 
-        Row weights are divided by their sum.
+        The row weights are divided by their sum.
         """
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights = row_weights / row_weights.sum()
@@ -100,7 +113,7 @@ class Cholesky(Solver):
 
 @dataclass(frozen=True)
 class PreparedCholesky(Solver):
-    """Solves ridge problems over one matrix and row weights, see :meth:`Cholesky.prepared`."""
+    """A solver of ridge problems over one matrix, see :meth:`Cholesky.prepared`."""
 
     matrix: FeatureMatrix = field(repr=False)
     row_weights: FloatArray = field(repr=False)
@@ -121,52 +134,43 @@ class PreparedCholesky(Solver):
             )
         factor = self.gram.factor(problem.penalty)
         zeros = np.zeros((factor.size, columns(problem.targets).shape[1]))
-        at_zero = self.gram.at(problem, zeros)
-        found, scale = self.gram.at(problem, factor.solve(at_zero.residual)), at_zero.norms
-        history = [point.record(problem, scale) for point in (at_zero, found)]
-        if history[-1]["residual"] > _PRECISE:
-            polished = self.gram.polished(problem, found, factor, self.options)
-            record = polished.record(problem, scale)
+        at_zero = self.gram.point(problem, zeros)
+        scale = at_zero.norms
+        best = self.gram.point(problem, factor.solve(at_zero.residual))
+        history = [point.record(problem, scale) for point in (at_zero, best)]
+        if history[-1]["residual"] > _SKIP_TOL:
+            refined = self.gram.refine(problem, best, factor, self.options)
+            record = refined.record(problem, scale)
             if record["objective"] < history[-1]["objective"]:
-                found, history[-1] = polished, record
-        weights = found.weights.reshape(problem.weights_shape)
-        status = "converged" if history[-1]["residual"] <= _GOOD else "stalled"
+                best, history[-1] = refined, record
+        weights = best.weights.reshape(problem.weights_shape)
+        status = "converged" if history[-1]["residual"] <= _CONVERGED_TOL else "stalled"
         if callback is not None and callback(1, weights):
             status = "stopped"
         return Solution(weights, status, 1, history)
 
 
-_COLUMNS_AT_ONCE = 64
-_TOL = 1e-9
-"""Of refinement: the gradient in the factor's norm, relative to that at zero."""
-
-BYTES_A_NUMBER = 16
-"""Of a Gram matrix with its factor."""
-
-_REMEDY = "use ConjugateGradient"
-
-
 @dataclass(frozen=True)
 class Point:
-    """Unknowns and residuals of a system (n_unknowns, K), and the state of the problem there.
+    """Unknowns and residuals of a system, (n_unknowns, K), and the state of the problem there.
 
-    The weights and ``downhill``, minus the gradient of the objective, are (n_columns, K); the
-    errors, targets minus responses, are (n_rows, K).
+    ``weights`` and ``descent``, the negative gradient of the objective, are (n_columns, K).
+    ``errors``, the targets minus the responses, are (n_rows, K).
     """
 
     unknowns: Vector
     residual: Vector
     weights: Vector
-    downhill: Vector
+    descent: Vector
     errors: Vector
 
     @property
     def norms(self) -> FloatArray:
-        """The norm of each output's gradient."""
-        return np.sqrt(np.einsum("dk,dk->k", self.downhill, self.downhill))
+        """The norm of the gradient of each output."""
+        return np.sqrt(np.einsum("dk,dk->k", self.descent, self.descent))
 
     def record(self, problem: Problem, scale: FloatArray) -> dict[str, float]:
-        """Return the entry of the history, given the norms at zero weights."""
+        """Return the entry of the history, with residuals relative to ``scale``."""
         losses, norms = 0.5 * weighted_sums(problem.row_weights, self.errors**2).sum(), self.norms
         relative = np.divide(norms, scale, out=norms, where=scale > 0)
         objective = float(losses) + problem.penalty.value(self.weights)
@@ -181,30 +185,30 @@ class Gram(ABC):
 
     @abstractmethod
     def factor(self, penalty: Penalty) -> BorderedFactor:
-        """Factorise the system of a penalty."""
+        """Return the factorised system for a penalty."""
 
-    def at(self, problem: Problem, unknowns: Vector) -> Point:
-        """Return the point of some unknowns: a matvec unless they are zero, and an rmatvec."""
-        downhill, errors = _descent(problem, unknowns)
-        return Point(unknowns, downhill, unknowns, downhill, errors)
+    def point(self, problem: Problem, unknowns: Vector) -> Point:
+        """Return the state at some unknowns, by a matvec unless they are 0, and an rmatvec."""
+        descent, errors = _descent_and_errors(problem, unknowns)
+        return Point(unknowns, descent, unknowns, descent, errors)
 
-    def polished(
+    def refine(
         self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Refine a point, found with a rounded factor, by products with the matrix.
+        """Return a point with a smaller residual, by products with the matrix itself.
 
-        Conjugate gradients, preconditioned by the factor: one or two steps suffice where alpha is
-        far above the rounding of the Gram matrix.
+        This runs conjugate gradients, preconditioned by the factor. One or two steps suffice if
+        alpha is far above the rounding of the Gram matrix.
         """
         system, inverse = System.of_squares(problem), FactorInverse(factor)
-        runs = ConjugateRuns(system, inverse, _TOL, options.n_jobs, point.weights)
+        runs = ConjugateRuns(system, inverse, _REFINEMENT_TOL, options.n_jobs, point.weights)
         runs.run(options.max_refinements)
-        return self.at(problem, runs.weights)
+        return self.point(problem, runs.weights)
 
 
 @dataclass(frozen=True)
 class ColumnGram(Gram):
-    """``Z' S Z``, (n_columns, n_columns)."""
+    """The Gram matrix ``Z' S Z``, (n_columns, n_columns)."""
 
     matrix: FeatureMatrix
     row_weights: FloatArray
@@ -216,34 +220,31 @@ class ColumnGram(Gram):
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
     def factor(self, penalty: Penalty) -> BorderedFactor:
-        """Factorise ``Z' S Z + ridge``."""
+        """Return the factor of ``Z' S Z + ridge``."""
         n, gram = len(self.gram), self.gram
         ridge = penalty.diagonal(np.empty(n))
         if not ridge.any() and is_singular(gram):
-            gram = self._by_products()
+            # In single precision, linearly dependent columns may look independent, because BLAS
+            # need not sum equal columns in the same order.
+            gram = self._gram_in_double()
         return BorderedFactor(gram, ridge, np.empty((n, 0)), np.empty((0, 0)))
 
-    def _by_products(self) -> FloatArray:
-        """Return ``Z' S Z`` in double precision.
-
-        In single precision linearly dependent columns may look independent, since BLAS need not
-        sum equal columns in the same order.
-        """
+    def _gram_in_double(self) -> FloatArray:
         n, weights = self.matrix.shape[1], self.row_weights[:, None]
         gram = np.empty((n, n))
-        for start, stop in row_blocks(n, _COLUMNS_AT_ONCE):
-            chosen = np.eye(n, stop - start, -start)
-            gram[:, start:stop] = rmatvec(self.matrix, weights * matvec(self.matrix, chosen))
+        for start, stop in row_blocks(n, _COLUMNS_PER_BLOCK):
+            block = matvec(self.matrix, np.eye(n, stop - start, -start))
+            gram[:, start:stop] = rmatvec(self.matrix, weights * block)
         return 0.5 * (gram + gram.T)
 
 
 @dataclass(frozen=True)
 class RowGram(Gram):
-    """``S^1/2 Z Z' S^1/2``, (n_rows, n_rows).
+    """The Gram matrix ``S^1/2 Z Z' S^1/2``, (n_rows, n_rows).
 
-    The penalised weights are ``Z' S^1/2 a`` with an unknown ``a`` for each row, ``S^1/2`` times
-    the error over alpha; free weights are unknowns of their own. Without a penalty all weights are
-    of the first kind, and their norm is the least.
+    The penalised weights are ``Z' S^1/2 a`` with an unknown for each row, ``a = S^1/2 error /
+    alpha``. The free weights are further unknowns. Without a penalty, all weights are of the first
+    kind, and the solution is that of least norm.
     """
 
     matrix: FeatureMatrix
@@ -259,7 +260,7 @@ class RowGram(Gram):
         return cls(matrix, roots, gram)
 
     def factor(self, penalty: Penalty) -> BorderedFactor:
-        """Factorise ``S^1/2 Z Z' S^1/2 + alpha I`` of penalised columns, bordered by free ones."""
+        """Return the factor for the penalised columns, bordered by the free ones."""
         n, n_free = len(self.roots), penalty.n_free if penalty.l2 > 0.0 else 0
         free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
@@ -267,40 +268,36 @@ class RowGram(Gram):
         ridge, corner = np.full(n, penalty.l2), np.zeros((n_free, n_free))
         return BorderedFactor(penalised, ridge, free, corner)
 
-    def at(self, problem: Problem, unknowns: Vector) -> Point:
+    def point(self, problem: Problem, unknowns: Vector) -> Point:
         n, roots = len(self.roots), self.roots[:, None]
-        own, free = unknowns[:n], unknowns[n:]
-        weights = rmatvec(self.matrix, roots * own)
+        of_rows, free = unknowns[:n], unknowns[n:]
+        weights = rmatvec(self.matrix, roots * of_rows)
         free_weights = free_part(weights, len(free))
-        left = -free_weights
+        free_residual = -free_weights
         free_weights[:] = free
-        downhill, errors = _descent(problem, weights)
-        residual = np.concatenate([roots * errors - problem.penalty.l2 * own, left])
-        return Point(unknowns, residual, weights, downhill, errors)
+        descent, errors = _descent_and_errors(problem, weights)
+        row_residual = roots * errors - problem.penalty.l2 * of_rows
+        residual = np.concatenate([row_residual, free_residual])
+        return Point(unknowns, residual, weights, descent, errors)
 
-    def polished(
+    def refine(
         self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Solve once more, for the residual."""
-        return self.at(problem, point.unknowns + factor.solve(point.residual))
+        """Return the point after one step of iterative refinement."""
+        return self.point(problem, point.unknowns + factor.solve(point.residual))
 
 
-def _descent(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
-    """Return minus the gradient of the objective, and the errors of all rows."""
+def _descent_and_errors(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the negative gradient of the objective, and the errors of all rows."""
     errors = columns(problem.targets).astype(float)
     if weights.any():
         errors -= matvec(problem.matrix, weights)
-    downhill = rmatvec(problem.matrix, problem.row_weights[:, None] * errors)
-    downhill -= problem.penalty.gradient(weights)
-    return downhill, errors
+    descent = rmatvec(problem.matrix, problem.row_weights[:, None] * errors)
+    descent -= problem.penalty.gradient(weights)
+    return descent, errors
 
 
 def check_gram_memory(size: int, what: str, who: str, remedy: str) -> None:
-    """Raise ``InputError`` unless a Gram matrix and its factor fit into memory."""
-    whole = f"{who}: the Gram matrix of {size:,} {what} and its factor"
-    check_memory(whole, BYTES_A_NUMBER * size**2, remedy)
-
-
-def direct_is_possible(matrix: FeatureMatrix) -> bool:
-    """Tell whether a matrix has a Gram matrix of its columns."""
-    return matrix.has_column_gram
+    """Raise InputError if a Gram matrix and its factor do not fit into memory."""
+    subject = f"{who}: the Gram matrix of {size:,} {what} and its factor"
+    check_memory(subject, BYTES_A_NUMBER * size**2, remedy)

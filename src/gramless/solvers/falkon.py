@@ -1,4 +1,4 @@
-"""Ridge regression on Nyström features without the features: Falkon."""
+"""Falkon: ridge regression on Nyström features without computing the features."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ from gramless.solvers.factor import BorderedFactor, FactorInverse
 from gramless.solvers.objective import Callback, Problem, Solution
 from gramless.solvers.preconditioners import Preconditioner, resolution
 
-_SHARE = 0.1
-"""A fraction of the resolution of sampled rows, as landmarks span all features."""
+# Landmarks span all features, so they resolve smaller eigenvalues than sampled rows.
+_RESOLUTION_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class LandmarkRows(Preconditioner):
-    """The Hessian of the landmarks as the only rows, inverted exactly.
+    """The inverse of the Hessian with the n landmarks as its only rows.
 
-    Whitened, landmark i is row i of the factor ``L`` of their kernel matrix: ``M = L'L / n + mu I``
-    with a column of ones if there is one. ``mu`` is 0.04/n of the mean squared norm of a landmark,
-    or alpha if that is more. 5/6 n**3 operations once, 2 n**2 an iteration, and 16 n**2 bytes.
+    The whitened features of landmark i are row i of the factor ``L`` of their kernel matrix, so the
+    Hessian is ``L'L / n + mu I``, with a column of ones if the matrix has one. ``mu`` is 0.04/n
+    times the mean squared norm of a landmark, or alpha if that is larger. The factorisation takes
+    5/6 n**3 operations, an iteration 2 n**2; the memory is 16 n**2 bytes.
     """
 
     n_jobs: int | None = None
 
     def inverse(self, problem: Problem) -> FactorInverse:
-        """Multiply the landmarks by each other and factorise."""
+        """Return the inverse for a problem over a :class:`WhitenedMatrix`."""
         inner, n_ones = without_ones(problem.matrix)
         if not isinstance(inner, WhitenedMatrix):
-            raise InputError("LandmarkRows needs a WhitenedMatrix, as Falkon makes it.")
+            raise InputError("LandmarkRows needs the WhitenedMatrix of a Nystrom map.")
         factor = inner.factor
         n = len(factor)
         gram = DenseMatrix(factor, self.n_jobs).column_gram()
         gram /= n
         ridge = problem.penalty.diagonal(np.empty(n + n_ones))
-        mu = max(problem.penalty.l2, _SHARE * resolution(n) * float(gram.trace()))
+        mu = max(problem.penalty.l2, _RESOLUTION_SHARE * resolution(n) * float(gram.trace()))
         border = np.repeat(factor.mean(axis=0)[:, None], n_ones, axis=1)
         corner = np.eye(n_ones) + np.diag(ridge[n:])
         return FactorInverse(BorderedFactor(gram, np.full(n, mu), border, corner))
@@ -60,25 +61,26 @@ _NYSTROM_FEATURES = MatrixNeed(
 class Falkon(Solver):
     """Ridge regression on Nyström features by conjugate gradients over kernel values.
 
-    The whitened features that the weights belong to are never computed: products use the kernel
-    values of rows and landmarks, and the landmarks precondition (Rudi, Carratino & Rosasco 2017,
-    *FALKON: An Optimal Large Scale Kernel Method*, Algorithm 1, with ``mu`` in place of an alpha
-    below what the landmarks resolve).
+    The weights are those of whitened features, which are never computed: products use the kernel
+    values of rows and landmarks, and the preconditioner uses the landmarks (Rudi, Carratino &
+    Rosasco 2017, *FALKON: An Optimal Large Scale Kernel Method*, Algorithm 1). If alpha is below
+    the resolution of the landmarks, the preconditioner uses a larger value.
 
     Parameters
     ----------
     tol : float, default=1e-4
         As for :class:`ConjugateGradient`.
     max_iter : int, default=200
-        Iterations of the solver at most.
+        Maximum number of iterations.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it.
 
     Notes
     -----
-    For n landmarks n**3 operations once, and 2 n_rows * n + 4 n**2 an iteration and output.
-    Kernel values take 4 n_rows * n bytes, 8 where the map's ``n_double_`` is not 0; those that do
-    not fit into memory are recomputed in each iteration.
+    With n landmarks, the preconditioner takes n**3 operations, and an iteration
+    2 n_rows * n + 4 n**2 for each output. Kernel values take 4 n_rows * n bytes, or 8 n_rows * n
+    if the map's ``n_double_`` is not 0. Kernel values that do not fit into memory are recomputed
+    in each iteration.
 
     Examples
     --------

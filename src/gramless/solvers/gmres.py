@@ -1,4 +1,4 @@
-"""GMRES on the normal equations, as in the paper of 2016."""
+"""Ridge regression by GMRES on the normal equations, as in RB16."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 @dataclass(frozen=True)
 class Gmres(Solver):
-    """Ridge regression by SciPy's GMRES (RB16, section 3.2), without preconditioner.
+    """Ridge regression by SciPy's GMRES without a preconditioner (RB16, section 3.2).
 
-    Kept for comparison: on a symmetric matrix it needs about as many products
+    This solver is for comparison: on a symmetric matrix it needs about as many products
     as conjugate gradients, and ``restart`` more vectors.
 
     Parameters
@@ -26,7 +26,7 @@ class Gmres(Solver):
         An output has converged when its gradient is at most ``tol`` times the
         gradient at zero.
     max_iter : int, default=200
-        Inner iterations an output.
+        Maximum number of inner iterations for each output.
     restart : int, default=20
         Vectors of ``n_columns`` kept between restarts.
     n_jobs : int or None, default=None
@@ -53,26 +53,29 @@ class Gmres(Solver):
     ) -> Solution:
         """Minimise a squared-loss problem, one output after the other, see :meth:`Solver.solve`.
 
-        ``n_iter`` is that of the hardest output. The callback is called once, at the end: GMRES has
-        no weights in between.
+        ``n_iter`` is the largest of all outputs. The callback is called once, at the end, because
+        SciPy's GMRES provides no weights before.
         """
         self.check_problem(problem)
         targets = columns(problem.targets)
-        found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
+        weights = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:
-            found += columns(start)
+            weights += columns(start)
         counts, residuals = np.zeros(targets.shape[1], int), np.zeros(targets.shape[1])
-        for k, own in enumerate(targets.T):
-            found[:, k], counts[k], residuals[k] = self._solve_one(problem, own, found[:, k])
+        for k, y in enumerate(targets.T):
+            weights[:, k], counts[k], residuals[k] = self._solve_output(problem, y, weights[:, k])
         n_iter, residual = int(counts.max()), float(residuals.max())
-        weights = found.reshape(problem.weights_shape)
+        weights = weights.reshape(problem.weights_shape)
         record = {"objective": problem.value(weights), "residual": residual}
         status = "converged" if residual <= self.tol else "max_iter"
         if callback is not None and callback(n_iter, weights):
             status = "stopped"
         return Solution(weights, status, n_iter, [record])
 
-    def _solve_one(self, problem: Problem, y: Vector, start: Vector) -> tuple[Vector, int, float]:
+    def _solve_output(
+        self, problem: Problem, y: Vector, start: Vector
+    ) -> tuple[Vector, int, float]:
+        """Return the weights of one output, the number of iterations and the residual."""
         matrix, row_weights = problem.matrix, problem.row_weights
         right = matrix.rmatvec(row_weights * y)
         ridge = problem.penalty.diagonal(right)
@@ -81,20 +84,20 @@ class Gmres(Solver):
             w = w.reshape(-1)
             return matrix.rmatvec(row_weights * matrix.matvec(w)) + ridge * w
 
-        size = float(np.linalg.norm(right))
-        if size == 0.0:
+        scale = float(np.linalg.norm(right))
+        if scale == 0.0:
             return np.zeros_like(right), 0, 0.0
         if start.any():
-            # SciPy 1.12 takes a step from any start, also from the solution.
-            residual = float(np.linalg.norm(right - hessian(start))) / size
+            # SciPy 1.12 takes a step even if it starts at the solution.
+            residual = float(np.linalg.norm(right - hessian(start))) / scale
             if residual <= self.tol:
                 return start, 0, residual
         steps: list[float] = []
         restart = min(self.restart, self.max_iter)
         w, _ = gmres(
             LinearOperator((len(right), len(right)), matvec=hessian, dtype=np.float64),
-            right / size,
-            x0=start / size,
+            right / scale,
+            x0=start / scale,
             rtol=self.tol,
             atol=0.0,
             restart=restart,
@@ -102,5 +105,5 @@ class Gmres(Solver):
             callback=steps.append,
             callback_type="pr_norm",
         )
-        w = np.asarray(w) * size
-        return w, len(steps), float(np.linalg.norm(right - hessian(w))) / size
+        w = np.asarray(w) * scale
+        return w, len(steps), float(np.linalg.norm(right - hessian(w))) / scale

@@ -15,9 +15,8 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
-from gramless.solvers.intercept import initial_weights
-from gramless.solvers.line_search import ROUNDING, Losses, halved
-from gramless.solvers.objective import Problem, columns
+from gramless.solvers.line_search import ROUNDING, Losses, backtrack
+from gramless.solvers.objective import Problem, columns, initial_weights
 from gramless.solvers.vectors import rmatvec
 from gramless.solvers.working_set import BinDescent, GramDescent, Move, Task
 
@@ -260,7 +259,7 @@ class _State:
         slope = linear + self._penalty_change(moves, ones)
         sensitivity = by_run(np.abs(self.slopes * self.responses).sum(axis=1))
         rounding = ROUNDING * (np.abs(self.mean_losses) + sensitivity)
-        return halved(value, self.mean_losses, slope, rounding)[0] * ones
+        return backtrack(value, self.mean_losses, slope, rounding)[0] * ones
 
     def _penalty_change(self, moves: list[Move], lengths: FloatArray) -> FloatArray:
         """Return the change of each run's penalty along its step."""

@@ -1,4 +1,4 @@
-"""Line searches without products: responses are linear in the length of a step."""
+"""Line searches without products, because responses are linear in the step length."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
 
+# A number for each run: an output, or all outputs if they are coupled.
 Numbers = FloatArray
-"""One for each run: an output, or all outputs if they are coupled."""
 T = TypeVar("T")
 
 ROUNDING = 4 * np.finfo(float).eps
-_DECREASE = 1e-4
-_HALVINGS = 30
-_DOUBLINGS = 60
-_REFINEMENTS = 3
-_LOSS_ROWS, _LOSS_NUMBERS = 1 << 13, 1 << 16
-"""Rows and responses in a block, at most: exponentials are slow enough for a few to be worth a
-thread, but threads that go from one short array to the next wait for the interpreter."""
-_CLOSE = 0.05
-"""Skip refinements that would change a length by less than this fraction."""
+_ARMIJO_SHARE = 1e-4  # of the linear decrease, required of a step
+_MAX_HALVINGS = 30
+_MAX_DOUBLINGS = 60
+_MAX_REFINEMENTS = 3
+# A refinement must change a length by more than this share.
+_MIN_CHANGE = 0.05
+# Rows and responses in a block, at most. Exponentials are slow enough for small blocks to be worth
+# a thread, but threads with many very short arrays wait for the interpreter.
+_ROWS_PER_BLOCK, _NUMBERS_PER_BLOCK = 1 << 13, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Losses:
     row_weights: FloatArray
 
     def mean(self, responses: Vector) -> Numbers:
-        """Return each run's mean loss; infinite or NaN where it overflows."""
+        """Return each run's mean loss; infinite or NaN if it overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             return weighted_sums(self.row_weights, self.loss.value(responses, self.targets))
 
@@ -55,7 +55,7 @@ class Losses:
         return self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
 
     def curvature(self, responses: Vector) -> Curvature:
-        """Return the second derivative as an operator."""
+        """Return the second derivative as an operator, which includes that between outputs."""
         if self.loss.coupled:
             return SoftmaxCurvature(self.row_weights, softmax(responses))
         return RowCurvature(self.curvatures(responses))
@@ -65,31 +65,35 @@ class Losses:
         return Losses(self.loss, self.targets[rows], self.row_weights[rows] * upscale)
 
     def by_run(self, sums: FloatArray) -> Numbers:
-        """Turn sums over outputs into sums over runs."""
+        """Return sums over runs, given sums over outputs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
 
 def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[Vector, Vector]:
-    """Return slopes and curvatures by each response, (n_rows, K) both."""
+    """Return the slopes and curvatures of each response, both (n_rows, K)."""
     slopes, curvatures = np.empty_like(responses), np.empty_like(responses)
 
     def fill(first: int, last: int) -> None:
         rows = slice(first, last)
-        part, there = losses.of_rows(rows), responses[rows]
-        slopes[rows], curvatures[rows] = part.slopes(there), part.curvatures(there)
+        part, z = losses.of_rows(rows), responses[rows]
+        slopes[rows], curvatures[rows] = part.slopes(z), part.curvatures(z)
 
-    _by_blocks(fill, responses, n_jobs)
+    _map_blocks(fill, responses, n_jobs)
     return slopes, curvatures
 
 
-def _by_blocks(function: Callable[[int, int], T], responses: Vector, n_jobs: int | None) -> list[T]:
-    """Call a function of the losses of some rows on blocks of all rows."""
-    rows = min(_LOSS_ROWS, max(1, _LOSS_NUMBERS // max(1, responses.shape[1])))
+def _map_blocks(
+    function: Callable[[int, int], T], responses: Vector, n_jobs: int | None
+) -> list[T]:
+    rows = min(_ROWS_PER_BLOCK, max(1, _NUMBERS_PER_BLOCK // max(1, responses.shape[1])))
     return map_blocks(function, row_blocks(len(responses), rows), n_jobs)
 
 
 class AnyLine(ABC):
-    """Each run's objective along a step; ``penalty`` is its constant, linear and quadratic part."""
+    """Each run's objective along a step, by step length.
+
+    ``penalty`` holds the constant, linear and quadratic coefficients of the penalty.
+    """
 
     penalty: tuple[Numbers, Numbers, Numbers]
 
@@ -109,7 +113,7 @@ class AnyLine(ABC):
         return constant + lengths * linear + lengths**2 * quadratic
 
     def newton_lengths(self, lengths: Numbers) -> Numbers:
-        """Return the minima, at least 0, of the parabolas that touch the objective at lengths."""
+        """Return the lengths after a Newton step from ``lengths``, at least 0."""
         slopes, curvatures = self.loss_derivatives(lengths)
         _, linear, quadratic = self.penalty
         slope = slopes + linear + 2.0 * lengths * quadratic
@@ -120,7 +124,7 @@ class AnyLine(ABC):
 
 @dataclass(frozen=True)
 class Line(AnyLine):
-    """The objective along a step, where the responses of all rows are here, and their change."""
+    """The objective along a step that changes the responses of all rows by ``change``."""
 
     losses: Losses
     responses: Vector
@@ -131,80 +135,81 @@ class Line(AnyLine):
     def mean_loss(self, lengths: Numbers) -> Numbers:
         def of_rows(first: int, last: int) -> Numbers:
             rows = slice(first, last)
-            there = self.responses[rows] + lengths * self.change[rows]
-            return self.losses.of_rows(rows).mean(there)
+            responses = self.responses[rows] + lengths * self.change[rows]
+            return self.losses.of_rows(rows).mean(responses)
 
-        return np.asarray(np.sum(_by_blocks(of_rows, self.responses, self.n_jobs), axis=0))
+        return np.asarray(np.sum(_map_blocks(of_rows, self.responses, self.n_jobs), axis=0))
 
     def loss_derivatives(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
         def of_rows(first: int, last: int) -> Vector:
             rows = slice(first, last)
             part, change = self.losses.of_rows(rows), self.change[rows]
-            there, curved = self.responses[rows] + lengths * change, change.copy()
-            part.curvature(there).apply(slice(None), curved, np.arange(curved.shape[1]))
-            slopes = np.einsum("nk,nk->k", part.slopes(there), change)
+            responses, curved = self.responses[rows] + lengths * change, change.copy()
+            part.curvature(responses).apply(slice(None), curved, np.arange(curved.shape[1]))
+            slopes = np.einsum("nk,nk->k", part.slopes(responses), change)
             return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
 
-        slopes, curvatures = np.sum(_by_blocks(of_rows, self.responses, self.n_jobs), axis=0)
+        slopes, curvatures = np.sum(_map_blocks(of_rows, self.responses, self.n_jobs), axis=0)
         return self.losses.by_run(slopes), self.losses.by_run(curvatures)
 
 
 def search(
     line: AnyLine, before: Numbers, slope: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
-    """Return lengths that lower each run's objective, 0 where none does, and the objective there.
+    """Return the step length of each run and the objective there; 0 if no length lowers it.
 
-    At length 0 the objective is ``before``, with an error of up to ``rounding``, and its slope is
-    ``slope``. The curvature of ``flat`` runs is a guess: their steps are doubled while that helps.
+    At length 0 the objective is ``before``, up to ``rounding``, and its slope is ``slope``. The
+    curvature of ``flat`` runs is a guess: their steps are doubled while that helps.
     """
-    lengths, objective = halved(line.value, before, slope, rounding)
-    lengths, objective = _doubled(line, lengths, objective, rounding, flat)
-    return _refined(line, lengths, objective)
+    lengths, objective = backtrack(line.value, before, slope, rounding)
+    lengths, objective = _extend_flat(line, lengths, objective, rounding, flat)
+    return _refine(line, lengths, objective)
 
 
-def halved(
+def backtrack(
     value: Callable[[Numbers], Numbers], before: Numbers, slope: Numbers, rounding: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Halve each run's step until its objective falls by enough; 0 where it never does.
+    """Halve each run's step until its objective decreases enough; return lengths and objectives.
 
-    ``value`` returns each run's objective at some lengths. Where it overflows, steps are too long.
+    The length is 0 if no step decreases the objective. ``value`` returns each run's objective at
+    some lengths; a step at which it overflows is too long.
     """
     lengths = np.where(slope < 0, 1.0, 0.0)
-    for _ in range(_HALVINGS):
-        there = value(lengths)
-        short = ~(there <= before + _DECREASE * lengths * slope + rounding)
-        if not short.any():
+    for _ in range(_MAX_HALVINGS):
+        objective = value(lengths)
+        too_long = ~(objective <= before + _ARMIJO_SHARE * lengths * slope + rounding)
+        if not too_long.any():
             break
-        lengths[short] *= 0.5
-    return np.where(short, 0.0, lengths), np.where(short, before, there)
+        lengths[too_long] *= 0.5
+    return np.where(too_long, 0.0, lengths), np.where(too_long, before, objective)
 
 
-def _doubled(
+def _extend_flat(
     line: AnyLine, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
-    """Double the steps of flat runs while the objective falls by more than its rounding."""
+    """Double the steps of flat runs while the objective decreases by more than its rounding."""
     growing = flat & (lengths > 0)
-    for _ in range(_DOUBLINGS):
+    for _ in range(_MAX_DOUBLINGS):
         if not growing.any():
             break
         longer = np.where(growing, 2.0 * lengths, lengths)
-        there = line.value(longer)
-        growing = growing & (there < objective - rounding)
+        new_objective = line.value(longer)
+        growing = growing & (new_objective < objective - rounding)
         lengths = np.where(growing, longer, lengths)
-        objective = np.where(growing, there, objective)
+        objective = np.where(growing, new_objective, objective)
     return lengths, objective
 
 
-def _refined(line: AnyLine, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
-    """Follow Newton's steps along the line while they help."""
-    for _ in range(_REFINEMENTS):
-        better = np.where(lengths > 0, line.newton_lengths(lengths), 0.0)
-        if not (np.abs(better - lengths) > _CLOSE * lengths).any():
+def _refine(line: AnyLine, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
+    """Take Newton steps along the line while they lower the objective."""
+    for _ in range(_MAX_REFINEMENTS):
+        refined = np.where(lengths > 0, line.newton_lengths(lengths), 0.0)
+        if not (np.abs(refined - lengths) > _MIN_CHANGE * lengths).any():
             break
-        there = line.value(better)
-        lower = there < objective
-        if not lower.any():
+        new_objective = line.value(refined)
+        is_lower = new_objective < objective
+        if not is_lower.any():
             break
-        lengths = np.where(lower, better, lengths)
-        objective = np.where(lower, there, objective)
+        lengths = np.where(is_lower, refined, lengths)
+        objective = np.where(is_lower, new_objective, objective)
     return lengths, objective

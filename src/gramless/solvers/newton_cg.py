@@ -23,12 +23,11 @@ from gramless.solvers.cg import (
     RowSystem,
     Runs,
     System,
-    fit_for_rows,
+    has_short_row_vectors,
 )
 from gramless.solvers.hessian_subsampling import RowChoice
-from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, AnyLine, Line, Losses, derivatives, search
-from gramless.solvers.objective import Problem, columns
+from gramless.solvers.objective import Problem, columns, initial_weights
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -39,55 +38,55 @@ from gramless.solvers.preconditioners import (
 from gramless.solvers.row_space import RowSpace, RowSpaceRuns
 from gramless.solvers.vectors import add_times, add_times_by_row, matvec, rmatvec, weighted_inner
 
-_NO_CURVATURE = 1e-12
-_FLAT = 0.01
-_LITTLE = 1e-6
-_CAREFUL = 0.1
-_AT_ZERO, _LATER = 8.0, 1.0
-"""Curvature that a sampled row may stand for, as a multiple of alpha."""
-_SEVERAL, _MANY_WEIGHTS = 3, 1 << 19
-"""Outputs and numbers of weights from which rows are multiplied with each other: weights of 4 MB
-are read from caches."""
-_SLOW, _FINER = 0.9, 4.0
-"""If a step leaves more than the first fraction of the gradient, sample this factor more rows."""
+# An output with less mean curvature, relative to the typical curvature, is flat.
+_FLAT_TOL = 1e-12
+_FLAT_SHARE = 0.01  # of alpha, the mean curvature that flat outputs get
+_MIN_CURVATURE = 1e-6  # of each row without a penalty, relative to the typical curvature
+_CAREFUL_TOL = 0.1
+# The curvature that a sampled row may represent, as a multiple of alpha, at zero weights and later.
+_ROW_CURVATURE_AT_ZERO, _ROW_CURVATURE = 8.0, 1.0
+# Products of rows with each other pay from so many outputs and weights: 4 MB stay in caches.
+_MIN_OUTPUTS, _MANY_WEIGHTS = 3, 1 << 19
+# If a step leaves more than this share of the gradient, later steps sample more rows.
+_SLOW_SHARE, _SAMPLE_GROWTH = 0.9, 4.0
 
 
 @dataclass(frozen=True)
 class NewtonCG(IterativeSolver):
     """Newton-CG with a line search (RB16, section 3.2).
 
-    Each step roughly solves ``(Z' C Z + alpha I) d = -gradient`` with the losses' curvatures
-    ``C``, and minimises the objective along ``d``, which needs no product because responses
-    are linear in the length. ``C`` is that of rows sampled by their curvature, see
-    :class:`RowChoice`; gradient, objective and convergence use all rows.
+    Each step approximately solves ``(Z' C Z + alpha I) d = -gradient``, with the curvatures
+    ``C`` of the loss, and minimises the objective along ``d``. The line search needs no
+    product because responses are linear in the step length. The Hessian uses rows sampled by
+    their curvature, see :class:`RowChoice`; the gradient, the objective and the test of
+    convergence use all rows.
 
     Parameters
     ----------
     preconditioner : Preconditioner, default=SampledRows()
-        Of the sampled rows, weighted by the curvatures of each step.
+        Applied to the sampled rows, weighted by the curvatures of each step.
     tol : float, default=1e-2
         An output has converged when its gradient, in the preconditioner's norm,
         is at most ``tol`` times the gradient at zero.
     max_iter : int, default=100
-        Newton steps.
+        Maximum number of Newton steps.
     inner_tol : float, default=0.3
-        The tolerance of the conjugate gradients of a step, in the same norm.
+        Tolerance of the conjugate gradients of a step, in the same norm.
     max_inner : int, default=100
-        Iterations of the conjugate gradients of a step at most.
+        Maximum number of conjugate gradient iterations of a step.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
     all_rows_below : int, default=4096
-        Up to so many rows are all used: that costs less than sampling them.
+        With at most this number of rows, all are used: that costs less than sampling.
 
     Notes
     -----
-    A matvec and an rmatvec with the sampled rows for each inner iteration, and with all rows
-    for each step; memory for five vectors of ``n_columns`` and five of ``n_rows`` an output,
-    and the codes of the sampled rows.
+    An inner iteration takes one matvec and one rmatvec with the sampled rows, a step one of each
+    with all rows. Each output takes memory for five vectors of ``n_columns`` and five of
+    ``n_rows``; the codes of the sampled rows are copied.
 
-    ``n_iter`` counts Newton steps; the history's ``products`` counts inner iterations so far,
-    each with a pair of products. Status ``"stalled"`` means that rounding hides what further
-    steps would gain.
+    ``n_iter`` counts Newton steps. ``products`` in the history counts the inner iterations so
+    far. Status ``"stalled"`` means that the gain of further steps is below rounding.
 
     Examples
     --------
@@ -112,28 +111,28 @@ class NewtonCG(IterativeSolver):
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
         targets = columns(problem.targets)
         matrix, penalty = problem.matrix, problem.penalty
-        may_be = isinstance(self.preconditioner, SampledRows)
-        may_be &= penalty.n_free == 0 and penalty.l2 > 0.0
-        may_be &= not (watched or problem.loss.is_piecewise_linear)
-        if may_be and _has_fast_row_products(problem):
+        can_use_rows = isinstance(self.preconditioner, SampledRows)
+        can_use_rows &= penalty.n_free == 0 and penalty.l2 > 0.0
+        can_use_rows &= not (watched or problem.loss.is_piecewise_linear)
+        if can_use_rows and _has_fast_row_products(problem):
             return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.is_piecewise_linear and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
         states: list[NewtonState] = []
-        for k, own in enumerate(np.ascontiguousarray(targets.T)):
-            alone = replace(problem, targets=own, loss=problem.loss.of_output(k))
+        for k, y in enumerate(np.ascontiguousarray(targets.T)):
+            single = replace(problem, targets=y, loss=problem.loss.of_output(k))
             first = None if start is None else np.ascontiguousarray(columns(start)[:, k])
-            states.append(_LocalNewtonState(alone, first, self, watched))
+            states.append(_LocalNewtonState(single, first, self, watched))
         return _SeparateStates(states)
 
 
 class NewtonState(ABC):
-    """Weights and derivatives. A run is an output, or all of them if coupled.
+    """Weights and derivatives. A run is an output, or all outputs if they are coupled.
 
-    Where the rows are, subclasses know. Their :meth:`_differentiate` sets the ``gradient`` and the
-    ``sensitivity``, which times the relative rounding of the responses is that of each mean loss;
-    :meth:`_approximate` sets the ``inverse`` that approximates that of the Hessian of curvatures
-    whose ``total`` over rows is known, and whether these are of the ``whole`` of the rows.
+    Subclasses store the rows. :meth:`_differentiate` sets the ``gradient`` and the
+    ``sensitivity``: the rounding of each mean loss is this times the relative rounding of the
+    responses. :meth:`_approximate` sets the preconditioner, ``inverse``; the sum ``total`` of the
+    curvatures of its rows; and ``whole``, whether the Hessian uses all rows.
     """
 
     loss: Loss
@@ -150,20 +149,20 @@ class NewtonState(ABC):
     ) -> None:
         self.options, self.watched = options, watched
         self.gradient = self.at_zero = np.empty((0, 0))
-        self.room: Vector | None = None
+        self.buffer: Vector | None = None
         self.weights = weights
         self.ridge = self.penalty.diagonal(self.weights[:, 0])
         self.products, self.slow = 0, False
-        self.scale, self.penalties = np.full(1, np.inf), _LATER
+        self.scale, self.penalties = np.full(1, np.inf), _ROW_CURVATURE
         first = weights if start is None else columns(start)
         check_start(first, weights.shape, "NewtonCG")
         self._respond()
         self._differentiate()
         self.at_zero = self.gradient
         if np.array_equal(first, weights):
-            self.penalties = _AT_ZERO
+            self.penalties = _ROW_CURVATURE_AT_ZERO
             self._approximate()
-            self.scale, self.penalties = self._norm(self.at_zero), _LATER
+            self.scale, self.penalties = self._norm(self.at_zero), _ROW_CURVATURE
         else:
             self.weights = first.astype(float)
             self._respond()
@@ -175,7 +174,7 @@ class NewtonState(ABC):
 
     @abstractmethod
     def _respond(self) -> None:
-        """Respond to the weights, which are new."""
+        """Compute the responses to the weights."""
 
     @abstractmethod
     def _mean(self) -> FloatArray:
@@ -183,15 +182,15 @@ class NewtonState(ABC):
 
     @abstractmethod
     def _differentiate(self) -> None:
-        """Set the gradient."""
+        """Set the gradient and the sensitivity."""
 
     @abstractmethod
     def _approximate(self) -> None:
-        """Set the rows whose curvatures stand for the Hessian, and the preconditioner."""
+        """Sample the rows of the Hessian, and compute the preconditioner."""
 
     @abstractmethod
     def _newton_direction(self, factors: FloatArray) -> Vector:
-        """Return a rough solution of the Newton equations for factors times the gradient."""
+        """Return an approximate solution of the Newton equations for ``factors * gradient``."""
 
     @abstractmethod
     def _line(
@@ -201,28 +200,26 @@ class NewtonState(ABC):
 
     @abstractmethod
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
-        """Respond to the weights, which went so far along a line."""
+        """Update the responses after a step of some lengths along a line."""
 
     def weights_of_columns(self) -> Vector:
-        """Return the weights (n_columns, K)."""
         return self.weights
 
     def by_run(self, sums: FloatArray) -> FloatArray:
-        """Turn sums over outputs into sums over runs."""
+        """Return sums over runs, given sums over outputs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
     def holding(self, flat: BoolArray) -> Holding:
-        """Return what gives flat outputs a little curvature."""
         return Holding(flat, self.penalty.l2, self.typical_curvature)
 
     def _flat_outputs(self, curvatures: FloatArray) -> BoolArray:
-        """Tell which outputs have no curvature, given sums (K,); set which runs are flat."""
-        flat = curvatures <= _NO_CURVATURE * self.typical_curvature
+        """Return which outputs have no curvature, given its sums (K,); set which runs are flat."""
+        flat = curvatures <= _FLAT_TOL * self.typical_curvature
         self.flat = self.by_run(flat.astype(float)) > 0
         return flat
 
     def _norm(self, gradient: Vector) -> FloatArray:
-        """Return the norm of each run in the last metric."""
+        """Return the norm of each run in the metric of the current preconditioner."""
         return np.sqrt(self.by_run(self._energy(gradient)) / self.total)
 
     def _energy(self, gradient: Vector) -> FloatArray:
@@ -230,7 +227,7 @@ class NewtonState(ABC):
         return energy(self.inverse, gradient, None, self.options.n_jobs)
 
     def _product(self, a: Vector, b: Vector) -> FloatArray:
-        """Return the inner product of each output's weights."""
+        """Return the inner product of the two vectors of each output."""
         return weighted_inner(None, a, b, self.options.n_jobs)
 
     def converged(self) -> bool:
@@ -244,7 +241,7 @@ class NewtonState(ABC):
         }
 
     def step(self) -> bool:
-        """Take a Newton step; False when none lowers the objective."""
+        """Take a Newton step; return False if none lowers the objective."""
         factors = np.where(self.relative > self.options.tol, -1.0, 0.0)
         factors = np.broadcast_to(factors, self.gradient.shape[1])
         direction = self._newton_direction(factors)
@@ -260,37 +257,34 @@ class NewtonState(ABC):
         if not lengths.any():
             return False
         if self.watched:
-            # Callbacks may have kept the old weights.
+            # Callbacks may have kept a reference to the old weights.
             self.weights = self.weights.copy()
         add_times(self.weights, lengths, direction, self.options.n_jobs)
-        self.room, self.penalty_value = direction, line.penalty_at(lengths)
+        self.buffer, self.penalty_value = direction, line.penalty_at(lengths)
         self._go(line, lengths)
-        before = self.relative.max()
+        last = self.relative.max()
         self._differentiate()
         self._compare()
         if self.converged():
             return True
         self._approximate()
         self._compare()
-        self.slow = bool(self.relative.max() > _SLOW * before)
+        self.slow = bool(self.relative.max() > _SLOW_SHARE * last)
         if self.slow:
-            self.penalties /= _FINER
+            self.penalties /= _SAMPLE_GROWTH
         return True
 
     def inner_tol(self) -> float:
         """Return the tolerance of the conjugate gradients of a step."""
-        # From a start that is worse than zero weights, rough directions can lead nowhere.
-        rough = bool((self.relative <= 1.0).all())
-        return self.options.inner_tol if rough else min(self.options.inner_tol, _CAREFUL)
+        # From a start that is worse than zero weights, rough directions may make no progress.
+        is_better = bool((self.relative <= 1.0).all())
+        return self.options.inner_tol if is_better else min(self.options.inner_tol, _CAREFUL_TOL)
 
     def _compare(self) -> None:
-        """Set the norm of each run's gradient relative to that at zero weights.
-
-        The gradient at zero is measured in the last metric, or in that at zero where a run that
-        began there finds it stricter: where zero weights have little curvature, their metric makes
-        others look small.
-        """
+        """Set the norm of each run's gradient relative to that at zero weights."""
         norm = self._norm(self.gradient)
+        # The metric at zero weights alone is too lax if they have little curvature. For runs that
+        # start there, the stricter of both metrics applies.
         scale = np.minimum(self.scale, self._norm(self.at_zero))
         self.relative = np.divide(norm, scale, out=norm.copy(), where=scale > 0)
 
@@ -302,10 +296,10 @@ class NewtonState(ABC):
 
 
 class _SeparateStates:
-    """States that are improved side by side, whose weights are made when they are asked for.
+    """Newton states of separate outputs, or a single state in the space of rows.
 
-    Outputs, each with the rows that have curvature at it: together they would need the rows of all,
-    and a preconditioner that suits none. Or a single state in the space of rows.
+    If few rows have curvature, each output needs its own rows: together, the outputs would use the
+    rows of all, with a preconditioner that suits none. The weights are computed on demand.
     """
 
     def __init__(self, states: list[NewtonState]) -> None:
@@ -313,29 +307,29 @@ class _SeparateStates:
 
     @property
     def weights(self) -> Vector:
-        found = [state.weights_of_columns() for state in self.states]
-        return found[0] if len(found) == 1 else np.hstack(found)
+        weights = [state.weights_of_columns() for state in self.states]
+        return weights[0] if len(weights) == 1 else np.hstack(weights)
 
     def converged(self) -> bool:
         return all(state.converged() for state in self.states)
 
     def record(self) -> dict[str, float]:
         records = [state.record() for state in self.states]
-        total = {key: sum(own[key] for own in records) for key in ("objective", "products")}
-        return {**total, "residual": max(own["residual"] for own in records)}
+        total = {key: sum(one[key] for one in records) for key in ("objective", "products")}
+        return {**total, "residual": max(one["residual"] for one in records)}
 
     def step(self) -> bool:
-        """Take a Newton step of each output that needs one; False when none helps."""
-        moved = False
+        """Take a Newton step of each unfinished output; return False if none helps."""
+        has_moved = False
         for k, state in enumerate(self.states):
             if not (self.stalled[k] or state.converged()):
                 self.stalled[k] = not state.step()
-                moved |= not self.stalled[k]
-        return moved
+                has_moved |= not self.stalled[k]
+        return has_moved
 
 
 class _LocalNewtonState(NewtonState):
-    """Newton steps whose rows are in a matrix: their responses are kept."""
+    """Newton steps over a matrix of this process; the responses of all rows are kept."""
 
     def __init__(
         self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
@@ -373,11 +367,11 @@ class _LocalNewtonState(NewtonState):
         options, inner_tol = self.options, self.inner_tol()
         matrix, inverse = self.rows.matrix, self.inverse
         runs: Runs
-        if fit_for_rows(inverse, matrix):
-            shorter = RowSystem.towards(
+        if has_short_row_vectors(inverse, matrix):
+            rows = RowSystem.of_multiples(
                 matrix, self.curvature, self.penalty, self.gradient, factors
             )
-            runs = RowRuns(shorter, inverse, inner_tol, options.n_jobs, self.room)
+            runs = RowRuns(rows, inverse, inner_tol, options.n_jobs, self.buffer)
         else:
             system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
             runs = ConjugateRuns(system, inverse, inner_tol, options.n_jobs)
@@ -391,37 +385,35 @@ class _LocalNewtonState(NewtonState):
 
     def _gradient_of(self, slopes: Vector) -> Vector:
         # The gradient at zero is kept; later ones overwrite each other.
-        room = None if self.gradient is self.at_zero else self.gradient
-        gradient = rmatvec(self.problem.matrix, slopes, room)
+        out = None if self.gradient is self.at_zero else self.gradient
+        gradient = rmatvec(self.problem.matrix, slopes, out)
         add_times_by_row(gradient, self.ridge, self.weights, self.options.n_jobs)
         return gradient
 
     def _approximate(self) -> None:
-        # Each step samples other rows: what the last one freed would stay with the process.
+        # Each step copies other rows: without this, the process keeps the memory of the last copy.
         release_freed_memory()
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
         curvatures = self.holding(flat).held(self.curvatures, self.losses.row_weights)
         self.rows = self.choice.choose(curvatures, self.penalties)
         self.whole = self.rows.whole
-        own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
-        self.curvature: Curvature = RowCurvature(own)
+        sampled = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
+        self.curvature: Curvature = RowCurvature(sampled)
         if self.losses.loss.coupled and not flat.any():
             chosen = self.losses.of_rows(self.rows.chosen, self.rows.upscale)
             self.curvature = chosen.curvature(self.responses[self.rows.chosen])
-        weights = own.mean(axis=1)
+        weights = sampled.mean(axis=1)
         self.total = float(weights.sum())
-        self.inverse = self._inverse(weights)
-
-    def _inverse(self, weights: FloatArray) -> Inverse:
-        """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
+        # The preconditioner is that of the ridge problem whose sample weights are the curvatures.
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
         targets = self.problem.targets[self.rows.chosen]
-        made = self._drawn if self.rows.whole else self.options.preconditioner
-        return made.inverse(Problem(self.rows.matrix, targets, penalty, sample_weight=weights))
+        ridge = Problem(self.rows.matrix, targets, penalty, sample_weight=weights)
+        maker = self._preconditioner_of_all if self.whole else self.options.preconditioner
+        self.inverse = maker.inverse(ridge)
 
     @cached_property
-    def _drawn(self) -> Preconditioner:
-        """The preconditioner of all steps that use all rows."""
+    def _preconditioner_of_all(self) -> Preconditioner:
+        """The preconditioner of the steps with all rows, which share its work."""
         return self.options.preconditioner.drawn(self.problem.matrix)
 
 
@@ -458,7 +450,7 @@ class _RowNewtonState(_LocalNewtonState):
         space, right = self.space, self.gradient * factors
         chosen, matrix = self.rows.chosen, self.rows.matrix
         if not self.whole:
-            # Some of the rows around the gradient.
+            # The space of the sampled rows and of the gradient.
             of_gradient = np.ascontiguousarray(self.gradient[n + 1 :][chosen])
             squared = self._product(self.gradient, self.gradient)
             space = RowSpace(matrix, None, of_gradient, squared)
@@ -467,13 +459,13 @@ class _RowNewtonState(_LocalNewtonState):
         alpha, tol = self.penalty.l2, self.inner_tol()
         runs = RowSpaceRuns(space, self.curvature, alpha, right, inverse, tol, options.n_jobs)
         self.products += runs.run(options.max_inner)
-        found = runs.weights
+        solution = runs.weights
         if self.whole:
-            return found
-        rows, m = np.zeros((n, found.shape[1])), space.n_rows
-        rows[chosen] = found[:m]
+            return solution
+        rows, m = np.zeros((n, solution.shape[1])), space.n_rows
+        rows[chosen] = solution[:m]
         direction = self.space.vector(rows)
-        add_times(direction, found[m], self.gradient, options.n_jobs)
+        add_times(direction, solution[m], self.gradient, options.n_jobs)
         return direction
 
     def _gradient_of(self, slopes: Vector) -> Vector:
@@ -483,8 +475,8 @@ class _RowNewtonState(_LocalNewtonState):
         inverse, n = self.inverse, self.space.n_rows
         assert isinstance(inverse, SampledInverse)
         coefficients = inverse.solved(gradient[n + 1 :][self.rows.chosen][inverse.chosen])
-        whole = self._product(gradient, gradient) / inverse.mu
-        return np.maximum(whole - inverse.energy(coefficients), 0.0)
+        of_diagonal = self._product(gradient, gradient) / inverse.mu
+        return np.maximum(of_diagonal - inverse.energy(coefficients), 0.0)
 
     def _product(self, a: Vector, b: Vector) -> FloatArray:
         return self.space.product(a, b)
@@ -494,26 +486,26 @@ class _RowNewtonState(_LocalNewtonState):
 
 
 def _has_fast_row_products(problem: Problem) -> bool:
-    """Tell whether products of rows with each other cost less than those with vectors of weights.
+    """Return whether products of rows with each other cost less than those with weights.
 
-    They do where they are known or may be in single precision, and where vectors of the weights of
-    several outputs would outgrow the caches: sums in bins are not kept.
+    They cost less if the Gram matrix of the rows is known. For coupled outputs over more columns
+    than rows, they also cost less in single precision, or if the weights outgrow the caches.
     """
     matrix, n_outputs = problem.matrix, columns(problem.targets).shape[1]
-    single = isinstance(matrix, SingleRowProducts)
+    is_single = isinstance(matrix, SingleRowProducts)
     if isinstance(matrix, SingleRowProducts) and matrix.gram is not None:
         return True
-    several = n_outputs >= _SEVERAL and problem.loss.coupled
-    large = single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
-    wide = matrix.shape[0] < matrix.shape[1]
-    return several and large and wide and matrix.has_row_products
+    is_coupled = n_outputs >= _MIN_OUTPUTS and problem.loss.coupled
+    is_large = is_single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
+    is_wide = matrix.shape[0] < matrix.shape[1]
+    return is_coupled and is_large and is_wide and matrix.has_row_products
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What gives a little curvature to outputs without any, for free weights.
+    """A lower bound of the curvature, without which free weights would be undetermined.
 
-    ``flat`` says which these are. Without a penalty every row gets some.
+    ``flat`` outputs have no curvature of their own. Without a penalty, every row gets a little.
     """
 
     flat: BoolArray
@@ -521,8 +513,8 @@ class Holding:
     typical: float
 
     def held(self, curvatures: Vector, row_weights: FloatArray) -> Vector:
-        """Return the curvatures (n_rows, K) with what they lack."""
-        most, weights = self.typical, row_weights[:, None]
-        little = min(_FLAT * self.alpha, most) if self.alpha > 0 else most
-        held = np.where(self.flat, weights * little, curvatures) if self.flat.any() else curvatures
-        return np.maximum(held, _LITTLE * most * weights) if self.alpha == 0 else held
+        """Return the curvatures (n_rows, K), raised to the lower bound."""
+        typical, weights = self.typical, row_weights[:, None]
+        floor = min(_FLAT_SHARE * self.alpha, typical) if self.alpha > 0 else typical
+        held = np.where(self.flat, weights * floor, curvatures) if self.flat.any() else curvatures
+        return np.maximum(held, _MIN_CURVATURE * typical * weights) if self.alpha == 0 else held

@@ -1,11 +1,14 @@
-"""The one convention of all solvers.
+"""The problem that solvers minimise, and its solution.
 
 ::
 
     objective(w) = sum_i s_i L(z_i, y_i) + penalty(w),    z = Z w,    sum_i s_i = 1
 
-that is, the weighted mean of the loss plus the penalty (RB16, equations 1 and
-23). K outputs are K such problems over one matrix, summed.
+The objective is the weighted mean of the loss plus the penalty (RB16, equations 1 and
+23). K outputs are K such problems over one matrix, whose objectives are summed.
+
+Columns without a penalty, the *free* columns, are the last ones of a matrix. The intercept is one
+of them: its column of ones need not be computed.
 """
 
 from __future__ import annotations
@@ -20,38 +23,39 @@ from gramless.base.memory import check_memory
 from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.stacked import without_ones
 from gramless.penalties import Penalty
+from gramless.solvers.vectors import matvec
 
+# The start and the solution, their gradient, directions and products of these.
 BYTES_A_WEIGHT = 46
-"""For the start and the solution, their gradient, directions and products of these."""
-_FEW_BYTES = 1 << 27
-"""Below this the memory budget is not looked up."""
+_UNCHECKED_BYTES = 1 << 27  # looking up the memory budget is not worth it below
 
+# Called as callback(iteration, weights) after each iteration; True stops the solver.
 Callback = Callable[[int, Vector], bool | None]
-"""Called as ``callback(iteration, weights)`` after each iteration; True stops the solver."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What to minimise.
+    """An objective over a feature matrix: the weighted mean loss plus a penalty.
 
     Parameters
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of the rows.
     targets : array (n_rows,) or (n_rows, K)
-        One column each output.
+        One column for each output.
     penalty : Penalty
         L2, L1 or elastic net.
     loss : Loss, default=Squared()
         Pointwise loss of raw predictions.
     sample_weight : array (n_rows,), optional
-        Not negative; only its proportions matter. None weighs all rows alike.
+        Not negative; only the proportions matter. By default all rows have the same weight.
 
     Raises
     ------
     InputError
-        If weights of so many columns and outputs would not fit into memory.
+        If the weights of all columns and outputs do not fit into memory.
 
     Examples
     --------
@@ -74,12 +78,12 @@ class Problem:
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """The shape of the weights: (n_columns,) or (n_columns, K), as the targets ask."""
+        """The shape of the weights: (n_columns,) or (n_columns, K), like the targets."""
         return self.matrix.shape[1], *self.targets.shape[1:]
 
     @property
     def row_weights(self) -> FloatArray:
-        """Weights of the rows, summing to 1."""
+        """The sample weights (n_rows,), divided by their sum."""
         n_rows = self.matrix.shape[0]
         if self.sample_weight is None:
             return np.full(n_rows, 1.0 / n_rows)
@@ -102,7 +106,7 @@ class Problem:
         return self.matrix.rmatvec((slopes.T * self.row_weights).T)
 
     def gradient(self, w: Vector) -> Vector:
-        """Return the gradient of all but the absolute values of the weights.
+        """Return the gradient of the objective without its L1 part.
 
         Parameters
         ----------
@@ -112,30 +116,29 @@ class Problem:
         return self.loss_gradient(w) + self.penalty.gradient(w)
 
     def kkt_residual(self, w: Vector) -> float:
-        """Return the largest distance of a weight from optimal; 0 at the minimum alone.
+        """Return the largest violation of optimality by a weight; 0 only at the minimum.
 
-        The gradient's largest entry where the penalty is smooth.
+        If the penalty is smooth, this is the largest absolute entry of the gradient.
         """
         return float(self.penalty.distance(w, self.loss_gradient(w)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights and how they were found.
+    """The weights that a solver returns, with its status and history.
 
     Parameters
     ----------
     weights : array (n_columns,) or (n_columns, K)
-        A column an output.
+        One column for each output.
     status : str
         ``"converged"``, ``"max_iter"``, ``"stopped"`` (by the callback) or
         ``"stalled"`` (no step lowers the objective any more).
     n_iter : int
         Number of iterations.
     history : list of dict
-        One entry an iteration: ``objective`` and ``residual``, the norm of the
-        gradient relative to the start in the solver's metric, the largest over
-        the outputs.
+        One entry for each iteration: ``objective`` and ``residual``, the norm of the
+        gradient in the solver's metric relative to the start, the largest of all outputs.
 
     Examples
     --------
@@ -150,9 +153,9 @@ class Solution:
 
 
 def check_weights(n_columns: int, n_outputs: int) -> None:
-    """Raise ``InputError`` for several outputs whose weights would not fit into memory."""
+    """Raise InputError if the weights of several outputs do not fit into memory."""
     needed = float(BYTES_A_WEIGHT) * n_columns * n_outputs
-    if n_outputs > 1 and needed > _FEW_BYTES:
+    if n_outputs > 1 and needed > _UNCHECKED_BYTES:
         check_memory(
             f"A fit of {n_outputs:,} outputs over {n_columns:,} columns",
             needed,
@@ -163,3 +166,32 @@ def check_weights(n_columns: int, n_outputs: int) -> None:
 def columns(array: Vector) -> Vector:
     """Return a view with the outputs as columns: (n,) becomes (n, 1)."""
     return array if array.ndim == 2 else array[:, None]
+
+
+def last_columns(matrix: FeatureMatrix, n: int) -> FloatArray:
+    """Return the last columns of a matrix, (n_rows, n)."""
+    n_rows, n_columns = matrix.shape
+    if n == 0:
+        return np.empty((n_rows, 0))
+    if n == without_ones(matrix)[1]:
+        return np.ones((n_rows, 1))
+    return matvec(matrix, np.eye(n_columns, n, n - n_columns))
+
+
+def free_part(weights: Vector, n_free: int) -> Vector:
+    """Return a view of the weights of the free columns, (n_free, K)."""
+    return weights[len(weights) - n_free :]
+
+
+def initial_weights(problem: Problem) -> Vector:
+    """Return the weights (n_columns, K) at which solvers of smooth losses start by default.
+
+    They are zero, except the intercept if the curvature of the loss is unbounded.
+    """
+    targets = columns(problem.targets)
+    weights = np.zeros((problem.matrix.shape[1], targets.shape[1]))
+    _, n_ones = without_ones(problem.matrix)
+    # With an unbounded curvature, steps from zero could be too long by any factor.
+    if n_ones and problem.penalty.n_free and not problem.loss.smoothness < np.inf:
+        weights[-1] = problem.loss.initial_constant(targets, problem.row_weights)
+    return weights

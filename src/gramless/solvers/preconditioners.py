@@ -1,4 +1,4 @@
-"""Approximate inverses of the Hessian ``Z' S Z + alpha I``."""
+"""Preconditioners: approximate inverses of the Hessian ``Z' S Z + alpha I``."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
-from gramless.solvers.factor import divided
+from gramless.solvers.factor import cholesky_solve
 from gramless.solvers.objective import Problem
 from gramless.solvers.vectors import add_rmatvec, matvec, weighted_inner
 
 _RESOLUTION = 0.4
 _ALL_ROWS_RESOLUTION = 1e-9
-_ROWS_A_ROOT = 5.0
-_FEWEST_ROWS = 256
-_MOST_ROWS = 2048
-# If memory is limited: of a sampled row and dense feature, kept in float32 and in float64; of a
-# pair of sampled rows, their product and its weighted copy.
-_BYTES_A_FEATURE, _BYTES_A_PAIR, _LEAST_ROWS = 12, 16, 64
+_ROWS_PER_ROOT = 5.0  # sampled rows, times the square root of the number of rows
+_MIN_ROWS, _MAX_ROWS = 256, 2048
+# A number of a dense matrix is kept in float32 and in float64, the product of a pair of sampled
+# rows as it is and weighted.
+_BYTES_PER_NUMBER, _BYTES_PER_PAIR = 12, 16
+_MIN_ROWS_IN_LITTLE_MEMORY = 64
 
 
 class Inverse(Protocol):
-    """A symmetric positive operator: a diagonal minus a part of low rank.
+    """A symmetric positive operator: a diagonal minus a low-rank part.
 
-    Solvers apply the diagonal, most of the work, in their own loops.
+    Solvers apply the diagonal, which is most of the work, in their own loops.
     """
 
     @property
@@ -53,7 +53,7 @@ class Inverse(Protocol):
 
 
 class Preconditioner(ABC):
-    """Approximates the inverse Hessian of problems."""
+    """Base class of the approximations of a problem's inverse Hessian."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -63,7 +63,7 @@ class Preconditioner(ABC):
         """Return the approximate inverse for a problem."""
 
     def drawn(self, matrix: FeatureMatrix) -> Preconditioner:
-        """Return a preconditioner for problems over one matrix, with their shared work done."""
+        """Return a preconditioner for problems over one matrix, which share their work."""
         return self
 
 
@@ -77,16 +77,16 @@ def energy(
     if coefficients is None:
         coefficients = inverse.coefficients(residual)
     if isinstance(inverse, SampledInverse):
-        # One number for all columns.
-        whole = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
+        # The diagonal is the same number for all columns.
+        of_diagonal = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
     else:
-        whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
-    return np.maximum(whole - inverse.energy(coefficients), 0.0)
+        of_diagonal = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
+    return np.maximum(of_diagonal - inverse.energy(coefficients), 0.0)
 
 
 @dataclass(frozen=True)
 class DiagonalInverse:
-    """A diagonal alone."""
+    """A diagonal matrix as an :class:`Inverse`."""
 
     diagonal: Vector
 
@@ -102,10 +102,10 @@ class DiagonalInverse:
 
 @dataclass(frozen=True)
 class SampledInverse:
-    """``(I - V' (mu I + V V')^-1 V) / mu`` with ``V = diag(roots) Z_m`` of m rows.
+    """The inverse of ``mu I + V' V`` with ``V = diag(roots) Z_m`` of m sampled rows.
 
-    ``factor`` is the lower Cholesky factor of ``mu I + V V'``, and ``chosen`` holds the indices of
-    the m rows.
+    It is ``(I - V' (mu I + V V')^-1 V) / mu``. ``factor`` is the lower Cholesky factor of
+    ``mu I + V V'``, and ``chosen`` holds the indices of the m rows.
     """
 
     mu: float
@@ -127,7 +127,7 @@ class SampledInverse:
         """Return the coefficients, given the responses of the rows to the residual, (m, K)."""
         responses = responses * self.roots[:, None]
         with one_blas_thread():
-            shares = divided(self.factor, responses)
+            shares = cholesky_solve(self.factor, responses)
         return np.stack([shares, responses])
 
     def energy(self, coefficients: Vector) -> Vector:
@@ -139,13 +139,13 @@ class SampledInverse:
         add_rmatvec(self.rows, -self.subtracted(coefficients), direction)
 
     def subtracted(self, coefficients: Vector) -> Vector:
-        """Return the multiples of the rows that :meth:`subtract` takes away, (m, K)."""
+        """Return the coefficients of the rows in the low-rank part, (m, K)."""
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 
 
 @dataclass(frozen=True)
 class Identity(Preconditioner, Stateful):
-    """Identity matrix, for plain conjugate gradients as in RB16.
+    """The identity matrix, for plain conjugate gradients as in RB16.
 
     Examples
     --------
@@ -160,23 +160,24 @@ class Identity(Preconditioner, Stateful):
 
 @dataclass(frozen=True)
 class SampledRows(Preconditioner, Stateful):
-    """The Hessian of a random sample of m rows, inverted exactly.
+    """The inverse of the Hessian of a random sample of m rows.
 
-    ``M = Z_m' S_m Z_m + mu I`` shares the large eigenvalues of the Hessian. As m rows cannot
-    tell eigenvalues below about 1/m from zero, ``mu`` is 0.4/m of the mean squared norm of a
-    row, or alpha if that is more. By the Woodbury identity ``M^-1 = (I - Z_m' C Z_m) / mu``
-    with an m x m matrix C. A sample of all rows gives the Hessian itself.
+    ``M = Z_m' S_m Z_m + mu I`` shares the large eigenvalues of the Hessian. Because m rows
+    cannot distinguish eigenvalues below about 1/m from zero, ``mu`` is 0.4/m times the mean
+    squared norm of a row, or alpha if that is larger. By the Woodbury identity,
+    ``M^-1 = (I - Z_m' C Z_m) / mu`` with an m x m matrix C. A sample of all rows gives the
+    Hessian itself.
 
     Parameters
     ----------
     n_rows : int, optional
-        Size of the sample. By default 5 times the square root of the number of rows, at
-        least 256 and at most 2,048; fewer if a user's memory budget is too small for these.
+        Size of the sample. By default, 5 times the square root of the number of rows, at
+        least 256 and at most 2,048; less if the user's memory budget is too small.
 
     Notes
     -----
-    m^2 * (n_grids / 16 + m / 3) operations once, m^2 + m * n_grids an iteration; 16 m^2
-    bytes, at most 67 MB by default.
+    The factorisation takes m^2 * (n_grids / 16 + m / 3) operations, an iteration
+    m^2 + m * n_grids. The memory is 16 m^2 bytes, at most 67 MB by default.
 
     Examples
     --------
@@ -191,26 +192,27 @@ class SampledRows(Preconditioner, Stateful):
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
     def drawn(self, matrix: FeatureMatrix) -> RowSample:
-        """Return a preconditioner that reweighs the same rows for each problem."""
+        """Return a preconditioner with one sample of rows for all problems over a matrix."""
         return self.draw(matrix, np.ones(matrix.shape[0]))
 
     def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> RowSample:
-        """Return the preconditioner of problems over a matrix, with rows that have a weight."""
+        """Return the preconditioner with a sample of the rows whose weight is not 0."""
         candidates = np.flatnonzero(row_weights)
-        wanted = self.n_rows
-        if wanted is None:
-            wanted = min(default_rows(len(candidates)), _rows_in_memory(matrix))
-        chosen = candidates[sampled_places(len(candidates), wanted)]
+        n_wanted = self.n_rows
+        if n_wanted is None:
+            n_wanted = min(default_rows(len(candidates)), _max_rows_in_memory(matrix))
+        chosen = candidates[sampled_places(len(candidates), n_wanted)]
         rows = matrix.take_rows(chosen)
         return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
 
 
 @dataclass(frozen=True)
 class RowSample(Preconditioner):
-    """Rows drawn once for problems over one matrix, see :class:`SampledRows`.
+    """A sample of rows for several problems over one matrix, see :class:`SampledRows`.
 
-    Their ``products`` with each other, half of the work, are kept; a ``complete`` sample holds all
-    rows. Problems in which some of the rows have no weight draw a sample of their own.
+    It keeps the ``products`` of the rows with each other, which are half of the work. A
+    ``complete`` sample holds all rows. A problem in which a sampled row has weight 0 gets a new
+    sample.
     """
 
     options: SampledRows
@@ -221,7 +223,7 @@ class RowSample(Preconditioner):
     _last: dict[float, SampledInverse] = field(default_factory=dict, repr=False)
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Weigh the rows by the problem's weights; the last inverse is kept for the next one."""
+        """Return the inverse for the row weights of a problem; the last one is cached."""
         weights = problem.row_weights[self.chosen]
         if not weights.all():
             return self.options.inverse(problem)
@@ -243,7 +245,7 @@ class RowSample(Preconditioner):
 
 
 def sampled_places(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
-    """Return the places of so many of the rows, in order, always the same; all if they are fewer.
+    """Return the sorted indices of a sample of rows, the same on each call; at most all rows.
 
     Examples
     --------
@@ -257,21 +259,21 @@ def sampled_places(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
 
 
 def resolution(n_rows: int) -> float:
-    """Return the least eigenvalue that n rows can tell from zero, relative to the trace."""
+    """Return the smallest eigenvalue that n rows can resolve, relative to the trace."""
     return _RESOLUTION / n_rows
 
 
-def _rows_in_memory(matrix: FeatureMatrix) -> int:
-    """Return of how many rows the products fit into a memory budget that a user gave."""
+def _max_rows_in_memory(matrix: FeatureMatrix) -> int:
+    """Return the size of a sample that takes at most half of the user's memory budget."""
     if not is_limited():
-        return _MOST_ROWS
-    per_row = _BYTES_A_FEATURE * matrix.shape[1] if matrix.has_column_gram else 0
+        return _MAX_ROWS
+    per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
     # The positive root of 16 m^2 + per_row m = budget / 2.
-    half = per_row / (2 * _BYTES_A_PAIR)
-    rows = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_A_PAIR) - half
-    return max(_LEAST_ROWS, int(rows))
+    half = per_row / (2 * _BYTES_PER_PAIR)
+    rows = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_PER_PAIR) - half
+    return max(_MIN_ROWS_IN_LITTLE_MEMORY, int(rows))
 
 
 def default_rows(n_rows: int) -> int:
     """Return the default sample size of :class:`SampledRows`."""
-    return int(np.clip(_ROWS_A_ROOT * np.sqrt(n_rows), _FEWEST_ROWS, _MOST_ROWS))
+    return int(np.clip(_ROWS_PER_ROOT * np.sqrt(n_rows), _MIN_ROWS, _MAX_ROWS))

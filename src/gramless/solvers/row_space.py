@@ -1,8 +1,8 @@
-"""Vectors of weights as combinations of rows, for which products of rows with each other suffice.
+"""Conjugate gradients on combinations of rows, by products of rows with each other.
 
 Weights are ``Z' u + t g``: combinations ``u`` (n_rows, K) of the rows, and multiples ``t`` (K,) of
-weights ``g`` to start from. The minimum is one of these, whatever the start (the representer
-theorem), and vectors as long as the weights are needed at the start and the end alone.
+initial weights ``g``. The minimum has this form for every start (the representer theorem). Vectors
+over the columns are needed only at the start and at the end.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """Combinations of the rows of a matrix and one given vector an output.
+    """Combinations of the rows of a matrix and of one given vector for each output.
 
-    Such a vector is an array (2 n_rows + 1, K) of ``u``, ``t`` and the responses ``Z (Z' u + t g)``
-    to it: whatever is linear in the first two keeps the third right.
+    A combination is stored as the array (2 n_rows + 1, K) of ``u``, ``t`` and its responses
+    ``Z (Z' u + t g)``. Linear operations on the array keep the responses correct.
 
     Attributes
     ----------
     given : array (n_columns, K) or None
-        ``g``; None where it is zero, or nobody asks for weights.
+        ``g``; None if it is zero, or if :meth:`weights` is not used.
     of_given : array (n_rows, K)
         ``Z g``.
     squared : array (K,)
@@ -52,7 +52,7 @@ class RowSpace:
         return len(self.of_given)
 
     def vector(self, u: Vector) -> Vector:
-        """Return the vector ``Z' u``: one product of the rows."""
+        """Return the vector ``Z' u``, by one product of the rows."""
         return np.concatenate([u, np.zeros((1, u.shape[1])), self.matrix.row_products(u)])
 
     def multiple(self, t: FloatArray) -> Vector:
@@ -63,10 +63,11 @@ class RowSpace:
     def product(self, a: Vector, b: Vector) -> FloatArray:
         """Return the inner product of two vectors, (K,)."""
         n = self.n_rows
-        found = weighted_inner(None, a[:n], b[n + 1 :], None)
+        product = weighted_inner(None, a[:n], b[n + 1 :], None)
         if a[n].any():
-            found += a[n] * (b[n] * self.squared + weighted_inner(None, b[:n], self.of_given, None))
-        return found
+            with_given = b[n] * self.squared + weighted_inner(None, b[:n], self.of_given, None)
+            product += a[n] * with_given
+        return product
 
     def weights(self, vector: Vector) -> Vector:
         """Return a vector as weights (n_columns, K)."""
@@ -82,15 +83,15 @@ class RowSpace:
 
     def preconditioned(self, inverse: SampledInverse, vector: Vector) -> Vector:
         n, chosen = self.n_rows, inverse.chosen
-        found = vector / inverse.mu
+        result = vector / inverse.mu
         shares = inverse.subtracted(inverse.solved(vector[n + 1 :][chosen]))
-        found[chosen] -= shares
-        found[n + 1 :] -= self.matrix.row_products(shares, chosen)
-        return found
+        result[chosen] -= shares
+        result[n + 1 :] -= self.matrix.row_products(shares, chosen)
+        return result
 
 
 class RowSpaceRuns(Runs):
-    """Conjugate gradients for ``(Z' C Z + alpha I) w = right``, all in a row space."""
+    """Conjugate gradients for ``(Z' C Z + alpha I) w = right``, with vectors in a row space."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class RowSpaceRuns(Runs):
     ) -> None:
         super().__init__(curvature, right.shape[1], tol, n_jobs)
         self.space, self.alpha, self.inverse = space, alpha, inverse
-        self.found = self.point = np.zeros_like(right)
+        self.iterate = self.solution = np.zeros_like(right)
         self.residual, self.decrease = right.copy(), 0.0
         self.direction = space.preconditioned(inverse, self.residual)
         self.energy = self._energy(self.residual, self.direction)
@@ -114,28 +115,28 @@ class RowSpaceRuns(Runs):
     @property
     def weights(self) -> Vector:
         self._store()
-        return self.found
+        return self.solution
 
     def _curvatures(self) -> FloatArray:
         space, n, direction = self.space, self.space.n_rows, self.direction
-        curved, sums = self._curved(direction[n + 1 :])
+        curved, sums = self._apply_curvature(direction[n + 1 :])
         sums += self.alpha * space.product(direction, direction)
         self.product = space.vector(curved)
         add_times(self.product, np.full(len(self.active), self.alpha), direction, self.n_jobs)
         return self._by_run(sums)
 
     def _advance(self, length: FloatArray) -> FloatArray:
-        add_times(self.point, length, self.direction, self.n_jobs)
+        add_times(self.iterate, length, self.direction, self.n_jobs)
         add_times(self.residual, -length, self.product, self.n_jobs)
-        self.towards = self.space.preconditioned(self.inverse, self.residual)
-        return self._energy(self.residual, self.towards)
+        self.preconditioned = self.space.preconditioned(self.inverse, self.residual)
+        return self._energy(self.residual, self.preconditioned)
 
     def _redirect(self, ratio: FloatArray) -> None:
-        add_times(self.towards, ratio, self.direction, self.n_jobs)
-        self.direction = self.towards
+        add_times(self.preconditioned, ratio, self.direction, self.n_jobs)
+        self.direction = self.preconditioned
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
         self.space, self.product = self.space.keeping(keep), np.empty_like(self.residual)
 
-    def _energy(self, residual: Vector, towards: Vector) -> FloatArray:
-        return np.maximum(self._by_run(self.space.product(residual, towards)), 0.0)
+    def _energy(self, residual: Vector, preconditioned: Vector) -> FloatArray:
+        return np.maximum(self._by_run(self.space.product(residual, preconditioned)), 0.0)

@@ -1,4 +1,4 @@
-"""Vectors (n, K) of K outputs: products with a matrix, and arithmetic in blocks."""
+"""Products of matrices with vectors (n, K) of K outputs, and vector arithmetic in blocks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 
-_BLOCK_NUMBERS = 1 << 16
-_FEW_BLOCKS = 8
-"""Up to so many are done by one thread."""
+_NUMBERS_PER_BLOCK = 1 << 16
+_SERIAL_BLOCKS = 8  # starting threads is not worth it for fewer blocks
 
 T = TypeVar("T")
 
@@ -24,11 +23,11 @@ def add_times(
     target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
 ) -> None:
     """Add ``factors * other`` to ``target``, both (n, K), with factors (K,) or one for all."""
-    by = readonly(np.ascontiguousarray(np.broadcast_to(factors, target.shape[1:])))
-    read = readonly(np.ascontiguousarray(other))
+    factors = readonly(np.ascontiguousarray(np.broadcast_to(factors, target.shape[1:])))
+    other = readonly(np.ascontiguousarray(other))
 
     def add(first: int, last: int) -> None:
-        loops.add_multiple(by, read[first:last], target[first:last])
+        loops.add_multiple(factors, other[first:last], target[first:last])
 
     over_blocks(add, target, n_jobs)
 
@@ -36,7 +35,7 @@ def add_times(
 def add_times_by_row(
     target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
 ) -> None:
-    """Add each row of ``other`` (n, K), times its factor (n,), to that of ``target``."""
+    """Add ``factors[:, None] * other`` to ``target``, both (n, K), with a factor for each row."""
 
     def add(first: int, last: int) -> None:
         target[first:last] += factors[first:last, None] * other[first:last]
@@ -50,20 +49,21 @@ def weighted_inner(
     """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,); weights are 1 by default."""
 
     def multiply(first: int, last: int) -> NDArray[np.float64]:
-        own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
-        return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
+        weighted = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
+        return np.asarray(np.einsum("dk,dk->k", weighted, b[first:last]))
 
     return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
 
 
 def over_blocks(function: Callable[[int, int], T], like: Vector, n_jobs: int | None) -> list[T]:
     """Call ``function(first, last)`` on blocks of rows in parallel; return the results in order."""
-    parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
-    return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)
+    parts = row_blocks(len(like), max(1, _NUMBERS_PER_BLOCK // max(1, like.shape[1])))
+    return map_blocks(function, parts, n_jobs if len(parts) > _SERIAL_BLOCKS else 1)
 
 
 def matvec(matrix: FeatureMatrix, w: Vector, out: Vector | None = None) -> Vector:
-    """Return ``Z @ w`` for ``w`` (n_columns, K), by the faster loops for a vector if K is 1."""
+    """Return ``Z @ w`` for ``w`` (n_columns, K)."""
+    # The loops over one-dimensional vectors are faster.
     if w.shape[1] == 1:
         return matrix.matvec(w[:, 0], None if out is None else out[:, 0])[:, None]
     return matrix.matvec(w, out)
@@ -87,13 +87,13 @@ def add_rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector) -> None:
 def pull_back(
     matrix: FeatureMatrix, w: Vector, function: RowFunction, out: Vector | None = None
 ) -> Vector:
-    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if it can be.
+    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if possible.
 
-    One pass costs half of two where features are computed on the fly. ``function`` may overwrite
-    the responses (m, K) of a slice of the rows that it gets.
+    If features are computed on the fly, one pass costs half of two. ``function`` takes a slice of
+    the rows and their responses (m, K), which it may overwrite.
     """
     if w.shape[1] > 1:
         return matrix.pull_back(w, function, out)
-    narrow = None if out is None else out[:, 0]
-    product = matrix.pull_back(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], narrow)
+    flat = None if out is None else out[:, 0]
+    product = matrix.pull_back(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], flat)
     return product[:, None]
