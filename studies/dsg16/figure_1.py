@@ -159,9 +159,9 @@ FIGURE_1 = Study(
     "and our default, Newton steps of each block. These do not minimise the penalised "
     "objective, and their penalty grows: the table has their objective, the pictures their "
     "loss and errors. SVRG computes its features once, so it is shown by seconds alone. Each run "
-    "ends when it has computed 3 * 10^9 random features, SVRG when it has read as many. DSG, UDSG and "
-    "CDSG take their steps by turns, as do the others after them, each on a clock of its own. The "
-    "objective is of 20,000 training rows. MNIST is not in the paper's figure. Epsilon and "
+    "ends when it has computed 3 * 10^9 random features, SVRG when it has read as many. DSG, UDSG "
+    "and CDSG take their steps by turns, as do the others after them, each on a clock of its own. "
+    "The objective is of 20,000 training rows. MNIST is not in the paper's figure. Epsilon and "
     "Year are run where their files are in the data folder (epsilon, YearPredictionMSD).",
     jobs,
     22.0,
