@@ -18,7 +18,7 @@ from _timing import Case, memory_bandwidth, options, run
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids, limits_of_cells
 from gramless.features.shapley import Subsets
-from gramless.features.shapley_grids import Players, _bins_of, joining_factors
+from gramless.features.shapley_grids import Players, bin_tables, joining_factors
 from gramless.kernels import Laplacian
 from gramless.loops import shapley as loops
 from gramless.loops.binning import slot_bits
@@ -45,7 +45,7 @@ def grid_cases(chosen: argparse.Namespace) -> list[Case]:
     loops.player_keys(np.ascontiguousarray(others.T), *cells, background)
     weights = np.vstack([np.zeros((1, 1)), rng.normal(size=(int(features.n_bins_[0]), 1))])
     most = max(keys.shape[1], background.shape[1])
-    game = keys, background, int(grids.offsets[0]), *_bins_of(features)[0], weights
+    game = keys, background, int(grids.offsets[0]), *bin_tables(features)[0], weights
     room = (
         np.empty((8, most + 1), np.int64),
         np.empty(len(rows) * (s + 1) + 2 * len(others)),

@@ -16,7 +16,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
 from gramless.features.landmarks import (
-    ROWS_AT_ONCE,
+    BLOCK_ROWS,
     InputKernel,
     Whitening,
     dense_rows,
@@ -152,7 +152,7 @@ class IndependentBlocks(DenseMap):
         return 8.0 * (rows + 2.0 * 2 ** _depth(n_rows, self.size) * n_inputs)
 
     @property
-    def _lighter(self) -> str:
+    def _memory_advice(self) -> str:
         return "it keeps rows with all their zeros; use RandomBinning, or RandomFourier"
 
     def compute(self, X: Rows, out: AnyArray) -> None:
@@ -285,7 +285,7 @@ class Tree:
     def _leaning(self, X: Rows, rows: Index, centres: FloatArray) -> FloatArray:
         first, second = centres
         leaning = np.empty(len(rows))
-        for a, b in row_blocks(len(rows), ROWS_AT_ONCE):
+        for a, b in row_blocks(len(rows), BLOCK_ROWS):
             leaning[a:b] = self.metric.leaning(X[rows[a:b]], first, second)
         return leaning
 

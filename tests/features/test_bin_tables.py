@@ -234,7 +234,7 @@ def test_repeated_keys_are_refused():
         keys[-1] = keys[0]
         for repeated in (keys, np.zeros(n_bins, np.int64)):
             with pytest.raises(
-                InputError, match=f"of {n_bins} bins of a grid two have the same key"
+                InputError, match=f"two of the {n_bins} bins of a grid have the same key"
             ):
                 BinTables.from_keys([np.arange(5), repeated])
 
@@ -245,7 +245,7 @@ def test_rows_whose_bins_find_no_place_are_refused():
     tables = BinTables.empty(3)
     # A full index stands for keys that are made to collide in all that decides on their slots.
     tables.slots[:] = 1
-    with pytest.raises(InputError, match=r"hashes collide.*another"):
+    with pytest.raises(InputError, match=r"hashes of bins collide.*another"):
         tables.learn(group, pack(X, group), np.zeros((3, 1500), np.uint16))
 
 
@@ -287,4 +287,4 @@ def test_rows_that_come_one_by_one_find_the_bins_of_rows_together() -> None:
     for size in (1, 2, 1, 7):
         parts = [known.find(rows[start : start + size]) for start in range(0, 60, size)]
         np.testing.assert_array_equal(np.concatenate(parts, axis=1), codes)
-    assert all(1 <= len(group._of_columns) <= 4 for _, group, *_ in known._groups)
+    assert all(1 <= len(group._cached_columns) <= 4 for _, group, *_ in known._groups)

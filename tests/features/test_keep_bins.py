@@ -141,7 +141,7 @@ def test_masks_that_cannot_be_used_are_refused_and_change_nothing() -> None:
             fitted.keep_bins(np.ones(n_bins + more, bool))
     with pytest.raises(InputError, match=f"of {n_bins} bins"):
         fitted.keep_bins(np.ones((n_bins, 1), bool))
-    with pytest.raises(InputError, match="at least one.* with 0 of them"):
+    with pytest.raises(InputError, match="at least one True.* with 0 True"):
         fitted.keep_bins(np.zeros(n_bins, bool))
     assert same_csr(fitted.transform(NEW), expected)
 

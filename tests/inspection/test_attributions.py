@@ -166,7 +166,7 @@ def test_sampled_permutations_sum_up_and_are_near() -> None:
 
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("bins", "shapley_grids._MOST_PAYOFFS"), ("smooth bins", "shapley._MOST_NUMBERS")],
+    [("bins", "shapley_grids._MAX_PAYOFFS"), ("smooth bins", "shapley._MAX_NUMBERS")],
 )
 def test_values_that_would_take_minutes_are_near(
     name: str, limit: str, monkeypatch: pytest.MonkeyPatch
@@ -187,7 +187,7 @@ def test_orders_are_sampled_for_some_background_rows() -> None:
     background = rows[:200]
     ends = rows @ weights, background @ weights
     columns = [np.array([j]) for j in range(8)]
-    found = shapley._sampled(lambda own: own @ weights, columns, rows, background, ends)
+    found = shapley._sample_orders(lambda own: own @ weights, columns, rows, background, ends)
     mean = background.mean(axis=0)
     np.testing.assert_allclose(found.sum(axis=1)[:, 0], ends[0][:, 0] - mean @ weights[:, 0])
     exact = (rows - mean) * weights[:, 0]

@@ -1,6 +1,6 @@
-"""Feature maps: scikit-learn transformers that also hand out a feature matrix.
+"""Feature maps: scikit-learn transformers that can also return a feature matrix.
 
-The public names load on first use.
+Public names are imported at their first use.
 """
 
 from __future__ import annotations

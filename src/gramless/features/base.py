@@ -1,4 +1,4 @@
-"""What every feature map is: its size, its kernel and metric, and its feature matrices."""
+"""Base classes of feature maps: fitting, checks and feature matrices."""
 
 from __future__ import annotations
 
@@ -40,17 +40,15 @@ from gramless.preprocessing.categories import Mask, category_mask, check_categor
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-_ROWS_AT_ONCE = 1024
-_NUMBERS_SHOWN = 6
+_BLOCK_ROWS = 1024
+_MAX_NUMBERS_SHOWN = 6  # of an array parameter in a repr
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEstimator):
-    """A scikit-learn transformer that also hands out its features as a feature matrix."""
+    """A scikit-learn transformer that can also return its features as a feature matrix."""
 
-    size_unit: ClassVar[str] = "components"
-    """What the size counts, for people."""
-    fitted_name: ClassVar[str] = "bandwidth_"
-    """An attribute that only a fitted map has."""
+    size_unit: ClassVar[str] = "components"  # the plural, for messages
+    fitted_name: ClassVar[str] = "bandwidth_"  # an attribute that exists only after a fit
 
     n_jobs: int | None
 
@@ -67,7 +65,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 
         Returns
         -------
-        The map itself.
+        The fitted map.
         """
 
     @abstractmethod
@@ -82,37 +80,41 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         Returns
         -------
         array or csr_array (n_samples, n_features_out)
-            SciPy CSR of float64 for bins, 12 bytes a non-zero; a row has none in bins never seen in
-            ``fit``. An array with ``sparse_output=False``. Other features are dense, float32 for
-            float32 rows, else float64.
+            Binning features are a SciPy CSR matrix of float64, with 12 bytes a non-zero, or an
+            array with ``sparse_output=False``. They are zero in bins that ``fit`` has not seen.
+            Other features are a dense array, float32 if the rows are float32, else float64.
         """
 
     @abstractmethod
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
-        """Return the feature matrix of validated rows, once fitted."""
+        """Return the feature matrix of validated rows; the map must be fitted."""
 
     @property
     @abstractmethod
     def _n_features_out(self) -> int:
-        """Number of columns, once fitted; the name is scikit-learn's."""
+        """Number of features of the fitted map."""
+        # scikit-learn reads this name in get_feature_names_out.
 
     @property
     @abstractmethod
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
+        """Number of inputs of the rows that the map was fitted to."""
 
     @property
     def used_columns(self) -> BoolArray:
-        """Which columns of rows some feature depends on: all, unless a map knows better."""
+        """Mask of the inputs that some feature depends on; all by default."""
         return np.ones(self.n_inputs, bool)
 
     @property
     def numbers_per_row(self) -> int:
-        """The most numbers that a row takes in the feature matrix."""
+        """The largest number of non-zeros of a row in the feature matrix."""
         return self._n_features_out
 
     def feature_matrix(self, X: TableLike) -> FeatureMatrix:
-        """Return the features of rows as a matrix that is compact, or computed when needed.
+        """Return the features of rows as a feature matrix.
+
+        A feature matrix stores bins as small integers. Other features are computed a block of rows
+        at a time, whenever a product needs them.
 
         Parameters
         ----------
@@ -123,7 +125,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         return self.rows_matrix(check_rows(self, X, reset=False))
 
     def _check_fitted(self) -> None:
-        message = "%(name)s knows no features yet; fit it first."
+        message = "%(name)s is not fitted yet; fit it first."
         check_is_fitted(self, self.fitted_name, msg=message)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -139,7 +141,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 
 
 def as_output(owner: BaseEstimator, features: sp.csr_array) -> AnyArray | sp.csr_array:
-    """Return the same features, as an array if ``owner`` has ``sparse_output=False``."""
+    """Return the features, as an array if ``owner`` has ``sparse_output=False``."""
     if owner.sparse_output:
         return features
     n_rows, n_columns = features.shape
@@ -156,23 +158,25 @@ class DifferentiableMap(FeatureMap):
 
     @abstractmethod
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
-        """Return the gradient of predictions ``Z w`` at dense, validated rows.
+        """Return the gradients of predictions ``Z w`` with respect to the inputs.
 
-        Weights (n_features_out,) or (n_features_out, K) give (n_rows, n_features) or (n_rows,
-        n_features, K), 0 for ignored and categorical inputs.
+        Rows are dense and validated. The gradients have the shape (n_rows, n_features) for weights
+        (n_features_out,), and (n_rows, n_features, K) for weights (n_features_out, K). They are 0
+        for ignored and categorical inputs.
         """
 
 
 class SeparableMap(FeatureMap):
     """A feature map whose linear functions are sums of products over the inputs.
 
-    ``Z w`` is the real part of :meth:`terms` of ``w``, summed after each is multiplied by
-    :meth:`factors` of disjoint sets of columns that together are all.
+    ``Z w`` is the real part of a sum over terms. Each term is its coefficient, which
+    :meth:`terms` returns, times one factor for each set of columns, which :meth:`factors` returns.
+    The sets are disjoint and contain all columns.
     """
 
     @property
     def is_separable(self) -> bool:
-        """Whether it is so: for some maps the kernel decides."""
+        """Whether linear functions have this form; for some maps it depends on the kernel."""
         return True
 
     @abstractmethod
@@ -181,19 +185,19 @@ class SeparableMap(FeatureMap):
 
     @abstractmethod
     def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
-        """Return what some columns of validated, dense rows multiply each term by.
+        """Return the factor of each term that depends on ``columns``, (n_rows, n_terms).
 
-        Of the shape (n_rows, n_terms).
+        Rows are dense and validated.
         """
 
 
 class SizedMap(FeatureMap):
-    """A feature map whose size is one of its parameters: the base of all maps with a kernel.
+    """Base class of feature maps with a kernel, whose size is one of their parameters.
 
     A subclass has the parameters ``kernel``, ``bandwidth``, ``categorical``, ``random_state``,
     ``n_jobs`` and the one named by ``size_name``. It implements :meth:`check_parameters`,
     :meth:`fit_rows`, :meth:`rows_matrix`, :meth:`bytes_to_fit`, ``transform`` and
-    ``_n_features_out``. Search and estimators ask for nothing else.
+    ``_n_features_out``. Model selection and estimators use only these.
 
     Examples
     --------
@@ -202,10 +206,8 @@ class SizedMap(FeatureMap):
     (True, 512)
     """
 
-    size_name: ClassVar[str] = "n_components"
-    """The parameter that says how large the map is."""
-    enough_to_search: ClassVar[int] = 1024
-    """The size that tells good bandwidths from bad ones."""
+    size_name: ClassVar[str] = "n_components"  # the parameter with the size
+    enough_to_search: ClassVar[int] = 1024  # a size at which the scores of bandwidths are reliable
 
     seed_: int
     bandwidth_: FloatArray
@@ -231,14 +233,14 @@ class SizedMap(FeatureMap):
 
     @abstractmethod
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Estimate the bytes that a fit takes, without those of the rows themselves."""
+        """Return an estimate of the bytes that a fit needs in addition to the rows."""
 
     def fit(self, X: TableLike, y: object = None) -> Self:
         self.fit_matrix(X, y)
         return self
 
     def fit_matrix(self, X: TableLike, y: object = None) -> FeatureMatrix:
-        """Fit to the rows and return their feature matrix, in one pass.
+        """Fit to rows and return their feature matrix.
 
         Parameters
         ----------
@@ -250,37 +252,36 @@ class SizedMap(FeatureMap):
         return self.fit_rows(self._checked(X))
 
     def check_memory(self, shape: tuple[int, int]) -> None:
-        """Raise ``InputError`` if a fit to so many rows and inputs would not fit into memory."""
+        """Raise ``InputError`` if memory is too small for a fit to (n_rows, n_inputs)."""
         n_rows, n_inputs = shape
         check_memory(
             f"{type(self).__name__}: {self.size_name}={self.size:,} for {n_rows:,} rows of "
             f"{n_inputs:,} inputs",
             self.bytes_to_fit(n_rows, n_inputs),
-            self._lighter,
+            self._memory_advice,
         )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # On one line, also if parameters are arrays.
-        with np.printoptions(threshold=_NUMBERS_SHOWN, edgeitems=2):
+        # The repr of arrays has line breaks; log lines need one line.
+        with np.printoptions(threshold=_MAX_NUMBERS_SHOWN, edgeitems=2):
             return " ".join(BaseEstimator.__repr__(self, N_CHAR_MAX).split())
 
     @property
-    def _lighter(self) -> str:
-        """Advice where memory is short."""
+    def _memory_advice(self) -> str:
         return f"lower {self.size_name}"
 
     @property
     def size(self) -> int:
-        """The number of grids, components or landmarks to be made."""
+        """The requested number of grids, components or landmarks."""
         return int(getattr(self, self.size_name))
 
     @property
     def metric(self) -> Literal["cityblock", "euclidean"]:
-        """The distance that the bandwidth is compared with."""
+        """The distance between rows that the bandwidth scales."""
         return self.check_parameters().metric
 
     def sketch(self, most: int) -> SizedMap:
-        """Return an unfitted map of the same kernel that is no larger than ``most``."""
+        """Return an unfitted map of the same kernel with a size of at most ``most``."""
         return self.resized(min(self.size, most))
 
     def resized(self, size: int) -> Self:
@@ -298,7 +299,7 @@ class SizedMap(FeatureMap):
 
     def check_state(self, state: State) -> None:
         bandwidth = array_in(state, "bandwidth_", np.float64, (None,))
-        require(bandwidth.size > 0 and (bandwidth > 0).all(), "bandwidth_ is no bandwidth")
+        require(bandwidth.size > 0 and (bandwidth > 0).all(), "bandwidth_ must be positive")
         number_in(state, "seed_", int, 0, 2**64)
         check_columns(state, len(bandwidth))
 
@@ -308,7 +309,7 @@ class SizedMap(FeatureMap):
         return params | ({"kernel": as_kernel(kernel)} if callable(kernel) else {})
 
     def _checked(self, X: TableLike) -> Rows:
-        """Return the rows of a fit, validated."""
+        """Return the validated rows of a fit."""
         rows = check_rows(self, X, reset=True)
         check_categories(rows, self._mask(rows))
         return rows
@@ -317,7 +318,7 @@ class SizedMap(FeatureMap):
         return category_mask(self.categorical, X.shape[1])
 
     def _prepare(self, X: Rows) -> Kernel:
-        """Begin a fit: check parameters and memory, set ``seed_`` and ``bandwidth_``."""
+        """Check parameters and memory, set ``seed_`` and ``bandwidth_``, and return the kernel."""
         kernel = self.check_parameters()
         self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
@@ -325,13 +326,13 @@ class SizedMap(FeatureMap):
         return kernel
 
     def _bandwidth_of(self, X: Rows, kernel: Kernel) -> FloatArray:
-        """Return one bandwidth an input, as given or the median distance; ``seed_`` is known."""
+        """Return the bandwidth of each input; ``seed_`` must be set."""
         if not isinstance(self.bandwidth, str):
             return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
         if self.bandwidth != "median":
             raise InputError(
-                f"{type(self).__name__}: bandwidth must be a number, one number an input or "
-                f"'median', got {self.bandwidth!r}."
+                f"{type(self).__name__}: bandwidth must be a number, one number per input "
+                f"or 'median', got {self.bandwidth!r}."
             )
         median = median_distance(X, self.seed_, self._mask(X), kernel.metric)
         return np.full(X.shape[1], median)
@@ -343,14 +344,15 @@ class SizedMap(FeatureMap):
             raise InputError(f"{owner} must be an integer, {bounds}; got {size!r}.")
 
     def _check_choice(self, name: str, value: str, known: Collection[str]) -> None:
-        """Check a parameter that is one of some names."""
         if value not in known:
             owner, names = type(self).__name__, ", ".join(map(repr, known))
             raise InputError(f"{owner}: {name} must be one of {names}; got {value!r}.")
 
 
 class DenseMap(SizedMap):
-    """A sized map without zeros; a subclass says how its features are learned and computed.
+    """Base class of feature maps with dense features.
+
+    A subclass implements :meth:`learn` and :meth:`compute`.
 
     Parameters
     ----------
@@ -359,11 +361,11 @@ class DenseMap(SizedMap):
     bandwidth : float or array-like (n_features,)
         In units of the inputs.
     categorical : list of int or array (n_features,) of bool, optional
-        Positions or a mask of inputs whose numbers are categories.
+        Positions or a mask of categorical inputs.
     random_state : int, RandomState or None, optional
-        Seed of what is drawn.
+        Seed of the random numbers.
     n_jobs : int, optional
-        Number of threads; None means every processor.
+        Number of threads; None means all processors.
     """
 
     def check_state(self, state: State) -> None:
@@ -373,11 +375,11 @@ class DenseMap(SizedMap):
 
     @abstractmethod
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        """Learn what :meth:`compute` needs; ``seed_`` and ``bandwidth_`` are known."""
+        """Learn what :meth:`compute` needs; ``seed_`` and ``bandwidth_`` are already set."""
 
     @abstractmethod
     def compute(self, X: Rows, out: AnyArray) -> None:
-        """Write the features of a block of validated rows into ``out``, in its precision."""
+        """Write the features of a block of validated rows into ``out``, with its dtype."""
 
     def fit(self, X: TableLike, y: object = None) -> Self:
         self._fit_checked(self._checked(X))
@@ -386,15 +388,15 @@ class DenseMap(SizedMap):
     def transform(self, X: TableLike) -> AnyArray:
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
-        single = rows.dtype == np.float32
+        dtype = np.dtype(np.float32 if rows.dtype == np.float32 else np.float64)
         shape = (rows.shape[0], self._n_features_out)
         check_memory(
             f"{type(self).__name__}: {shape[1]:,} features of {shape[0]:,} rows",
-            (4.0 if single else 8.0) * shape[0] * shape[1],
-            f"transform fewer rows at a time, or {self._lighter}",
+            float(dtype.itemsize) * shape[0] * shape[1],
+            f"transform fewer rows at a time, or {self._memory_advice}",
         )
-        out = np.empty(shape, np.float32 if single else np.float64)
-        blocks = row_blocks(rows.shape[0], _ROWS_AT_ONCE)
+        out = np.empty(shape, dtype)
+        blocks = row_blocks(rows.shape[0], _BLOCK_ROWS)
         with one_blas_thread():
             map_blocks(lambda a, b: self.compute(rows[a:b], out[a:b]), blocks, self.n_jobs)
         return out
@@ -408,7 +410,6 @@ class DenseMap(SizedMap):
         return self._matrix_of(X)
 
     def _matrix_of(self, X: Rows) -> FeatureMatrix:
-        """Return the feature matrix of rows with as many inputs as those of the fit."""
         return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
 
     def _fit_checked(self, X: Rows) -> None:
@@ -416,7 +417,7 @@ class DenseMap(SizedMap):
         try:
             self.learn(X, kernel)
         except Exception:
-            # A failed fit must not look fitted.
+            # Otherwise the map would seem to be fitted.
             del self.bandwidth_
             raise
 

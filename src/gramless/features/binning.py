@@ -26,11 +26,11 @@ from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.categories import CategoryCodes
 from gramless.preprocessing.rows import Rows, check_rows, dense_columns
 
-_LARGEST_CATEGORY = 2.0**20  # keys of larger ones could lose more than 23 of 63 bits
+_MAX_CATEGORY = 2.0**20  # keys of larger ones could lose more than 23 of 63 bits
 
 
 class GridMap(FeatureMap):
-    """A map to the bins of grids, one column a bin; see :class:`RandomBinning`."""
+    """Base class of maps to the bins of grids, with one column per bin."""
 
     size_unit: ClassVar[str] = "grids"
     fitted_name: ClassVar[str] = "widths_"
@@ -54,7 +54,7 @@ class GridMap(FeatureMap):
             part_in(state, "cells", CellRanks).check_bins(widths, offsets)
 
     def _know(self, known: KnownBins, cells: CellRanks | None = None) -> None:
-        """Take grids whose bins are known, by keys or by cells too."""
+        """Set the known bins, and their cells if these are stored instead of keys."""
         self._known, self._cells = known, cells
         self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
         self.n_bins_ = known.n_bins
@@ -66,9 +66,9 @@ class GridMap(FeatureMap):
             return fitted
         grids, cells = self._known.grids, self._cells
         keys = {"keys": self._known.keys()} if cells is None else {"cells": cells}
-        beside = {} if grids.projection is None else {"projection": grids.projection}
+        projection = {} if grids.projection is None else {"projection": grids.projection}
         hashes = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
-        return fitted | hashes | beside | keys
+        return fitted | hashes | projection | keys
 
     def _set_attributes(self, attributes: dict[str, Any]) -> None:
         known, cells = None, attributes.pop("cells", None)
@@ -97,12 +97,12 @@ class GridMap(FeatureMap):
 
     @property
     def divided_inputs(self) -> BoolArray:
-        """Which inputs each grid divides, alone or in combinations (n_grids, n_inputs)."""
+        """Mask of the inputs that each grid divides (n_grids, n_inputs)."""
         return divided_inputs(self.widths_, self._known.grids.projection)
 
 
 class BinningMap(GridMap):
-    """A map to plain bins: every non-zero has the same value."""
+    """Base class of maps to bins in which every non-zero feature has the same value."""
 
     nu_: FloatArray
 
@@ -114,7 +114,7 @@ class BinningMap(GridMap):
 
     @property
     def keys(self) -> IntArray:
-        """The keys of the known bins, grid after grid."""
+        """Keys of the known bins, grid after grid."""
         return self._known.keys()
 
     @property
@@ -123,10 +123,10 @@ class BinningMap(GridMap):
         return self._known.grids
 
     def learn_bins(self, X: Rows, grids: Grids, scale: float | None = None) -> PlainBins:
-        """Learn which bins of some grids the rows occupy; return their feature matrix.
+        """Learn the bins of the grids that rows occupy, and return the rows' feature matrix.
 
-        Features have the value ``scale``, by default such that rows have length 1. Codes that
-        outgrow the memory that a user gave lie on the disk.
+        ``scale`` is the value of the non-zero features. By default rows have unit length. Codes are
+        stored on disk if they exceed the memory limit of the user.
         """
         self.scale_ = scale = unit_scale(len(grids)) if scale is None else scale
         matrix: PlainBins
@@ -144,24 +144,24 @@ class BinningMap(GridMap):
         return matrix
 
     def relearned(self, X: Rows) -> tuple[Self, PlainBins]:
-        """Return a map of the same grids and values to the bins that other rows occupy."""
+        """Return a map with the same grids and scale for the bins of other rows, and its matrix."""
         other = copy(self)
         return other, other.learn_bins(X, self.grids, self.scale_)
 
     def extended(self, X: Rows) -> tuple[Self, BinnedMatrix]:
-        """Return a map that knows the bins of other rows too, and their feature matrix."""
-        found, _ = self.relearned(X)
-        new, own, others = found._columns_in(self) < 0, self.keys, found.keys
+        """Return a map that also knows the bins of other rows, and their feature matrix."""
+        other, _ = self.relearned(X)
+        is_new, old_keys, other_keys = other._columns_in(self) < 0, self.keys, other.keys
         keys, offsets = [], [0]
-        for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(found.offsets_), strict=True):
-            keys += [own[a:b], others[c:d][new[c:d]]]
+        for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(other.offsets_), strict=True):
+            keys += [old_keys[a:b], other_keys[c:d][is_new[c:d]]]
             offsets.append(offsets[-1] + len(keys[-2]) + len(keys[-1]))
-        other = copy(self)
-        other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
-        return other, other.rows_matrix(X)
+        extended = copy(self)
+        extended._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
+        return extended, extended.rows_matrix(X)
 
     def of_grids(self, chosen: BoolArray) -> BinningMap:
-        """Return a map to the bins of some of the grids; features have the same values."""
+        """Return a map to the bins of some of the grids, with the same scale."""
         if chosen.all() and self.grids.projection is None:
             return self
         grids = self.grids.take(chosen)
@@ -176,49 +176,50 @@ class BinningMap(GridMap):
         return other
 
     def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:
-        """Know all cells from 0 to 1 of grids over one input, in their order; return the features.
+        """Make all cells from 0 to 1 known bins of grids over one input, in ascending order.
 
-        Grid r divides the input ``columns[r]`` of the rows alone, or is left as it is where that is
-        -1.
+        ``columns[r]`` is the only input that grid r divides, or -1 if its bins stay as they are.
+        Return the feature matrix of the rows.
         """
-        grids, known = self.grids, []
+        grids, keys = self.grids, []
         for r, (a, b) in enumerate(pairwise(self.offsets_)):
             if (j := columns[r]) < 0:
-                known.append(self.keys[a:b])
+                keys.append(self.keys[a:b])
                 continue
             inverse, shift = 1.0 / grids.widths[r, j], grids.shifts[r, j]
             first, last = (int(np.floor((end - shift) * inverse)) for end in (0.0, 1.0))
             cells = np.arange(first, last + 1)
-            known.append(grids.offsets[r] + grids.multipliers[r, j] * cells)
-        offsets = np.concatenate([[0], np.cumsum([len(own) for own in known])])
-        self._know(KnownBins.from_keys(grids, np.concatenate(known), offsets))
+            keys.append(grids.offsets[r] + grids.multipliers[r, j] * cells)
+        offsets = np.concatenate([[0], np.cumsum([len(grid_keys) for grid_keys in keys])])
+        self._know(KnownBins.from_keys(grids, np.concatenate(keys), offsets))
         return self.rows_matrix(X)
 
     def weights_in(self, other: BinningMap, weights: FloatArray) -> FloatArray:
-        """Return weights of these bins as those of another map over the same grids.
+        """Return the weights of these bins, in the order of another map over the same grids.
 
-        Bins that are new there weigh 0. Weights of columns that follow the bins stay behind them.
+        Bins that only the other map knows get weight 0. Weights of columns after the bins come
+        after the other map's bins.
         """
         n_old, n_new = self._n_features_out, other._n_features_out
         moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
-        places = self._columns_in(other)
-        moved[places[places >= 0]] = weights[:n_old][places >= 0]
+        columns = self._columns_in(other)
+        moved[columns[columns >= 0]] = weights[:n_old][columns >= 0]
         moved[n_new:] = weights[n_old:]
         return moved
 
     def _columns_in(self, other: BinningMap) -> IntArray:
-        """Return which column of another map over the same grids each one is, -1 for none."""
-        found = np.full(self._n_features_out, -1)
-        own, others = self.keys, other.keys
+        """Return the column of each bin in another map over the same grids, or -1."""
+        columns = np.full(self._n_features_out, -1)
+        keys, other_keys = self.keys, other.keys
         for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(other.offsets_), strict=True):
-            order = np.argsort(others[c:d])
-            ranked = others[c:d][order]
-            places = np.minimum(np.searchsorted(ranked, own[a:b]), d - c - 1)
-            found[a:b] = np.where(ranked[places] == own[a:b], c + order[places], -1)
-        return found
+            order = np.argsort(other_keys[c:d])
+            ranked = other_keys[c:d][order]
+            places = np.minimum(np.searchsorted(ranked, keys[a:b]), d - c - 1)
+            columns[a:b] = np.where(ranked[places] == keys[a:b], c + order[places], -1)
+        return columns
 
     def take_bins(self, keys: IntArray, offsets: IntArray, code_type: CodeType) -> None:
-        """Know the bins of the same grids that other rows occupy, by their keys grid after grid."""
+        """Replace the known bins of the grids; ``keys`` has them grid after grid."""
         self._know(KnownBins.from_keys(self.grids, keys, offsets, code_type))
 
     def rows_matrix(self, X: Rows) -> BinnedMatrix:
@@ -226,15 +227,15 @@ class BinningMap(GridMap):
         return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
 
     def keep_bins(self, kept: BoolArray) -> None:
-        """Forget all other bins, and grids that are left without any.
+        """Keep only some bins, and drop grids without any.
 
-        New rows in a forgotten bin count as in a bin never seen. The values of features stay, and
-        so do ``kappa_`` and ``kappa_bar_``, which describe the training rows.
+        Dropped bins are treated like bins that the fit has not seen. ``scale_``, ``kappa_`` and
+        ``kappa_bar_`` do not change; the last two describe the training rows.
 
         Parameters
         ----------
         kept : array (D,) of bool
-            At least one must be kept.
+            Mask of the bins to keep, at least one.
 
         Examples
         --------
@@ -252,44 +253,43 @@ class BinningMap(GridMap):
         kept, n_bins = np.asarray(kept), self._n_features_out
         if kept.dtype != bool or kept.shape != (n_bins,) or not kept.any():
             raise InputError(
-                f"{type(self).__name__}: kept must be an array of bool that says of {n_bins} bins "
-                f"which to keep, at least one; got {kept.dtype} of shape {kept.shape} with "
-                f"{np.count_nonzero(kept)} of them."
+                f"{type(self).__name__}: kept must be an array of bool, a mask of {n_bins} bins "
+                f"with at least one True; got {kept.dtype} of shape {kept.shape} with "
+                f"{np.count_nonzero(kept)} True."
             )
         self._keep(kept, self.keys[kept])
 
     def keep_ranked(self, kept: BoolArray, matrix: BinnedMatrix, rows: FloatArray) -> IntArray:
-        """Forget bins as :meth:`keep_bins` does, and order the others so that files are short.
+        """Keep only some bins, and order them such that model files are short.
 
-        The matrix has the features of the rows. Returns which of the former columns each one is.
+        ``matrix`` has the features of ``rows``. Return the former column of each kept bin.
         """
         columns = np.asarray(self.grids.columns(rows))
-        seen = matrix.row_of_each_bin(), columns, matrix.bin_counts()
-        found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *seen, self.n_jobs)
-        if found is None:
+        occupied = matrix.row_of_each_bin(), columns, matrix.bin_counts()
+        ranked = CellRanks.of(self.grids, self.keys, self.offsets_, kept, *occupied, self.n_jobs)
+        if ranked is None:
             self.keep_bins(kept)
             return np.flatnonzero(kept)
-        cells, order = found
+        cells, order = ranked
         self._keep(kept, self.keys[order], cells)
         return order
 
     def _keep(self, kept: BoolArray, keys: IntArray, cells: CellRanks | None = None) -> None:
-        """Know the kept bins alone, whose keys are given grid after grid."""
         counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
-        left = counts > 0
-        self.nu_ = self.nu_[left]
-        grids, offsets = self.grids.take(left), np.append(0, np.cumsum(counts[left]))
+        has_bins = counts > 0
+        self.nu_ = self.nu_[has_bins]
+        grids, offsets = self.grids.take(has_bins), np.append(0, np.cumsum(counts[has_bins]))
         self._know(KnownBins.from_keys(grids, keys, offsets, self._known.code_type), cells)
 
     def describe(self, shares: FloatArray) -> None:
-        """Record the share of the training rows in the fullest bin of each grid."""
+        """Set the statistics of bins from the share of rows in the fullest bin of each grid."""
         self.nu_ = shares
         self.kappa_ = float(np.mean(1.0 / shares))
         self.kappa_bar_ = self._n_features_out / len(shares)
 
 
 class DrawnGrids(GridMap, SizedMap):
-    """A map that draws its grids at random: its size is their number."""
+    """Base class of maps that draw their grids at random; the size is the number of grids."""
 
     size_name: ClassVar[str] = "n_grids"
     enough_to_search: ClassVar[int] = 96
@@ -298,10 +298,10 @@ class DrawnGrids(GridMap, SizedMap):
     category_codes_: CategoryCodes
 
     def _learn_codes(self, X: Rows) -> Rows:
-        """Return the rows of a fit, with small codes if their categories are large numbers."""
+        """Return the rows with small category codes if some categories are large numbers."""
         mask = self._mask(X)
         columns = dense_columns(X, mask)
-        is_large = any(bool((np.abs(c) > _LARGEST_CATEGORY).any()) for _, c in columns)
+        is_large = any(bool((np.abs(c) > _MAX_CATEGORY).any()) for _, c in columns)
         self.__dict__.pop("category_codes_", None)
         if is_large:
             self.category_codes_ = CategoryCodes.fit(X, mask)
@@ -322,7 +322,7 @@ class DrawnGrids(GridMap, SizedMap):
         return as_output(self, self.feature_matrix(X).tocsr())
 
     def fit_transform(self, X: TableLike, y: object = None) -> AnyArray | sp.csr_array:
-        """Fit to the rows and return their features in one pass, as :meth:`transform` does.
+        """Fit to rows and return their features, in one pass over the rows.
 
         Parameters
         ----------
@@ -340,9 +340,10 @@ class DrawnGrids(GridMap, SizedMap):
 class RandomBinning(BinningMap, DrawnGrids):
     """Random binning features (Rahimi & Recht 2007, section 4; Wu et al. 2016, Algorithm 1).
 
-    Each of ``n_grids`` random grids cuts the input space into bins; a row has one non-zero,
-    ``1/sqrt(n_grids)``, in the bin of each grid that it falls into. The inner product of two rows
-    estimates the kernel without bias: it is the share of grids in which they fall into one bin.
+    Each of ``n_grids`` random grids divides the input space into bins. A row has one non-zero
+    feature per grid, ``1/sqrt(n_grids)``, for the bin that contains the row. The inner product of
+    the features of two rows is the share of grids in which both rows are in the same bin, which is
+    an unbiased estimate of the kernel.
 
     Parameters
     ----------
@@ -351,47 +352,49 @@ class RandomBinning(BinningMap, DrawnGrids):
         ``ExponentialPower(0.7)``, or a convex decreasing function of the distance. The Gaussian
         kernel has no random binning.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an input);
-        ``"median"`` takes the median L1 distance between rows.
+        In units of the inputs, one number or one per input. Infinity ignores an input.
+        ``"median"`` is the median L1 distance between rows.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
-        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
+        Positions or a mask of categorical inputs. The kernel's factor of such an input is 1 if two
+        rows have the same category, else the kernel's value at a distance of 1. Numbers are rounded
+        to integers.
     n_grids : int, default=256
-        The error of the kernel falls as ``1/sqrt(n_grids)``.
+        Number of grids. The error of the kernel is proportional to ``1/sqrt(n_grids)``.
     sparse_output : bool, default=True
-        Whether ``transform`` returns SciPy CSR. False returns an array, which
+        Whether ``transform`` returns SciPy CSR. With False it returns an array, which
         ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
-        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
+        Seed. Grid r depends on the seed and r only, so a larger ``n_grids`` adds grids and keeps
+        the others.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     bandwidth_ : array (n_features,)
     widths_, shifts_ : arrays (n_grids, n_features)
-        The grids; a cell is ``floor((x - shift) / width)``.
+        The grids. The cell of a row is ``floor((x - shift) / width)``.
     n_bins_ : array (n_grids,)
-        Occupied bins a grid: D is their sum.
+        Number of occupied bins of each grid; D is their sum.
     offsets_ : array (n_grids + 1,)
-        Where each grid's columns start.
+        First column of each grid, and D.
     scale_ : float
-        The value of every non-zero.
+        Value of the non-zero features.
     nu_ : array (n_grids,)
-        Collision probability: the share of the rows in the fullest bin.
+        Share of the rows in the fullest bin of each grid (the collision probability).
     category_codes_ : CategoryCodes
-        Only if categories are larger than 2^20: the small codes that stand for them in cells.
+        Small codes of the categories; only if some categories are larger than 2^20.
     kappa_ : float
-        Mean of ``1/nu_`` (RB16, Definition 1): the larger, the faster it learns.
+        Mean of ``1/nu_`` (RB16, Definition 1). The larger it is, the faster learning converges.
     kappa_bar_ : float
-        ``D / n_grids``, the mean number of bins.
+        ``D / n_grids``, the mean number of bins of a grid.
     seed_ : int
     n_features_in_, feature_names_in_
 
     Notes
     -----
-    Fitting costs about ``0.14 * n_features + 1.5`` ns a row, grid and core, and 1, 2 or 4 bytes a
-    row and grid.
+    A fit takes about ``0.14 * n_features + 1.5`` ns and 1, 2 or 4 bytes per row and grid, on one
+    core.
 
     Examples
     --------
@@ -438,17 +441,17 @@ class RandomBinning(BinningMap, DrawnGrids):
 
 
 class GivenBinning(BinningMap):
-    """The features of :class:`RandomBinning`, for grids that are given to :meth:`fit_grids`."""
+    """Binning features of given grids; see :meth:`fit_grids`."""
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn anew which bins of the same grids the rows occupy."""
+        """Learn the bins of the same grids that other rows occupy."""
         self._check_fitted()
         self.fit_grids(X, self.grids)
         return self
 
     def fit_grids(self, X: TableLike, grids: Grids) -> PlainBins:
-        """Learn which bins of the grids the rows occupy; return their feature matrix."""
+        """Learn the bins of the grids that rows occupy, and return the rows' feature matrix."""
         return self.learn_bins(check_rows(self, X, reset=True), grids)

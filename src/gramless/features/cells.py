@@ -1,7 +1,8 @@
-"""Known bins by the ranks of their cells: a few bits each, where keys take five bytes.
+"""Storage of known bins by the ranks of their cells.
 
-Of a grid the rows see a box of cells, and occupy many of them: numbered from one corner of the box
-to the other, occupied cells have small gaps between them, which deflate to a few bits.
+The rows of a fit occupy many cells of a bounding box in each grid. If the cells of the box are
+numbered from one corner to the other, the gaps between occupied cells are small numbers. Compressed
+by deflate they take a few bits per bin, while keys take five bytes.
 """
 
 from __future__ import annotations
@@ -17,28 +18,27 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids
 
 _RANK_BITS = 64 - SHORT_HASH
-_MOST_CELLS = 1 << _RANK_BITS
-"""Of a box: beyond, the hash itself is a shorter rank."""
-_BINS_AT_ONCE = 1 << 16
-"""Whose cells are computed together: their arrays fit into caches."""
-_RUNS = (32.0, 4.0)
-"""Rows of a bin: those of as many stand first, then the next, so that look-ups of most rows meet
-few cache lines."""
+_MAX_CELLS = 1 << _RANK_BITS  # of a box; the hash is a shorter rank if a box has more
+_BLOCK_BINS = 1 << 16  # the arrays of a block fit into the caches
+# Bins with at least 32 rows come first, then those with at least 4, then the others: the look-ups
+# of most rows then touch few cache lines.
+_RUN_MIN_ROWS = (32.0, 4.0)
 
 
 @dataclass(frozen=True, repr=False)
 class CellRanks(Stateful):
-    """Keys of the bins of grids, by cells.
+    """The bins of grids, stored as ranks of their cells.
 
     Attributes
     ----------
     lowest, lengths : arrays (n_divided,)
-        For each grid and input that it divides, grid after grid: the first cell of the box and how
-        many there are along the input; a grid whose lengths are all 0 has hashes for ranks.
+        First cell of the box and number of cells, for each grid and each input that it divides,
+        grid after grid. If the lengths of a grid are 0, its ranks are hashes.
     runs : array (n_grids, n_runs)
-        Bins of each grid come in runs of rising ranks.
+        Number of bins in each run of each grid. The ranks of a run ascend.
     gaps : array (n_bins,)
-        How many ranks there are between a bin's and that of the bin before in its run, or 0.
+        Number of ranks between a bin and its predecessor in the run; the rank itself for the first
+        bin of a run.
     """
 
     lowest: IntArray
@@ -58,31 +58,32 @@ class CellRanks(Stateful):
         counts: FloatArray,
         n_jobs: int | None,
     ) -> tuple[CellRanks, IntArray] | None:
-        """Return ranks of some bins, and which of the columns each is, in the order of the runs.
+        """Return the ranks of the kept bins, and their former columns in the order of the runs.
 
-        Bins have ``keys``, those of each grid from ``offsets`` on; grids of which none is ``kept``
-        are left out. Each was ``seen`` by one of the ``rows``, given by its number, and by
-        ``counts`` of them. None if keys are longer than those of grown grids.
+        ``offsets`` are the first bins of the grids, ``seen`` is a row of each bin and ``counts``
+        the number of its rows. Grids without kept bins are dropped. Return None if keys are longer
+        than those of grown grids.
         """
         if (keys & ((1 << SHORT_HASH) - 1)).any():
             return None
         counted = np.add.reduceat(kept, offsets[:-1], dtype=np.int64)
-        left, columns = np.flatnonzero(counted), np.flatnonzero(kept)
-        starts = np.append(0, np.cumsum(counted[left]))
+        used, columns = np.flatnonzero(counted), np.flatnonzero(kept)
+        starts = np.append(0, np.cumsum(counted[used]))
 
-        def of_block(first: int, last: int) -> tuple[IntArray, ...]:
-            own, bins = left[first:last], columns[starts[first] : starts[last]]
-            lowest, lengths, ranks = _boxes(grids, own, counted[own], rows, seen[bins], keys[bins])
-            order, runs, gaps = _runs_and_gaps(counted[own], ranks, counts[bins])
+        def rank_block(first: int, last: int) -> tuple[IntArray, ...]:
+            block, bins = used[first:last], columns[starts[first] : starts[last]]
+            n_bins = counted[block]
+            lowest, lengths, ranks = _boxes(grids, block, n_bins, rows, seen[bins], keys[bins])
+            order, runs, gaps = _runs_and_gaps(n_bins, ranks, counts[bins])
             return lowest, lengths, runs, gaps, bins[order]
 
-        at_once = max(1, _BINS_AT_ONCE * len(left) // len(columns))
-        found = map_blocks(of_block, row_blocks(len(left), at_once), n_jobs)
-        *arrays, order = (np.concatenate(own) for own in zip(*found, strict=True))
+        block_grids = max(1, _BLOCK_BINS * len(used) // len(columns))
+        results = map_blocks(rank_block, row_blocks(len(used), block_grids), n_jobs)
+        *arrays, order = (np.concatenate(parts) for parts in zip(*results, strict=True))
         return cls(*arrays), order
 
     def keys(self, grids: Grids, offsets: IntArray) -> IntArray:
-        """Return the keys of the bins, grid after grid."""
+        """Return the keys of all bins, grid after grid."""
         ends = np.cumsum(self.runs.reshape(-1))
         sums = np.cumsum(self.gaps + 1)
         before = np.append(0, sums)[np.append(0, ends[:-1])]
@@ -96,54 +97,55 @@ class CellRanks(Stateful):
             if not lengths.all():
                 keys[a:b] = ranks[a:b] << SHORT_HASH
                 continue
-            rest, found = ranks[a:b], np.full(b - a, grids.offsets[r])
+            rest, grid_keys = ranks[a:b], np.full(b - a, grids.offsets[r])
             columns = np.flatnonzero(divided[r])
             for j, low, length in zip(columns[::-1], lowest[::-1], lengths[::-1], strict=True):
                 rest, cells = np.divmod(rest, length)
-                found += grids.multipliers[r, j] * (cells + low)
-            keys[a:b] = found
+                grid_keys += grids.multipliers[r, j] * (cells + low)
+            keys[a:b] = grid_keys
         return keys
 
     def check_bins(self, widths: FloatArray, offsets: IntArray) -> None:
-        """Check ranks of a foreign file, for grids whose bins start at ``offsets``."""
+        """Check ranks that come from a file, for grids whose bins start at ``offsets``."""
         n_grids, n_bins = len(widths), int(offsets[-1])
         n_divided = int(np.count_nonzero(np.isfinite(widths)))
         array_in(vars(self), "lowest", np.int64, (n_divided,))
         lengths = array_in(vars(self), "lengths", np.int64, (n_divided,))
         gaps = array_in(vars(self), "gaps", np.int64, (n_bins,))
         runs = array_in(vars(self), "runs", np.int64, (n_grids, None))
-        require(((lengths >= 0) & (lengths <= _MOST_CELLS)).all(), "lengths are out of range")
-        require(((gaps >= 0) & (gaps < _MOST_CELLS)).all(), "gaps are out of range")
-        fits = runs.size > 0 and ((runs >= 0) & (runs <= n_bins)).all()
-        require(fits and (runs.sum(axis=1) == np.diff(offsets)).all(), "runs do not fit the bins")
+        require(((lengths >= 0) & (lengths <= _MAX_CELLS)).all(), "lengths are out of range")
+        require(((gaps >= 0) & (gaps < _MAX_CELLS)).all(), "gaps are out of range")
+        is_valid = runs.size > 0 and ((runs >= 0) & (runs <= n_bins)).all()
+        is_valid = is_valid and (runs.sum(axis=1) == np.diff(offsets)).all()
+        require(is_valid, "runs do not fit the bins")
 
 
 def _boxes(
     grids: Grids,
-    own: IntArray,
+    chosen: IntArray,
     counts: IntArray,
     rows: FloatArray,
     seen: IntArray,
     keys: IntArray,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the boxes of the grids ``own``, each the cells that rows see, and ranks of the bins.
+    """Return the first cells and lengths of the boxes of grids, and the ranks of their bins.
 
-    Bins stand grid after grid, as many of each as ``counts`` says; a row ``seen`` and the key of
-    each are given.
+    ``chosen`` has the numbers of the grids and ``counts`` the numbers of their bins. ``seen`` and
+    ``keys`` have a row and the key of each bin, grid after grid.
     """
-    divided = np.isfinite(grids.widths[own])
+    divided = np.isfinite(grids.widths[chosen])
     n_divided, starts = divided.sum(axis=1), np.append(0, np.cumsum(counts)[:-1])
     # The inputs that a grid divides come first.
     inputs = np.argsort(~divided, axis=1, kind="stable")
-    shape = len(own), int(n_divided.max(initial=0))
+    shape = len(chosen), int(n_divided.max(initial=0))
     lowest, lengths = np.zeros(shape, np.int64), np.ones(shape, np.int64)
-    hashes, ranks = np.repeat(grids.offsets[own], counts), np.zeros(len(seen), np.int64)
+    hashes, ranks = np.repeat(grids.offsets[chosen], counts), np.zeros(len(seen), np.int64)
     for j in range(shape[1]):
-        wide = n_divided > j
-        at, n_bins = (own[wide], inputs[wide, j]), counts[wide]
-        bins = slice(None) if wide.all() else np.repeat(wide, counts)
+        has_input = n_divided > j
+        at, n_bins = (chosen[has_input], inputs[has_input, j]), counts[has_input]
+        bins = slice(None) if has_input.all() else np.repeat(has_input, counts)
         points = rows[seen[bins], np.repeat(at[1], n_bins)].astype(np.float64, copy=False)
-        # Differences of values near 1e308 overflow: their bins turn out unlike, below.
+        # Differences of values near 1e308 overflow; these hashes differ from the keys.
         with np.errstate(over="ignore", invalid="ignore"):
             shifted = points - np.repeat(grids.shifts[at], n_bins)
             cells = np.floor(shifted * np.repeat(1.0 / grids.widths[at], n_bins)).astype(np.int64)
@@ -153,13 +155,13 @@ def _boxes(
         hashes[bins] += cells * np.repeat(grids.multipliers[at], n_bins)
         ranks[bins] *= np.repeat(length, n_bins)
         ranks[bins] += cells - np.repeat(low, n_bins)
-        lowest[wide, j], lengths[wide, j] = low, length
-    # Of rows that were clipped, or are none of those that the bins were learned from.
-    unlike = np.prod(lengths, axis=1, dtype=float) > _MOST_CELLS
-    unlike |= np.logical_or.reduceat(hashes != keys, starts)
-    lengths[unlike] = 0
+        lowest[has_input, j], lengths[has_input, j] = low, length
+    # Hashes differ from keys if rows were clipped, or are not those that the bins come from.
+    uses_hashes = np.prod(lengths, axis=1, dtype=float) > _MAX_CELLS
+    uses_hashes |= np.logical_or.reduceat(hashes != keys, starts)
+    lengths[uses_hashes] = 0
     short = (keys.view(np.uint64) >> np.uint64(SHORT_HASH)).view(np.int64)
-    ranks = np.where(np.repeat(unlike, counts), short, ranks)
+    ranks = np.where(np.repeat(uses_hashes, counts), short, ranks)
     used = np.arange(shape[1]) < n_divided[:, None]
     return lowest[used], lengths[used], ranks
 
@@ -167,11 +169,11 @@ def _boxes(
 def _runs_and_gaps(
     counts: IntArray, ranks: IntArray, n_rows: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the order of the bins in runs, given their rows; sizes of runs; gaps of ranks."""
-    n_grids, n_runs = len(counts), len(_RUNS) + 1
+    """Return the order of bins in runs, the sizes of the runs, and the gaps between ranks."""
+    n_grids, n_runs = len(counts), len(_RUN_MIN_ROWS) + 1
     run = n_runs * np.repeat(np.arange(n_grids), counts)
-    for least in _RUNS:
-        run += n_rows < least
+    for min_rows in _RUN_MIN_ROWS:
+        run += n_rows < min_rows
     order = np.argsort((run << _RANK_BITS) | ranks)
     sizes = np.bincount(run, minlength=n_runs * n_grids)
     ranks = ranks[order]

@@ -1,4 +1,4 @@
-"""Features whose inner products are the kernel itself."""
+"""Features whose inner products are exact kernel values."""
 
 from __future__ import annotations
 
@@ -13,46 +13,48 @@ from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
-from gramless.features.landmarks import ROWS_AT_ONCE, InputKernel, Values
+from gramless.features.landmarks import BLOCK_ROWS, InputKernel, Values
 from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
 from gramless.kernels import Kernel, KernelLike
 from gramless.matrices.dense import DenseMatrix
 from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows
 
-_CUT = 1e-12
+_CUT = 1e-12  # rows that the others represent up to this share of the kernel are dropped
 
 
 class ExactKernel(LandmarkMap):
-    """Features whose inner products are the kernel matrix of the training rows, exactly.
+    """Features whose inner products are the exact kernel matrix of the training rows.
 
-    ``Z Z' = K``: the rows of the Cholesky factor of the kernel matrix. A linear fit on them is the
-    fit of the kernel machine itself. New rows get the features that give their kernel values with
-    every training row.
+    The features Z of the training rows are a Cholesky factor of the kernel matrix, ``Z Z' = K``, so
+    a linear model of them is the exact kernel machine. The inner products of the features of a new
+    row with those of the training rows are its kernel values.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Any; ``"precomputed"`` for rows of kernel values with the training rows.
+        Any kernel, or ``"precomputed"`` if rows have kernel values with the training rows instead
+        of inputs.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an input);
-        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+        In units of the inputs, one number or one per input. Infinity ignores an input.
+        ``"median"`` is the median distance between rows in the metric of the kernel.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+        Positions or a mask of categorical inputs. Different categories have the distance 1.
     max_rows : int, default=20_000
-        More are refused. 20,000 take 7 GB and some minutes.
+        A fit to more rows raises ``InputError``. 20,000 rows take 7 GB and some minutes.
     random_state : int, RandomState or None, default=None
-        Seed of the pairs of rows whose distances give the median.
+        Seed of the sample of rows for the median distance.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     landmarks_ : array (n, n_features) of float64
-        The training rows, each the one that those before represent worst, without those that the
-        others represent to 1e-12. For a precomputed kernel, the column numbers (n,).
+        The training rows, without those that the others represent to 1e-12. They are ordered such
+        that each is the one that the earlier ones represent worst. For a precomputed kernel, the
+        numbers of their columns (n,).
     indices_, factor_, whitening_, n_double_, bandwidth_, seed_
-        As in :class:`Nystrom`; everything is computed in float64.
+        As in :class:`Nystrom`. All features are computed in float64.
     n_features_in_, feature_names_in_
 
     Notes
@@ -94,7 +96,7 @@ class ExactKernel(LandmarkMap):
     def learn(self, X: Rows, kernel: Kernel) -> None:
         if X.shape[0] > self.max_rows:
             raise InputError(
-                f"ExactKernel: {X.shape[0]:,} rows, and max_rows is {self.max_rows:,}: use "
+                f"ExactKernel: {X.shape[0]:,} rows are more than max_rows={self.max_rows:,}: use "
                 "Nystrom, RandomFourier or RandomBinning, or raise max_rows."
             )
         source = self._source(kernel)
@@ -104,7 +106,7 @@ class ExactKernel(LandmarkMap):
             self._ready()
 
     @property
-    def _lighter(self) -> str:
+    def _memory_advice(self) -> str:
         return "use Nystrom, RandomFourier or RandomBinning"
 
     def fit_rows(self, X: Rows) -> DenseMatrix:
@@ -113,20 +115,20 @@ class ExactKernel(LandmarkMap):
         features[self.indices_] = self.factor_
         others = np.setdiff1d(np.arange(X.shape[0]), self.indices_)
 
-        def represent(a: int, b: int) -> None:
+        def compute_block(a: int, b: int) -> None:
             block = np.empty((b - a, features.shape[1]))
             self.compute(X[others[a:b]], block)
             features[others[a:b]] = block
 
         with one_blas_thread():
-            map_blocks(represent, row_blocks(len(others), ROWS_AT_ONCE), self.n_jobs)
+            map_blocks(compute_block, row_blocks(len(others), BLOCK_ROWS), self.n_jobs)
         return DenseMatrix(features, self.n_jobs)
 
     def _matrix_of(self, X: Rows) -> LandmarkMatrix:
         return LandmarkMatrix(X, self, np.float64)
 
     def sketch(self, most: int) -> SizedMap:
-        """Return unfitted Nyström features of the same kernel, to search on samples with."""
+        """Return an unfitted Nyström map of the same kernel, for a search on samples of rows."""
         return Nystrom(
             self.kernel,
             bandwidth=self.bandwidth,
@@ -140,22 +142,22 @@ class ExactKernel(LandmarkMap):
         source = self._source(self.check_parameters())
         if isinstance(source, InputKernel):
             return source.by_differences(self.landmarks_)
-        return source.towards(self.landmarks_)
+        return source.values_with(self.landmarks_)
 
 
 def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
-    """Return the exact kernel matrix of a few rows, for a map with a numeric ``bandwidth``."""
+    """Return the exact kernel matrix of rows; the map must have a numeric ``bandwidth``."""
     dense, bandwidth, categorical = varying_inputs(feature_map, rows)
     kernel: Kernel = feature_map.check_parameters()
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
 
 
 def varying_inputs(feature_map: SizedMap, rows: Rows) -> tuple[AnyArray, FloatArray, BoolArray]:
-    """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
+    """Return rows, bandwidths and the category mask, without empty columns of sparse rows."""
     mask = category_mask(feature_map.categorical, rows.shape[1])
     bandwidth = np.broadcast_to(feature_map.bandwidth, rows.shape[1])
     if not sp.issparse(rows):
         return rows, bandwidth, mask
-    # Keep one input at least, for rows that are all zeros.
+    # At least one input, also if all rows are zero.
     used = np.union1d(rows.indices, [0])
     return rows[:, used].toarray(), bandwidth[used], mask[used]

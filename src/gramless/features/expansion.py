@@ -1,4 +1,4 @@
-"""Kernel values with fixed landmarks, of which kernel machines are linear functions."""
+"""Kernel values with fixed landmarks as features."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 
 class KernelExpansion(SeparableMap):
-    """The kernel values of rows with fixed landmarks, as they are; see :meth:`of`.
+    """The kernel values of rows with fixed landmarks; see :meth:`of`.
 
-    A linear function of them is the expansion ``f(x) = sum_i a_i k(l_i, x)`` of a kernel machine.
-    Unlike those of :class:`ExactKernel`, these features are not whitened: there is no matrix
-    (n, n) to keep.
+    A linear function of these features is the expansion ``f(x) = sum_i a_i k(l_i, x)`` of a kernel
+    machine. They are not whitened, so the map has no (n, n) matrix, unlike :class:`ExactKernel`.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        Kernel whose values are the features.
+        The kernel.
     n_jobs : int or None, default=None
-        Threads; None means every processor.
+        Number of threads; None means all processors.
 
     Attributes
     ----------
     landmarks_ : array (n, n_features) of float64
     bandwidth_ : array (n_features,)
-        Infinite for inputs that are ignored.
+        Infinite for ignored inputs.
     categorical_ : array (n_features,) of bool
     n_features_in_ : int
         As in scikit-learn.
 
     Notes
     -----
-    A row's features take n * n_features operations; the map takes 8 bytes times as many numbers.
+    The features of a row take ``n * n_features`` operations, the map ``8 * n * n_features`` bytes.
     """
 
     fitted_name: ClassVar[str] = "landmarks_"
@@ -60,15 +59,15 @@ class KernelExpansion(SeparableMap):
 
     @classmethod
     def of(cls, source: InputKernel, landmarks: FloatArray, n_jobs: int | None = None) -> Self:
-        """Return the map of a kernel with its bandwidth and some rows as landmarks."""
-        made = cls(source.kernel, n_jobs=n_jobs)
-        made.landmarks_, made.bandwidth_ = landmarks, source.bandwidth
-        made.categorical_ = np.asarray(source.categorical, bool)
-        made.n_features_in_ = landmarks.shape[1]
-        return made
+        """Return the map of a kernel with its bandwidth, for given landmarks."""
+        expansion = cls(source.kernel, n_jobs=n_jobs)
+        expansion.landmarks_, expansion.bandwidth_ = landmarks, source.bandwidth
+        expansion.categorical_ = np.asarray(source.categorical, bool)
+        expansion.n_features_in_ = landmarks.shape[1]
+        return expansion
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Take other rows as landmarks."""
+        """Replace the landmarks by other rows."""
         self._check_fitted()
         self.landmarks_ = dense_rows(check_rows(self, X, reset=True))
         self.__dict__.pop("_values", None)
@@ -88,7 +87,7 @@ class KernelExpansion(SeparableMap):
         return ComputedMatrix(X, self.compute, n_columns, dtype=np.float64, n_jobs=self.n_jobs)
 
     def compute(self, X: Rows, out: AnyArray) -> None:
-        """Write the kernel values of a block of validated rows into ``out``."""
+        """Write the kernel values of a block of validated rows to ``out``."""
         fill(self._values, X, out)
 
     @property
@@ -107,7 +106,7 @@ class KernelExpansion(SeparableMap):
         n, n_inputs = landmarks.shape
         require(n > 0 and n_inputs > 0, "landmarks_ is empty")
         bandwidth = array_in(state, "bandwidth_", np.float64, (n_inputs,))
-        require(bool((bandwidth > 0).all()), "bandwidth_ is no bandwidth")
+        require(bool((bandwidth > 0).all()), "bandwidth_ must be positive")
         array_in(state, "categorical_", np.bool_, (n_inputs,))
         check_columns(state, n_inputs)
 
@@ -125,8 +124,8 @@ class KernelExpansion(SeparableMap):
 
     @cached_property
     def _values(self) -> Values:
-        # Not part of the state: models read from a file make it when they need it.
-        return self._source().towards(self.landmarks_)
+        # Not part of the state: models from files have none at first.
+        return self._source().values_with(self.landmarks_)
 
     def _source(self) -> InputKernel:
         return InputKernel(as_kernel(self.kernel), self.bandwidth_, self.categorical_)

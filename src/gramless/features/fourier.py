@@ -27,23 +27,21 @@ from gramless.kernels.spectral import within_exponents
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
 
+# Scaled rows for projections on frequencies: dense rows, padded to whole groups, or the data,
+# indices and indptr of CSR.
 Prepared: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
-"""Rows ready to meet frequencies: whole groups, or the parts of CSR."""
 
-_BLOCK = 256
-"""Frequencies drawn from one random stream."""
-_MOST_ORTHOGONAL = 1024
-"""The most directions orthogonal to each other: the work for each grows with their number."""
-_MOST_TOGETHER = 1 << 24
-"""The most numbers made orthogonal at once."""
+_STREAM_FREQUENCIES = 256  # drawn from one random stream
+_MAX_ORTHOGONAL = 1024  # mutually orthogonal directions; the cost of each grows with their number
+_MAX_QR_NUMBERS = 1 << 24
 _SMALLEST_UNIFORM = 2.0**-54
-_HALF_STEP = 2.0**-31
-"""Sobol points are multiples of twice this."""
+_HALF_SOBOL_STEP = 2.0**-31  # Sobol points are multiples of twice this, and may be 0
 
-_ROWS = 192
-_SUMS_AT_ONCE = 1 << 17
+_MAX_BLOCK_ROWS = 192
+_MAX_BLOCK_SUMS = 1 << 17
 
-# A row beyond these limits, times a frequency, transformed twice over a million inputs, is finite.
+# Products of rows within these limits with frequencies within the exponents stay finite, even if a
+# Hadamard transform adds a million of them, twice.
 _ROW_LIMITS = {"f": 2.0**36, "d": 2.0**600}
 _EXPONENT_LIMITS = {"f": 50, "d": 200}
 
@@ -51,81 +49,79 @@ _EXPONENT_LIMITS = {"f": 50, "d": 200}
 def draw_frequencies(
     kernel: SpectralKernel, sampling: str, seed: int, n_frequencies: int, n_inputs: int
 ) -> FloatArray:
-    """Draw frequencies of the kernel's distribution at bandwidth 1: fewer are the first of more."""
+    """Draw frequencies at bandwidth 1; a larger number only adds frequencies."""
     n_uniforms = kernel.n_uniforms(n_inputs)
     if sampling == "qmc":
-        return kernel.frequencies(*_low_discrepancy(seed, n_frequencies, n_inputs, n_uniforms))
+        return kernel.frequencies(*_sobol_draws(seed, n_frequencies, n_inputs, n_uniforms))
     if sampling == "orthogonal":
-        normals = _orthogonal(seed, n_frequencies, n_inputs)
+        normals = _orthogonal_draws(seed, n_frequencies, n_inputs)
     else:
         normals = np.empty((n_frequencies, n_inputs))
-        for k, (a, b) in enumerate(row_blocks(n_frequencies, _BLOCK)):
+        for k, (a, b) in enumerate(row_blocks(n_frequencies, _STREAM_FREQUENCIES)):
             stream(seed, "frequencies", k).standard_normal(out=normals[a:b])
     uniforms = np.empty((n_frequencies, n_uniforms))
-    for k, (a, b) in enumerate(row_blocks(n_frequencies, _BLOCK)):
+    for k, (a, b) in enumerate(row_blocks(n_frequencies, _STREAM_FREQUENCIES)):
         stream(seed, "uniforms of frequencies", k).random(out=uniforms[a:b])
     return kernel.frequencies(normals, uniforms)
 
 
-def _orthogonal(seed: int, n: int, n_inputs: int) -> FloatArray:
-    """Draw uniform directions orthogonal to each other, with the lengths of normal vectors."""
-    size = min(n_inputs, _MOST_ORTHOGONAL, max(1, _MOST_TOGETHER // n_inputs))
-    shape = (max(1, _BLOCK // size), n_inputs, size)
+def _orthogonal_draws(seed: int, n: int, n_inputs: int) -> FloatArray:
+    """Draw normal vectors whose directions are mutually orthogonal."""
+    size = min(n_inputs, _MAX_ORTHOGONAL, max(1, _MAX_QR_NUMBERS // n_inputs))
+    shape = (max(1, _STREAM_FREQUENCIES // size), n_inputs, size)
     normals = np.empty((n, n_inputs))
     for k, (a, b) in enumerate(row_blocks(n, shape[0] * size)):
         generator = stream(seed, "orthogonal frequencies", k)
         with one_blas_thread():
             columns, triangles = np.linalg.qr(generator.standard_normal(shape))
-        # Only with a positive diagonal is the decomposition unique, and its distribution the Haar
-        # measure.
+        # With a positive diagonal of R, the QR decomposition is unique and Q has the Haar measure.
         columns *= np.sign(np.diagonal(triangles, axis1=1, axis2=2))[:, None]
         columns *= np.sqrt(generator.chisquare(n_inputs, (shape[0], 1, size)))
         normals[a:b] = columns.swapaxes(1, 2).reshape(-1, n_inputs)[: b - a]
     return normals
 
 
-def _low_discrepancy(
+def _sobol_draws(
     seed: int, n: int, n_inputs: int, n_uniforms: int
 ) -> tuple[FloatArray, FloatArray]:
     n_dimensions = n_inputs + n_uniforms
     if n_dimensions > qmc.Sobol.MAXDIM:
         raise InputError(
-            f"sampling='qmc' needs {n_dimensions} dimensions for {n_inputs} inputs, and Sobol "
-            f"sequences end at {qmc.Sobol.MAXDIM}; use sampling='orthogonal'."
+            f"sampling='qmc' needs {n_dimensions} dimensions for {n_inputs} inputs, but Sobol "
+            f"sequences have at most {qmc.Sobol.MAXDIM}; use sampling='orthogonal'."
         )
     scrambling = int(stream(seed, "sobol frequencies").integers(2**31))
     sequence = qmc.Sobol(n_dimensions, seed=scrambling)
-    points = sequence.random_base2((n - 1).bit_length())[:n] + _HALF_STEP
+    points = sequence.random_base2((n - 1).bit_length())[:n] + _HALF_SOBOL_STEP
     return ndtri(points[:, :n_inputs]), points[:, n_inputs:]
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Frequencies that are written down: panels (n_panels, n_inputs, frequencies a panel)."""
+    """Frequencies as a matrix, in panels (n_panels, n_inputs, n_lanes) for the loops."""
 
     panels: AnyArray
+    # Number of frequencies of a projection, in whole panels. With a power of two, the sums of all
+    # rows would fall into the same cache lines.
     chunk: ClassVar[int] = 528
-    """How many frequencies are projected on at once: whole panels, but no power of two, for which
-    the sums of all rows would fall into the same cache lines."""
-    rows_at_once: ClassVar[int] = _ROWS
-    """The most rows that are projected at once."""
+    rows_at_once: ClassVar[int] = _MAX_BLOCK_ROWS
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
-        """Cut up frequencies (n, n_inputs), converted to half turns, for rows of some precision."""
+        """Return panels of frequencies (n, n_inputs) in radians, for rows of some dtype."""
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
-        whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
-        whole[:n] = half_turns(frequencies, dtype)
-        return cls(np.ascontiguousarray(whole.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
+        padded = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
+        padded[:n] = half_turns(frequencies, dtype)
+        return cls(np.ascontiguousarray(padded.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
     def room(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return an array into which :meth:`prepare` writes that many rows if it has to."""
+        """Return the work array of :meth:`prepare`, which sparse rows do not need."""
         shape = 0 if sparse else -(-n_rows // trig.GROUP_ROWS) * trig.GROUP_ROWS
         return np.zeros((shape, self.panels.shape[1]), self.panels.dtype)
 
     def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> Prepared:
-        """Return a few rows in units of the bandwidth: whole groups, or the parts of CSR."""
+        """Return rows less ``center``, times ``inverse``; ``room`` is overwritten."""
         if sp.issparse(X) and center.any():
             X, room = X.toarray(), self.room(X.shape[0], sparse=False)
         if not sp.issparse(X):
@@ -148,94 +144,103 @@ class Panels:
 
 @dataclass(frozen=True, repr=False)
 class HadamardBlocks(Stateful):
-    """Frequencies that are never written down: products of Hadamard matrices and octonions.
+    """Structured frequencies: products of Hadamard matrices and octonions, without a matrix.
 
-    The p frequencies of a block, p a power of two, are the rows of ``S H G P H B`` with random
-    signs B, a random permutation P, normal numbers G and lengths S. In *Fastfood* (Le, Sarlós &
-    Smola 2013) G is a diagonal. Here it multiplies p / 8 octonions by p / 8 normal ones, of eight
-    numbers each. In both, whatever B and P, each row is the numbers of G rotated, times a constant:
-    with its length drawn anew it is exactly normal, and S may contain a kernel's radii as well. But
-    octonions keep angles: of the projections of a row on two frequencies of a block, seven pairs in
-    eight are uncorrelated, and the kernel's squared error is near that of orthogonal frequencies.
+    The p frequencies of a block are the rows of ``S H G P H B``, with Hadamard matrices H of size
+    p, a power of two, random signs B, a random permutation P, normal numbers G and lengths S.
+
+    In *Fastfood* (Le, Sarlós & Smola 2013) G is a diagonal matrix. Here it multiplies p / 8
+    octonions, of eight numbers each, by p / 8 normal octonions. In both cases each row is, for
+    given B and P, a rotation of the numbers of G times a constant. If its length is drawn
+    independently, the row is exactly normal, and S may also contain the radii of a kernel.
+    Octonions preserve angles: seven of eight pairs of frequencies of a block have uncorrelated
+    projections, so the squared error of the kernel is near that of orthogonal frequencies.
+
+    Attributes
+    ----------
+    signs : array (n_blocks, p)
+        Diagonals of B.
+    orders : array (n_blocks, p) of int32
+        The permutations P.
+    factors : array (n_blocks, p)
+        The numbers of G; number c of octonion b is at ``c p / 8 + b``.
+    scales : array (n_frequencies,)
+        Diagonals of S; the last block may be incomplete.
     """
 
     signs: AnyArray
-    """Those of B (n_blocks, p)."""
     orders: NDArray[np.int32]
-    """Permutations (n_blocks, p)."""
     factors: AnyArray
-    """Those of G (n_blocks, p); number c of octonion b stands at ``c p / 8 + b``."""
     scales: AnyArray
-    """Lengths of S (n_frequencies,); the last block may be cut off."""
 
     def check(self) -> None:
         array_in(vars(self), "signs", np.int8)
         array_in(vars(self), "orders", np.int32)
         for name in ("factors", "scales"):
             numbers = array_in(vars(self), name, np.float64, finite=True)
-            # Their products are frequencies.
+            # Frequencies are their products, which must be finite.
             require(bool((np.abs(numbers) <= LARGEST**0.25).all()), f"{name} are too large")
 
     def __post_init__(self) -> None:
-        # The loops trust these sizes and numbers, which may come from a file.
+        # The arrays may come from a file, and the loops do not check bounds.
         n_blocks, width = shape = self.orders.shape
-        fit = self.signs.shape == self.factors.shape == shape and self.scales.ndim == 1
-        fit = fit and self.orders.dtype.kind == "i"
-        fit = fit and width >= hadamard.LANES and width & (width - 1) == 0
-        fit = fit and (n_blocks - 1) * width < self.scales.size <= n_blocks * width
-        if not fit or not (np.sort(self.orders, axis=1) == np.arange(width)).all():
-            raise InputError("HadamardBlocks: its arrays do not fit each other.")
+        is_valid = self.signs.shape == self.factors.shape == shape and self.scales.ndim == 1
+        is_valid = is_valid and self.orders.dtype.kind == "i"
+        is_valid = is_valid and width >= hadamard.LANES and width & (width - 1) == 0
+        is_valid = is_valid and (n_blocks - 1) * width < self.scales.size <= n_blocks * width
+        if not is_valid or not (np.sort(self.orders, axis=1) == np.arange(width)).all():
+            raise InputError("HadamardBlocks: the arrays do not fit each other.")
 
     @classmethod
     def draw(
         cls, kernel: RadialKernel, seed: int, n_frequencies: int, n_inputs: int
     ) -> HadamardBlocks:
-        """Draw the frequencies of a kernel at bandwidth 1; fewer are the first of more."""
+        """Draw frequencies at bandwidth 1; a larger number only adds frequencies."""
         width = max(hadamard.LANES, 1 << (n_inputs - 1).bit_length())
-        shape, n_blocks = (max(1, _BLOCK // width), width), -(-n_frequencies // width)
+        shape, n_blocks = (max(1, _STREAM_FREQUENCIES // width), width), -(-n_frequencies // width)
         parts = [
             _hadamard_blocks(kernel, stream(seed, "hadamard frequencies", k), shape)
             for k in range(-(-n_blocks // shape[0]))
         ]
-        whole = (np.concatenate(part)[:n_blocks] for part in zip(*parts, strict=True))
-        signs, orders, factors, scales = whole
+        arrays = (np.concatenate(part)[:n_blocks] for part in zip(*parts, strict=True))
+        signs, orders, factors, scales = arrays
         return cls(signs, orders, factors, scales.ravel()[:n_frequencies])
 
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
-        """Return the same frequencies, for rows of some precision."""
+        """Return the frequencies in half turns, for rows of some dtype."""
         signs, factors = self.signs.astype(dtype), self.factors.astype(dtype)
         scales = half_turns(self.scales, dtype).astype(dtype)
         return HadamardBlocks(signs, self.orders, factors, scales)
 
     def frequencies(self, n_inputs: int) -> FloatArray:
-        """Write the frequencies down, (n_frequencies, n_inputs)."""
+        """Return the frequencies as a matrix (n_frequencies, n_inputs) in radians."""
         blocks, n = self.astype(np.float64), len(self.scales)
         starts, room = np.zeros(self.chunk), blocks.room(n_inputs, sparse=False)
         rows = blocks.prepare(np.eye(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), room)
-        found = np.empty((n, n_inputs))
+        frequencies = np.empty((n, n_inputs))
         for first in range(0, n, self.chunk):
             sums = np.empty((n_inputs, self.chunk))
             blocks.project(rows, first, starts, sums)
-            found[first : first + self.chunk] = np.pi * sums.T[: n - first]
-        return found
+            frequencies[first : first + self.chunk] = np.pi * sums.T[: n - first]
+        return frequencies
 
     @property
     def chunk(self) -> int:
-        """How many frequencies are projected on at once: whole blocks."""
+        """Number of frequencies of a projection, in whole blocks."""
         width = self.orders.shape[1]
         return max(1, Panels.chunk // width) * width
 
     @property
     def rows_at_once(self) -> int:
-        """The most rows that are projected at once."""
-        return max(1, min(_ROWS, _SUMS_AT_ONCE // self.chunk))
+        """Largest number of rows of a projection."""
+        return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk))
 
     def room(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return an array into which :meth:`prepare` writes that many rows."""
+        """Return the work array of :meth:`prepare`."""
         return np.zeros((n_rows, self.orders.shape[1]), self.signs.dtype)
 
     def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
-        """Return a few rows in units of the bandwidth, padded with zeros."""
+        """Return rows less ``center``, times ``inverse``, padded with zeros."""
         dense = X.toarray() if sp.issparse(X) else X
         return _scaled(dense, center, inverse, room)[: len(dense)]
 
@@ -253,13 +258,13 @@ class HadamardBlocks(Stateful):
 def _hadamard_blocks(
     kernel: RadialKernel, generator: np.random.Generator, shape: tuple[int, int]
 ) -> tuple[AnyArray, ...]:
-    """Draw signs, orders, factors and scales of some blocks."""
+    """Draw the signs, orders, factors and scales of blocks."""
     width = shape[1]
     signs = generator.integers(0, 2, shape, np.int8) * np.int8(2) - np.int8(1)
     orders = generator.permuted(np.tile(np.arange(width, dtype=np.int32), (shape[0], 1)), axis=1)
     factors = generator.standard_normal(shape)
-    # Of the rows of H G P H B: the right transform lengthens by sqrt(p), and each octonion of a row
-    # of the left one has the norm sqrt(8).
+    # Norms of the rows of H G P H B: the right transform multiplies by sqrt(p), and each octonion
+    # of a row of the left one has the norm sqrt(8).
     norms = np.sqrt(8 * width) * np.linalg.norm(factors, axis=1, keepdims=True)
     lengths = np.sqrt(generator.chisquare(width, shape)) / norms
     uniforms = generator.random((lengths.size, kernel.n_uniforms(width)))
@@ -268,100 +273,108 @@ def _hadamard_blocks(
 
 
 def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
-    """Write rows in units of the bandwidth into ``room``, at least as large, and return it."""
+    """Write ``(X - center) * inverse`` to the first rows of ``room``, and return it."""
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
-    given = readonly(numbers), readonly(center), readonly(inverse)
-    trig.scale_rows(*given, _ROW_LIMITS[room.dtype.char], room)
+    arguments = readonly(numbers), readonly(center), readonly(inverse)
+    trig.scale_rows(*arguments, _ROW_LIMITS[room.dtype.char], room)
     return room
 
 
 def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
-    """Convert frequencies from radians to half turns, the unit of the loops."""
+    """Return frequencies, given in radians, in half turns, which the loops use."""
     return summable(frequencies / np.pi, dtype)
 
 
 def summable(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
-    """Lower the exponents of numbers too large for sums of them to be finite."""
+    """Return numbers with reduced exponents if their sums could overflow."""
     return within_exponents(numbers, _EXPONENT_LIMITS[np.dtype(dtype).char])
 
 
 _MAPS = ("paired", "shifted")
 _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
-_MANY_INPUTS = 256
-"""Inputs from which structured frequencies are the fastest and the most precise."""
-_ROWS_LOOKED_AT = 1000
-_COMPONENT_BYTES, _FREQUENCY_BYTES = 64, 24.0
-"""Bytes of a component beside its frequency; of each input of a frequency in all forms."""
-_PHASES_KEPT = 1024
-"""Categories whose phases are cached, since drawing them costs more than all else."""
+# From this number on, structured frequencies are faster and more precise than the others.
+_MIN_STRUCTURED_INPUTS = 256
+_MEDIAN_ROWS = 1000
+_COMPONENT_BYTES = 64  # without the frequency
+_FREQUENCY_BYTES = 24.0  # of each input of a frequency: float64, and panels of both precisions
+_MAX_CACHED_PHASES = 1024  # categories; drawing their phases is the slowest part of a prediction
 
 
 class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     """Random Fourier features (Rahimi & Recht 2007, section 3 and Algorithm 1).
 
-    A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a distribution of
-    frequencies w. The features of a row are the cosine and sine of ``w'x`` for some random
-    frequencies, times ``sqrt(2/n_components)``; inner products estimate the kernel without bias.
+    A kernel that depends on ``x - y`` is the mean of ``cos(w'(x - y))`` over a distribution of
+    frequencies w. The features of a row are the cosines and sines of ``w'x`` for random
+    frequencies, times ``sqrt(2/n_components)``. Their inner products are unbiased estimates of the
+    kernel.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        One that has a distribution of frequencies: ``"gaussian"``, ``"laplacian"``, ``"matern"``,
-        ``"cauchy"``, ``"rational_quadratic"``, an object such as ``Matern(nu=0.5)``.
+        A kernel with a known distribution of frequencies: ``"gaussian"``, ``"laplacian"``,
+        ``"matern"``, ``"cauchy"``, ``"rational_quadratic"`` or an object such as
+        ``Matern(nu=0.5)``.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an input);
-        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+        In units of the inputs, one number or one per input. Infinity ignores an input.
+        ``"median"`` is the median distance between rows in the metric of the kernel.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
-        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
+        Positions or a mask of categorical inputs. The kernel's factor of such an input is 1 if two
+        rows have the same category, else the kernel's value at a distance of 1. Numbers are rounded
+        to integers.
     n_components : int, default=1024
-        Columns: two per frequency in the paired map, one in the shifted map. If the number is odd,
-        the last column of the paired map is a column of the shifted map. The error of the kernel
-        falls as ``1/sqrt(n_components)``.
+        Number of features: two per frequency in the paired map, one in the shifted map. If it is
+        odd, the last feature of the paired map is one of the shifted map. The error of the kernel
+        is proportional to ``1/sqrt(n_components)``.
     map : {"paired", "shifted"}, default="paired"
-        "paired" is cosine and sine; "shifted" is ``sqrt(2/n_components) cos(w'x + b)`` with a
-        random phase b. The error of "shifted" is larger, and the inner product of equal rows is 1
-        only on average. Both estimate the kernel without bias, for every ``n_components``.
+        "paired" features are cosines and sines. "shifted" features are ``sqrt(2/n_components)
+        cos(w'x + b)`` with a random phase b. Their error is larger, and the inner product of equal
+        rows is 1 only on average. Both estimate the kernel without bias.
     sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
-        How frequencies are drawn; each follows the kernel's distribution exactly. Independent; in
-        directions that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016,
-        *Orthogonal Random Features*, section 3); along a scrambled Sobol sequence (Avron et al.
-        2016, *Quasi-Monte Carlo Feature Maps*), at most 21,201 inputs; or as products of Hadamard
-        matrices and octonions (after Le, Sarlós & Smola 2013, *Fastfood*), fast where inputs are
-        many, for kernels of the Euclidean distance alone. All err less than independent ones where
-        the kernel is smooth. ``"auto"``: structured for such kernels and dense rows of 256 inputs
-        or more, else independent.
+        How frequencies are drawn. Each frequency has exactly the kernel's distribution.
+
+        - "iid": independently.
+        - "orthogonal": with mutually orthogonal directions, in groups of at most 1,024 (Yu et al.
+          2016, *Orthogonal Random Features*, section 3).
+        - "qmc": from a scrambled Sobol sequence (Avron et al. 2016, *Quasi-Monte Carlo Feature
+          Maps*), for at most 21,201 inputs.
+        - "structured": as products of Hadamard matrices and octonions (after Le, Sarlós & Smola
+          2013, *Fastfood*). This is fast for many inputs, and needs a kernel of the Euclidean
+          distance.
+        - "auto": "structured" for such kernels and dense rows of at least 256 inputs, else "iid".
+
+        For smooth kernels, all others have a smaller error than "iid".
     random_state : int, RandomState or None, default=None
-        Raising ``n_components`` keeps the earlier frequencies.
+        Seed. A larger ``n_components`` adds frequencies and keeps the others.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     frequencies_ : array (n_frequencies, n_features)
-        In radians a unit of the input, 0 for inputs ignored and categories.
+        In radians per unit of the input; 0 for ignored and categorical inputs.
     phases_ : array (n_frequencies,) or (1,) or None
         Random phases of the shifted map, or of the last frequency of a paired map with an odd
-        number of columns.
+        number of features.
     bandwidth_ : array (n_features,)
     center_ : array (n_features,)
-        Subtracted from rows in float64, so that large offsets cost no digits; 0 for sparse rows.
+        Subtracted from rows in float64, so that large offsets do not cost digits; 0 for sparse
+        rows.
     spreads_ : array (n_features,)
-        Standard deviations of the phases that categories have, 0 for other inputs.
+        Standard deviations of the random phases of categories; 0 for other inputs.
     unit_frequencies_ : array (n_frequencies, n_features) or None
-        At bandwidth 1; None for structured ones.
+        Frequencies at bandwidth 1; None for structured ones.
     blocks_ : HadamardBlocks or None
         Structured frequencies.
     sampling_ : str
-        How they were drawn.
+        The sampling that ``"auto"`` has chosen, else ``sampling``.
     seed_ : int
     n_features_in_, feature_names_in_
 
     Notes
     -----
-    In float32 a number takes some ``0.3 + 0.01 n_features`` ns on one core, a structured one 1.3
-    ns. Frequencies take ``12 n_frequencies n_features`` bytes, structured ones 40 each. In float32,
-    rows thousands of bandwidths from ``center_`` have lost digits.
+    In float32 a feature takes about ``0.3 + 0.01 n_features`` ns on one core, or 1.3 ns if it is
+    structured. Frequencies take ``12 n_frequencies n_features`` bytes, structured ones 40 bytes
+    each. In float32, rows that are thousands of bandwidths from ``center_`` lose digits.
 
     Examples
     --------
@@ -403,7 +416,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         if self.sampling == "structured" and not isinstance(kernel, RadialKernel):
             raise KernelError(
                 f"RandomFourier: sampling='structured' needs a kernel of the Euclidean distance, "
-                f"and {type(kernel).__name__} is none; use sampling='orthogonal'."
+                f"which {type(kernel).__name__} is not; use sampling='orthogonal'."
             )
         return kernel
 
@@ -414,22 +427,25 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         n, self.phases_ = n_pairs + n_single, None
         if n_single:
             self.phases_ = 2.0 * np.pi * stream(self.seed_, "phases").random(n_single)
-        self.center_ = _center(X)
+        self.center_ = _approximate_medians(X)
         self.spreads_ = np.zeros(n_inputs)
         if (categorical := self._mask(X)).any():
-            self.spreads_[categorical] = _spreads(kernel, self.bandwidth_[categorical])
+            self.spreads_[categorical] = _phase_deviations(kernel, self.bandwidth_[categorical])
         self.unit_frequencies_ = self.blocks_ = None
-        many = n_inputs >= _MANY_INPUTS and not sp.issparse(X) and isinstance(kernel, RadialKernel)
-        chosen = "structured" if many else "iid"
-        self.sampling_ = chosen if self.sampling == "auto" else str(self.sampling)
+        self.sampling_ = str(self.sampling)
+        if self.sampling == "auto":
+            has_many_inputs = n_inputs >= _MIN_STRUCTURED_INPUTS and not sp.issparse(X)
+            is_structured = has_many_inputs and isinstance(kernel, RadialKernel)
+            self.sampling_ = "structured" if is_structured else "iid"
         if self.sampling_ == "structured":
             self.blocks_ = HadamardBlocks.draw(cast(RadialKernel, kernel), self.seed_, n, n_inputs)
         else:
-            # The sampling depends on the rows, which bytes_to_fit does not know.
+            # bytes_to_fit assumes structured frequencies for many inputs, because it does not know
+            # whether the rows are sparse.
             check_memory(
                 f"RandomFourier: {n:,} frequencies of {n_inputs:,} inputs",
                 _FREQUENCY_BYTES * n * n_inputs,
-                "lower n_components, or take sampling='structured'",
+                "lower n_components, or use sampling='structured'",
             )
             self.unit_frequencies_ = draw_frequencies(
                 cast(SpectralKernel, kernel), self.sampling_, self.seed_, n, n_inputs
@@ -439,18 +455,18 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     def compute(self, X: Rows, out: AnyArray) -> None:
         self._check_inputs(X)
         self._check_shapes()
-        frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
+        frequencies, n = self._typed_frequencies(out.dtype), self._n_frequencies
         chunk, n_pairs = frequencies.chunk, self._n_pairs
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
         starts[n_pairs:n] = self._single_phases / np.pi
         scale = out.dtype.type(np.sqrt(2.0 / self._n_features_out))
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
         categories = self._phases_of_categories(X, categorical, out.dtype)
-        n_together = min(frequencies.rows_at_once, X.shape[0])
-        room = frequencies.room(n_together, sp.issparse(X))
-        # The loops fill up the last group of rows.
-        sums = np.empty((n_together + trig.GROUP_ROWS, chunk), out.dtype)
-        for a, b in row_blocks(X.shape[0], n_together):
+        block_rows = min(frequencies.rows_at_once, X.shape[0])
+        room = frequencies.room(block_rows, sp.issparse(X))
+        # The loops write whole groups of rows, also for an incomplete last one.
+        sums = np.empty((block_rows + trig.GROUP_ROWS, chunk), out.dtype)
+        for a, b in row_blocks(X.shape[0], block_rows):
             rows = frequencies.prepare(X[a:b], self.center_, inverse, room)
             for first in range(0, n, chunk):
                 last = min(first + chunk, n)
@@ -460,30 +476,30 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
                 if first < n_pairs:
                     trig.paired(sums, b - a, scale, out, a, first)
                 if last > n_pairs:
-                    skipped = max(n_pairs - first, 0)
-                    single = np.ascontiguousarray(sums[:, skipped:])
-                    trig.cosines(single, b - a, scale, out, a, n_pairs + first + skipped)
+                    n_paired = max(n_pairs - first, 0)
+                    single = np.ascontiguousarray(sums[:, n_paired:])
+                    trig.cosines(single, b - a, scale, out, a, n_pairs + first + n_paired)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        auto = self.sampling == "auto" and n_inputs >= _MANY_INPUTS
-        structured = auto or self.sampling == "structured"
-        return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
+        is_auto = self.sampling == "auto" and n_inputs >= _MIN_STRUCTURED_INPUTS
+        is_structured = is_auto or self.sampling == "structured"
+        return float(self.size) * (_COMPONENT_BYTES + (0 if is_structured else 8 * n_inputs))
 
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
-        # A quarter of a turn further, features are their own derivatives.
+        # The derivative of a cosine is the cosine shifted by a quarter turn.
         features = np.empty((X.shape[0], self._n_features_out))
         outputs, n_paired = weights.reshape(len(weights), -1), 2 * self._n_pairs
-        turned = self
+        shifted = self
         if self.phases_ is not None:
-            turned = object.__new__(type(self))
-            turned.__dict__.update(self.__dict__, phases_=self.phases_ + np.pi / 2)
-        turned.compute(X, features)
+            shifted = object.__new__(type(self))
+            shifted.__dict__.update(self.__dict__, phases_=self.phases_ + np.pi / 2)
+        shifted.compute(X, features)
         cosines, sines = features[:, :n_paired:2, None], features[:, 1:n_paired:2, None]
         pairs = -sines * outputs[:n_paired:2] + cosines * outputs[1:n_paired:2]
         slopes = np.concatenate([pairs, features[:, n_paired:, None] * outputs[n_paired:]], axis=1)
         with one_blas_thread():
-            found = np.einsum("nmk,md->ndk", slopes, self.frequencies_, optimize=True)
-        return found.reshape(*found.shape[:2], *weights.shape[1:])
+            gradients = np.einsum("nmk,md->ndk", slopes, self.frequencies_, optimize=True)
+        return gradients.reshape(*gradients.shape[:2], *weights.shape[1:])
 
     def terms(self, weights: FloatArray) -> AnyArray:
         n_paired = 2 * self._n_pairs
@@ -495,16 +511,16 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
         categorical = np.zeros(X.shape[1], bool)
         categorical[columns] = self.spreads_[columns] > 0
-        used = self.frequencies_[:, columns]
+        frequencies = self.frequencies_[:, columns]
         with one_blas_thread():
-            angles = (X[:, columns] - self.center_[columns]) @ used.T
+            angles = (X[:, columns] - self.center_[columns]) @ frequencies.T
         for table, codes in self._phases_of_categories(X, categorical, np.dtype(np.float64)):
             angles += np.pi * table[codes]
         return np.exp(1j * angles)
 
     @property
     def frequencies_(self) -> FloatArray:
-        """Frequencies in units of the inputs, (n_frequencies, n_features)."""
+        """Frequencies (n_frequencies, n_features) in radians per unit of the inputs."""
         unit, inverse = self.unit_frequencies_, self._inverse_bandwidth()
         if self.blocks_ is not None:
             unit = self.blocks_.frequencies(len(inverse))
@@ -517,7 +533,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
 
     @property
     def _single_phases(self) -> FloatArray:
-        """The phases of the last frequencies, which have one column each."""
+        """Phases of the last frequencies, those with a single feature."""
         return np.zeros(0) if self.phases_ is None else self.phases_
 
     @property
@@ -528,8 +544,8 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     def _n_features_out(self) -> int:
         return self._n_frequencies + self._n_pairs
 
-    def _frequencies_in(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:
-        # Not part of the state: models read from a file make it when they need it.
+    def _typed_frequencies(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:
+        # Not part of the state: models from files have none at first.
         typed: dict[str, Panels | HadamardBlocks] = self.__dict__.setdefault("_typed", {})
         if dtype.char not in typed:
             blocks, unit = self.blocks_, self.unit_frequencies_
@@ -541,9 +557,9 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         array_in(state, "center_", np.float64, (n_inputs,), finite=True)
         spreads = array_in(state, "spreads_", np.float64, (n_inputs,), finite=True)
-        # Their products with phases are angles.
+        # Angles are their products with normal numbers, and must be finite.
         require(bool((spreads <= LARGEST**0.25).all()), "spreads_ are too large")
-        require((spreads >= 0).all(), "spreads_ are negative")
+        require((spreads >= 0).all(), "spreads_ must not be negative")
         if state["blocks_"] is None:
             unit = array_in(state, "unit_frequencies_", np.float64, (None, n_inputs), finite=True)
             n = len(unit)
@@ -557,18 +573,21 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
             require(phases.shape in ((1,), (n,)), "phases_ do not fit the frequencies")
 
     def _check_shapes(self) -> None:
-        """Check that fitted arrays fit each other: attributes may have been set by hand."""
+        # Users can assign fitted attributes, and the loops do not check bounds.
         n_inputs, n = len(self.center_), self._n_frequencies
         if self.blocks_ is None:
-            fit = self.unit_frequencies_.shape == (n, n_inputs)
+            is_valid = self.unit_frequencies_.shape == (n, n_inputs)
         else:
-            fit = self.blocks_.orders.shape[1] >= n_inputs
-        fit = fit and self.bandwidth_.shape == self.spreads_.shape == (n_inputs,) and n > 0
-        if not fit or (self.phases_ is not None and self.phases_.shape not in ((1,), (n,))):
-            raise InputError("RandomFourier: its fitted arrays do not fit each other; fit it anew.")
+            is_valid = self.blocks_.orders.shape[1] >= n_inputs
+        shapes = {self.bandwidth_.shape, self.spreads_.shape}
+        is_valid = is_valid and shapes == {(n_inputs,)} and n > 0
+        if not is_valid or (self.phases_ is not None and self.phases_.shape not in ((1,), (n,))):
+            raise InputError(
+                "RandomFourier: the fitted arrays do not fit each other; fit it again."
+            )
 
     def _inverse_bandwidth(self) -> FloatArray:
-        """Return 1 / bandwidth; 0 for ignored and categorical inputs."""
+        """Return ``1 / bandwidth``; 0 for ignored and categorical inputs."""
         used = np.isfinite(self.bandwidth_) & (self.spreads_ == 0)
         with np.errstate(over="ignore"):
             inverse = np.where(used, 1.0 / self.bandwidth_, 0.0)
@@ -577,38 +596,38 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     def _phases_of_categories(
         self, X: Rows, categorical: BoolArray, dtype: np.dtype[np.floating]
     ) -> list[tuple[AnyArray, NDArray[np.intp]]]:
-        """Return phases (n_values, n_frequencies) and codes of rows for some categorical inputs."""
-        found = []
+        """Return a table (n_values, n_frequencies) and the codes of rows for each such input."""
+        tables = []
         for j, column in dense_columns(X, categorical):
             values, codes = np.unique(np.rint(column), return_inverse=True)
-            phases = [_normals(self.seed_, j, int(v), self._n_frequencies) for v in values]
-            found.append(((self.spreads_[j] / np.pi * np.stack(phases)).astype(dtype), codes))
-        return found
+            phases = [_category_draws(self.seed_, j, int(v), self._n_frequencies) for v in values]
+            tables.append(((self.spreads_[j] / np.pi * np.stack(phases)).astype(dtype), codes))
+        return tables
 
 
-@lru_cache(maxsize=_PHASES_KEPT)
-def _normals(seed: int, position: int, category: int, n: int) -> FloatArray:
-    """Return the normal numbers of a category, which need not have been seen before."""
+@lru_cache(maxsize=_MAX_CACHED_PHASES)
+def _category_draws(seed: int, position: int, category: int, n: int) -> FloatArray:
+    """Return n normal numbers that depend on the category only, also for unseen ones."""
     generator = stream(seed, f"categories of input {position}", category % 2**64)
     normals = generator.standard_normal(n)
     normals.setflags(write=False)
     return normals
 
 
-def _center(X: Rows) -> FloatArray:
-    """Return approximate medians of the inputs; zeros for sparse rows, which stay sparse."""
+def _approximate_medians(X: Rows) -> FloatArray:
+    """Return the medians of a sample of rows; zeros for sparse rows, which must stay sparse."""
     if sp.issparse(X):
         return np.zeros(X.shape[1])
-    sample = np.sort(X[:: max(1, len(X) // _ROWS_LOOKED_AT)].astype(np.float64), axis=0)
+    sample = np.sort(X[:: max(1, len(X) // _MEDIAN_ROWS)].astype(np.float64), axis=0)
     return np.ascontiguousarray(sample[len(sample) // 2])
 
 
-def _spreads(kernel: Kernel, bandwidth: FloatArray) -> FloatArray:
-    """Return the deviations of normal phases for which ``E cos(a - b) = profile(1/bandwidth)``."""
+def _phase_deviations(kernel: Kernel, bandwidth: FloatArray) -> FloatArray:
+    """Return deviations of normal phases a, b with ``E cos(a - b) = profile(1 / bandwidth)``."""
     if _has_sum(kernel):
         raise KernelError(
-            "RandomFourier: random phases cannot give the factors that a Sum kernel has for "
-            "categories; use a Mixture or a Product, or leave out 'categorical'."
+            "RandomFourier: a Sum kernel has no random phases for categories; use a Mixture or a "
+            "Product, or leave out 'categorical'."
         )
     factors = np.clip(kernel.profile(1.0 / bandwidth), np.finfo(np.float64).tiny, 1.0)
     return np.sqrt(-np.log(factors))

@@ -1,4 +1,4 @@
-"""Feature maps side by side, as one feature map."""
+"""Feature maps that concatenate the features of other feature maps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gramless.preprocessing.rows import Rows, check_rows
 
 
 class SideBySide(FeatureMap):
-    """Fitted feature maps over the same inputs, each times its scale."""
+    """Concatenated features of fitted maps over the same inputs, each times its scale."""
 
     fitted_name: ClassVar[str] = "maps_"
     maps_: Sequence[FeatureMap]
@@ -35,12 +35,12 @@ class SideBySide(FeatureMap):
 
     def check_state(self, state: State) -> None:
         parts = part_in(state, "maps_", list)
-        require(len(parts) > 0, "maps_ holds no feature maps")
+        require(len(parts) > 0, "maps_ is empty")
         for part in parts:
-            fits = isinstance(part, FeatureMap) and part.n_inputs == parts[0].n_inputs
-            require(fits, "maps_ holds something else, or takes another number of inputs")
+            is_valid = isinstance(part, FeatureMap) and part.n_inputs == parts[0].n_inputs
+            require(is_valid, "maps_ must be feature maps with the same number of inputs")
         scales = array_in(state, "scales_", np.float64, (len(parts),), finite=True)
-        require((scales > 0).all(), "scales_ are not positive")
+        require((scales > 0).all(), "scales_ must be positive")
         check_columns(state, parts[0].n_inputs)
 
     @property
@@ -57,7 +57,7 @@ class SideBySide(FeatureMap):
 
 
 class JoinedMaps(SideBySide):
-    """Feature maps that were fitted by themselves, side by side; see :meth:`of`."""
+    """Concatenated features of maps that were fitted separately; see :meth:`of`."""
 
     size_unit: ClassVar[str] = "features"
     n_features_in_: int
@@ -69,7 +69,7 @@ class JoinedMaps(SideBySide):
     def of(
         cls, maps: Sequence[FeatureMap], scales: Sequence[float], n_jobs: int | None = None
     ) -> Self:
-        """Join fitted maps over the same inputs."""
+        """Return the concatenation of fitted maps over the same inputs."""
         joined = cls(n_jobs)
         joined.maps_, joined.scales_ = list(maps), np.array(scales, np.float64)
         joined.n_features_in_ = maps[0].n_inputs
@@ -87,46 +87,48 @@ class JoinedMaps(SideBySide):
 
 
 def parts_of(features: FeatureMap) -> list[FeatureMap]:
-    """Return the maps that were joined, or a list of the map itself."""
+    """Return the parts of :class:`JoinedMaps`, or a list of the map itself."""
     return list(features.maps_) if isinstance(features, JoinedMaps) else [features]
 
 
 class Hybrid(_BaseComposition, SideBySide, SizedMap):
-    """Several feature maps side by side (Rahimi & Recht 2007, section 6).
+    """Concatenated features of several maps (Rahimi & Recht 2007, section 6).
 
-    Its kernel is the weighted mean of the parts' kernels: the features of part i are
-    multiplied by ``sqrt(weights[i])``, the weights summing to 1.
+    Its kernel is the weighted mean of the parts' kernels. The features of part i are multiplied by
+    ``sqrt(weights[i])``, with weights that sum to 1.
 
     Parameters
     ----------
     maps : list of feature maps, or of (name, feature map)
-        Such as ``RandomBinning()``; not changed. The parameters of named ones are parameters of the
-        hybrid too, as in scikit-learn: ``name__parameter``.
+        For example ``RandomBinning()``. They are cloned before the fit. Parameters of named maps
+        can be set as ``name__parameter``, as in scikit-learn.
     weights : array-like (n_maps,), optional
-        Of the kernels, above 0; only their proportions matter. Equal by default.
+        Positive weights of the kernels; only their proportions matter. Equal by default.
     bandwidth : "own", "median", float or array-like (n_features,), default="own"
-        ``"own"`` leaves each part the bandwidth that it has. Anything else takes the place of all
-        parts' own: ``"median"`` the median distance of each part's metric; a number, or one an
-        input, in the metric of the first part, for others in proportion to the median distances.
-        For parts of different widths use kernels such as ``Scaled(Laplacian(), 10.0)``.
+        With ``"own"`` each part keeps its bandwidth. Anything else replaces the bandwidths of all
+        parts. ``"median"`` is the median distance in each part's metric. Numbers, one or one per
+        input, refer to the metric of the first part; for another metric they are multiplied by the
+        ratio of the median distances. For parts of different widths use kernels such as
+        ``Scaled(Laplacian(), 10.0)``.
     categorical : list of int or array (n_features,) of bool, default=None
-        Takes the place of the parts' own where it is given.
+        If given, it replaces ``categorical`` of all parts.
     sparse_output : bool, default=True
-        Whether ``transform`` returns SciPy CSR if a part does. False returns an array, which
-        ``set_output(transform="pandas")`` needs.
+        Whether ``transform`` returns SciPy CSR if a part does. With False it returns an array,
+        which ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
-        Part i depends on the seed and i alone. Parts with a seed of their own keep it.
+        Seed of the parts whose ``random_state`` is None. The seed of part i depends on this one and
+        on i only.
     n_jobs : int or None, default=None
-        Threads, for parts that leave it open. Results do not depend on it.
+        Number of threads of the parts whose ``n_jobs`` is None. Results do not depend on it.
 
     Attributes
     ----------
     maps_ : list of feature maps
-        Fitted.
+        The fitted parts.
     scales_ : array (n_maps,)
-        What each part's features are multiplied by.
+        Factors of the parts' features.
     bandwidth_ : array (n_features,)
-        Of the first part.
+        Bandwidth of the first part.
     seed_ : int
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -167,20 +169,20 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the parameters, with ``deep`` those of named parts too."""
+        """Return the parameters, including those of named parts if ``deep``."""
         params: dict[str, object] = self._get_params("maps", deep=deep)
         return params
 
     def set_params(self, **params: object) -> Self:
-        """Set parameters, those of named parts by ``name__parameter``."""
+        """Set parameters; those of named parts are ``name__parameter``."""
         self._set_params("maps", **params)
         return self
 
     def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
-        fitted = zip(self.maps_, self.scales_.tolist(), strict=True)
-        parts = [scale * part.transform(rows) for part, scale in fitted]
+        scaled_maps = zip(self.maps_, self.scales_.tolist(), strict=True)
+        parts = [scale * part.transform(rows) for part, scale in scaled_maps]
         if any(sp.issparse(part) for part in parts):
             joined = sp.hstack([sp.csr_array(part) for part in parts], format="csr")
             return as_output(self, joined)
@@ -196,17 +198,16 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         self.check_parameters()
         self.seed_ = seed_from(self.random_state)
         self.scales_ = np.sqrt(self._shares())
-        self.maps_ = [self._part(i, part, X) for i, part in enumerate(self._parts())]
+        self.maps_ = [self._configured_part(i, part, X) for i, part in enumerate(self._parts())]
         matrices = [part.fit_rows(X) for part in self.maps_]
         self.bandwidth_ = self.maps_[0].bandwidth_
         return HStack(matrices, self.scales_)
 
     def check_parameters(self) -> Sum:
-        """Return the mean of the parts' kernels: the hybrid's, if a bandwidth is given."""
+        """Return the mean of the parts' kernels; it is the hybrid's if a bandwidth is given."""
         if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
-            given = self.bandwidth
             raise InputError(
-                f"Hybrid: bandwidth must be 'own', 'median' or numbers, got {given!r}."
+                f"Hybrid: bandwidth must be 'own', 'median' or numbers, got {self.bandwidth!r}."
             )
         kernels = [part.check_parameters() for part in self._parts()]
         return Sum(kernels, self._shares().tolist())
@@ -216,8 +217,8 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         SizedMap.check_state(self, state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         for part in part_in(state, "maps_", list):
-            fits = isinstance(part, SizedMap) and part.n_inputs == n_inputs
-            require(fits, "maps_ holds something else, or takes another number of inputs")
+            is_valid = isinstance(part, SizedMap) and part.n_inputs == n_inputs
+            require(is_valid, "maps_ must be feature maps with the same number of inputs")
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         return float(sum(part.bytes_to_fit(n_rows, n_inputs) for part in self._parts()))
@@ -236,69 +237,72 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
 
     @property
     def enough_to_search(self) -> int:  # type: ignore[override]
-        """The sum of what the parts need."""
+        """Sum of this size over the parts."""
         return sum(part.enough_to_search for part in self._parts())
 
     def sketch(self, most: int) -> Self:
         share = most / self.enough_to_search
         parts = self._parts()
-        return self._of([part.sketch(max(1, int(share * part.enough_to_search))) for part in parts])
+        return self._with_parts(
+            [part.sketch(max(1, int(share * part.enough_to_search))) for part in parts]
+        )
 
     def resized(self, size: int) -> Self:
         share = size / self.size
-        return self._of([part.resized(max(1, round(share * part.size))) for part in self._parts()])
+        parts = self._parts()
+        return self._with_parts([part.resized(max(1, round(share * part.size))) for part in parts])
 
-    def _of(self, parts: list[SizedMap]) -> Self:
-        named = isinstance(self.maps[0], tuple)
-        names = [item[0] for item in self.maps] if named else []
-        changed: Self = clone(self)
-        return changed.set_params(maps=list(zip(names, parts, strict=True)) if named else parts)
+    def _with_parts(self, parts: list[SizedMap]) -> Self:
+        has_names = isinstance(self.maps[0], tuple)
+        names = [item[0] for item in self.maps] if has_names else []
+        hybrid: Self = clone(self)
+        return hybrid.set_params(maps=list(zip(names, parts, strict=True)) if has_names else parts)
 
     def _parts(self) -> list[SizedMap]:
         """Return the maps without their names."""
         items: list[Any] = list(self.maps)
-        named = [isinstance(item, tuple) and len(item) == 2 for item in items]
-        parts = [item[1] if pair else item for item, pair in zip(items, named, strict=True)]
-        odd = [part for part in parts if not isinstance(part, SizedMap)]
-        if odd or not parts or len(set(named)) > 1:
+        have_names = [isinstance(item, tuple) and len(item) == 2 for item in items]
+        parts = [item[1] if pair else item for item, pair in zip(items, have_names, strict=True)]
+        invalid = [part for part in parts if not isinstance(part, SizedMap)]
+        if invalid or not parts or len(set(have_names)) > 1:
             raise InputError(
                 f"Hybrid: maps must be a list of feature maps such as RandomBinning(), at least "
-                f"one, all with names or none; got {odd[0] if odd else self.maps!r}."
+                f"one, all with names or none; got {invalid[0] if invalid else self.maps!r}."
             )
-        if named[0]:
+        if have_names[0]:
             try:
                 self._validate_names([item[0] for item in items])
             except (TypeError, ValueError) as error:
-                raise InputError(f"Hybrid: names of maps that cannot be used: {error}") from error
+                raise InputError(f"Hybrid: invalid names of maps: {error}") from error
         return parts
 
     def _shares(self) -> FloatArray:
-        """Return the weights, summing to 1."""
+        """Return the weights divided by their sum."""
         n_maps = len(self._parts())
         weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
         if weights.shape != (n_maps,) or not (np.isfinite(weights) & (weights > 0)).all():
-            given = self.weights
-            raise InputError(f"Hybrid: weights must be {n_maps} numbers above 0; got {given!r}.")
+            raise InputError(
+                f"Hybrid: weights must be {n_maps} numbers above 0; got {self.weights!r}."
+            )
         return weights / weights.sum()
 
-    def _part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:
-        """Return a copy of a part, what it leaves open as the hybrid has it."""
-        own = clone(part)
-        if own.random_state is None:
-            own.set_params(random_state=int(stream(self.seed_, "hybrid part", i).integers(2**31)))
-        if own.n_jobs is None:
-            own.set_params(n_jobs=self.n_jobs)
+    def _configured_part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:
+        """Return a clone of part i with the parameters that the hybrid sets."""
+        part = clone(part)
+        if part.random_state is None:
+            seed = int(stream(self.seed_, "hybrid part", i).integers(2**31))
+            part.set_params(random_state=seed)
+        if part.n_jobs is None:
+            part.set_params(n_jobs=self.n_jobs)
         if self.categorical is not None:
-            own.set_params(categorical=self.categorical)
+            part.set_params(categorical=self.categorical)
         if isinstance(self.bandwidth, str):
-            return own.set_params(bandwidth="median") if self.bandwidth == "median" else own
+            return part.set_params(bandwidth="median") if self.bandwidth == "median" else part
         bandwidth = bandwidth_vector(self.bandwidth, X.shape[1])
-        return own.set_params(bandwidth=bandwidth * self._unit(own.metric, X))
-
-    def _unit(self, metric: Literal["cityblock", "euclidean"], X: Rows) -> float:
-        """Return the median distance in a metric, over that in the first part's."""
-        if metric == self.metric:
-            return 1.0
-        kinds, mask = (metric, self.metric), self._mask(X)
-        own, first = (median_distance(X, self.seed_, mask, kind) for kind in kinds)
-        return own / first
+        ratio = 1.0
+        if part.metric != self.metric:
+            # The bandwidth is in the metric of the first part.
+            mask = self._mask(X)
+            part_median = median_distance(X, self.seed_, mask, part.metric)
+            ratio = part_median / median_distance(X, self.seed_, mask, self.metric)
+        return part.set_params(bandwidth=bandwidth * ratio)

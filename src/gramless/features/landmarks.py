@@ -1,4 +1,4 @@
-"""The kernel between rows and landmarks, and the features that whitening makes of it."""
+"""Kernel values between rows and landmarks, and their whitening."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ from gramless.kernels import Gaussian, Kernel, RadialKernel
 from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows
 
+# The kernel values of rows with fixed landmarks, (n_rows, n_landmarks).
 Values = Callable[[Rows], FloatArray]
-"""Kernel values between a few rows and fixed landmarks, (m, n_landmarks)."""
 
-ROWS_AT_ONCE = 1024
+BLOCK_ROWS = 1024
+# Kernel values computed at a time: matrix products need many rows, and everything else is faster
+# while its data stay in the cache.
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
-_LARGEST_CENTRE = 1e290
-_NEAR = 2.0**-16
-_FEW_PAIRS = 4
-"""Near landmarks a row, on average, up to which only these distances are computed again."""
-_PANEL = 128
+_MAX_CENTRE = 1e290
+_MIN_PRECISE_SHARE = 2.0**-16  # of the cancelling squares; smaller distances lose their digits
+# Up to so many near landmarks a row, on average, these distances are computed one by one.
+_MAX_NEAR_LANDMARKS = 4
+_PANEL = 128  # columns of a step of forward substitution
 
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """A kernel of which only the values between rows are known: rows hold those."""
+    """A placeholder for a precomputed kernel: rows contain kernel values instead of inputs."""
 
     name: ClassVar[str] = "precomputed"
     is_separable = False
-    no_binning_because: ClassVar[str] = "only its values between rows are known"
-    no_fourier_because: ClassVar[str] = "only its values between rows are known"
+    no_binning_because: ClassVar[str] = "only its values are known"
+    no_fourier_because: ClassVar[str] = "only its values are known"
 
     def profile(self, distance: FloatArray) -> FloatArray:
         raise KernelError("a precomputed kernel has no profile: only its values are known.")
@@ -47,14 +49,14 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class InputKernel:
-    """A kernel between rows of inputs, at its bandwidth; landmarks are rows of float64."""
+    """A kernel with its bandwidth; landmarks are rows of float64."""
 
     kernel: Kernel
     bandwidth: FloatArray
     categorical: Mask
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Return some of the training rows, as if there were no others."""
+        """Return some of the training rows as the only training rows."""
         return X[index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
@@ -62,23 +64,23 @@ class InputKernel:
         return dense_rows(X[index])
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
-        """Return the landmarks' kernel matrix as a new array, with no avoidable rounding."""
-        return kernel_matrix(self.by_differences(landmarks), landmarks, ROWS_AT_ONCE, n_jobs)
+        """Return the kernel matrix of landmarks as a new array, computed from differences."""
+        return kernel_matrix(self.by_differences(landmarks), landmarks, BLOCK_ROWS, n_jobs)
 
-    def towards(self, landmarks: AnyArray) -> Values:
-        """Return the function from rows to their kernel values with landmarks."""
+    def values_with(self, landmarks: AnyArray) -> Values:
+        """Return a function from rows to their kernel values with landmarks."""
         if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
             return RadialValues(self.kernel, landmarks, self.bandwidth)
         return self.by_differences(landmarks)
 
     def by_differences(self, landmarks: AnyArray) -> Values:
-        """Do as :meth:`towards` by ``Kernel.gram``, without matrix products."""
+        """Return the function of :meth:`values_with` without matrix products: precise, but slow."""
         return lambda X: self.kernel.gram(
             dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
         )
 
     def of_columns(self, X: FloatArray, landmarks: FloatArray, columns: IntArray) -> FloatArray:
-        """Return the kernel values of some inputs alone, those of the others taken as equal."""
+        """Return the kernel values of rows that agree with the landmarks in all other columns."""
         return self.kernel.gram(
             X[:, columns],
             landmarks[:, columns],
@@ -87,13 +89,13 @@ class InputKernel:
         )
 
     def diagonal(self, X: Rows) -> FloatArray:
-        """Return the kernel of each training row with itself."""
+        """Return the kernel value of each training row with itself."""
         return np.ones(X.shape[0])
 
 
 @dataclass(frozen=True)
 class GivenKernel:
-    """A precomputed kernel, as :class:`InputKernel`; landmarks are the numbers of columns."""
+    """The interface of :class:`InputKernel` for a precomputed kernel; landmarks are columns."""
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
         return X[index][:, index]
@@ -106,7 +108,7 @@ class GivenKernel:
             return dense_rows(X[landmarks][:, landmarks])
         return X[np.ix_(landmarks, landmarks)].astype(np.float64, copy=False)
 
-    def towards(self, landmarks: AnyArray) -> Values:
+    def values_with(self, landmarks: AnyArray) -> Values:
         return lambda X: dense_rows(X[:, landmarks])
 
     def diagonal(self, X: Rows) -> FloatArray:
@@ -117,68 +119,69 @@ RowKernel = InputKernel | GivenKernel
 
 
 class RadialValues:
-    """Values of a kernel of the Euclidean distance, by matrix products.
+    """Values of a kernel of the Euclidean distance, computed by matrix products.
 
-    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses as many digits as ``|x|`` exceeds the distance by.
-    Rows are therefore measured from the landmarks' mean (sparse ones from 0). Distances so small
-    that more than about six digits would be lost are computed from differences instead.
+    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` cancels digits if the distance is smaller than ``|x|``.
+    Therefore the mean of the landmarks is subtracted first, except from sparse rows. Distances that
+    would still lose more than about six digits are computed from differences.
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
         self.kernel = kernel
         with np.errstate(over="ignore", invalid="ignore"):
-            # Division by the least numbers would give infinity, and that times 0 no number.
+            # The inverse of a denormal number is infinite, and NaN times 0.
             self.inverse = in_range(1.0 / bandwidth)
             centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
-            # Differences from a larger one may overflow.
-            self.centre = np.where(np.abs(centre) <= _LARGEST_CENTRE, centre, 0.0)
+            # Differences from a larger centre could overflow.
+            self.centre = np.where(np.abs(centre) <= _MAX_CENTRE, centre, 0.0)
             self.landmarks = in_range((landmarks - self.centre) * self.inverse)
             squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
-            # Products of sparse rows copy anything that is not C-contiguous, each time.
+            # C-contiguous, because products of sparse rows would copy other arrays each time.
             self.factors = np.empty((len(bandwidth) + 2, len(squares)))
             np.multiply(self.landmarks.T, -2.0, out=self.factors[:-2])
         self.factors[-2], self.factors[-1] = 1.0, squares
 
     def __call__(self, X: Rows) -> FloatArray:
-        """Return the kernel values of rows."""
-        return self._by_strips(X, self._values)
+        return self._apply_by_strips(X, self._to_kernel_values)
 
     def squared_distances(self, X: Rows) -> FloatArray:
-        """Return the squared distances of rows from the landmarks, in bandwidths."""
-        return self._by_strips(X, lambda squares: None)
+        """Return the squared distances of rows from the landmarks, in units of the bandwidth."""
+        return self._apply_by_strips(X, lambda squares: None)
 
-    def _by_strips(self, X: Rows, finish: Callable[[FloatArray], None]) -> FloatArray:
-        """Return squared distances, those of some rows after the other changed in place."""
+    def _apply_by_strips(self, X: Rows, function: Callable[[FloatArray], None]) -> FloatArray:
+        """Return squared distances after an in-place function of some rows at a time."""
         with np.errstate(over="ignore", invalid="ignore"):
-            squares, size = self._squares(X)
+            squares, size = self._squared_distances(X)
             for a, b in row_blocks(len(size), _strip(squares.shape[1])):
                 self._correct(X[a:b], size[a:b], squares[a:b])
-                finish(squares[a:b])
+                function(squares[a:b])
         return squares
 
     def _correct(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
-        """Compute squared distances that lost their digits from differences, in place."""
-        doubtful = np.flatnonzero(~(squares.min(axis=1, initial=np.inf) >= _NEAR * size))
-        if len(doubtful):
-            rows = in_range((dense_rows(X[doubtful]) - self.centre) * self.inverse)
-            row, column = np.nonzero(~(squares[doubtful] >= _NEAR * size[doubtful, None]))
-            if len(row) <= _FEW_PAIRS * len(doubtful):
-                apart = rows[row] - self.landmarks[column]
-                squares[doubtful[row], column] = np.einsum("ij,ij->i", apart, apart)
+        """Replace imprecise squared distances by those of differences."""
+        # Negated comparisons, because squares may be NaN.
+        is_precise = squares.min(axis=1, initial=np.inf) >= _MIN_PRECISE_SHARE * size
+        imprecise = np.flatnonzero(~is_precise)
+        if len(imprecise):
+            rows = in_range((dense_rows(X[imprecise]) - self.centre) * self.inverse)
+            least = _MIN_PRECISE_SHARE * size[imprecise, None]
+            row, column = np.nonzero(~(squares[imprecise] >= least))
+            if len(row) <= _MAX_NEAR_LANDMARKS * len(imprecise):
+                differences = rows[row] - self.landmarks[column]
+                squares[imprecise[row], column] = np.einsum("ij,ij->i", differences, differences)
             else:
-                squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
+                squares[imprecise] = cdist(rows, self.landmarks, "sqeuclidean")
 
-    def _values(self, squares: FloatArray) -> None:
-        """Turn squared distances into kernel values, in place."""
+    def _to_kernel_values(self, squares: FloatArray) -> None:
         if isinstance(self.kernel, Gaussian):
-            # The Gaussian needs no square roots, which would take half of the time.
+            # Without square roots, which would take half of the time.
             squares *= -0.5
             np.exp(squares, out=squares)
         else:
             squares[...] = self.kernel.profile(np.sqrt(squares, out=squares))
 
-    def _squares(self, X: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return ``-2 x'l + |x|^2 + |l|^2``, and the size of the squares that cancel."""
+    def _squared_distances(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return ``|x|^2 + |l|^2 - 2 x'l``, and ``|x|^2``, a bound of the rounding errors."""
         if not sp.issparse(X):
             rows = np.ones((X.shape[0], X.shape[1] + 2))
             inputs = rows[:, :-2]
@@ -195,7 +198,7 @@ class RadialValues:
 
 
 class Whitening:
-    """``z = L^-1 k`` in place: forward substitution in panels of 128 columns, mostly products."""
+    """Forward substitution ``z = L^-1 k`` in place, mostly by matrix products of panels."""
 
     def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
         self.panels = row_blocks(len(factor), _PANEL)
@@ -206,7 +209,7 @@ class Whitening:
         self.factor = np.ascontiguousarray(factor, dtype)
 
     def __call__(self, block: AnyArray) -> None:
-        """Write features over the kernel values (m, n) of some rows."""
+        """Overwrite the kernel values (n_rows, n) of rows with features."""
         for (a, b), inverse in zip(self.panels, self.inverses, strict=True):
             if a:
                 block[:, a:b] -= block[:, :a] @ self.factor[a:b, :a].T
@@ -214,10 +217,10 @@ class Whitening:
 
 
 class MixedWhitening:
-    """``z = L^-1 k`` in float32, except for the first columns and what they explain of others.
+    """Forward substitution ``z = L^-1 k`` in float32, except for the first columns.
 
-    Where a kernel is smooth, its values differ only after many digits. Single precision loses these
-    before the first ``n_double`` columns are subtracted, and hardly needs them afterwards.
+    The values of a smooth kernel agree in many digits. Float64 is needed until the contributions of
+    the first ``n_double`` columns are subtracted; afterwards float32 is precise enough.
     """
 
     def __init__(self, factor: FloatArray, n_double: int) -> None:
@@ -227,7 +230,7 @@ class MixedWhitening:
         self.others = Whitening(factor[n:, n:], np.float32)
 
     def begin(self, out: NDArray[np.float32], values: FloatArray) -> None:
-        """Do what takes float64 on kernel values (m, n), in place, and round to ``out``."""
+        """Write the part in float64 to ``out``; kernel values (n_rows, n) are overwritten."""
         if self.n_double:
             first = values[:, : self.n_double]
             self.first(first)
@@ -235,13 +238,12 @@ class MixedWhitening:
         out[...] = values
 
     def finish(self, out: NDArray[np.float32]) -> None:
-        """Write features over what was begun, any number of rows at once."""
+        """Overwrite the results of :meth:`begin` with features; rows may be of several calls."""
         self.others(out[:, self.n_double :])
 
 
 def fill(values: Values, X: Rows, out: AnyArray) -> None:
-    """Write the kernel values of rows into ``out``, in its precision, some rows at a time."""
-    # Matrix products need many rows; everything else is faster while its data stay in cache.
+    """Write the kernel values of rows to ``out``, converted to its dtype."""
     numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
     for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
         out[a:b] = values(X[a:b])
@@ -250,7 +252,7 @@ def fill(values: Values, X: Rows, out: AnyArray) -> None:
 def kernel_matrix(
     values: Values, landmarks: AnyArray, block_rows: int, n_jobs: int | None
 ) -> FloatArray:
-    """Return the kernel values of landmarks with each other, blocks of rows side by side."""
+    """Return the kernel matrix of landmarks, computed by several threads."""
     gram = np.empty((len(landmarks), len(landmarks)))
     blocks = row_blocks(len(landmarks), block_rows)
     map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
@@ -262,19 +264,20 @@ def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
 
 
 def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Return a factor of a kernel matrix of as few of its rows as represent all.
+    """Return the pivoted Cholesky factor of a kernel matrix and the numbers of the pivots.
 
-    Rows are taken one by one, each time the one that those before represent worst, until no
-    diagonal entry is short of ``cut`` times the largest (LAPACK's ``pstrf``). ``gram`` must be
-    C-contiguous and is overwritten. Returns the lower factor and the numbers of the rows kept.
+    Each pivot is the row that the earlier ones represent worst. The factorization ends when the
+    largest entry of the residual's diagonal is below ``cut`` times that of ``gram`` (LAPACK's
+    ``pstrf``). The factor is the lower one of the pivots' kernel matrix. ``gram`` must be
+    C-contiguous and is overwritten.
     """
     largest = float(gram.diagonal().max(initial=0.0))
     if not largest > 0.0:
-        raise InputError("the kernel matrix has nothing above 0 on its diagonal.")
+        raise InputError("the kernel matrix has no positive number on its diagonal.")
     factor, order, rank, _ = lapack.dpstrf(gram.T, tol=cut * largest, lower=1, overwrite_a=1)
     return np.tril(factor[:rank, :rank]), order[:rank].astype(np.intp) - 1
 
 
 def dense_rows(X: Rows) -> FloatArray:
-    """Return rows as a C-contiguous array of float64, without a copy where possible."""
+    """Return rows as a C-contiguous array of float64, without a copy if possible."""
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, np.float64)

@@ -1,4 +1,4 @@
-"""The landmarks nearest to a row as its features: a graph of neighbours, linear in the rows."""
+"""Indicators of the landmarks nearest to a row: a neighbour graph in linear time."""
 
 from __future__ import annotations
 
@@ -22,56 +22,56 @@ from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.equal_rows import row_hashes
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
-MOST_DEVIATIONS = 2.0
-"""Numbers count up to so many standard deviations from their mean: outliers are no clusters."""
-_NUMBERS_AT_ONCE = 1 << 19
-"""Distances that are computed before the smallest are looked for: 4 MB."""
-_LANDMARK_BYTES = 16  # of an input of a landmark, as given and scaled
-_SAMPLE_ROWS = 1000
-"""Landmarks whose neighbours say how far categories are apart."""
+# Inputs are clipped to this number of standard deviations from their mean, so that outliers are not
+# clusters.
+MAX_DEVIATIONS = 2.0
+_BLOCK_DISTANCES = 1 << 19  # 4 MB of distances between rows and landmarks
+_LANDMARK_BYTES = 16  # of a number of a landmark, unscaled and scaled
+_SAMPLE_ROWS = 1000  # landmarks whose neighbours determine the distance of categories
 
 
 class NearestLandmarks(FeatureMap):
-    """Features that are 1 for the few landmarks nearest to a row, 0 for all others.
+    """Scaled indicators of the landmarks nearest to a row; all other features are 0.
 
-    Landmarks are rows of the fit, drawn at random, or all of them. The product of two rows is the
-    number of neighbours that they share, over ``n_neighbors``: the graph of shared nearest
-    neighbours (Jarvis & Patrick 1973), whose degree-normalised features are those of landmark-based
-    spectral clustering (Chen & Cai 2011) with weights of 1.
+    Landmarks are random rows of the fit, or all rows. Non-zero features are
+    ``1/sqrt(n_neighbors)``, so the inner product of two rows is the share of their neighbours that
+    are the same. It is the graph of shared nearest neighbours (Jarvis & Patrick 1973). With
+    normalised degrees, the features are those of landmark-based spectral clustering (Chen & Cai
+    2011) with weights of 1.
 
     Parameters
     ----------
     n_neighbors : int, default=8
-        Landmarks that a row is joined to, a landmark to itself first.
+        Number of non-zero features of a row. The nearest landmark of a landmark is itself.
     n_landmarks : int, default=10_000
-        The most landmarks. Equal rows count as one.
+        Largest number of landmarks. Equal rows are one landmark.
     units : array-like (n_features,), default=None
-        What each input is divided by, infinity for those that are ignored; 1 by default. Inputs
-        that have two values among the landmarks are categories instead.
+        Divisor of each input; infinity ignores an input. 1 by default. Inputs that have only two
+        values among the landmarks are treated as categorical instead.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories. Two that differ are as far apart
-        as landmarks are from their ``n_neighbors``-th neighbour by numbers alone; so are two
-        categories that have columns of their own, with two values each.
+        Positions or a mask of categorical inputs. The distance of different categories is the
+        median distance of landmarks from their ``n_neighbors``-th neighbour in the numeric inputs.
+        One-hot encoded categories have the same distance.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     landmarks_ : array (m, n_features)
-        Their inputs less ``centre_``, over units. Of sparse rows the stored numbers alone, of which
-        ``indices_`` and ``indptr_`` are those of CSR.
+        Scaled inputs of the landmarks, ``(x - centre_) * inverse_``. If rows are sparse, the stored
+        numbers of a CSR matrix with the parts ``indices_`` and ``indptr_``.
     levels_ : array (n_categorical, m)
-        Their categories.
+        Categories of the landmarks.
     low_, high_ : array (n_features,)
-        Two standard deviations below and above the mean of the landmarks, or their only two values:
-        inputs beyond count as these bounds. Of sparse rows the bounds include 0.
+        Bounds to which inputs are clipped: two standard deviations below and above the mean of the
+        landmarks, or their only two values. If rows are sparse, the bounds include 0.
     centre_, inverse_ : array (n_features,)
-        What is subtracted from inputs, and what they are then multiplied by.
+        Offsets and factors of the scaled inputs, ``(x - centre_) * inverse_``.
     categorical_ : array (n_features,) of bool
     category_distance_ : float
-        Between two categories that differ.
+        Distance of two different categories.
     n_features_in_, feature_names_in_
 
     Notes
@@ -115,7 +115,7 @@ class NearestLandmarks(FeatureMap):
         return self.rows_matrix(check_rows(self, X, reset=False)).tocsr()
 
     def fit_rows(self, X: Rows) -> NeighbourMatrix:
-        """Draw landmarks among validated rows and return the feature matrix of these."""
+        """Draw landmarks from validated rows and return the rows' feature matrix."""
         self._learn(X)
         return self.rows_matrix(X)
 
@@ -123,12 +123,12 @@ class NearestLandmarks(FeatureMap):
         check_width(type(self).__name__, X, self.n_inputs)
         n_rows, n_landmarks = X.shape[0], self._n_features_out
         codes = np.empty((self.numbers_per_row, n_rows), np.uint32)
-        towards, halves = self._factors()
+        factors, halves = self._factors()
 
         def search(a: int, b: int) -> None:
-            codes[:, a:b] = self._nearest(X[a:b], towards, halves)
+            codes[:, a:b] = self._nearest(X[a:b], factors, halves)
 
-        blocks = row_blocks(n_rows, max(16, _NUMBERS_AT_ONCE // n_landmarks))
+        blocks = row_blocks(n_rows, max(16, _BLOCK_DISTANCES // n_landmarks))
         with one_blas_thread():
             map_blocks(search, blocks, self.n_jobs)
         return NeighbourMatrix(codes, n_landmarks, n_jobs=self.n_jobs)
@@ -185,38 +185,37 @@ class NearestLandmarks(FeatureMap):
             check_memory(
                 f"NearestLandmarks: n_landmarks={n_landmarks:,} of {n_inputs:,} inputs",
                 _LANDMARK_BYTES * n_landmarks * n_inputs,
-                "lower n_landmarks, or give fewer columns",
+                "lower n_landmarks, or use fewer columns",
             )
-        drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
-        some = take_rows(X, np.sort(drawn[:n_landmarks]))
-        low, high, are_two = _ranges(some)
+        order = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
+        sample = take_rows(X, np.sort(order[:n_landmarks]))
+        low, high, has_two_values = _ranges(sample)
         with np.errstate(over="ignore", invalid="ignore"):
-            means, deviations = _moments(some)
-            least, most = means - MOST_DEVIATIONS * deviations, means + MOST_DEVIATIONS * deviations
-            # Numbers of some 1e308 have no moments, and differences without end.
-            has_moments, ranges = np.isfinite(most - least), high - low
-        # With one neighbour, rows far away may be clusters: they are not to become equal.
-        is_cut = has_moments & (self.n_neighbors > 1)
-        are_two &= np.isfinite(units) & ~mask & np.isfinite(ranges)
-        self.low_: FloatArray = np.where(are_two | ~is_cut, low, least)
-        self.high_: FloatArray = np.where(are_two | ~is_cut, high, most)
-        # Products of rows that are far from 0 would lose digits.
+            means, deviations = _moments(sample)
+            lower, upper = means - MAX_DEVIATIONS * deviations, means + MAX_DEVIATIONS * deviations
+            # Moments and differences of numbers near 1e308 can be infinite.
+            has_moments, ranges = np.isfinite(upper - lower), high - low
+        # With one neighbour, outliers may be clusters, and clipping could make them equal.
+        is_clipped = has_moments & (self.n_neighbors > 1)
+        has_two_values &= np.isfinite(units) & ~mask & np.isfinite(ranges)
+        self.low_: FloatArray = np.where(has_two_values | ~is_clipped, low, lower)
+        self.high_: FloatArray = np.where(has_two_values | ~is_clipped, high, upper)
+        # Without a centre, products of rows far from 0 would lose digits.
         middle = np.where(has_moments, means, 0.5 * low + 0.5 * high)
-        self.centre_: FloatArray = np.where(are_two, low, middle)
-        if sp.issparse(some):
+        self.centre_: FloatArray = np.where(has_two_values, low, middle)
+        if sp.issparse(sample):
             self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
             self.centre_ = np.zeros(n_inputs)
-        self.inverse_[are_two] = 0.0
-        self.category_distance_: float = _neighbour_distance(self._scaled(some), self.n_neighbors)
-        # A rare value is many deviations away from the other one. Two categories in columns of
-        # their own differ in both.
-        self.inverse_[are_two] = np.sqrt(0.5) * self.category_distance_ / ranges[are_two]
-        scaled, levels = self._scaled(some), self._levels(some)
+        self.inverse_[has_two_values] = 0.0
+        self.category_distance_: float = _neighbour_distance(self._scaled(sample), self.n_neighbors)
+        # In standard deviations, a rare value would be far from the other one. The factor is
+        # sqrt(1/2) because one-hot encoded categories differ in two columns.
+        scale = np.sqrt(0.5) * self.category_distance_
+        self.inverse_[has_two_values] = scale / ranges[has_two_values]
+        scaled, levels = self._scaled(sample), self._levels(sample)
         kept = _first_of_equal(scaled, levels)
         self.levels_: FloatArray = levels[:, kept]
-        self._keep(scaled[kept])
-
-    def _keep(self, landmarks: Rows) -> None:
+        landmarks = scaled[kept]
         for name in ("indices_", "indptr_"):
             self.__dict__.pop(name, None)
         if not sp.issparse(landmarks):
@@ -227,10 +226,10 @@ class NearestLandmarks(FeatureMap):
         self.indptr_: NDArray[np.int64] = landmarks.indptr.astype(np.int64)
 
     def _scaled(self, X: Rows) -> Rows:
-        """Return rows from the centre in units, within the bounds; categories are 0."""
+        """Return clipped and scaled rows, with zeros for categorical inputs."""
         if not sp.issparse(X):
             scaled: FloatArray = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
-            # In place: of wide tables each copy is as large as the table.
+            # In place, because each copy is as large as the table.
             scaled -= self.centre_
             scaled *= self.inverse_
             return scaled
@@ -239,33 +238,33 @@ class NearestLandmarks(FeatureMap):
         return sp.csr_array((clipped * self.inverse_[at], at, X.indptr), X.shape)
 
     def _levels(self, X: Rows) -> FloatArray:
-        """Return the categories of rows, (n_categorical, n_rows)."""
+        """Return the categories of rows (n_categorical, n_rows)."""
         columns = [column for _, column in dense_columns(X, self.categorical_)]
         return np.array(columns, np.float64).reshape(-1, X.shape[0])
 
     def _factors(self) -> tuple[Rows, FloatArray]:
-        """Return what multiplies scaled rows, (n_features, m), and halves of squared lengths."""
+        """Return the negative landmarks (n_features, m), and halves of their squared lengths."""
         if "indptr_" not in vars(self):
             return -self.landmarks_.T, 0.5 * _squared_lengths(self.landmarks_)
         shape = len(self.indptr_) - 1, self.n_inputs
         landmarks = sp.csr_array((self.landmarks_, self.indices_, self.indptr_), shape)
         return sp.csr_array(-landmarks.T), 0.5 * _squared_lengths(landmarks)
 
-    def _nearest(self, X: Rows, towards: Rows, halves: FloatArray) -> NDArray[np.intp]:
-        """Return the numbers of the nearest landmarks of a few rows, from 1, the nearest first."""
-        # Half of the squared distances, less half of the row's own square.
+    def _nearest(self, X: Rows, factors: Rows, halves: FloatArray) -> NDArray[np.intp]:
+        """Return the numbers, from 1, of the landmarks nearest to rows, by ascending distance."""
         scaled = self._scaled(X)
-        products = scaled @ towards
+        products = scaled @ factors
+        # Half of the squared distances, less a term of the row that does not change their order.
         distances = products.toarray() if sp.issparse(products) else products
         distances += halves
-        for own, known in zip(self._levels(X), self.levels_, strict=True):
-            distances += 0.5 * self.category_distance_**2 * (own[:, None] != known)
-        found = np.empty((self.numbers_per_row, len(distances)), np.intp)
+        for levels, landmark_levels in zip(self._levels(X), self.levels_, strict=True):
+            distances += 0.5 * self.category_distance_**2 * (levels[:, None] != landmark_levels)
+        neighbours = np.empty((self.numbers_per_row, len(distances)), np.intp)
         rows = np.arange(len(distances))
-        for nearest in found:
+        for nearest in neighbours:
             distances.argmin(axis=1, out=nearest)
             distances[rows, nearest] = np.inf
-        return found + 1
+        return neighbours + 1
 
 
 def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -279,7 +278,7 @@ def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
 
 
 def _ranges(rows: Rows) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the least and the largest number of each input, and whether there is no other."""
+    """Return the smallest and largest numbers of inputs, and a mask of inputs with no other."""
     if not sp.issparse(rows):
         numbers = np.asarray(rows, np.float64)
         low, high = numbers.min(axis=0), numbers.max(axis=0)
@@ -297,28 +296,26 @@ def _ranges(rows: Rows) -> tuple[FloatArray, FloatArray, BoolArray]:
 def _squared_lengths(rows: Rows) -> FloatArray:
     if sp.issparse(rows):
         return np.asarray(rows.power(2).sum(axis=1))
-    found: FloatArray = np.einsum("ij,ij->i", rows, rows)
-    return found
+    squares: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    return squares
 
 
 def _neighbour_distance(rows: Rows, rank: int) -> float:
-    """Return the median distance of a row to its neighbour of some rank, or 1 if all are equal.
-
-    Equal rows count as one: of numbers with few values most neighbours would be 0 apart.
-    """
+    """Return the median distance of rows from their neighbour of a rank; 1 if all are equal."""
+    # Without duplicates: for inputs with few values, most distances would be 0.
     distinct = rows[_first_of_equal(rows, np.zeros((0, rows.shape[0])))]
     n_rows = distinct.shape[0]
     rank = min(rank, n_rows - 1)
     if rank == 0:
         return 1.0
-    some, lengths = stream(0, "neighbours").permutation(n_rows), _squared_lengths(distinct)
+    order, lengths = stream(0, "neighbours").permutation(n_rows), _squared_lengths(distinct)
     squares = []
     with one_blas_thread():
-        for a, b in row_blocks(min(n_rows, _SAMPLE_ROWS), max(1, _NUMBERS_AT_ONCE // n_rows)):
-            block = some[a:b]
+        for a, b in row_blocks(min(n_rows, _SAMPLE_ROWS), max(1, _BLOCK_DISTANCES // n_rows)):
+            block = order[a:b]
             products = distinct[block] @ distinct.T
             dense = products.toarray() if sp.issparse(products) else products
-            # In place: of many inputs and landmarks these are the largest arrays of the fit.
+            # In place, because these are the largest arrays of the fit.
             dense *= 2.0
             distances = lengths[block, None] + lengths
             distances -= dense
@@ -329,6 +326,6 @@ def _neighbour_distance(rows: Rows, rank: int) -> float:
 
 
 def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:
-    """Return the positions of rows that equal none before them, in order."""
+    """Return the position of the first row of each group of equal rows, in ascending order."""
     hashes = row_hashes(numbers) + row_hashes(levels.T, numbers.shape[1])
     return np.sort(np.unique(hashes, return_index=True)[1])

@@ -1,4 +1,4 @@
-"""Nyström features: the kernel with some landmarks, whitened."""
+"""Nyström features: whitened kernel values with landmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.features.base import DenseMap, SeparableMap
 from gramless.features.landmarks import (
-    ROWS_AT_ONCE,
+    BLOCK_ROWS,
     GivenKernel,
     InputKernel,
     MixedWhitening,
@@ -41,16 +41,23 @@ LANDMARKS: tuple[LandmarkKind, ...] = ("uniform", "kmeans", "leverage")
 
 Index = NDArray[np.intp]
 
-_SAMPLE_ROWS, _SAMPLE_A_LANDMARK = 10_000, 4
-_ROUNDS = 64
+# Landmarks by k-means are chosen from a sample, of the larger of these sizes.
+_SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK = 10_000, 4
+_MAX_SEEDING_ROUNDS = 64
 _LLOYD_STEPS = 3
-_LARGEST_LEVEL = 512
+_MAX_LEVERAGE_SAMPLE = 512
+# Landmarks are dropped below this share of the kernel that the others do not represent.
+_CUT = 2.0**-21
+_DOUBLE_COLUMNS = 128  # computed in float64 if float32 is not precise enough for all
+_DOUBLE_BLOCK_ROWS = 256
+_ROUNDING_ROWS = 256  # on which rounding errors are measured
+_GRAM_MATRICES = 2  # (n, n) in memory during a fit: the kernel matrix and its factor
 
 
 def choose_landmarks(
     kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
 ) -> tuple[AnyArray, Index | None]:
-    """Choose n landmarks for rows, all rows where there are no more; with their numbers if rows."""
+    """Return n landmarks, or all rows if there are not more, and their numbers if they are rows."""
     if kind == "uniform" or n >= X.shape[0]:
         index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
         return source.landmarks(X, index), index
@@ -58,7 +65,7 @@ def choose_landmarks(
         index = leverage_rows(X, source, n, stream(seed, "leverage"), n_jobs)
         return source.landmarks(X, index), index
     generator = stream(seed, "k-means")
-    size = max(_SAMPLE_ROWS, _SAMPLE_A_LANDMARK * n)
+    size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK * n)
     sampled = generator.permutation(X.shape[0])[:size]
     sample = source.subset(X, sampled)
     index = sampled[spread_rows(sample, source, n, generator, n_jobs)]
@@ -71,28 +78,29 @@ def choose_landmarks(
 def spread_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
-    """Draw n different rows far apart in the kernel's metric, ``|x - y|^2 = kxx + kyy - 2 kxy``.
+    """Return n distinct rows by kernel k-means++ seeding (Oglic & Gärtner 2017).
 
-    The seeding of kernel k-means++ (Oglic & Gärtner 2017): each row is drawn in proportion to its
-    squared distance from the nearest one drawn before. Beyond 127, rows are drawn in 64 rounds of
-    equal size, as in k-means|| (Bahmani et al. 2012).
+    Each row is drawn with probability proportional to its squared distance from the nearest row
+    drawn before, in the kernel's metric ``|x - y|^2 = kxx + kyy - 2 kxy``. More than 127 rows are
+    drawn in 64 rounds of equal size, as in k-means|| (Bahmani et al. 2012).
     """
     diagonal = source.diagonal(X)
     nearest, chosen = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], bool)
     index = new = generator.integers(X.shape[0], size=1)
     while len(index) < n:
         chosen[new] = True
-        values = source.towards(source.landmarks(X, new))
+        values = source.values_with(source.landmarks(X, new))
 
         def lower(a: int, b: int, values: Values = values, new: Index = new) -> None:
             squares = diagonal[a:b, None] + diagonal[new] - 2.0 * values(X[a:b])
             np.minimum(nearest[a:b], squares.min(axis=1), out=nearest[a:b])
 
-        map_blocks(lower, row_blocks(X.shape[0], ROWS_AT_ONCE), n_jobs)
+        map_blocks(lower, row_blocks(X.shape[0], BLOCK_ROWS), n_jobs)
+        # The largest sums with Gumbel numbers are a weighted sample without replacement.
         keys = np.log(np.maximum(nearest, np.finfo(float).tiny))
         keys += generator.gumbel(size=len(keys))
         keys[chosen] = -np.inf
-        new = _largest(keys, min(max(1, n // _ROUNDS), n - len(index)))
+        new = _largest(keys, min(max(1, n // _MAX_SEEDING_ROUNDS), n - len(index)))
         index = np.concatenate([index, new])
     return index
 
@@ -100,21 +108,23 @@ def spread_rows(
 def cluster_means(
     X: Rows, centres: FloatArray, bandwidth: FloatArray, n_jobs: int | None
 ) -> FloatArray:
-    """Move centres to the means of the rows nearest to them, three times (Zhang et al. 2008).
+    """Return centres after three Lloyd steps of k-means (Zhang et al. 2008).
 
-    Lloyd's steps of k-means in units of the bandwidth; a centre nearest to no row stays.
+    Distances are in units of the bandwidth. Centres of empty clusters do not move.
     """
     n_rows, n = X.shape[0], len(centres)
     labels = np.empty(n_rows, np.intp)
-    blocks = row_blocks(n_rows, ROWS_AT_ONCE)
+    blocks = row_blocks(n_rows, BLOCK_ROWS)
     for _ in range(_LLOYD_STEPS):
         shift = centres.mean(axis=0)
         scaled = (centres - shift) / bandwidth
         factors = scaled.T / bandwidth[:, None]
         offsets = shift @ factors + 0.5 * np.einsum("ij,ij->i", scaled, scaled)
 
-        def assign(a: int, b: int, by: FloatArray = factors, less: FloatArray = offsets) -> None:
-            labels[a:b] = np.argmax(X[a:b] @ by - less, axis=1)
+        def assign(
+            a: int, b: int, factors: FloatArray = factors, offsets: FloatArray = offsets
+        ) -> None:
+            labels[a:b] = np.argmax(X[a:b] @ factors - offsets, axis=1)
 
         map_blocks(assign, blocks, n_jobs)
         counts = np.bincount(labels, minlength=n)
@@ -128,85 +138,82 @@ def cluster_means(
 def leverage_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
-    """Draw n different rows in proportion to their approximate ridge leverage scores.
+    """Return n distinct rows, drawn in proportion to approximate ridge leverage scores.
 
-    Recursive sampling (Musco & Musco 2017, *Recursive Sampling for the Nyström Method*, Algorithm
-    3, with the smaller samples of section 5.2.1): rows drawn from half of the rows give the scores
-    by which rows are drawn from twice as many, until the scores are those of all. The ridge is what
-    the leading ``s / (4 log s)`` eigenvalues leave over, where s, at most 512, is the size of the
-    samples. The most important rows likely come first.
+    This is recursive sampling (Musco & Musco 2017, *Recursive Sampling for the Nyström Method*,
+    Algorithm 3, with the smaller samples of section 5.2.1). A sample of half of the rows gives the
+    scores by which the next sample is drawn from twice as many rows, and so on until all rows have
+    scores. The ridge is proportional to the sum of all but the ``s / (4 log s)`` largest
+    eigenvalues, for samples of size s, at most 512. Rows with large scores tend to come first.
     """
     n_rows = X.shape[0]
-    wanted = np.sqrt((n_rows * n + float(n) ** 3) / (4.0 * n_rows))
-    level = int(np.clip(np.ceil(wanted), 2, min(_LARGEST_LEVEL, n_rows)))
-    oversampling = max(1.0, np.log(level))
+    wanted_size = np.ceil(np.sqrt((n_rows * n + float(n) ** 3) / (4.0 * n_rows)))
+    sample_size = int(np.clip(wanted_size, 2, min(_MAX_LEVERAGE_SAMPLE, n_rows)))
+    oversampling = max(1.0, np.log(sample_size))
     order = generator.permutation(n_rows)
     sizes = [n_rows]
-    while sizes[-1] > level:
+    while sizes[-1] > sample_size:
         sizes.append(-(-sizes[-1] // 2))
-    chosen, chances = order[: sizes[-1]], np.ones(sizes[-1])
+    sample, probabilities = order[: sizes[-1]], np.ones(sizes[-1])
     for size in sizes[-2:0:-1]:
-        scores = ridge_leverage(X, source, order[:size], chosen, chances, n_jobs)
-        chances = np.minimum(1.0, oversampling * scores)
-        drawn = generator.random(size) < chances
-        if not drawn.any():
-            drawn[:level], chances[:] = True, min(1.0, level / size)
-        chosen, chances = order[:size][drawn], chances[drawn]
-    scores = ridge_leverage(X, source, order, chosen, chances, n_jobs)
+        scores = ridge_leverage(X, source, order[:size], sample, probabilities, n_jobs)
+        probabilities = np.minimum(1.0, oversampling * scores)
+        is_drawn = generator.random(size) < probabilities
+        if not is_drawn.any():
+            is_drawn[:sample_size], probabilities[:] = True, min(1.0, sample_size / size)
+        sample, probabilities = order[:size][is_drawn], probabilities[is_drawn]
+    scores = ridge_leverage(X, source, order, sample, probabilities, n_jobs)
     with np.errstate(divide="ignore"):
         keys = np.log(scores) + generator.gumbel(size=n_rows)
     return order[_largest(keys, n)]
 
 
 def ridge_leverage(
-    X: Rows, source: RowKernel, rows: Index, sample: Index, chances: FloatArray, n_jobs: int | None
+    X: Rows,
+    source: RowKernel,
+    rows: Index,
+    sample: Index,
+    probabilities: FloatArray,
+    n_jobs: int | None,
 ) -> FloatArray:
-    """Return ``(k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, in [0, 1].
+    """Return approximate ridge leverage scores (Musco & Musco 2017, Lemma 6).
 
-    Approximate ridge leverage scores, from a sample S (Musco & Musco 2017, Lemma 6).
+    They are ``(k_ii - k_iS (K_SS + ridge diag(probabilities))^-1 k_Si) / ridge`` for a sample S
+    that was drawn with these probabilities, clipped to [0, 1].
     """
     landmarks = source.landmarks(X, sample)
     gram = source.gram(X, landmarks, n_jobs)
-    ridge = _ridge(gram, chances)
-    lower = cholesky(gram + np.diag(ridge * chances), lower=True)
+    ridge = _ridge(gram, probabilities)
+    lower = cholesky(gram + np.diag(ridge * probabilities), lower=True)
     whitening = solve_triangular(lower, np.eye(len(lower)), lower=True).T
-    values, diagonal = source.towards(landmarks), source.diagonal(X)
+    values, diagonal = source.values_with(landmarks), source.diagonal(X)
     scores = np.empty(len(rows))
 
     def score(a: int, b: int) -> None:
         explained = values(X[rows[a:b]]) @ whitening
-        left = diagonal[rows[a:b]] - np.einsum("ij,ij->i", explained, explained)
-        scores[a:b] = np.clip(left / ridge, 0.0, 1.0)
+        residual = diagonal[rows[a:b]] - np.einsum("ij,ij->i", explained, explained)
+        scores[a:b] = np.clip(residual / ridge, 0.0, 1.0)
 
-    map_blocks(score, row_blocks(len(rows), ROWS_AT_ONCE), n_jobs)
+    map_blocks(score, row_blocks(len(rows), BLOCK_ROWS), n_jobs)
     return scores
 
 
-def _ridge(gram: FloatArray, chances: FloatArray) -> float:
-    """Return the mean of what the leading eigenvalues leave over, never quite 0."""
-    roots = np.sqrt(1.0 / chances)
+def _ridge(gram: FloatArray, probabilities: FloatArray) -> float:
+    roots = np.sqrt(1.0 / probabilities)
     weighted = gram * roots[:, None] * roots
     size, trace = len(gram), float(np.trace(weighted))
     leading = int(np.ceil(size / (4.0 * max(1.0, np.log(size)))))
-    left = trace - eigvalsh(weighted, subset_by_index=[size - leading, size - 1]).sum()
-    return float(max(left / leading, 1e-6 * trace / size))
+    remainder = trace - eigvalsh(weighted, subset_by_index=[size - leading, size - 1]).sum()
+    return float(max(remainder / leading, 1e-6 * trace / size))
 
 
 def _largest(keys: FloatArray, n: int) -> Index:
-    """Return the positions of the largest keys, the largest first."""
+    """Return the positions of the n largest keys, in descending order."""
     return np.argsort(-keys, kind="stable")[:n]
 
 
-_CUT = 2.0**-21
-_MOST_DOUBLE = 128
-_ROWS_IN_DOUBLE = 256
-_ROWS_MEASURED = 256
-_SQUARES = 2
-"""Arrays (n, n) held in a fit: the kernel matrix of the landmarks and its factor."""
-
-
 class LandmarkMap(DenseMap, SeparableMap):
-    """A map to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``; see :class:`Nystrom`."""
+    """Base class of maps to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``."""
 
     landmarks_: AnyArray
     factor_: FloatArray
@@ -218,11 +225,11 @@ class LandmarkMap(DenseMap, SeparableMap):
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         factor = array_in(state, "factor_", np.float64, (None, None), finite=True)
         n, width = factor.shape
-        require(n == width > 0 and (factor.diagonal() != 0).all(), "factor_ has no inverse")
+        require(n == width > 0 and (factor.diagonal() != 0).all(), "factor_ is not invertible")
         if isinstance(self.check_parameters(), Precomputed):
             landmarks = array_in(state, "landmarks_", np.int64, (n,))
-            inside = ((landmarks >= 0) & (landmarks < n_inputs)).all()
-            require(inside, "landmarks_ are no columns")
+            are_columns = ((landmarks >= 0) & (landmarks < n_inputs)).all()
+            require(are_columns, "landmarks_ are not numbers of columns")
         else:
             array_in(state, "landmarks_", np.float64, (n, n_inputs), finite=True)
         number_in(state, "n_double_", int, 0, n + 1)
@@ -232,7 +239,7 @@ class LandmarkMap(DenseMap, SeparableMap):
             return as_kernel(self.kernel)
         if self.categorical is not None or not isinstance(self.bandwidth, str):
             raise InputError(
-                f"{type(self).__name__}: kernel='precomputed' takes kernel values for rows: leave "
+                f"{type(self).__name__}: with kernel='precomputed', rows are kernel values: leave "
                 "out 'bandwidth' and 'categorical'."
             )
         return Precomputed()
@@ -244,16 +251,17 @@ class LandmarkMap(DenseMap, SeparableMap):
             fill(values, X, out)
             double(out)
             return
-        for a, b in row_blocks(X.shape[0], _ROWS_IN_DOUBLE):
+        for a, b in row_blocks(X.shape[0], _DOUBLE_BLOCK_ROWS):
             block = np.empty((b - a, out.shape[1]))
             fill(values, X[a:b], block)
             mixed.begin(out[a:b], block)
         mixed.finish(out)
 
     def round_factor(self) -> None:
-        """Round ``factor_`` to the digits of single precision, which halves the bytes in files.
+        """Round ``factor_`` to single precision, so that model files are half as large.
 
-        Features are then those of the rounded factor: hardly less white, and as exact as before.
+        Features are then computed from the rounded factor, with the same precision as before. Their
+        covariance changes slightly.
         """
         for name in ("_made", "_solved"):
             self.__dict__.pop(name, None)
@@ -261,18 +269,20 @@ class LandmarkMap(DenseMap, SeparableMap):
 
     @property
     def whitening_(self) -> FloatArray:
-        """The inverse of ``factor_.T``: ``k(X, landmarks) @ whitening_`` are the features."""
+        """Inverse of ``factor_.T``; features are ``k(X, landmarks_) @ whitening_``."""
         return solve_triangular(self.factor_, np.eye(len(self.factor_)), lower=True).T
 
     def at_landmarks(self, weights: Vector) -> Vector:
-        """Return the weights with ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``."""
-        # Rows that come one by one are predicted with the same weights.
-        known: tuple[Vector, Vector] | None = self.__dict__.get("_solved")
-        if known is None or not np.array_equal(known[0], weights):
-            own = solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
-            # Set as one: other threads may ask for other weights.
-            known = self._solved = weights.copy(), own
-        return known[1]
+        """Return the coefficients c with ``k(X, landmarks_) @ c = Z @ weights``."""
+        # Predictions of single rows use the same weights each time.
+        cached: tuple[Vector, Vector] | None = self.__dict__.get("_solved")
+        if cached is None or not np.array_equal(cached[0], weights):
+            coefficients = solve_triangular(
+                self.factor_, weights, lower=True, trans="T", check_finite=False
+            )
+            # A single assignment is safe if other threads predict with other weights.
+            cached = self._solved = weights.copy(), coefficients
+        return cached[1]
 
     @property
     def is_separable(self) -> bool:
@@ -288,8 +298,8 @@ class LandmarkMap(DenseMap, SeparableMap):
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         n = float(min(self.size, n_rows))
-        own = 0 if isinstance(self.check_parameters(), Precomputed) else n_inputs
-        return 8.0 * n * (_SQUARES * n + own)
+        n_numbers = 0 if isinstance(self.check_parameters(), Precomputed) else n_inputs
+        return 8.0 * n * (_GRAM_MATRICES * n + n_numbers)
 
     def _source(self, kernel: Kernel) -> RowKernel:
         if isinstance(kernel, Precomputed):
@@ -298,10 +308,10 @@ class LandmarkMap(DenseMap, SeparableMap):
         return InputKernel(kernel, self.bandwidth_, mask)
 
     def _values(self) -> Values:
-        return self._source(self.check_parameters()).towards(self.landmarks_)
+        return self._source(self.check_parameters()).values_with(self.landmarks_)
 
     def _ready(self) -> tuple[Values, Whitening, MixedWhitening]:
-        # Not part of the state: models read from a file make it when they need it.
+        # Not part of the state: models from files have none at first.
         if "_made" not in self.__dict__:
             double = Whitening(self.factor_, np.float64)
             self._made = self._values(), double, MixedWhitening(self.factor_, self.n_double_)
@@ -310,7 +320,7 @@ class LandmarkMap(DenseMap, SeparableMap):
     def _whiten(
         self, X: Rows, source: RowKernel, landmarks: AnyArray, cut: float
     ) -> NDArray[np.intp]:
-        """Learn from landmarks, dropping those that others represent; return those kept."""
+        """Set the landmarks and their factor, and return which landmarks were kept."""
         for name in ("_made", "_solved"):
             self.__dict__.pop(name, None)
         self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
@@ -322,7 +332,7 @@ class LandmarkMap(DenseMap, SeparableMap):
             return super()._bandwidth_of(X, kernel)
         if X.shape[0] != X.shape[1]:
             raise InputError(
-                f"{type(self).__name__}: kernel='precomputed' is fitted to the square kernel "
+                f"{type(self).__name__}: with kernel='precomputed', fit needs the square kernel "
                 f"matrix of the training rows; got shape {X.shape}."
             )
         return np.ones(X.shape[1])
@@ -340,56 +350,63 @@ class LandmarkMap(DenseMap, SeparableMap):
 class Nystrom(LandmarkMap):
     """Nyström features: inner products ``k(x, L) k(L, L)^+ k(L, y)`` for landmarks L.
 
-    The kernel seen through some rows, the landmarks (Williams & Seeger 2001, *Using the Nyström
-    Method to Speed Up Kernel Machines*). The inner product of a row x with itself is short of
-    ``k(x, x)`` by the squared distance of x from the span of the landmarks.
+    The kernel is approximated by its values with some rows, the landmarks (Williams & Seeger 2001,
+    *Using the Nyström Method to Speed Up Kernel Machines*). The inner product of the features of a
+    row x with themselves is ``k(x, x)`` less the squared distance of x from the span of the
+    landmarks, in the kernel's metric.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Any; ``"precomputed"`` for rows of kernel values with all training rows, of which ``fit``
-        takes the square matrix and chooses columns as landmarks.
+        Any kernel, or ``"precomputed"`` if rows have kernel values with all training rows instead
+        of inputs. Then ``fit`` needs the square kernel matrix, and landmarks are columns of it.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an input);
-        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+        In units of the inputs, one number or one per input. Infinity ignores an input.
+        ``"median"`` is the median distance between rows in the metric of the kernel.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+        Positions or a mask of categorical inputs. Different categories have the distance 1.
     n_components : int, default=1000
-        Landmarks; all rows where there are fewer. Those that the others represent, to 5e-7 of the
-        kernel, are dropped.
+        Number of landmarks; all rows if there are fewer. Landmarks that the others represent to
+        5e-7 of the kernel are dropped.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Random rows; the means of clusters of at most 10,000 rows or 4 a landmark (with categories
-        or a precomputed kernel rows far apart); or rows drawn by approximate ridge leverage scores,
-        likely ones that the others do not represent.
+        How landmarks are chosen.
+
+        - "uniform": random rows.
+        - "kmeans": means of clusters, from a sample of 10,000 rows or of 4 per landmark if these
+          are more. With categories or a precomputed kernel, landmarks are the rows with which
+          k-means++ starts.
+        - "leverage": rows drawn by approximate ridge leverage scores, which are large for rows that
+          the others do not represent.
     random_state : int, RandomState or None, default=None
-        With ``"uniform"``, raising ``n_components`` keeps the earlier landmarks.
+        Seed. With ``"uniform"``, a larger ``n_components`` adds landmarks and keeps the others.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     landmarks_ : array (n, n_features) of float64
-        Those kept, each the one that those before represent worst. For a precomputed kernel, the
-        column numbers (n,).
+        The landmarks, ordered such that each is the one that the earlier ones represent worst. For
+        a precomputed kernel, the numbers of their columns (n,).
     indices_ : array (n,) of int or None
-        The rows that they are; None for means.
+        The numbers of the landmarks' rows; None if they are means.
     factor_ : array (n, n) of float64
         Lower triangular ``C`` with ``C C'`` the kernel matrix of the landmarks.
     whitening_ : array (n, n)
-        ``W``, the inverse of ``factor_.T``: the features are ``k(X, landmarks_) W``.
+        ``W``, the inverse of ``factor_.T``. The features are ``k(X, landmarks_) W``.
     n_double_ : int
-        How many of the first features are computed in float64 where float32 is asked for: 0, 128 or
-        all, such that rounding is less than a thousandth of their squares on 256 rows.
+        Number of the first features that are computed in float64 even if the result is float32: 0,
+        128 or all. It is the smallest for which rounding errors are, on 256 rows, less than a
+        thousandth of the features in squares.
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_
 
     Notes
     -----
-    ``fit`` takes ``n**2 (n_features + n)`` operations and ``32 n**2`` bytes, and what the choice of
-    landmarks takes: by clusters 3, by leverage up to 512 kernel values a row and landmark, or row.
-    A row's features take n kernel values and ``n**2`` operations, and ``matvec`` of
-    :meth:`feature_matrix` only the former. ``Z Z' <= K`` in the order of positive matrices.
+    ``fit`` takes ``n**2 (n_features + n)`` operations and ``32 n**2`` bytes. In addition, "kmeans"
+    needs 3 kernel values per sampled row and landmark, and "leverage" up to 512 kernel values per
+    row. The features of a row take n kernel values and ``n**2`` operations; ``matvec`` of
+    :meth:`feature_matrix` needs only the kernel values. ``K - Z Z'`` is positive semidefinite.
 
     Examples
     --------
@@ -403,8 +420,8 @@ class Nystrom(LandmarkMap):
     """
 
     size_unit: ClassVar[str] = "landmarks"
+    # The largest share of rounding errors in features of float32; above it float64 is used.
     most_noise: ClassVar[float] = 1e-3
-    """The share of rounding in features of float32 from which float64 is used."""
 
     def __init__(
         self,
@@ -431,7 +448,7 @@ class Nystrom(LandmarkMap):
             points, index = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
             kept = self._whiten(X, source, points, _CUT)
             self.indices_ = None if index is None else index[kept]
-            self.n_double_ = self._double_needed(X)
+            self.n_double_ = self._choose_n_double(X)
             self._ready()
 
     def fit_rows(self, X: Rows) -> ComputedMatrix:
@@ -441,27 +458,26 @@ class Nystrom(LandmarkMap):
     def _matrix_of(self, X: Rows) -> ComputedMatrix:
         return LandmarkMatrix(X, self)
 
-    def _double_needed(self, X: Rows) -> int:
-        """Return in how many columns float64 is needed to keep rounding errors small."""
-        sample = X[:: max(1, X.shape[0] // _ROWS_MEASURED)][:_ROWS_MEASURED]
+    def _choose_n_double(self, X: Rows) -> int:
+        sample = X[:: max(1, X.shape[0] // _ROUNDING_ROWS)][:_ROUNDING_ROWS]
         values = np.empty((sample.shape[0], len(self.factor_)))
         fill(self._values(), sample, values)
         wide, narrow = values.copy(), np.empty(values.shape, np.float32)
         Whitening(self.factor_, np.float64)(wide)
         squares = np.square(wide).sum(axis=0)
-        for n_double in range(0, min(len(self.factor_), _MOST_DOUBLE + 1), _MOST_DOUBLE):
+        for n_double in range(0, min(len(self.factor_), _DOUBLE_COLUMNS + 1), _DOUBLE_COLUMNS):
             mixed = MixedWhitening(self.factor_, n_double)
             mixed.begin(narrow, values.copy())
             mixed.finish(narrow)
             noise = np.square(narrow - wide).sum(axis=0)
-            whole = np.maximum(noise + squares, np.finfo(np.float64).tiny)
-            if np.mean(noise / whole) <= self.most_noise:
+            total = np.maximum(noise + squares, np.finfo(np.float64).tiny)
+            if np.mean(noise / total) <= self.most_noise:
                 return n_double
         return len(self.factor_)
 
 
 class NystromMatrix(ComputedMatrix):
-    """Nyström features of training rows, which solvers may also use unwhitened."""
+    """Nyström features of training rows; solvers can also use the kernel values."""
 
     def __init__(self, rows: Rows, nystrom: Nystrom) -> None:
         super().__init__(rows, nystrom.compute, nystrom._n_features_out, n_jobs=nystrom.n_jobs)
@@ -480,9 +496,12 @@ class NystromMatrix(ComputedMatrix):
 
 
 class LandmarkMatrix(ComputedMatrix):
-    """Features of rows to predict for: ``Z @ w`` needs kernel values alone, which few rows keep."""
+    """Features of new rows, whose predictions need only kernel values.
 
-    values_kept = 1 << 25
+    The kernel values of few rows are cached, for several products ``Z @ w``.
+    """
+
+    values_kept = 1 << 25  # kernel values; 256 MB
 
     def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
         n_columns, n_jobs = nystrom._n_features_out, nystrom.n_jobs
@@ -492,18 +511,18 @@ class LandmarkMatrix(ComputedMatrix):
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         kernel_values, *_ = self.nystrom._ready()
-        known, few = self._values, self.shape[0] * self.shape[1] <= self.values_kept
-        kept = np.empty(self.shape) if few and known is None else None
+        cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.values_kept
+        new = np.empty(self.shape) if has_few_rows and cached is None else None
 
-        def respond(a: int, b: int) -> None:
-            if known is not None:
-                block = known[a:b]
+        def multiply(a: int, b: int) -> None:
+            if cached is not None:
+                block = cached[a:b]
             else:
-                block = np.empty((b - a, self.shape[1])) if kept is None else kept[a:b]
+                block = np.empty((b - a, self.shape[1])) if new is None else new[a:b]
                 fill(kernel_values, self.rows[a:b], block)
-            np.matmul(block, at_landmarks, out=out[a:b])
+            np.matmul(block, coefficients, out=out[a:b])
 
         with one_blas_thread():
-            at_landmarks = self.nystrom.at_landmarks(w)
-            map_blocks(respond, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
-        self._values = kept if known is None else known
+            coefficients = self.nystrom.at_landmarks(w)
+            map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
+        self._values = new if cached is None else cached

@@ -1,11 +1,11 @@
-"""Rows made ready for binning, in three layouts mixed freely within one block of rows.
+"""Layouts of rows for binning. The columns of a block of rows have one of three layouts each.
 
-- *tiles*: rows of float64 numbers, 0.14 ns a cell and core;
-- *patterns*: columns that have few distinct combinations of values (one-hot columns, small
-  integers): each combination is binned once, and a row adds one tabulated number;
-- *non-zeros*: columns of mostly zeros correct the key of the zero row.
+- *Tiles* are blocks of float64 numbers. A cell takes 0.14 ns on one core.
+- *Patterns* are the distinct combinations of values of columns that have few, such as one-hot
+  columns and small integers. Each pattern is binned once, and a row adds one tabulated number.
+- *Non-zeros* of columns with mostly zeros are added to the key of a row of zeros.
 
-The choice affects speed only: keys are the same to the last bit.
+The layout affects speed only; keys are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gramless.loops import packing as loops
 from gramless.loops.simd import CELL_ROWS
 from gramless.preprocessing.rows import Rows
 
+# Columns of a group, and their patterns as rows.
 Pattern: TypeAlias = tuple[IntArray, FloatArray]
-"""Columns of a pattern group, and its patterns, one a row."""
 
 BLOCK_CELLS = 2_000_000
 MAX_PATTERNS = 4096
@@ -36,13 +36,12 @@ _SAMPLE_PATTERNS = 256
 _MIN_PATTERN_COLUMNS = 6
 _MAX_SPARSE_DENSITY = 0.2
 _MIN_SPARSE_COLUMNS = 16
-_COLUMNS_A_NUMBER = 4
-"""Pattern or sparse columns that take the room of one column in tiles."""
+_PACKED_COLUMNS_PER_TILED = 4  # pattern or sparse columns that take as much memory as a tiled one
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Which columns of a dense matrix go into tiles, patterns and non-zeros."""
+    """The columns in tiles, in each group of patterns, and in non-zeros."""
 
     tiled: IntArray
     patterned: tuple[IntArray, ...]
@@ -50,37 +49,48 @@ class ColumnPlan:
 
     @property
     def width(self) -> int:
-        """The approximate number of values packed for each row."""
-        folded = sum(map(len, self.patterned)) + len(self.sparse)
-        return len(self.tiled) + folded // _COLUMNS_A_NUMBER
+        """Approximate number of stored values per row."""
+        n_packed = sum(map(len, self.patterned)) + len(self.sparse)
+        return len(self.tiled) + n_packed // _PACKED_COLUMNS_PER_TILED
 
 
 @dataclass(frozen=True)
 class PackedBlock:
-    """A block of rows ready for :mod:`gramless.loops.binning`."""
+    """A block of rows in the layout of :mod:`gramless.loops.binning`.
+
+    Attributes
+    ----------
+    n_rows : int
+    tiled, sparse : arrays of int
+        Columns in ``tiles``, and in the CSR parts ``indptr, indices, values``.
+    tiles : array (n_tiles, width, len(tiled))
+    patterns : tuple of patterns
+        Padded to the number of rows that :func:`gramless.loops.binning.add_cells` needs.
+    ids : array (n_groups, n_tiles * width) of int32
+        The pattern of each row, numbered through all groups.
+    indptr, indices, values : arrays
+        The CSR parts.
+    clipped : bool
+        True if some numbers were beyond the limits.
+    all_tiled : bool
+        True if the tiles contain all columns in order.
+    """
 
     n_rows: int
     tiled: IntArray
-    """Columns held in ``tiles``."""
     sparse: IntArray
-    """Columns held in the CSR parts ``indptr, indices, values``."""
     tiles: FloatArray
-    """(n_tiles, width, len(tiled))."""
     patterns: tuple[Pattern, ...]
-    """Padded to the number that :func:`gramless.loops.binning.add_cells` takes."""
     ids: NDArray[np.int32]
-    """The pattern of each row (n_groups, n_tiles * width), numbered through all groups."""
     indptr: IntArray
     indices: IntArray
     values: FloatArray
     clipped: bool
-    """Whether some number lay beyond the limits."""
     all_tiled: bool
-    """Whether the tiles hold every column, in order."""
 
 
 def plan_columns(X: Rows, divided: IntArray | None = None) -> ColumnPlan:
-    """Choose the layout of the columns that some grid divides from a sample of the rows."""
+    """Return the layout of columns, by default of all, chosen on a sample of the rows."""
     n_rows, n_columns = X.shape
     columns = np.arange(n_columns) if divided is None else divided
     none = np.empty(0, np.int64)
@@ -99,7 +109,7 @@ def plan_columns(X: Rows, divided: IntArray | None = None) -> ColumnPlan:
 
 
 def block_rows(n_columns: int) -> int:
-    """Return how many rows a packed block holds: about 16 MB of float64."""
+    """Return the number of rows of a packed block, of about 16 MB of float64."""
     rows = BLOCK_CELLS // max(1, n_columns)
     return int(np.clip(rows, loops.TILE, _MAX_BLOCK_ROWS)) // loops.TILE * loops.TILE
 
@@ -107,10 +117,12 @@ def block_rows(n_columns: int) -> int:
 def pack_block(
     X: Rows, start: int, stop: int, plan: ColumnPlan, limits: FloatArray, n_jobs: int | None = None
 ) -> PackedBlock:
-    """Pack rows ``start:stop``; values beyond ``+-limits`` (n_columns,) are clipped to these."""
+    """Pack rows ``start:stop``, with values clipped to ``+-limits`` (n_columns,)."""
     if sp.issparse(X):
         rows = np.empty((stop - start, 0))
-        nonzeros = _sparse_rows(X, start, stop)
+        part = slice(X.indptr[start], X.indptr[stop])
+        indptr = X.indptr[start : stop + 1].astype(np.int64) - int(X.indptr[start])
+        nonzeros = indptr, X.indices[part].astype(np.int64), X.data[part].astype(np.float64)
     else:
         rows = X[start:stop]
         if not (rows.flags.c_contiguous or rows.flags.f_contiguous):
@@ -119,15 +131,15 @@ def pack_block(
     tiled = plan.tiled
     groups: list[tuple[IntArray, NDArray[np.int32], FloatArray]] = []
     for columns in plan.patterned:
-        found = _number_patterns(rows, columns, n_jobs) if len(columns) > 0 else None
-        if found is None:
+        numbered = _number_patterns(rows, columns, n_jobs) if len(columns) > 0 else None
+        if numbered is None:
             tiled = np.concatenate([tiled, columns])
         else:
-            groups.append((columns, *found))
+            groups.append((columns, *numbered))
     tiles, clipped = _tiles(rows, tiled, limits[tiled], n_jobs)
-    beyond = [np.abs(values) > limits[columns] for columns, _, values in groups]
+    is_beyond = [np.abs(values) > limits[columns] for columns, _, values in groups]
     bound = limits[plan.sparse][nonzeros[1]]
-    beyond.append(np.abs(nonzeros[2]) > bound)
+    is_beyond.append(np.abs(nonzeros[2]) > bound)
     np.clip(nonzeros[2], -bound, bound, out=nonzeros[2])
     patterns, ids = _join_patterns(groups, limits, stop - start)
     return PackedBlock(
@@ -140,19 +152,19 @@ def pack_block(
         indptr=nonzeros[0],
         indices=nonzeros[1],
         values=nonzeros[2],
-        clipped=clipped or any(part.any() for part in beyond),
+        clipped=clipped or any(part.any() for part in is_beyond),
         all_tiled=len(plan.tiled) == X.shape[1],
     )
 
 
-def _width(n_rows: int) -> int:
+def _tile_width(n_rows: int) -> int:
     return min(loops.TILE, -(-n_rows // CELL_ROWS) * CELL_ROWS)
 
 
 def _tiles(
     rows: AnyArray, columns: IntArray, limits: FloatArray, n_jobs: int | None
 ) -> tuple[FloatArray, bool]:
-    width = _width(len(rows))
+    width = _tile_width(len(rows))
     n_tiles = -(-len(rows) // width)
     tiles = np.empty((n_tiles, width, len(columns)))
     parts = row_blocks(n_tiles, -(-n_tiles // 8)) if len(columns) > 0 else []
@@ -165,15 +177,15 @@ def _tiles(
 
 
 def _pattern_groups(sample: AnyArray) -> list[IntArray]:
-    """Group columns of few values while their combinations stay few on the sample."""
-    odd = _odd_multipliers(sample.shape[1])
+    """Return groups of columns that have few combinations of values on a sample."""
+    multipliers = _odd_multipliers(sample.shape[1])
     bits = readonly(sample.view(f"i{sample.itemsize}"))
     column_hashes = np.empty(len(sample), np.int64)
     groups: list[IntArray] = []
     open_group: list[int] = []
     total = np.zeros(len(sample), np.int64)
     for column in range(sample.shape[1]):
-        multiplier = odd[column : column + 1]
+        multiplier = multipliers[column : column + 1]
         loops.hash_columns(bits, column, multiplier, 0, len(sample), column_hashes)
         if _count(column_hashes, _SAMPLE_PATTERNS // 8) is None:
             continue
@@ -192,7 +204,7 @@ def _odd_multipliers(n: int) -> IntArray:
 
 
 def _count(hashes: IntArray, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-    """Number equal hashes: (numbers, first row of each), or None beyond ``limit`` of them."""
+    """Return the numbers of distinct hashes and their first rows; None beyond ``limit``."""
     ids = np.empty(len(hashes), np.int32)
     first_rows = np.empty(limit, np.int32)
     count = loops.number_patterns(hashes, ids, first_rows, np.full(4 * limit, -1, np.int32))
@@ -202,7 +214,7 @@ def _count(hashes: IntArray, limit: int) -> tuple[NDArray[np.int32], NDArray[np.
 def _number_patterns(
     rows: AnyArray, columns: IntArray, n_jobs: int | None
 ) -> tuple[NDArray[np.int32], FloatArray] | None:
-    """Return (ids, values) of the patterns of ``columns``, or None if there are too many."""
+    """Return the pattern of each row and the patterns, or None if there are too many."""
     n_rows = len(rows)
     hashes = np.empty(n_rows, np.int64)
     first = int(columns.min())
@@ -212,33 +224,29 @@ def _number_patterns(
     hash_part = loops.hash_rows if rows.flags.c_contiguous else loops.hash_columns
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
     map_blocks(hash_part, [(bits, first, multipliers, a, b, hashes) for a, b in parts], n_jobs)
-    found = _count(hashes, MAX_PATTERNS)
-    if found is None or 4 * len(found[1]) > n_rows:
+    counted = _count(hashes, MAX_PATTERNS)
+    if counted is None or 4 * len(counted[1]) > n_rows:
         return None
-    return found[0], rows[np.ix_(found[1], columns)].astype(np.float64)
+    ids, first_rows = counted
+    return ids, rows[np.ix_(first_rows, columns)].astype(np.float64)
 
 
 def _join_patterns(
     groups: list[tuple[IntArray, NDArray[np.int32], FloatArray]], limits: FloatArray, n_rows: int
 ) -> tuple[tuple[Pattern, ...], NDArray[np.int32]]:
-    """Pad each group's patterns to whole steps of the loops and number them through."""
-    ids = np.zeros((len(groups), -(-n_rows // _width(n_rows)) * _width(n_rows)), np.int32)
+    """Return padded patterns of the groups, and the pattern of each row."""
+    width = _tile_width(n_rows)
+    ids = np.zeros((len(groups), -(-n_rows // width) * width), np.int32)
     patterns: list[Pattern] = []
     total = 0
     for k, (columns, group_ids, values) in enumerate(groups):
         ids[k, :n_rows] = group_ids + np.int32(total)
         bound = limits[columns]
-        filled = np.zeros((-(-len(values) // CELL_ROWS) * CELL_ROWS, len(columns)))
-        filled[: len(values)] = np.clip(values, -bound, bound)
-        patterns.append((columns, filled))
-        total += len(filled)
+        padded = np.zeros((-(-len(values) // CELL_ROWS) * CELL_ROWS, len(columns)))
+        padded[: len(values)] = np.clip(values, -bound, bound)
+        patterns.append((columns, padded))
+        total += len(padded)
     return tuple(patterns), ids
-
-
-def _sparse_rows(X: Rows, start: int, stop: int) -> tuple[IntArray, IntArray, FloatArray]:
-    part = slice(X.indptr[start], X.indptr[stop])
-    indptr = X.indptr[start : stop + 1].astype(np.int64) - int(X.indptr[start])
-    return indptr, X.indices[part].astype(np.int64), X.data[part].astype(np.float64)
 
 
 def _nonzeros(rows: AnyArray, columns: IntArray) -> tuple[IntArray, IntArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""A polynomial trend: inputs, their squares and products of two, and categories, as features."""
+"""Polynomial features of degree 2, and indicators of categories."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-_FARTHEST = 6.0
-"""In standard deviations: inputs farther away are moved there, lest squares of them rule a fit."""
-_ONE = -1
-"""In place of an input: a factor of 1."""
+# Standardised inputs are clipped to it, because squares of outliers would dominate a fit.
+_MAX_DEVIATIONS = 6.0
+_ONE = -1  # the number of an input that stands for a factor of 1
 
 
 class PolynomialTrend(SeparableMap):
-    """A constant, standardised inputs, products of two of them, and categories, as features.
+    """A constant, standardised inputs, products of two of them, and indicators of categories.
 
-    The kernel is a polynomial of degree 2. Linear functions of such features are constant beyond 6
-    standard deviations of an input, and between that linear or quadratic, where bins have steps.
-    Each category has a feature that is 1 in its rows, less the share of these: an effect as large
-    as that of a standard deviation of a number costs as much.
+    The kernel is a polynomial of degree 2. Linear functions of these features are linear or
+    quadratic in an input, and constant beyond 6 standard deviations, while those of bins are step
+    functions. The indicator of a category is 1 in its rows, less their share. It has the same scale
+    as a standardised input, so that the penalty of an effect does not depend on the number of its
+    rows.
 
     Parameters
     ----------
     columns : array-like of int, optional
-        The inputs that count, the most important first; all by default. Those that are constant
-        are left out.
+        The inputs to use, the most important first; all by default. Constant inputs are ignored.
     n_multiplied : int, default=10
-        Of the first of these inputs all products of two are features, squares among them.
+        Number of the first of these inputs whose squares and products of two are features.
     categorical : array-like of int, optional
-        Inputs whose values are categories; none by default.
+        Categorical inputs; none by default.
     most_categories : int, default=200
-        Of all inputs together; the most frequent ones have features.
+        Largest number of categories with a feature, of all inputs together. The most frequent ones
+        are used.
     variance : float, default=100.0
-        The sum of the mean squares of the features over the rows of the fit, if none are of
-        categories, whose features are smaller.
+        Sum of the mean squares of the features over the rows of the fit. It is less if there are
+        categories.
     n_jobs : int or None, default=None
-        Threads; None means every processor.
+        Number of threads; None means all processors.
 
     Attributes
     ----------
     centre_, spread_ : array (n_features,)
-        Mean and standard deviation of each input; the latter is infinite for inputs without use.
+        Mean and standard deviation of each input. The deviation of unused inputs is infinite.
     categories_ : array (n_categories, 2)
         The input and the value of each category that has a feature.
     factors_ : array (n_features_out, 2)
-        The inputs that are multiplied; -1 stands for none, and the category k for the input
-        ``n_features_in_ + k``.
+        The two inputs that are multiplied. -1 stands for a factor of 1, ``n_features_in_ + k`` for
+        the indicator of category k.
     means_, scales_ : array (n_features_out,)
-        A feature is ``scale * (product - mean)``; the mean of the constant counts as 0.
+        A feature is ``scale * (product - mean)``, with a mean of 0 for the constant.
     n_features_in_ : int
         As in scikit-learn.
 
     Notes
     -----
-    A fit reads each row once. A feature takes 2 operations a row, and 8 bytes while it is computed.
+    A feature takes 2 operations and, while it is computed, 8 bytes per row.
 
     Examples
     --------
@@ -99,33 +99,36 @@ class PolynomialTrend(SeparableMap):
         self.variance, self.n_jobs = variance, n_jobs
 
     def fit(self, X: TableLike, y: object = None, sample_weight: FloatArray | None = None) -> Self:
-        """Learn means and deviations, in which a row of weight 2 counts like two equal rows."""
+        """Learn means and deviations; a row of weight 2 counts like two equal rows."""
         rows = dense_rows(check_rows(self, X, reset=True))
         if sample_weight is not None:
             rows, sample_weight = rows[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
         n_inputs = rows.shape[1]
-        wanted = np.arange(n_inputs) if self.columns is None else np.asarray(self.columns, np.int64)
+        columns = np.arange(n_inputs)
+        if self.columns is not None:
+            columns = np.asarray(self.columns, np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
             centre, spread = _moments(rows, sample_weight)
         varies = np.isfinite(spread) & (spread > 0.0)
         categorical = np.asarray([] if self.categorical is None else self.categorical, np.int64)
-        used = wanted[varies[wanted] & ~np.isin(wanted, categorical)]
+        used = columns[varies[columns] & ~np.isin(columns, categorical)]
         self.centre_ = np.where(varies, centre, 0.0)
         self.spread_ = np.full(n_inputs, np.inf)
         self.spread_[used] = spread[used]
         first, second = np.triu_indices(min(len(used), self.n_multiplied))
-        alone = np.stack([used, np.full(len(used), _ONE)], axis=1)
-        both = np.stack([used[first], used[second]], axis=1)
+        linear = np.stack([used, np.full(len(used), _ONE)], axis=1)
+        quadratic = np.stack([used[first], used[second]], axis=1)
         self.categories_ = _frequent_categories(rows, categorical, self.most_categories)
-        last = n_inputs + np.arange(len(self.categories_))
-        last = np.stack([last, np.full(len(last), _ONE)], axis=1)
-        self.factors_ = np.concatenate([[[_ONE, _ONE]], alone, both, last]).astype(np.int64)
+        indicators = n_inputs + np.arange(len(self.categories_))
+        indicators = np.stack([indicators, np.full(len(indicators), _ONE)], axis=1)
+        factors = np.concatenate([[[_ONE, _ONE]], linear, quadratic, indicators])
+        self.factors_ = factors.astype(np.int64)
         products = self._products(rows)
         self.means_, deviations = _moments(products, sample_weight)
         self.means_[0], deviations[0] = 0.0, 1.0
-        # The effect of a category is as large as that of a number's standard deviation, however
-        # rare it is.
-        deviations[len(deviations) - len(last) :] = 1.0
+        # An indicator's own deviation is small if the category is rare, and its effect would hardly
+        # be penalised.
+        deviations[len(deviations) - len(indicators) :] = 1.0
         inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0.0)
         self.scales_ = np.sqrt(self.variance / len(inverse)) * inverse
         return self
@@ -149,8 +152,8 @@ class PolynomialTrend(SeparableMap):
         scores = self._scores(X)
         of_categories = others[self.categories_[:, 0].astype(np.intp)]
         scores[:, np.concatenate([others, of_categories, [False]])] = 1.0
-        found = scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
-        return np.concatenate([found, np.ones((len(X), 1))], axis=1)
+        products = scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
+        return np.concatenate([products, np.ones((len(X), 1))], axis=1)
 
     def _compute(self, X: Rows, out: AnyArray) -> None:
         out[...] = self._features(dense_rows(X))
@@ -163,12 +166,12 @@ class PolynomialTrend(SeparableMap):
         return scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
 
     def _scores(self, X: FloatArray) -> FloatArray:
-        """Return standardised inputs, indicators of categories, and ones behind them."""
+        """Return standardised inputs, indicators of categories, and a column of ones."""
         n_inputs = X.shape[1]
         scores = np.ones((len(X), n_inputs + len(self.categories_) + 1))
         with np.errstate(over="ignore"):
-            apart = (X - self.centre_) / self.spread_
-        np.clip(apart, -_FARTHEST, _FARTHEST, out=scores[:, :n_inputs])
+            standardised = (X - self.centre_) / self.spread_
+        np.clip(standardised, -_MAX_DEVIATIONS, _MAX_DEVIATIONS, out=scores[:, :n_inputs])
         columns, values = self.categories_.T
         scores[:, n_inputs:-1] = X[:, columns.astype(np.intp)] == values
         return scores
@@ -182,22 +185,22 @@ class PolynomialTrend(SeparableMap):
     def check_state(self, state: State) -> None:
         centre = array_in(state, "centre_", np.float64, (None,), finite=True)
         spread = array_in(state, "spread_", np.float64, (len(centre),))
-        require(len(centre) > 0 and (spread > 0.0).all(), "spread_ is not positive")
+        require(len(centre) > 0 and (spread > 0.0).all(), "spread_ must be positive")
         factors = array_in(state, "factors_", np.int64, (None, 2))
         categories = state.get("categories_", np.empty((0, 2)))
         categories = array_in({"categories_": categories}, "categories_", np.float64, (None, 2))
         columns = categories[:, 0]
-        of_inputs = np.isin(columns, np.arange(len(centre))).all()
-        require(bool(of_inputs), "categories_ are of no inputs")
+        are_inputs = np.isin(columns, np.arange(len(centre))).all()
+        require(bool(are_inputs), "categories_ have inputs that do not exist")
         n_scores = len(centre) + len(categories)
         in_range = (factors >= _ONE).all() and (factors < n_scores).all()
-        require(in_range, "factors_ are no inputs")
+        require(in_range, "factors_ have inputs that do not exist")
         for name in ("means_", "scales_"):
             array_in(state, name, np.float64, (len(factors),), finite=True)
         check_columns(state, len(centre))
 
     def _set_attributes(self, attributes: dict[str, object]) -> None:
-        # Earlier files know of no categories.
+        # Files of earlier versions have no categories.
         super()._set_attributes({"categories_": np.empty((0, 2)), **attributes})
 
     @property
@@ -216,13 +219,14 @@ def _moments(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
 
 
 def _frequent_categories(rows: FloatArray, columns: IntArray, most: int) -> FloatArray:
-    """Return the input and value of the most frequent categories, by input and value."""
-    found, counts = [np.empty((0, 2))], [np.empty(0, np.intp)]
+    """Return the inputs and values of the most frequent categories, sorted by both."""
+    categories, counts = [np.empty((0, 2))], [np.empty(0, np.intp)]
     for column in columns:
-        values, own = np.unique(rows[:, column], return_counts=True)
-        # One of two says all.
-        values, own = (values[1:], own[1:]) if len(values) <= 2 else (values, own)
-        found.append(np.stack([np.full(len(values), float(column)), values], axis=1))
-        counts.append(own)
+        values, value_counts = np.unique(rows[:, column], return_counts=True)
+        if len(values) <= 2:
+            # The indicator of one value also determines the other.
+            values, value_counts = values[1:], value_counts[1:]
+        categories.append(np.stack([np.full(len(values), float(column)), values], axis=1))
+        counts.append(value_counts)
     kept = np.argsort(-np.concatenate(counts), kind="stable")[:most]
-    return np.concatenate(found)[np.sort(kept)]
+    return np.concatenate(categories)[np.sort(kept)]

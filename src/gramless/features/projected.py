@@ -1,4 +1,4 @@
-"""Features of projections of the rows."""
+"""A feature map of projected rows."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ from gramless.features.base import FeatureMap
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-_FARTHEST = 1e100
-"""To which inputs are moved, lest their combinations overflow."""
+_MAX_INPUT = 1e100  # inputs are clipped to it, because projections of larger ones could overflow
 
 
 class ProjectedMap(FeatureMap):
-    """A feature map whose inputs are linear combinations of the rows' inputs; see :meth:`of`.
+    """A fitted feature map of linear combinations of the inputs; see :meth:`of`.
 
-    A Gaussian kernel of ``P'x`` is one whose distances ``(x - y)' P P' (x - y)`` count directions
-    of the inputs, not only the inputs themselves.
+    A Gaussian kernel of ``P'x`` has the squared distance ``(x - y)' P P' (x - y)``, which weighs
+    directions of the inputs rather than single inputs.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
-        Threads; None means every processor.
+        Number of threads; None means all processors.
 
     Attributes
     ----------
     projection_ : array (n_features, n_directions)
-        ``P``, whose columns are the linear combinations.
+        The matrix ``P``.
     map_ : FeatureMap
-        Fitted to projected rows.
+        The map of projected rows.
     n_features_in_ : int
         As in scikit-learn.
 
     Notes
     -----
-    A row's projection takes n_features * n_directions operations. Rows are projected when their
-    features are computed, a block at a time.
+    The projection of a row takes ``n_features * n_directions`` operations. Rows are projected a
+    block at a time, when their features are computed.
     """
 
     fitted_name: ClassVar[str] = "map_"
@@ -57,14 +56,14 @@ class ProjectedMap(FeatureMap):
 
     @classmethod
     def of(cls, projection: FloatArray, fitted: FeatureMap, n_jobs: int | None = None) -> Self:
-        """Return the features that a map, fitted to projected rows, has of rows."""
-        made = cls(n_jobs)
-        made.projection_, made.map_ = projection, fitted
-        made.n_features_in_ = len(projection)
-        return made
+        """Return the feature map of rows, given a map that was fitted to projected rows."""
+        projected = cls(n_jobs)
+        projected.projection_, projected.map_ = projection, fitted
+        projected.n_features_in_ = len(projection)
+        return projected
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Fit the same map to the same projections of other rows."""
+        """Fit the map to other rows with the same projection."""
         self._check_fitted()
         self.map_.fit(np.asarray(self._projected(check_rows(self, X, reset=True))))
         return self
@@ -84,9 +83,10 @@ class ProjectedMap(FeatureMap):
         return OrderedRows(X, transform=self._project, width=width, dtype=dtype)
 
     def _project(self, X: AnyArray | sp.csr_array) -> FloatArray:
-        near = X if sp.issparse(X) else np.clip(np.asarray(X, np.float64), -_FARTHEST, _FARTHEST)
+        if not sp.issparse(X):
+            X = np.clip(np.asarray(X, np.float64), -_MAX_INPUT, _MAX_INPUT)
         with one_blas_thread():
-            return np.asarray(near @ self.projection_, np.float64)
+            return np.asarray(X @ self.projection_, np.float64)
 
     @property
     def used_columns(self) -> BoolArray:
@@ -95,8 +95,8 @@ class ProjectedMap(FeatureMap):
     def check_state(self, state: State) -> None:
         projection = array_in(state, "projection_", np.float64, (None, None), finite=True)
         inner = state.get("map_")
-        fits = isinstance(inner, FeatureMap) and inner.n_inputs == projection.shape[1] > 0
-        require(fits, "map_ is something else, or takes other inputs than projection_ gives")
+        is_valid = isinstance(inner, FeatureMap) and inner.n_inputs == projection.shape[1] > 0
+        require(is_valid, "map_ must be a feature map of as many inputs as projection_ has columns")
         check_columns(state, len(projection))
 
     @property

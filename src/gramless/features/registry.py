@@ -1,4 +1,4 @@
-"""Feature maps by name; each loads on first use."""
+"""Registry of feature maps by name, which imports each at its first use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 from gramless.base.errors import InputError
 from gramless.features.base import SizedMap
 
+# The class of each named feature map, or its import path.
 FEATURE_MAPS: dict[str, str | type[SizedMap]] = {
     "binning": "gramless.features.binning.RandomBinning",
     "smooth": "gramless.features.smooth.SmoothBinning",
@@ -14,11 +15,10 @@ FEATURE_MAPS: dict[str, str | type[SizedMap]] = {
     "nystrom": "gramless.features.nystrom.Nystrom",
     "exact": "gramless.features.exact.ExactKernel",
 }
-"""Every feature map that has a name: its class, or where that is found."""
 
 
 def map_class(name: str) -> type[SizedMap]:
-    """Return the class of a feature map by its name; ``InputError`` for an unknown one."""
+    """Return the class of a feature map, or raise ``InputError`` if the name is unknown."""
     if name == "blocks":
         raise InputError(
             "features 'blocks' left gramless after version 0.2.0; use 'nystrom' or 'binning'. "
@@ -27,9 +27,9 @@ def map_class(name: str) -> type[SizedMap]:
     if name not in FEATURE_MAPS:
         names = ", ".join(map(repr, FEATURE_MAPS))
         raise InputError(f"unknown features {name!r}; use one of {names} or a feature map.")
-    found = FEATURE_MAPS[name]
-    if isinstance(found, str):
-        home, _, kind = found.rpartition(".")
-        found = vars(import_module(home))[kind]
-        assert isinstance(found, type)
-    return found
+    feature_map = FEATURE_MAPS[name]
+    if isinstance(feature_map, str):
+        module, _, class_name = feature_map.rpartition(".")
+        feature_map = vars(import_module(module))[class_name]
+        assert isinstance(feature_map, type)
+    return feature_map

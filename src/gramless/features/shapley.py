@@ -1,11 +1,11 @@
 """Shapley values of linear functions of features.
 
-The game of a row has its inputs as players. The payoff of a subset is the mean response over the
-background rows, after their inputs in the subset took the row's values ("interventional" Shapley
-values: Strumbelj & Kononenko 2014, *Explaining prediction models and individual predictions with
-feature contributions*; Lundberg & Lee 2017, *A unified approach to interpreting model
-predictions*).
-Games add up: a sum of grids and smooth parts is explained part by part.
+The players of a row's game are its inputs. The payoff of a subset is the mean response over the
+background rows, with their inputs in the subset replaced by those of the row. These are the
+"interventional" Shapley values (Strumbelj & Kononenko 2014, *Explaining prediction models and
+individual predictions with feature contributions*; Lundberg & Lee 2017, *A unified approach to
+interpreting model predictions*). Shapley values of a sum are sums of Shapley values, so grids and
+the parts of joined maps are explained one by one.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from gramless.features.base import FeatureMap, SeparableMap
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import SideBySide
 from gramless.features.landmarks import dense_rows
-from gramless.features.shapley_grids import MOST_EXACT, GridGames, Players, joining_factors
+from gramless.features.shapley_grids import MAX_EXACT_PLAYERS, GridGames, Players, joining_factors
 from gramless.loops.shapley import product_sums, product_totals
 from gramless.preprocessing.rows import Rows
 
-_MOST_EVALUATED = 6
-"""Players of a game of which all subsets are looked at, where each takes predictions."""
-_MOST_PAIRS, _LEAST_PAIRS, _PAIRS_OF_PLAYERS = 32, 4, 512
-"""Orders of players are sampled with their reverses, which are exact for pairs of players that
-interact: fewer for more players."""
-_TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
-"""Factors of a block of rows, and payoffs of terms, that are held at once."""
+# Players up to which all subsets are evaluated if each subset needs predictions.
+_MAX_EVALUATED_PLAYERS = 6
+# An order of players is sampled together with its reverse: the pair is exact for interactions of
+# two players. There are fewer pairs for more players.
+_MAX_PAIRS, _MIN_PAIRS, _PAIRS_TIMES_PLAYERS = 32, 4, 512
+# Factors of a block of rows, payoffs of terms, and rows of a block.
+_BLOCK_FACTORS, _BLOCK_PAYOFFS, _MAX_BLOCK_ROWS = 1 << 22, 1 << 23, 256
 _EVALUATED_ROWS = 8192
-_MOST_BACKGROUND, _MOST_NUMBERS = 50, 1 << 30
-"""Background rows that are used where orders are sampled, or where looking at all subsets would
-take more numbers of features than this."""
+# Background rows that are used if orders are sampled, or if all subsets would need more features
+# than the second number.
+_MAX_BACKGROUND, _MAX_NUMBERS = 50, 1 << 30
 
+# The responses to the rows, and to the background rows.
 Ends = tuple[FloatArray, FloatArray]
-"""The responses to the rows and to the background."""
 Respond = Callable[[FloatArray], FloatArray]
 
 
@@ -57,43 +57,48 @@ def shapley_values(
     Parameters
     ----------
     features : FeatureMap
-        Fitted.
+        A fitted feature map.
     weights : array (n_features_out, K)
-        Weights of the features, a column each output.
+        Weights of the features for each output.
     X, background : validated rows (n_rows, n_columns) and (m, n_columns)
-        Rows to explain, and rows that stand for the values a column has otherwise.
+        Rows to explain, and rows with typical values of the columns.
     players : Players
-        Of the columns.
+        Players of the columns.
     n_jobs : int or None, default=None
-        Threads; None means every processor.
+        Number of threads; None means all processors.
 
     Returns
     -------
     values : array (n_rows, n_players, K)
-        With the mean they sum to the responses.
+        Their sum plus the mean is the response.
     mean : array (K,)
 
     Notes
     -----
-    Exact for grids over up to 12 players (8, where bins are very many), for products over up to 12,
-    which are the kernel values of Nyström features where the kernel multiplies over the inputs, and
-    Fourier features, and for anything over up to 6. Elsewhere, as for grids that divide
-    combinations of the inputs, permutations are sampled, each with its reverse.
+    The values are exact for grids over up to 12 players (8 if there are very many bins), for
+    products over up to 12 players, and for any other map over up to 6 players. Fourier features are
+    products, and so are Nyström features if the kernel is a product over the inputs. In all other
+    cases, such as grids that divide combinations of the inputs, orders of players are sampled, each
+    together with its reverse.
     """
     values = np.zeros((X.shape[0], players.n_players, weights.shape[1]))
     mean = np.zeros(weights.shape[1])
-    for part, own in _parts(features, weights):
-        empty = part.rows_matrix(background).matvec(own)
+    for part, part_weights in _parts(features, weights):
+        empty = part.rows_matrix(background).matvec(part_weights)
         mean += empty.mean(axis=0)
         if X.shape[0]:
-            _add_part(part, own, X, background, empty, players, n_jobs, values)
+            _add_part(part, part_weights, X, background, empty, players, n_jobs, values)
     return values, mean
 
 
 def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureMap, FloatArray]]:
-    """Yield the maps that are joined, with their weights times their scale."""
+    """Yield the parts of joined maps, with their weights times their scale."""
     if isinstance(features, BinningMap):
-        yield from _by_projection(features, weights)
+        # Grids over single inputs are separate, because there is a faster algorithm for them.
+        combines = features.grids.divides_combinations
+        for chosen in (~combines, combines):
+            if chosen.any():
+                yield features.of_grids(chosen), weights[np.repeat(chosen, features.n_bins_)]
         return
     if not isinstance(features, SideBySide):
         yield features, weights
@@ -103,16 +108,6 @@ def _parts(features: FeatureMap, weights: FloatArray) -> Iterator[tuple[FeatureM
         stop = start + part._n_features_out
         yield from _parts(part, scale * weights[start:stop])
         start = stop
-
-
-def _by_projection(
-    features: BinningMap, weights: FloatArray
-) -> Iterator[tuple[FeatureMap, FloatArray]]:
-    """Yield the grids over inputs alone, and those that divide combinations of them."""
-    combine = features.grids.divides_combinations
-    for chosen in (~combine, combine):
-        if chosen.any():
-            yield features.of_grids(chosen), weights[np.repeat(chosen, features.n_bins_)]
 
 
 def _add_part(
@@ -125,7 +120,7 @@ def _add_part(
     n_jobs: int | None,
     out: FloatArray,
 ) -> None:
-    """Add the Shapley values of one map, whose background responses are ``empty``, to ``out``."""
+    """Add the Shapley values of one map to ``out``; ``empty`` are its background responses."""
     rows, others = dense_rows(X), dense_rows(background)
     if isinstance(features, BinningMap) and features.grids.projection is None:
         GridGames.of(features, weights, rows, others, players).add_values(n_jobs, out)
@@ -134,29 +129,37 @@ def _add_part(
     def respond(rows: Rows) -> FloatArray:
         return features.rows_matrix(rows).matvec(weights)
 
-    ends, (own, columns) = (respond(X), empty), players.columns_of(features.used_columns)
-    if not len(own):
+    ends, (active, columns) = (respond(X), empty), players.columns_of(features.used_columns)
+    if not len(active):
         return
     if isinstance(features, SeparableMap) and features.is_separable:
         game = _ProductGame(features, features.terms(weights), columns, n_jobs)
-        out[:, own] += game.values(rows, others, ends)
-    elif len(columns) > _MOST_EVALUATED:
-        out[:, own] += _sampled(respond, columns, rows, others, ends)
+        out[:, active] += game.values(rows, others, ends)
+    elif len(columns) > _MAX_EVALUATED_PLAYERS:
+        out[:, active] += _sample_orders(respond, columns, rows, others, ends)
     else:
         work = float(len(rows) << len(columns)) * len(others) * features.numbers_per_row
-        if work > _MOST_NUMBERS:
-            others = others[_spaced(empty[:, 0], _MOST_BACKGROUND)]
-        out[:, own] += _evaluated(respond, columns, rows, others, ends)
+        if work > _MAX_NUMBERS:
+            others = others[_spaced(empty[:, 0], _MAX_BACKGROUND)]
+        out[:, active] += _evaluate_subsets(respond, columns, rows, others, ends)
 
 
 @dataclass(frozen=True)
 class Subsets:
-    """Subsets of players, each but the first one player more than an earlier one.
+    """Subsets of players, each of which but the first has one player more than an earlier one.
 
-    ``steps`` (n_subsets, 3) say how products over subsets follow from each other, see
-    :func:`gramless.loops.shapley.product_sums`, with ``n_kept`` products kept. The Shapley values
-    are the payoffs times ``factors`` (n_subsets, n_players). The first subset is empty, the last
-    has all players, and complements have the same places from the other end.
+    The first subset is empty and the last has all players. The complement of subset i is subset
+    ``n_subsets - 1 - i``.
+
+    Attributes
+    ----------
+    steps : array (n_subsets, 3)
+        How the product over each subset is computed from an earlier one, see
+        :func:`gramless.loops.shapley.product_sums`.
+    n_kept : int
+        Number of products in memory.
+    factors : array (n_subsets, n_players)
+        The Shapley values are the payoffs times these factors.
     """
 
     steps: IntArray
@@ -165,7 +168,7 @@ class Subsets:
 
     @classmethod
     def all_of(cls, n: int) -> Subsets:
-        """Return all subsets, each at the number that its players' bits make."""
+        """Return all subsets; the bits of a subset's number are its players."""
         numbers = np.arange(1 << n)
         members = (numbers[:, None] >> np.arange(n)) & 1 == 1
         lowest, others = np.argmax(members, axis=1), numbers & (numbers - 1)
@@ -176,22 +179,23 @@ class Subsets:
 
     @classmethod
     def along(cls, order: IntArray) -> Subsets:
-        """Return the subsets that players make who join in an order, and in its reverse."""
+        """Return the subsets of the first players of an order, and of its reverse."""
         n = len(order)
         steps, factors = np.zeros((2 * n, 3), np.int64), np.zeros((2 * n, n))
         places = np.arange(2 * n)
         steps[:, 0], steps[:, 1] = (places - 1) % 2, places % 2
         steps[1:n, 2], steps[n:, 2] = order[:-1], order[::-1]
         steps[[1, n], 0] = 2
-        for path, own in ((np.r_[0:n, 2 * n - 1], order), (np.r_[0, n : 2 * n], order[::-1])):
-            factors[path[1:], own] += 0.5
-            factors[path[:-1], own] -= 0.5
+        paths = (np.r_[0:n, 2 * n - 1], order), (np.r_[0, n : 2 * n], order[::-1])
+        for path, path_order in paths:
+            factors[path[1:], path_order] += 0.5
+            factors[path[:-1], path_order] -= 0.5
         return cls(steps, 2, factors)
 
 
 @dataclass(frozen=True)
 class _ProductGame:
-    """A sum of products over the players, each of which has some columns."""
+    """A sum of products over the players, with the columns of each player."""
 
     features: SeparableMap
     terms: AnyArray
@@ -199,123 +203,124 @@ class _ProductGame:
     n_jobs: int | None
 
     def values(self, X: FloatArray, background: FloatArray, ends: Ends) -> FloatArray:
-        """Return the Shapley values of rows (n_rows, n_players, K).
-
-        The payoffs of no player and of all are the responses as they are predicted, so that the
-        values sum to their difference whatever the rounding.
-        """
-        n, found = len(self.columns), np.zeros((len(X), len(self.columns), self.terms.shape[1]))
-        whole, mean = ends[0], ends[1].mean(axis=0)
+        """Return the Shapley values of rows (n_rows, n_players, K)."""
+        n = len(self.columns)
+        values = np.zeros((len(X), n, self.terms.shape[1]))
+        full, mean = ends[0], ends[1].mean(axis=0)
         all_sets = self._subsets()
-        for a, b in row_blocks(len(all_sets), max(1, _TABLE_NUMBERS // (2 * n * len(self.terms)))):
+        for a, b in row_blocks(len(all_sets), max(1, _BLOCK_PAYOFFS // (2 * n * len(self.terms)))):
             sets = all_sets[a:b]
             tables = self._completions(sets, background)
 
-            def work(
+            def add_block(
                 a: int, b: int, sets: list[Subsets] = sets, tables: list[AnyArray] = tables
             ) -> None:
                 factors = self._factors(X[a:b])
                 for subsets, table in zip(sets, tables, strict=True):
                     payoffs = self._payoffs(factors, subsets, table)
-                    payoffs[0], payoffs[-1] = mean, whole[a:b]
-                    found[a:b] += np.tensordot(payoffs, subsets.factors, (0, 0)).swapaxes(1, 2)
+                    # The values sum exactly to the difference of the predicted responses.
+                    payoffs[0], payoffs[-1] = mean, full[a:b]
+                    values[a:b] += np.tensordot(payoffs, subsets.factors, (0, 0)).swapaxes(1, 2)
 
             with one_blas_thread():
-                map_blocks(work, row_blocks(len(X), self._rows_at_once), self.n_jobs)
-        return found / len(all_sets)
+                map_blocks(add_block, row_blocks(len(X), self._block_rows), self.n_jobs)
+        return values / len(all_sets)
 
     @property
-    def _rows_at_once(self) -> int:
-        numbers = len(self.columns) * len(self.terms)
-        return int(np.clip(_TERM_NUMBERS // numbers, 1, _MOST_TERM_ROWS))
+    def _block_rows(self) -> int:
+        row_factors = len(self.columns) * len(self.terms)
+        return int(np.clip(_BLOCK_FACTORS // row_factors, 1, _MAX_BLOCK_ROWS))
 
     def _subsets(self) -> list[Subsets]:
         n = len(self.columns)
-        if n <= MOST_EXACT:
+        if n <= MAX_EXACT_PLAYERS:
             return [Subsets.all_of(n)]
-        n_pairs = int(np.clip(_PAIRS_OF_PLAYERS // n, _LEAST_PAIRS, _MOST_PAIRS))
+        n_pairs = int(np.clip(_PAIRS_TIMES_PLAYERS // n, _MIN_PAIRS, _MAX_PAIRS))
         orders = (stream(0, "players", k).permutation(n) for k in range(n_pairs))
         return [Subsets.along(order) for order in orders]
 
     def _factors(self, X: FloatArray) -> AnyArray:
         """Return the factors of each player (n_rows, n_players, n_terms)."""
-        return np.stack([self.features.factors(X, own) for own in self.columns], axis=1)
+        return np.stack([self.features.factors(X, part) for part in self.columns], axis=1)
 
     def _completions(self, sets: list[Subsets], background: FloatArray) -> list[AnyArray]:
-        """Return, for each subset, the mean product of all other players over the background."""
+        """Return the mean over the background of the products of players not in each subset."""
         shapes = [(len(subsets.steps), len(self.terms)) for subsets in sets]
         totals = [np.zeros(shape, self.terms.dtype) for shape in shapes]
-        for a, b in row_blocks(len(background), self._rows_at_once):
+        for a, b in row_blocks(len(background), self._block_rows):
             factors = self._factors(background[a:b])
-            for subsets, own in zip(sets, totals, strict=True):
-                product_totals(factors, subsets.steps, self._room(subsets), own)
-        for own in totals:
-            own[0] = len(background)
-        return [own[::-1] / len(background) for own in totals]
+            for subsets, total in zip(sets, totals, strict=True):
+                product_totals(factors, subsets.steps, self._room(subsets), total)
+        for total in totals:
+            total[0] = len(background)
+        # Reversed, because complements are in reverse order.
+        return [total[::-1] / len(background) for total in totals]
 
     def _payoffs(self, factors: AnyArray, subsets: Subsets, table: AnyArray) -> FloatArray:
         """Return the payoffs (n_subsets, n_rows, K)."""
         n_outputs = self.terms.shape[1]
         payoffs, room = np.zeros((n_outputs, len(factors), len(table))), self._room(subsets)
-        for own, terms in zip(payoffs, self.terms.T, strict=True):
-            product_sums(factors, subsets.steps, table * terms, room, own)
+        for output_payoffs, terms in zip(payoffs, self.terms.T, strict=True):
+            product_sums(factors, subsets.steps, table * terms, room, output_payoffs)
         return payoffs.transpose(2, 1, 0)
 
     def _room(self, subsets: Subsets) -> AnyArray:
         return np.empty((subsets.n_kept + 1, len(self.terms)), self.terms.dtype)
 
 
-def _evaluated(
+def _evaluate_subsets(
     respond: Respond, columns: list[IntArray], X: FloatArray, background: FloatArray, ends: Ends
 ) -> FloatArray:
-    """Return the Shapley values of any function of rows, looking at all subsets of its players."""
+    """Return the Shapley values of any function of rows, from all subsets of the players."""
     n, m = len(columns), len(background)
-    factors, (whole, empty) = Subsets.all_of(n).factors, ends
-    found = factors[0][:, None] * empty.mean(axis=0) + factors[-1][:, None] * whole[:, None]
+    factors, (full, empty) = Subsets.all_of(n).factors, ends
+    values = factors[0][:, None] * empty.mean(axis=0) + factors[-1][:, None] * full[:, None]
     for a, b in row_blocks(len(X), max(1, _EVALUATED_ROWS // m)):
         for subset in range(1, (1 << n) - 1):
-            joined = [own for p, own in enumerate(columns) if subset >> p & 1]
-            taken = np.concatenate(joined)
+            members = [part for p, part in enumerate(columns) if subset >> p & 1]
+            replaced = np.concatenate(members)
             mixed = np.tile(background, (b - a, 1))
-            mixed[:, taken] = np.repeat(X[a:b, taken], m, axis=0)
+            mixed[:, replaced] = np.repeat(X[a:b, replaced], m, axis=0)
             payoff = respond(mixed).reshape(b - a, m, -1).mean(axis=1)
-            found[a:b] += factors[subset][:, None] * payoff[:, None]
-    return found
+            values[a:b] += factors[subset][:, None] * payoff[:, None]
+    return values
 
 
-def _sampled(
+def _sample_orders(
     respond: Respond, columns: list[IntArray], X: FloatArray, background: FloatArray, ends: Ends
 ) -> FloatArray:
-    """Let players join in a random order, and in its reverse, for each background row.
+    """Return Shapley values estimated from a random order of players, and its reverse.
 
-    Of many background rows some are used, evenly spaced by their responses; what the mean of these
-    differs by is shared out, so that values sum to the response less the mean.
+    There is an order for each background row, of at most 50 that are evenly spaced by their
+    responses.
     """
-    n, (whole, empty), mean = len(columns), ends, ends[1].mean(axis=0)
-    chosen = _spaced(empty[:, 0], _MOST_BACKGROUND)
+    n, (full, empty), mean = len(columns), ends, ends[1].mean(axis=0)
+    chosen = _spaced(empty[:, 0], _MAX_BACKGROUND)
     background, empty = background[chosen], empty[chosen]
-    m, found = len(chosen), np.empty((len(X), n, whole.shape[1]))
-    found[...] = 2 * m / n * (empty.mean(axis=0) - mean)
+    m, values = len(chosen), np.empty((len(X), n, full.shape[1]))
+    # The difference between both means is divided equally, so that the values sum to the response
+    # less the mean over all background rows.
+    values[...] = 2 * m / n * (empty.mean(axis=0) - mean)
     orders = np.stack([stream(0, "players", i).permutation(n) for i in range(m)])
     for a, b in row_blocks(m, max(1, _EVALUATED_ROWS // len(X))):
         for order in (orders[a:b], orders[a:b, ::-1]):
             mixed = np.repeat(background[a:b, None], len(X), axis=1)
             before = np.repeat(empty[a:b, None], len(X), axis=1)
             for k in range(n):
-                for own, p in zip(mixed, order[:, k], strict=True):
-                    own[:, columns[p]] = X[:, columns[p]]
-                rows = mixed.reshape(-1, mixed.shape[2])
-                last = k == n - 1
-                after = np.broadcast_to(whole, before.shape)
-                after = after if last else respond(rows).reshape(before.shape)
-                for grown, p in zip(after - before, order[:, k], strict=True):
-                    found[:, p] += grown
+                for mixed_rows, p in zip(mixed, order[:, k], strict=True):
+                    mixed_rows[:, columns[p]] = X[:, columns[p]]
+                if k == n - 1:
+                    after = np.broadcast_to(full, before.shape)
+                else:
+                    after = respond(mixed.reshape(-1, mixed.shape[2])).reshape(before.shape)
+                for gain, p in zip(after - before, order[:, k], strict=True):
+                    values[:, p] += gain
                 before = after
-    return found / (2 * m)
+    return values / (2 * m)
 
 
 def _spaced(responses: FloatArray, n: int) -> IntArray:
-    """Return the numbers of n rows that are evenly spaced by their responses; all, if not more."""
+    """Return the numbers of at most n rows that are evenly spaced by their responses."""
     n_rows = len(responses)
     if n_rows <= n:
         return np.arange(n_rows)

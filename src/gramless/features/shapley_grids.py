@@ -1,4 +1,4 @@
-"""Shapley values of grids: each is a game of the inputs that it divides."""
+"""Shapley values of grids. The players of a grid's game are the inputs that it divides."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from gramless.features.grids import cell_limits, limits_of_cells
 from gramless.loops.binning import slot_bits
 from gramless.loops.shapley import FIRST_BITS, grid_values, player_keys, sampled_grid_values
 
-MOST_EXACT = 12
-"""Players of a game of which all subsets are looked at; of more, permutations are sampled."""
-_FEW, _MOST_WORK = 8, 1 << 20
-"""All subsets of more players than a few are looked at where these times bins are no more."""
-_MOST_PAYOFFS = 1 << 31
-"""Terms of payoffs that all grids together may take, for as many rows as the background has."""
-_ROWS_AT_ONCE, _ROOM_NUMBERS = 2048, 1 << 21
-_PARTS = 8
-"""Games are dealt out to so many tasks: rows of one game share payoffs, so these are not split."""
+# With more players, orders are sampled instead of all subsets.
+MAX_EXACT_PLAYERS = 12
+# With more than 8 players, subsets times bins may not be more than the second number.
+_FEW_PLAYERS, _MAX_SUBSET_BINS = 8, 1 << 20
+# Terms of the payoffs of all grids, for as many rows as the background has.
+_MAX_PAYOFFS = 1 << 31
+_MAX_BLOCK_ROWS, _BLOCK_NUMBERS = 2048, 1 << 21
+# Number of tasks, each with some of the games. The rows of a game are in one task, because they
+# share payoffs.
+_N_TASKS = 8
 
 
 @dataclass(frozen=True)
 class Players:
-    """Which columns of rows belong to which player: ``owners`` (n_columns,) of ``n_players``."""
+    """The player of each column of rows: ``owners`` has the shape (n_columns,)."""
 
     owners: IntArray
     n_players: int
 
     def columns_of(self, used: BoolArray) -> tuple[IntArray, list[IntArray]]:
-        """Return the players that have some of the used columns, and those of each."""
+        """Return the players of the used columns, and the used columns of each."""
         columns = np.flatnonzero(used)
         columns = columns[np.argsort(self.owners[columns], kind="stable")]
-        own, starts = np.unique(self.owners[columns], return_index=True)
-        return own, np.split(columns, starts)[1:]
+        players, starts = np.unique(self.owners[columns], return_index=True)
+        return players, np.split(columns, starts)[1:]
 
 
 def joining_factors(n: int) -> FloatArray:
-    """Return the weight of a subset of each size below n in the Shapley value of a player.
+    """Return the weights of subsets in the Shapley value of one of n players, by their size.
 
     Examples
     --------
@@ -55,20 +56,20 @@ def joining_factors(n: int) -> FloatArray:
     return np.array([1.0 / (n * comb(n - 1, size)) for size in range(n)])
 
 
+# Columns that a grid divides, places of their players, inverse widths, shifts, multipliers and
+# limits of cells.
 Cells: TypeAlias = tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray, FloatArray]
-"""Columns that a grid divides, their players, inverse widths, shifts and multipliers."""
+# Slots, bits, keys and number of the bins of a grid.
 BinTable: TypeAlias = tuple[AnyArray, int, IntArray, int]
-"""Slots, bits, keys and number of the bins of a grid, as the loops take them."""
 
 
 @dataclass(frozen=True)
 class _Game:
-    """One grid: its players, what a row's columns add to its key, and its bins with weights.
+    """The game of one grid.
 
-    ``cells`` are columns, the places of their players, inverse widths, shifts, multipliers and
-    limits of cells;
-    ``offset`` is what all other columns add. ``orders`` are those in which too many players join
-    for each background row, None where all subsets are looked at.
+    ``background`` has the contributions of the players to the keys of background rows, and
+    ``offset`` is the contribution of all other columns. ``orders`` has a random order
+    of the players for each background row, or is None if all subsets are evaluated.
     """
 
     players: IntArray
@@ -80,7 +81,7 @@ class _Game:
     orders: IntArray | None
 
     def keys(self, columns: FloatArray, out: IntArray) -> IntArray:
-        """Return what each player adds to the keys of rows, whose columns are given."""
+        """Return the contribution of each player to the keys of rows."""
         keys = out[: len(self.players)]
         player_keys(columns, *self.cells, keys)
         return keys
@@ -88,25 +89,25 @@ class _Game:
     def add_values(
         self, keys: IntArray, room: tuple[IntArray, FloatArray, IntArray], out: FloatArray
     ) -> None:
-        """Add the Shapley values of rows, whose keys are given, to ``out``."""
+        """Add the Shapley values of rows to ``out``; ``keys`` are the players' contributions."""
         game = keys, self.background, self.offset, *self.bins, self.weights
         if self.orders is None:
             factors = joining_factors(len(self.players))
-            fits = grid_values(*game, factors, self.players, *room, out)
+            is_complete = grid_values(*game, factors, self.players, *room, out)
         else:
-            fits = sampled_grid_values(*game, self.orders, self.players, *room, out)
-        if not fits:
+            is_complete = sampled_grid_values(*game, self.orders, self.players, *room, out)
+        if not is_complete:
             raise InputError(
-                "the rows fall into bins whose hashes collide more than 500 times: rows do so "
-                "only if they are made for these grids."
+                "more than 500 hashes of bins collide, which happens only if rows are constructed "
+                "for these grids."
             )
 
 
 @dataclass(frozen=True)
 class GridGames:
-    """The grids of a map as games between rows to be explained and a background.
+    """The games of the grids of a map, for rows to explain and background rows.
 
-    What lies in one cell of a grid, in all rows, is none of its players.
+    An input is not a player of a grid if all rows are in the same cell of it.
     """
 
     columns: FloatArray
@@ -121,7 +122,7 @@ class GridGames:
         background: FloatArray,
         players: Players,
     ) -> GridGames:
-        """Prepare the games of rows of float64."""
+        """Return the games of rows of float64."""
         grids, counts = features.grids, features.n_bins_
         inverse = 1.0 / grids.widths
         bounds = cell_limits(inverse)[:, None]
@@ -137,78 +138,75 @@ class GridGames:
                 for ends in (low, high)
             )
             shared = grids.multipliers * first.astype(np.int64)
-        divided, bins = first < last, _bins_of(features)
+        divided, bins = first < last, bin_tables(features)
         starts, games, m = features.offsets_, [], others.shape[1]
-        for r, own in enumerate(divided):
-            columns = np.flatnonzero(own)
-            joined, places = np.unique(players.owners[columns], return_inverse=True)
-            if not len(joined):
+        for r, is_divided in enumerate(divided):
+            columns = np.flatnonzero(is_divided)
+            grid_players, places = np.unique(players.owners[columns], return_inverse=True)
+            if not len(grid_players):
                 continue
-            kinds = inverse, grids.shifts, grids.multipliers, limits
-            parts = (part[r, columns] for part in kinds)
-            # Bins never seen have number 0, and no weight.
+            arrays = inverse, grids.shifts, grids.multipliers, limits
+            parts = (array[r, columns] for array in arrays)
+            # Unseen bins have number 0 and weight 0.
             padded = np.zeros((counts[r] + 1, weights.shape[1]))
             padded[1:] = features.scale_ * weights[starts[r] : starts[r + 1]]
-            offset = int(np.append(shared[r, ~own], grids.offsets[r]).sum())
+            offset = int(np.append(shared[r, ~is_divided], grids.offsets[r]).sum())
             cells: Cells = (columns, places, *parts)
-            keys = np.empty((len(joined), m), np.int64)
+            n_players = len(grid_players)
+            keys = np.empty((n_players, m), np.int64)
             player_keys(others, *cells, keys)
-            # A subset's payoffs are sums over pairs of cells, of its columns and of all others.
+            # The payoffs of a subset are sums over pairs of its cells and cells of the others.
             n_cells = np.prod(last[r, columns] - first[r, columns] + 1.0)
             n_pairs = min(n_cells, float(len(np.unique(keys.sum(axis=0)))) ** 2)
-            n_terms = len(counts) * n_pairs * 2.0 ** len(joined)
-            exact = _is_exact(len(joined), int(counts[r]), n_terms)
-            orders = None if exact else _orders(r, m, len(joined))
-            games.append(_Game(joined, cells, keys, offset, bins[r], padded, orders))
+            n_terms = len(counts) * n_pairs * 2.0**n_players
+            orders = None
+            if not _is_exact(n_players, int(counts[r]), n_terms):
+                # The same orders for all rows.
+                orders = np.empty((m, n_players), np.int64)
+                orders[:] = np.arange(n_players)
+                orders = stream(0, "players", r).permuted(orders, axis=1)
+            games.append(_Game(grid_players, cells, keys, offset, bins[r], padded, orders))
         return cls(rows, games)
 
     def add_values(self, n_jobs: int | None, out: FloatArray) -> None:
         """Add the Shapley values of all games to ``out`` (n_rows, n_players, K)."""
-        numbers = _PARTS * out.shape[1] * out.shape[2]
-        at_once = int(np.clip(_ROOM_NUMBERS // numbers, 1, _ROWS_AT_ONCE))
-        for a, b in row_blocks(len(out) if self.games else 0, at_once):
-            sums = np.zeros((_PARTS, b - a, *out.shape[1:]))
-            parts = [(a, b, self.games[k::_PARTS], sums[k]) for k in range(_PARTS)]
-            map_blocks(self._add_games, parts, n_jobs)
-            for own in sums:
-                out[a:b] += own
+        row_numbers = _N_TASKS * out.shape[1] * out.shape[2]
+        block_rows = int(np.clip(_BLOCK_NUMBERS // row_numbers, 1, _MAX_BLOCK_ROWS))
+        for a, b in row_blocks(len(out) if self.games else 0, block_rows):
+            sums = np.zeros((_N_TASKS, b - a, *out.shape[1:]))
+            tasks = [(a, b, self.games[k::_N_TASKS], sums[k]) for k in range(_N_TASKS)]
+            map_blocks(self._add_games, tasks, n_jobs)
+            for task_sum in sums:
+                out[a:b] += task_sum
 
     def _add_games(self, a: int, b: int, games: list[_Game], out: FloatArray) -> None:
-        """Add the Shapley values of some games and rows to ``out``."""
         n, m = b - a, self.games[0].background.shape[1]
         columns = self.columns[:, a:b].copy()
-        most_players = max(len(game.players) for game in self.games)
-        keys, most = np.empty((most_players, n), np.int64), max(n, m, most_players)
+        max_players = max(len(game.players) for game in self.games)
+        keys, size = np.empty((max_players, n), np.int64), max(n, m, max_players)
         room = (
-            np.empty((8, most + 1), np.int64),
-            np.empty(n * (most_players + 1) * out.shape[2] + 2 * m),
-            np.empty(1 << slot_bits(most, FIRST_BITS), np.int32),
+            np.empty((8, size + 1), np.int64),
+            np.empty(n * (max_players + 1) * out.shape[2] + 2 * m),
+            np.empty(1 << slot_bits(size, FIRST_BITS), np.int32),
         )
         for game in games:
             game.add_values(game.keys(columns, keys), room, out)
 
 
 def _is_exact(n_players: int, n_bins: int, n_terms: float) -> bool:
-    """Tell whether all subsets of the players of a grid are looked at.
+    """Return whether all subsets of the players of a grid are evaluated.
 
-    ``n_terms`` is how many terms their payoffs would have if all grids were like this one.
+    ``n_terms`` is the number of terms of the payoffs of all grids, if all were like this one.
     """
-    if n_terms > _MOST_PAYOFFS:
+    if n_terms > _MAX_PAYOFFS:
         return n_players <= 2
-    if n_players <= _FEW:
+    if n_players <= _FEW_PLAYERS:
         return True
-    return n_players <= MOST_EXACT and (1 << n_players) * n_bins <= _MOST_WORK
+    return n_players <= MAX_EXACT_PLAYERS and (1 << n_players) * n_bins <= _MAX_SUBSET_BINS
 
 
-def _orders(grid: int, n_orders: int, n_players: int) -> IntArray:
-    """Return random orders of the players of a grid, the same for all rows."""
-    generator, orders = stream(0, "players", grid), np.empty((n_orders, n_players), np.int64)
-    orders[:] = np.arange(n_players)
-    return generator.permuted(orders, axis=1)
-
-
-def _bins_of(features: BinningMap) -> list[BinTable]:
-    """Return slots, bits, keys and number of the bins of each grid, as the loops take them."""
+def bin_tables(features: BinningMap) -> list[BinTable]:
+    """Return slots, bits, keys and number of the bins of each grid."""
     return [
         (tables.slots[g], int(tables.bits[g]), tables.table[g], int(tables.counts[g]))
         for tables in features._known.tables

@@ -1,4 +1,4 @@
-"""Smooth bins as a scikit-learn transformer: random grids whose bins carry weights inside."""
+"""Weighted random binning features as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -22,42 +22,45 @@ from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.preprocessing.rows import Rows
 
 _PRECISIONS: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
-_ROWS_AT_ONCE = 4096
-_WORTH_THREADS = 1 << 15
+_MAX_BLOCK_ROWS = 4096
+_MIN_THREADED_VALUES = 1 << 15
 
 
 class SmoothBinning(DrawnGrids):
-    """Weighted random binning features, for functions smoother than plain bins can be.
+    """Weighted random binning features, for functions that are smoother than plain bins.
 
-    Each of ``n_grids`` random grids cuts the input space into bins, as in :class:`RandomBinning`. A
-    row has one non-zero in each: a window over its bin, which falls towards the edges, at the row's
-    place, times ``1/sqrt(n_grids)``. Inner products estimate the kernel without bias (Kapralov et
-    al. 2020, *Scaling up kernel ridge regression via locality sensitive hashing*).
+    Each of ``n_grids`` random grids divides the input space into bins, as in
+    :class:`RandomBinning`. A row has one non-zero feature per grid: the value at the row of a
+    window over its bin, which decreases towards the edges, times ``1/sqrt(n_grids)``. Inner
+    products are unbiased estimates of the kernel (Kapralov et al. 2020, *Scaling up kernel ridge
+    regression via locality sensitive hashing*).
 
     Parameters
     ----------
     kernel : Windowed or "windowed", default="windowed"
-        The window and the distribution of the widths; by name ``Windowed()``.
-        ``Windowed.for_inputs(d)`` has the window that is as deep as d inputs bear: needed for many
-        more than twenty.
+        The window and the distribution of the widths; the name means ``Windowed()``. For many more
+        than twenty inputs, use ``Windowed.for_inputs(d)``: its window is flatter, so that a few
+        grids do not dominate.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an input);
-        ``"median"`` takes the median L1 distance between rows.
+        In units of the inputs, one number or one per input. Infinity ignores an input.
+        ``"median"`` is the median L1 distance between rows.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
-        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
+        Positions or a mask of categorical inputs. The kernel's factor of such an input is 1 if two
+        rows have the same category, else the kernel's value at a distance of 1. Numbers are rounded
+        to integers.
     n_grids : int, default=256
-        The error of the kernel falls as ``1/sqrt(n_grids)``.
+        Number of grids. The error of the kernel is proportional to ``1/sqrt(n_grids)``.
     precision : {"float32", "float16"}, default="float32"
-        Of the values that are kept; all sums are float64. Half precision saves 2 of 6 bytes a
-        non-zero and rounds values by 0.05 % at most.
+        Type of the stored values; all sums are float64. Half precision saves 2 of 6 bytes a
+        non-zero, with rounding errors of at most 0.05 %.
     sparse_output : bool, default=True
-        Whether ``transform`` returns SciPy CSR. False returns an array, which
+        Whether ``transform`` returns SciPy CSR. With False it returns an array, which
         ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
-        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
+        Seed. Grid r depends on the seed and r only, so a larger ``n_grids`` adds grids and keeps
+        the others.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
@@ -66,14 +69,15 @@ class SmoothBinning(DrawnGrids):
     bandwidth_, widths_, shifts_, n_bins_, offsets_, scale_, category_codes_, seed_
         As in :class:`RandomBinning`.
     n_effective_grids_ : float
-        With m_r the mean squared value of the rows in grid r, ``(sum m)^2 / sum m^2``: far below
-        ``n_grids``, few grids outweigh all others, and a flatter window is better.
+        ``(sum_r m_r)^2 / sum_r m_r^2`` for the mean squared value m_r of the rows in grid r. If it
+        is far below ``n_grids``, a few grids dominate, and a flatter window is better.
     n_features_in_, feature_names_in_
 
     Notes
     -----
-    Beside the time and bytes of :class:`RandomBinning`: some ``0.5 * n_features`` ns a row, grid
-    and core, also for the zeros of sparse rows; 4 or 2 bytes a row and grid.
+    In addition to the time and memory of :class:`RandomBinning`, a fit takes about ``0.5 *
+    n_features`` ns per row and grid on one core, also for the zeros of sparse rows, and 4 or 2
+    bytes per row and grid.
 
     Examples
     --------
@@ -107,16 +111,23 @@ class SmoothBinning(DrawnGrids):
         self.kernel_, X = cast(Windowed, self._prepare(X)), self._learn_codes(X)
         self.categorical_ = self._mask(X)
         grids = Grids.draw(self.kernel_.grids, self.bandwidth_, self.size, self.seed_)
-        own = self.categorical_
-        together = self.kernel_.profile(1.0 / self.bandwidth_[own])
-        # The shift, which is uniform over the width, decides.
-        parted = grids.shifts[:, own] >= together * grids.widths[:, own]
-        separate_categories(grids.widths, grids.shifts, own, parted)
+        mask = self.categorical_
+        probability = self.kernel_.profile(1.0 / self.bandwidth_[mask])  # of a common cell
+        # Shifts are uniform over the width.
+        is_separated = grids.shifts[:, mask] >= probability * grids.widths[:, mask]
+        separate_categories(grids.widths, grids.shifts, mask, is_separated)
         codes, known = grids.learn(X, self.n_jobs)
         self._know(known)
         self.scale_ = float(1.0 / np.sqrt(len(grids)))
         matrix = self._matrix(codes, X, has_unseen=False)
-        self.n_effective_grids_ = self._effective(matrix)
+        squares = np.add.reduceat(matrix.gram_diagonal(), self.offsets_[:-1])
+        if not squares.any():
+            n_inputs = np.count_nonzero(np.isfinite(self.bandwidth_) & ~self.categorical_)
+            raise InputError(
+                f"SmoothBinning: the values of windows over {n_inputs} inputs are too small for "
+                f"{self.precision}: use kernel=Windowed.for_inputs({n_inputs})."
+            )
+        self.n_effective_grids_ = float(squares.sum() ** 2 / (squares @ squares))
         return matrix
 
     def rows_matrix(self, X: Rows) -> WeightedBinnedMatrix:
@@ -143,36 +154,31 @@ class SmoothBinning(DrawnGrids):
         return Windowed()
 
     def _matrix(self, codes: AnyArray, X: Rows, has_unseen: bool | None) -> WeightedBinnedMatrix:
-        own = codes, self._values(X), self.offsets_
         return WeightedBinnedMatrix(
-            *own, scale=self.scale_, has_unseen=has_unseen, n_jobs=self.n_jobs
+            codes,
+            self._values(X),
+            self.offsets_,
+            scale=self.scale_,
+            has_unseen=has_unseen,
+            n_jobs=self.n_jobs,
         )
 
     def _values(self, X: Rows) -> NDArray[np.floating]:
-        """Return the values of rows in each grid, also in bins never seen."""
+        """Return the window values (n_grids, n_rows), also for unseen bins."""
         columns = np.flatnonzero(np.isfinite(self.bandwidth_) & ~self.categorical_)
         inverse = np.ascontiguousarray(1.0 / self.widths_[:, columns])
         shifts = np.ascontiguousarray(self.shifts_[:, columns])
-        kind = _PRECISIONS[self.precision]
-        out = np.empty((len(inverse), X.shape[0]), kind)
-        rule = inverse, shifts, self.kernel_.coefficients, float(np.finfo(kind).max)
+        dtype = _PRECISIONS[self.precision]
+        values = np.empty((len(inverse), X.shape[0]), dtype)
+        windows = inverse, shifts, self.kernel_.coefficients, float(np.finfo(dtype).max)
 
-        def work(a: int, b: int) -> None:
-            rows, single = X[a:b][:, columns], np.empty((len(out), b - a), np.float32)
+        def compute_block(a: int, b: int) -> None:
+            rows, block = X[a:b][:, columns], np.empty((len(values), b - a), np.float32)
             dense = rows.toarray() if sp.issparse(rows) else rows
-            window_values(np.ascontiguousarray(dense.T, np.float64), *rule, single)
-            out[:, a:b] = single
+            window_values(np.ascontiguousarray(dense.T, np.float64), *windows, block)
+            values[:, a:b] = block
 
-        blocks = row_blocks(X.shape[0], min(_ROWS_AT_ONCE, block_rows(len(columns))))
-        map_blocks(work, blocks, self.n_jobs if out.size >= _WORTH_THREADS else 1)
-        return out
-
-    def _effective(self, matrix: WeightedBinnedMatrix) -> float:
-        squares = np.add.reduceat(matrix.gram_diagonal(), self.offsets_[:-1])
-        if not squares.any():
-            n_inputs = np.count_nonzero(np.isfinite(self.bandwidth_) & ~self.categorical_)
-            raise InputError(
-                f"SmoothBinning: the values of windows over {n_inputs} inputs are too small for "
-                f"{self.precision}: use kernel=Windowed.for_inputs({n_inputs})."
-            )
-        return float(squares.sum() ** 2 / (squares @ squares))
+        blocks = row_blocks(X.shape[0], min(_MAX_BLOCK_ROWS, block_rows(len(columns))))
+        n_jobs = self.n_jobs if values.size >= _MIN_THREADED_VALUES else 1
+        map_blocks(compute_block, blocks, n_jobs)
+        return values

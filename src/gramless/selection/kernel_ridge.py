@@ -265,7 +265,7 @@ class _Sample:
         if self.scaler.categorical_mask.any():
             source, found = _source(self.scaler, length * self.median), []
             for training, held_back in self.parts:
-                values = source.towards(training.rows)
+                values = source.values_with(training.rows)
                 found.append((values(training.rows), values(held_back.rows)))
             return found
         factor = -0.5 / length**2
@@ -340,7 +340,7 @@ def _scaled(data: Data, rows: IntArray | slice, scaler: Scaler, n_jobs: int | No
 
 def _gram(source: InputKernel, rows: FloatArray, n_jobs: int | None) -> FloatArray:
     """Return the kernel matrix of rows."""
-    return kernel_matrix(source.towards(rows), rows, _GRAM_ROWS, n_jobs)
+    return kernel_matrix(source.values_with(rows), rows, _GRAM_ROWS, n_jobs)
 
 
 def _solved(gram: FloatArray, data: Data, ridge: float) -> Vector:

@@ -27,7 +27,7 @@ from gramless.estimators.features import feature_blocks
 from gramless.estimators.given_rows import take_given_rows
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
-from gramless.features.neighbours import MOST_DEVIATIONS, NearestLandmarks
+from gramless.features.neighbours import MAX_DEVIATIONS, NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.equal_rows import equal_rows
@@ -635,7 +635,7 @@ def _standardised(rows: FloatArray) -> FloatArray:
 def _largest_correlations(standard: FloatArray) -> FloatArray:
     """Return each input's largest correlation with another one, of values and squares."""
     n_inputs = standard.shape[1]
-    values = np.clip(standard, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    values = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     both = _standardised(np.hstack([values, values**2]))
     with one_blas_thread():
         size = np.abs(both.T @ both) / len(both)
