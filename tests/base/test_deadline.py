@@ -46,6 +46,6 @@ def test_it_begins_when_it_is_made() -> None:
 
 def test_a_periodic_check_looks_at_few_iterations() -> None:
     check = Watch(lambda iteration: iteration == 9, lambda weights: weights > 5, first=4)
-    assert [i for i in range(1, 40) if check.looks(i)] == [4, 8, 16, 32]
+    assert [i for i in range(1, 40) if check.needs_weights(i)] == [4, 8, 16, 32]
     assert [i for i in range(1, 12) if check(i, 6)] == [4, 8, 9]
     assert not check(8, 5)

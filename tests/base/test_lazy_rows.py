@@ -50,7 +50,7 @@ def test_scaled_rows_in_an_order(kind, dtype, monkeypatch: pytest.MonkeyPatch) -
     rows = (10 * ROWS).astype(dtype)
     scaler = Scaler.fit(kind, rows)
     whole = scaler.ordered(rows, ORDER)
-    monkeypatch.setattr(scaling, "_MOST_COPIED", 10)
+    monkeypatch.setattr(scaling, "_MAX_COPIED_NUMBERS", 10)
     lazy = scaler.ordered(rows, ORDER)
     assert isinstance(lazy, OrderedRows)
     assert (lazy.shape, lazy.dtype) == (whole.shape, whole.dtype)

@@ -34,7 +34,7 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_CODES_SHARE", 1e-5)
     monkeypatch.setattr(stored, "_FEWEST_ROWS", 512)
     monkeypatch.setattr(stored, "_MOST_ROWS", 512)
-    monkeypatch.setattr(scaling, "_MOST_COPIED", 1000)
+    monkeypatch.setattr(scaling, "_MAX_COPIED_NUMBERS", 1000)
 
 
 @pytest.mark.parametrize(

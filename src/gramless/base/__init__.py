@@ -1,1 +1,1 @@
-"""Ground floor: errors, random streams, the thread pool and the memory budget."""
+"""Foundations: errors, random streams, the thread pool and the memory budget."""

@@ -1,8 +1,8 @@
 """Views of arrays for compiled loops, and sums without BLAS.
 
-Loops are compiled anew for every type of array: a read-only array is another type than a writable
-one, and part of a matrix another type than the whole. Callers therefore hand over read-only views
-of what loops only read, and flat views of matrices: one compilation then serves all.
+Numba compiles a loop again for every array type, and a read-only array and a part of a matrix are
+types of their own. Callers therefore pass read-only views of input arrays and flat views of
+matrices, so that each loop is compiled once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from gramless.base.types import AnyArray, FloatArray
 Number = TypeVar("Number", bound=np.generic)
 
 _LINE_BYTES = 64
-_SHORT_ROW = 256
-"""Rows of fewer numbers are not worth cache lines of their own."""
+_SHORT_ROW = 256  # shorter rows are not padded to whole cache lines
 
 
 def readonly(array: NDArray[Number]) -> NDArray[Number]:
@@ -39,19 +38,19 @@ def as_floats(values: AnyArray) -> AnyArray:
 
 
 def contiguous_rows(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a matrix each of whose rows is contiguous: the given one, or else a copy."""
+    """Return the matrix itself if each of its rows is contiguous, else a copy."""
     size = array.itemsize
-    between, within = array.strides
-    fits = within == size and between >= 0 and between % size == 0
-    return array if fits else np.ascontiguousarray(array)
+    between_rows, within_row = array.strides
+    is_contiguous = within_row == size and between_rows >= 0 and between_rows % size == 0
+    return array if is_contiguous else np.ascontiguousarray(array)
 
 
 def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
-    """Return an uninitialised matrix whose rows start on cache lines, an odd number of lines apart.
+    """Return an uninitialised matrix whose rows are an odd number of cache lines apart.
 
     Vector loads then touch one line each, and rows that are read together do not compete for the
-    same sets of the cache. This takes up to 127 bytes more per row; a short row has one number
-    more.
+    same sets of the cache. This takes up to 127 bytes more per row. Rows of fewer than 256 numbers
+    are only one number apart.
     """
     n, m = shape
     size = np.dtype(dtype).itemsize
@@ -63,9 +62,9 @@ def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
 def on_cache_line(n: int, dtype: DTypeLike) -> AnyArray:
     """Return an uninitialised flat array of ``n`` numbers that starts on a cache line."""
     size = np.dtype(dtype).itemsize
-    room = np.empty(n + _LINE_BYTES // size, dtype)
-    first = -room.ctypes.data % _LINE_BYTES // size
-    return room[first : first + n]
+    buffer = np.empty(n + _LINE_BYTES // size, dtype)
+    first = -buffer.ctypes.data % _LINE_BYTES // size
+    return buffer[first : first + n]
 
 
 def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
@@ -78,7 +77,7 @@ def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
 
 
 def writable_flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
-    """Return what :func:`flat_rows` returns, but writable if the matrix is."""
+    """Return the result of :func:`flat_rows`, but writable if the matrix is."""
     if array.size == 0:
         return array.reshape(-1), 0
     n, m = array.shape
@@ -89,7 +88,7 @@ def writable_flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
 def inner(a: FloatArray, b: FloatArray) -> float:
     """Return the sum of all products of two arrays of one shape.
 
-    BLAS is avoided: its threads would wait, spinning, on cores that our own threads need.
+    BLAS is avoided because its threads would spin on cores that the thread pool needs.
     """
     return float(np.einsum("i,i->", a.ravel(), b.ravel()))
 
@@ -97,8 +96,8 @@ def inner(a: FloatArray, b: FloatArray) -> float:
 def softmax(scores: FloatArray) -> FloatArray:
     """Return the softmax of each row of scores (n, K).
 
-    The copy in which the rows of a class are contiguous makes it up to four times as fast as
-    SciPy's for few classes.
+    For few classes this is up to four times as fast as SciPy's softmax, because it works on a copy
+    that is contiguous by class.
 
     Examples
     --------

@@ -11,9 +11,9 @@ T = TypeVar("T")
 class cached_property(Generic[T]):
     """A property that is computed when it is first read, and then kept in the instance.
 
-    In Python 3.11 ``functools.cached_property`` holds one lock for all instances of a class while
-    it computes: a thread that waits for the thread pool meanwhile could wait for ever. Here two
-    threads that read at once may both compute; they find the same value.
+    In Python 3.11, ``functools.cached_property`` holds one lock for all instances of a class while
+    it computes. A computation that waits for the thread pool could then wait for ever. Here, two
+    threads that read at the same time may both compute; both get the value that was stored first.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -28,7 +28,7 @@ class cached_property(Generic[T]):
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: object | None, owner: type) -> Self | T:
-        # Found only while the instance has no entry of this name: no __set__ is defined.
+        # Without __set__, the stored value in the instance takes precedence over this method.
         if instance is None:
             return self
         value = self.function(instance)

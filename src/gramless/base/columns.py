@@ -1,4 +1,4 @@
-"""The columns of data frames and tables, as numbers or as labels of categories."""
+"""Columns of data frames and tables as numbers or as labels of categories."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gramless.portable import (
     type_of,
 )
 
-MISSING = ""
-"""The label of a missing category."""
+MISSING = ""  # label of a missing category
 
+# Types of columns, as model files name them, and the names of their values in messages.
 COLUMN_TYPES = {
     "number": "numbers",
     "text": "text",
@@ -38,15 +38,15 @@ COLUMN_TYPES = {
     "time": "times of day",
     "empty": "no values",
 }
-"""Types of columns, which files keep, and what messages call their values."""
-
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _NOT_A_TIME = "NaT"
-_EXACT = 2**53
-"""The largest integer up to which float64 holds every integer exactly."""
+_MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to here
 _INTEGERS_OR_BOOLEANS = re.compile(r"u?int\d+|bool")
 # The time zone in the names of types of pyarrow, polars and pandas.
 _WITH_ZONE = re.compile(r"tz=|time_zone='|datetime64\[\w+, ")
+# Beginnings of the names of categorical types in pandas, polars and pyarrow.
+_CATEGORICAL_TYPES = "category", "Categorical", "Enum", "dictionary"
+_WIDE_INTEGERS = "Int128", "UInt128"  # types of polars that NumPy lacks
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class _FrameMethods(Protocol):
 
 @runtime_checkable
 class Series(Protocol):
-    """What the columns of data frames share."""
+    """Interface shared by the columns of pandas and polars data frames."""
 
     dtype: object
 
@@ -76,7 +76,7 @@ class _Named(Protocol):
 
 @runtime_checkable
 class _ArrowArray(Protocol):
-    """Columns of pyarrow's tables, whose types are attributes that differ from those of series."""
+    """Columns of pyarrow's tables."""
 
     type: object
 
@@ -87,8 +87,8 @@ class _ArrowArray(Protocol):
 class PlainColumn(NamedTuple):
     """The values of a column and their type, one of ``COLUMN_TYPES``.
 
-    Numbers, datetimes and the like are floats, the others objects or booleans. ``integers`` holds
-    the exact values if float64 would round some: categories need every digit.
+    Numbers, dates and times are floats; other values are objects or booleans. ``integers`` holds
+    the exact values if float64 would round some, because categories need every digit.
     """
 
     values: AnyArray
@@ -97,49 +97,47 @@ class PlainColumn(NamedTuple):
 
     @property
     def is_category(self) -> bool:
-        """Return whether the values are categories, unless their text is numbers or dates."""
+        """Whether the values are categories, or text that may turn out to be numbers or dates."""
         return self.type in ("text", "category", "boolean")
 
     @property
     def is_text(self) -> bool:
-        """Return whether the values are text, and not declared to be categories."""
+        """Whether the values are text that was not declared to be categories."""
         return self.type == "text"
 
     def category_labels(self) -> Iterator[str]:
         """Return the label of each value as a category; see :func:`category_labels`."""
-        write = LABEL_WRITERS.get(self.type)
-        if write is not None:
-            return (MISSING if np.isnan(value) else write(value) for value in self.values.tolist())
+        label_of = LABEL_WRITERS.get(self.type)
+        if label_of is not None:
+            numbers = self.values.tolist()
+            return (MISSING if np.isnan(value) else label_of(value) for value in numbers)
         return category_labels(self.values if self.integers is None else self.integers)
 
 
 Table: TypeAlias = DataFrame | NamedColumns | ArrowTable
 Reader: TypeAlias = Callable[[], PlainColumn]
 
-_CATEGORIES = "category", "Categorical", "Enum", "dictionary"
-"""How the names of types of categories begin in pandas, polars and pyarrow."""
-_WIDE_INTEGERS = "Int128", "UInt128"
-"""Types of polars that NumPy lacks."""
-
 
 def is_frame(X: object) -> TypeGuard[Table]:
-    """Tell whether ``X`` is a table of named columns: of pandas, polars, pyarrow or our own."""
-    # The type is asked: a pandas frame shows a column called "join" as an attribute.
-    kinds = _FrameMethods, ArrowTable
-    return isinstance(X, NamedColumns) or any(issubclass(type(X), kind) for kind in kinds)
+    """Return whether ``X`` is a table of pandas, polars, pyarrow or this package."""
+    # The type is checked, not the object: a pandas frame has its columns as attributes, of which
+    # one may be called "join".
+    protocols = _FrameMethods, ArrowTable
+    return isinstance(X, NamedColumns) or any(issubclass(type(X), part) for part in protocols)
 
 
 def target_name(y: object) -> str | None:
-    """Return the name of a series of pandas or polars, None for other targets."""
+    """Return the name of a series of pandas or polars, or None for other targets."""
     if isinstance(y, Series) and isinstance(y, _Named) and isinstance(y.name, str):
         return y.name or None
     return None
 
 
 def named_columns(X: object) -> dict[str, Reader]:
-    """Return, by name, functions that each read one column as :func:`plain_column` does.
+    """Return a dict from names to functions that each read one column by :func:`plain_column`.
 
-    Raises ``InputError`` if ``X`` is no table, two columns have one name, or none has a name.
+    Raises ``InputError`` if ``X`` is no table, if two columns have the same name, or if the columns
+    have no names.
     """
     if not is_frame(X):
         raise InputError(f"a data frame or a Table is needed, got {type(X).__name__}.")
@@ -168,54 +166,66 @@ def named_columns(X: object) -> dict[str, Reader]:
 
 
 def plain_column(name: str, column: object) -> PlainColumn:
-    """Read a column of any kind.
+    """Read a column of a table.
 
-    Numbers become float32 or float64 with NaN where missing, dates and durations seconds, periods
-    their first second. Categories stay booleans or objects. Raises ``InputError`` for anything
-    else.
+    Numbers become float32 or float64, with NaN if missing. Dates and durations become seconds, and
+    periods the second of their start. Categories stay booleans or objects. Raises ``InputError``
+    for other values.
     """
     if is_declared(column):
-        return PlainColumn(_objects(column), "category")
-    values = _values(name, column)
+        # Missing values of dictionary columns do not survive pyarrow's to_numpy.
+        if isinstance(column, _ArrowArray):
+            objects: Any = column.to_pylist()
+        else:
+            objects = np.asarray(column, object)
+        return PlainColumn(np.fromiter(objects, object, len(objects)), "category")
+    values = _native_array(name, column)
     if values.ndim != 1:
         raise InputError(f"column {name!r} holds more than one value a row.")
     kind = values.dtype.kind
     if kind == "M":
         seconds = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-        return PlainColumn(seconds, "zoned" if _has_time_zone(column) else "datetime")
+        type_ = column.type if isinstance(column, _ArrowArray) else getattr(column, "dtype", None)
+        has_zone = _WITH_ZONE.search(str(type_)) is not None
+        return PlainColumn(seconds, "zoned" if has_zone else "datetime")
     if kind == "m":
         return PlainColumn(values / np.timedelta64(1, "s"), "timedelta")
     if kind == "b":
         return PlainColumn(values, "boolean")
     if kind in "iuf":
         floats = as_floats(values)
-        return PlainColumn(floats, "number", _large_integers(column, values, floats))
+        return PlainColumn(floats, "number", _inexact_integers(column, values, floats))
     if kind not in "OUST":
         raise InputError(
             f"column {name!r} holds {values.dtype}, neither numbers, dates nor "
             "categories; drop or convert it."
         )
-    return _plain_objects(name, values.astype(object))
+    return _object_column(name, values.astype(object))
 
 
-def _large_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyArray | None:
+def _inexact_integers(column: object, values: AnyArray, floats: AnyArray) -> AnyArray | None:
     """Return the integers of a column if some are too large for float64, else None."""
-    is_large = floats.dtype == np.float64 and bool((np.abs(floats) >= _EXACT).any())
+    is_large = floats.dtype == np.float64 and bool((np.abs(floats) >= _MAX_EXACT_INTEGER).any())
     if not is_large or values.dtype.kind in "iu":
         return values if is_large else None
-    # Integers with gaps come as floats.
+    # Columns of integers with missing values are converted to floats.
     integers = None
     if isinstance(column, _ArrowArray):
         integers = column.to_pylist() if "int" in str(column.type) else None
     elif isinstance(column, Series) and "int" in str(column.dtype).lower():
         integers = list(column)  # type: ignore[call-overload]
-    return None if integers is None else np.array([*integers, None], dtype=object)[:-1]
+    return None if integers is None else _object_array(integers)
+
+
+def _object_array(values: Iterable[object]) -> AnyArray:
+    # None keeps NumPy from making an array of integers, or a matrix of sequences.
+    return np.array([*values, None], dtype=object)[:-1]
 
 
 def exact_labels(column: object) -> AnyArray | None:
-    """Return the integers or booleans of a nullable or Arrow column as an array, else None.
+    """Return the exact values of a nullable or Arrow column of integers or booleans, else None.
 
-    NumPy would convert them to floats. They stay objects if some are missing.
+    NumPy would convert them to floats. They are objects if some are missing.
     """
     if isinstance(column, _ArrowArray):
         dtype, values = str(column.type), column.to_pylist
@@ -227,73 +237,61 @@ def exact_labels(column: object) -> AnyArray | None:
         return None
     cells = [*values()]
     if any(map(is_missing, cells)):
-        return np.array([*cells, None], dtype=object)[:-1]
-    return np.array([*map(_as_python, cells)])
-
-
-def _as_python(value: Any) -> object:
-    """Return a number of NumPy as that of Python, of which any size goes into one array."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _has_time_zone(column: object) -> bool:
-    if isinstance(column, _ArrowArray):
-        return _WITH_ZONE.search(str(column.type)) is not None
-    return isinstance(column, Series) and _WITH_ZONE.search(str(column.dtype)) is not None
+        return _object_array(cells)
+    # NumPy makes floats of a mixture of its own signed and unsigned integers.
+    return np.array([cell.item() if isinstance(cell, np.generic) else cell for cell in cells])
 
 
 def is_declared(column: object) -> bool:
-    """Tell whether the type of a column says that it holds categories."""
+    """Return whether the type of a column is categorical."""
     if isinstance(column, Series):
-        return str(column.dtype).startswith(_CATEGORIES)
-    return isinstance(column, _ArrowArray) and str(column.type).startswith(_CATEGORIES)
+        return str(column.dtype).startswith(_CATEGORICAL_TYPES)
+    return isinstance(column, _ArrowArray) and str(column.type).startswith(_CATEGORICAL_TYPES)
 
 
-def _objects(column: object) -> AnyArray:
-    # Missing values of dictionary columns do not survive pyarrow's to_numpy.
-    values = column.to_pylist() if isinstance(column, _ArrowArray) else np.asarray(column, object)
-    return np.fromiter(values, object, len(values))
-
-
-def _values(name: str, column: object) -> AnyArray:
-    """Return the values of a column as an array of whatever type suits them."""
+def _native_array(name: str, column: object) -> AnyArray:
+    """Return the values of a column as an array of the closest type of NumPy."""
     if isinstance(column, _ArrowArray):
         try:
             return np.asarray(column.to_numpy(zero_copy_only=False))
-        except NotImplementedError as fault:
+        except NotImplementedError as error:
             raise InputError(
                 f"column {name!r} holds {column.type}, neither numbers, dates nor categories; drop "
                 "or convert it."
-            ) from fault
+            ) from error
     if not isinstance(column, Series):
         return np.asarray(column)
     dtype = str(column.dtype)
     if dtype in _WIDE_INTEGERS:
         integers: Any = column
-        return np.array([*integers.to_list(), None], dtype=object)[:-1]
+        return _object_array(integers.to_list())
     if dtype.startswith("period"):
         periods: Any = column
         try:
             return np.asarray(periods.astype("datetime64[ns]"))
-        except ValueError as fault:
+        except ValueError as error:
             raise InputError(
                 f"column {name!r} holds periods before 1678 or after 2261; convert it to numbers, "
                 "such as years."
-            ) from fault
-    # With a time zone, pandas gives objects unless asked for UTC.
-    dated = dtype.startswith(("datetime64", "timestamp"))
-    return column.to_numpy(dtype="datetime64[us]") if dated else column.to_numpy()
+            ) from error
+    # Without a dtype, pandas returns objects for datetimes with a time zone.
+    is_datetime = dtype.startswith(("datetime64", "timestamp"))
+    return column.to_numpy(dtype="datetime64[us]") if is_datetime else column.to_numpy()
 
 
-def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
-    kinds = {type(value) for value in values} - {type(None)}
-    unnamed = [kind.__name__ for kind in kinds if not _has_names(kind)]
-    if unnamed:
-        raise InputError(
-            f"column {name!r} holds values of type {unnamed[0]}, which are no "
-            "categories; drop or convert it."
+def _object_column(name: str, values: AnyArray) -> PlainColumn:
+    python_types = {type(value) for value in values} - {type(None)}
+    for cls in python_types:
+        # Categories are told apart by their text, so a class must define it, and be immutable.
+        defines_text = any(
+            getattr(cls, name) is not getattr(object, name) for name in ("__str__", "__repr__")
         )
-    if any(issubclass(kind, str) for kind in kinds):
+        if not defines_text or not issubclass(cls, Hashable):
+            raise InputError(
+                f"column {name!r} holds values of type {cls.__name__}, which are no "
+                "categories; drop or convert it."
+            )
+    if any(issubclass(cls, str) for cls in python_types):
         return PlainColumn(values, "text")
     present = [value for value in values if not is_missing(value)]
     types = {type_of(value) for value in present}
@@ -305,32 +303,26 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
         return PlainColumn(values, "boolean")
     types -= {"boolean"} if "number" in types else set()
     if len(types) > 1:
-        held = " and ".join(sorted(COLUMN_TYPES[kind] for kind in types))
+        held = " and ".join(sorted(COLUMN_TYPES[type_] for type_ in types))
         raise InputError(f"column {name!r} holds {held}; give values of one type.")
     floats = (np.nan if is_missing(value) else seconds_or_number(value) for value in values)
-    numbers_read = np.fromiter(floats, np.float64, len(values))
+    numbers = np.fromiter(floats, np.float64, len(values))
     type_ = types.pop() if types else "number"
-    is_large = type_ == "number" and bool((np.abs(numbers_read) >= _EXACT).any())
-    return PlainColumn(numbers_read, type_, values if is_large else None)
-
-
-def _has_names(kind: type) -> bool:
-    """Tell whether values of a type are told apart by what they print, and do not change."""
-    plain = vars(object)
-    prints = any(getattr(kind, name) is not plain[name] for name in ("__str__", "__repr__"))
-    return prints and issubclass(kind, Hashable)
+    is_large = type_ == "number" and bool((np.abs(numbers) >= _MAX_EXACT_INTEGER).any())
+    return PlainColumn(numbers, type_, values if is_large else None)
 
 
 def labels(values: Iterable[object]) -> Iterator[str]:
-    """Return values as text, whole numbers without ".0"; a missing one is ``""``."""
+    """Return values as text, with whole numbers without ".0" and missing values as ``""``."""
     return map(label, values)
 
 
 def category_labels(values: Iterable[object]) -> Iterator[str]:
-    """Return the labels of categories; a missing one is ``""``.
+    """Return the labels of categories, with missing values as ``""``.
 
-    Equal values have one label, whatever their type: 1, 1.0, "1" and "1.0" are "1", but "01" stays.
-    Datetimes, also as text, are as in "2024-01-31 12:30:00", in UTC, without the time at midnight.
+    Equal values have the same label, whatever their type: 1, 1.0, "1" and "1.0" are "1", but "01"
+    stays. Datetimes, also as text, become UTC as in "2024-01-31 12:30:00", without the time if it
+    is midnight.
 
     Examples
     --------
@@ -341,13 +333,13 @@ def category_labels(values: Iterable[object]) -> Iterator[str]:
 
 
 def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArray:
-    """Return what :func:`plain_column` read as floats, NaN where missing.
+    """Return the values of a :class:`PlainColumn` as floats, with NaN if missing.
 
-    Text, in a notation, and booleans are read as numbers. Raises ``InputError`` for infinity, and
-    ``ValueError`` with the first cell that is not written so.
+    Text in the given notation and booleans are read as numbers. Raises ``InputError`` for infinity,
+    and ``ValueError`` with the first cell that is not in this notation.
     """
     if values.dtype == object:
-        values = np.array([_parsed(value, notation) for value in values], np.float64)
+        values = np.array([_parse_number(value, notation) for value in values], np.float64)
     elif values.dtype == bool:
         values = values.astype(np.float32)
     if np.isinf(values).any():
@@ -355,8 +347,8 @@ def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArr
     return values
 
 
-def _parsed(value: object, notation: str) -> float:
-    (cell,) = labels([value])
+def _parse_number(value: object, notation: str) -> float:
+    cell = label(value)
     text = cell.strip()
     if text in MISSING_WORDS:
         return np.nan

@@ -1,4 +1,4 @@
-"""Arrays in fewer bytes, without loss, and numbers rounded so that they take fewer."""
+"""Lossless compression of arrays, and rounding of numbers so that they compress better."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.portable import ARRAY_FORMS
 
+# A small hostile file must not make the reader allocate much memory. Up to this many bytes may be
+# restored beyond 64 times the bytes that are stored.
 MOST_FILLED = 1 << 24
-"""Bytes of arrays that hardly any bytes stand for: a small file must not ask for much memory."""
-
-_MIN_NUMBERS = 400  # shorter arrays are not worth the 200 bytes that describe a form
-_MAX_SHARE = 0.85  # of the bytes of an array; what saves less is not worth the time to inflate
-_PROBED_NUMBERS = 1 << 14  # most arrays that do not deflate are recognised by so many numbers
-# Bytes restored from one that is stored; more count against MOST_FILLED.
 _MAX_RATIO = 64
+
+_MIN_NUMBERS = 400  # shorter arrays do not repay the 200 bytes that describe a form
+_MAX_SHARE = 0.85  # of the bytes of an array; smaller savings do not repay the time to inflate
+_PROBED_NUMBERS = 1 << 14  # these first numbers show for most arrays whether they deflate
 _SINGLE_DIGITS = 24  # binary digits of a number of single precision
-_ROUNDED_NUMBERS = 1 << 16  # rounded at a time
+_ROUNDED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
 class CompactArray:
-    """An array of float64 or int64 in fewer bytes, as files and pickles hold it.
+    """A compressed array of float64 or int64, as files and pickles hold it.
 
     Attributes
     ----------
     form : str
-        A key of :data:`gramless.portable.ARRAY_FORMS`. ``"Deflated"`` is written, the others are
-        read from files of 0.2.0.
+        A key of :data:`gramless.portable.ARRAY_FORMS`. Only ``"Deflated"`` is written; the others
+        occur in files of 0.2.0.
     fields : mapping
         Arguments of the function that restores the array, which may come from a foreign file.
     """
@@ -42,12 +42,12 @@ class CompactArray:
     fields: Mapping[str, Any]
 
     def restored(self) -> AnyArray:
-        """Return the array, or raise any exception for fields of a foreign file."""
+        """Return the array, or raise any exception if the fields are invalid."""
         return ARRAY_FORMS[self.form](**self.fields)
 
     @property
     def n_filled(self) -> int:
-        """Bytes of the array that no bytes of the form stand for."""
+        """Bytes of the array beyond 64 times the stored ones."""
         shape = self.fields.get("shape", ())
         size = 8 * int(np.prod(shape, dtype=object)) if len(shape) else 0
         if self.form == "MostlyOne":
@@ -56,7 +56,7 @@ class CompactArray:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the arrays of the form."""
+        """Bytes of the stored arrays."""
         return sum(array.nbytes for array in _arrays_in([*self.fields.values()]))
 
 
@@ -69,13 +69,13 @@ def _arrays_in(parts: list[object]) -> Iterator[AnyArray]:
 
 
 def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | CompactArray:
-    """Return the compact form of a long array, or the array itself where that saves little.
+    """Return the compressed form of a long array, or the array itself if this saves little.
 
     Parameters
     ----------
     array : array
     most_filled : int
-        Bytes of the array beyond 64 times those of its form, at most.
+        The largest ``n_filled`` of the result.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | Com
     first = numbers[:_PROBED_NUMBERS]
     # Rounded numbers deflate best if their lowest bytes come first, then the next ones and so on;
     # numbers that are mostly the same deflate best as they are.
-    data, n_planes = min(((_deflated(first, n), n) for n in (8, 1)), key=lambda one: len(one[0]))
+    data, n_planes = min(((_deflated(first, n), n) for n in (8, 1)), key=lambda pair: len(pair[0]))
     if len(data) > _MAX_SHARE * first.nbytes:
         return array
     data = _deflated(numbers, n_planes)
@@ -107,7 +107,7 @@ def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | Com
 
 
 def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
-    """Compress bytes of equal place in their number together, each place with its own code."""
+    """Compress the bytes of each significance separately, each with its own Huffman code."""
     little = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
     stream = zlib.compressobj(strategy=zlib.Z_FILTERED)
     parts = []
@@ -117,7 +117,7 @@ def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
 
 
 def rounded_to_single(array: FloatArray) -> FloatArray:
-    """Round numbers to the digits of single precision, whatever their size.
+    """Round numbers to the digits of single precision, also beyond its range.
 
     Examples
     --------
@@ -139,24 +139,24 @@ def rounded_to_multiples(
     n_jobs: int | None = 1,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """Round numbers to multiples of a step above 0, which may be one for each column.
+    """Round numbers to multiples of a positive step, one for all or one for each column.
 
-    They are written into ``out`` where it is given, of the shape of the array.
+    The result is written into ``out`` if given.
 
     Examples
     --------
     >>> rounded_to_multiples(np.array([0.1, -0.3, 1.0]), 0.25)
     array([ 0.  , -0.25,  1.  ])
     """
-    found = np.empty(array.shape) if out is None else out
-    rows = max(1, _ROUNDED_NUMBERS * len(array) // max(1, array.size))
+    result = np.empty(array.shape) if out is None else out
+    n_rows = max(1, _ROUNDED_AT_ONCE * len(array) // max(1, array.size))
 
-    def fill(first: int, last: int) -> None:
-        own = found[first:last]
-        np.divide(array[first:last], step, out=own)
-        np.rint(own, out=own)
-        own *= step
-        own += 0.0  # No zero is negative.
+    def round_block(first: int, last: int) -> None:
+        block = result[first:last]
+        np.divide(array[first:last], step, out=block)
+        np.rint(block, out=block)
+        block *= step
+        block += 0.0  # turns -0.0 into 0.0
 
-    map_blocks(fill, row_blocks(len(array), rows), n_jobs)
-    return found
+    map_blocks(round_block, row_blocks(len(array), n_rows), n_jobs)
+    return result

@@ -1,4 +1,4 @@
-"""Decompositions of small matrices that do not fail where LAPACK's fastest routine does."""
+"""Decompositions of small matrices with a fallback if LAPACK's fastest routine fails."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gramless.base.types import FloatArray
 def svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the reduced singular value decomposition of a finite matrix.
 
-    LAPACK's divide and conquer, which NumPy takes, does not converge for a few finite matrices;
-    QR iterations, several times slower, then do.
+    LAPACK's divide and conquer, which NumPy uses, does not converge for a few finite matrices. QR
+    iterations, which are several times slower, do.
     """
     try:
         return np.linalg.svd(matrix, full_matrices=False)
     except np.linalg.LinAlgError:
         import scipy.linalg
 
-        found: tuple[FloatArray, FloatArray, FloatArray] = scipy.linalg.svd(
+        result: tuple[FloatArray, FloatArray, FloatArray] = scipy.linalg.svd(
             matrix, full_matrices=False, lapack_driver="gesvd"
         )
-        return found
+        return result

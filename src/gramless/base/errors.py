@@ -1,10 +1,10 @@
-"""Errors that name the object, what is wrong and what to do."""
+"""Exceptions. Each message names the object, the problem and the remedy."""
 
 from __future__ import annotations
 
 
 class GramlessError(Exception):
-    """Base of every error raised on purpose by gramless."""
+    """Base class of all exceptions of gramless."""
 
 
 class InputError(GramlessError, ValueError):
@@ -12,23 +12,23 @@ class InputError(GramlessError, ValueError):
 
 
 class InputTypeError(InputError, TypeError):
-    """Data of a type that cannot be used; a ``TypeError`` too, as scikit-learn raises for these."""
+    """Data of a type that cannot be used; also a ``TypeError``, which scikit-learn raises here."""
 
 
 class KernelError(GramlessError, ValueError):
-    """A kernel that the asked feature map cannot represent."""
+    """A kernel that the chosen feature map cannot represent."""
 
 
 class ClusterError(GramlessError, RuntimeError):
-    """A cluster without workers, or without what a fit needs of it; the message says what to do."""
+    """A cluster without workers, or without something else that a fit needs."""
 
 
 class ModelFileError(GramlessError, ValueError):
-    """A model file that is truncated, edited, hostile or from a newer version."""
+    """A model file that is truncated, edited, hostile, or written by another version."""
 
 
 class DataFileError(GramlessError, ValueError):
-    """A data file that cannot be read, with the place of the fault where known."""
+    """A data file that cannot be read; the message locates the error if possible."""
 
 
 class MissingDependencyError(GramlessError, ImportError):

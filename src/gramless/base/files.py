@@ -1,4 +1,4 @@
-"""Writing files so that they are complete or not there at all."""
+"""Atomic writing of files: either the complete file appears, or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO
 
 from gramless.base.errors import GramlessError, InputError
 
-# A reader that starts together with the writer opens the pipe well within this time.
+# Enough for a reader that is started together with the writer to open the pipe.
 _WAIT_FOR_READER_SECONDS = 5.0
 
 
@@ -27,7 +27,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     A pipe or a device, such as /dev/null, is written to directly.
     """
     if target.exists() and not target.is_file():
-        with open(target, "wb", opener=_opened_pipe if target.is_fifo() else None) as file:
+        with open(target, "wb", opener=_open_pipe if target.is_fifo() else None) as file:
             yield file
         return
     part = target.with_name(f".{secrets.token_hex(8)}.part")
@@ -47,18 +47,18 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 def writing(
     path: str | os.PathLike[str], name: str = "", error: type[GramlessError] = InputError
 ) -> Iterator[IO[bytes]]:
-    """Open a file as :func:`replacing` does, behind links; raise ``error`` if that fails.
+    """Open a file by :func:`replacing`, following links; raise ``error`` if that fails.
 
-    ``name`` names the file in the message, by default its path.
+    ``name`` is the name of the file in the message, by default its path.
     """
     try:
         with replacing(Path(os.path.realpath(checked_name(path)))) as file:
             yield file
-    except OSError as fault:
+    except OSError as cause:
         raise error(
-            f"{name or path} cannot be written ({reason_of(fault)}); make room or name another "
+            f"{name or path} cannot be written ({reason_of(cause)}); make room or name another "
             "place. Nothing was changed."
-        ) from fault
+        ) from cause
 
 
 def checked_name(path: str | os.PathLike[str]) -> str:
@@ -78,19 +78,19 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     return open(name, "rb")
 
 
-def reason_of(fault: OSError) -> str:
-    """Return why the operating system refused something, without the name of the file."""
-    return fault.strerror or str(fault)
+def reason_of(error: OSError) -> str:
+    """Return the system's reason for an error, without the name of the file."""
+    return error.strerror or str(error)
 
 
-def _opened_pipe(path: str, flags: int) -> int:
-    """Open a pipe for writing; raise OSError if nothing reads it."""
+def _open_pipe(path: str, flags: int) -> int:
+    """Open a pipe for writing; raise OSError if no process reads it."""
     deadline = time.monotonic() + _WAIT_FOR_READER_SECONDS
     while True:
         try:
             descriptor = os.open(path, flags | os.O_NONBLOCK)
-        except OSError as fault:
-            if fault.errno != errno.ENXIO:
+        except OSError as error:
+            if error.errno != errno.ENXIO:
                 raise
             if time.monotonic() > deadline:
                 raise OSError(errno.ENXIO, "nothing reads from this pipe", path) from None

@@ -1,10 +1,10 @@
-"""Text of sizes, times and powers of ten."""
+"""Formatting of sizes, times and powers of ten."""
 
 from __future__ import annotations
 
 import math
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sized(n_bytes: int) -> str:
@@ -28,5 +28,5 @@ def duration(seconds: float) -> str:
 def power_of_ten(value: float) -> str:
     """Return a number in scientific notation, with a superscript power of ten: 5·10⁻⁶."""
     digits, _, power = f"{value:.2e}".partition("e")
-    raised = f"10{str(int(power)).translate(_RAISED)}"
-    return raised if float(digits) == 1.0 else f"{float(digits):g}·{raised}"
+    exponent = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    return exponent if float(digits) == 1.0 else f"{float(digits):g}·{exponent}"

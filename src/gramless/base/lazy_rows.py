@@ -1,4 +1,4 @@
-"""Dense rows that are read or computed when they are asked for, a block at a time."""
+"""Dense rows that are read or computed on demand, a block at a time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from gramless.base.types import AnyArray, BoolArray, IntArray
 _NUMBERS_AT_ONCE = 1 << 21
 
 RowKey: TypeAlias = slice | IntArray | BoolArray
-"""Which rows: a part of them, their numbers or a mask."""
 Columns: TypeAlias = int | slice | Sequence[int] | IntArray | BoolArray
-"""Which columns; of a single one the values are (n_rows,)."""
 
 
 class LazyRows(ABC):
-    """Rows (n_rows, n_columns) known by a function that returns some of them.
+    """A matrix (n_rows, n_columns) whose rows are read on demand.
 
-    Indexing returns arrays, as with arrays: ``rows[a:b]``, ``rows[numbers]``, ``rows[mask]``, and
-    ``rows[:, j]``, which reads all rows a block at a time. A subclass sets ``shape`` and
-    ``dtype``, and gives :meth:`read`.
+    Indexing works as with arrays and returns arrays: ``rows[a:b]``, ``rows[positions]``,
+    ``rows[mask]``, and ``rows[:, j]``, which reads all rows a block at a time. A subclass sets
+    ``shape`` and ``dtype``, and defines :meth:`read`.
     """
 
     ndim = 2
@@ -34,7 +32,7 @@ class LazyRows(ABC):
 
     @abstractmethod
     def read(self, rows: slice | IntArray) -> AnyArray:
-        """Return a slice of the rows with a step of 1, or rows by their numbers, from 0 on."""
+        """Return a slice of the rows with a step of 1, or the rows at non-negative positions."""
 
     def read_columns(self, columns: Columns) -> AnyArray:
         """Return some columns of all rows."""
@@ -43,7 +41,7 @@ class LazyRows(ABC):
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of entries."""
         return self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
@@ -52,9 +50,9 @@ class LazyRows(ABC):
     def __getitem__(self, key: RowKey | tuple[RowKey, Columns]) -> AnyArray:
         rows, columns = key if isinstance(key, tuple) else (key, None)
         if columns is None:
-            return self.read(self._numbers(rows))
+            return self.read(self._positions(rows))
         if not isinstance(rows, slice) or rows != slice(None):
-            return self.read(self._numbers(rows))[:, columns]
+            return self.read(self._positions(rows))[:, columns]
         return self.read_columns(columns)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
@@ -62,10 +60,10 @@ class LazyRows(ABC):
         return np.asarray(self.read(slice(0, len(self))), dtype)
 
     def row_blocks(self) -> list[tuple[int, int]]:
-        """Return ``(start, stop)`` of blocks that are worth reading at once."""
+        """Return ``(start, stop)`` of blocks of a good size for reading."""
         return row_blocks(len(self), max(1, _NUMBERS_AT_ONCE // max(1, self.shape[1])))
 
-    def _numbers(self, rows: slice | IntArray | BoolArray) -> slice | IntArray:
+    def _positions(self, rows: slice | IntArray | BoolArray) -> slice | IntArray:
         if isinstance(rows, slice):
             first, last, step = rows.indices(len(self))
             return slice(first, max(first, last)) if step == 1 else np.arange(first, last, step)
@@ -73,9 +71,19 @@ class LazyRows(ABC):
 
 
 class OrderedRows(LazyRows):
-    """Rows of an array, or of other lazy rows, in some order, each block transformed when read.
+    """Selected rows of an array or of other lazy rows, transformed when they are read.
 
-    ``transform`` turns blocks into blocks of the given width and type.
+    Parameters
+    ----------
+    rows : array or LazyRows
+    order : array of int or slice, optional
+        The positions of the rows; all rows by default.
+    transform : callable, optional
+        Is called with each block that is read, and returns a block of the given width and dtype.
+    width : int, optional
+        Number of columns of transformed rows, by default that of ``rows``.
+    dtype : dtype, optional
+        Type of transformed rows, by default that of ``rows``.
     """
 
     def __init__(
@@ -99,15 +107,18 @@ class OrderedRows(LazyRows):
         self.dtype = rows.dtype if dtype is None else dtype
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        own = self._rows[rows if self._order is None else self._order[rows]]
-        return own if self._transform is None else self._transform(own)
+        block = self._rows[rows if self._order is None else self._order[rows]]
+        return block if self._transform is None else self._transform(block)
 
 
-def take_rows(rows: Any, chosen: IntArray | BoolArray) -> Any:
-    """Return some of the rows; lazy rows stay lazy."""
-    return OrderedRows(rows, numbers_of(chosen)) if isinstance(rows, LazyRows) else rows[chosen]
+def take_rows(rows: Any, selection: IntArray | BoolArray) -> Any:
+    """Return the rows at some positions or in a mask; lazy rows stay lazy."""
+    if isinstance(rows, LazyRows):
+        return OrderedRows(rows, numbers_of(selection))
+    return rows[selection]
 
 
-def numbers_of(chosen: NDArray[np.integer] | BoolArray) -> IntArray:
-    """Return the numbers of rows that may be given as a mask."""
-    return np.flatnonzero(chosen) if chosen.dtype == bool else np.asarray(chosen, np.int64)
+def numbers_of(selection: NDArray[np.integer] | BoolArray) -> IntArray:
+    """Return the positions of rows, which may be given as a mask."""
+    is_mask = selection.dtype == bool
+    return np.flatnonzero(selection) if is_mask else np.asarray(selection, np.int64)

@@ -1,7 +1,7 @@
 """Arrays on a disk, of which a process holds a few blocks of rows at a time.
 
-They are mapped into memory, and the pages of a block are given back once it has been used. The
-system keeps them in its cache while there is room, so that the next pass need not read the disk.
+Files are mapped into memory, and the pages of a block are released after use. The system keeps them
+in its cache while there is room, so that the next pass need not read the disk.
 """
 
 from __future__ import annotations
@@ -23,73 +23,82 @@ from gramless.base.formatting import sized
 from gramless.base.lazy_rows import Columns, LazyRows
 from gramless.base.types import AnyArray, IntArray
 
-_LEFT_FREE = 0.95
-"""Of the free part of a disk, what a file may take."""
+_MAX_DISK_SHARE = 0.95  # of the free space
 
 
 class BlockFile:
-    """A temporary file of columns (n_columns, n_rows), written a block of rows after the other.
+    """A temporary file of columns (n_columns, n_rows), written one block of rows after the other.
 
-    It has no name, so that the system removes it however the process ends. ``what`` it holds and
-    ``advice`` are for messages; ``n_bytes`` are refused where the disk has less.
+    The file has no name, so that the system removes it however the process ends.
+
+    Parameters
+    ----------
+    what : str
+        The name of the content in messages.
+    advice : str
+        What messages recommend if the disk is too small.
+    n_bytes : float, default=0
+        The expected size. Raises ``DataFileError`` if the disk has less free space.
     """
 
     def __init__(self, what: str, advice: str, n_bytes: float = 0) -> None:
         self._what = what
         try:
-            place = tempfile.gettempdir()
-            free = shutil.disk_usage(place).free
+            folder = tempfile.gettempdir()
+            free = shutil.disk_usage(folder).free
             self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-")  # noqa: SIM115
-        except OSError as fault:
+        except OSError as error:
             raise DataFileError(
-                f"{what} cannot be written to a temporary file ({reason_of(fault)}): name a folder "
+                f"{what} cannot be written to a temporary file ({reason_of(error)}): name a folder "
                 f"by the environment variable TMPDIR, or {advice}."
-            ) from fault
+            ) from error
         self._advice = (
-            f"in {place!r}: name another folder by the environment variable TMPDIR, or {advice}"
+            f"in {folder!r}: name another folder by the environment variable TMPDIR, or {advice}"
         )
-        if n_bytes > _LEFT_FREE * free:
+        if n_bytes > _MAX_DISK_SHARE * free:
             raise DataFileError(
                 f"{what} would take {sized(int(n_bytes))} of the disk, and {sized(free)} are free "
                 f"{self._advice}."
             )
-        self._places: list[tuple[int, tuple[int, int], np.dtype[np.generic], int]] = []
+        # Offset in the file, shape with padding, type and number of rows of each block.
+        self._entries: list[tuple[int, tuple[int, int], np.dtype[np.generic], int]] = []
         self._end = 0
 
     def append(self, columns: AnyArray) -> None:
-        """Write the next rows."""
+        """Write the next block of rows."""
         padded = padded_rows(columns.shape, columns.dtype)
         whole = padded if padded.base is None else padded.base
         whole[:, columns.shape[1] :] = 0
         padded[...] = columns
-        self._places.append((self._end, whole.shape, columns.dtype, columns.shape[1]))
+        self._entries.append((self._end, whole.shape, columns.dtype, columns.shape[1]))
+        # Each block starts on a page, so that its pages can be released.
         self._end += -(-whole.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         try:
             self._file.write(whole.data)
             self._file.seek(self._end)
-        except OSError as fault:
+        except OSError as error:
             raise DataFileError(
-                f"{self._what} cannot be written ({fault.strerror}) {self._advice}."
-            ) from fault
+                f"{self._what} cannot be written ({error.strerror}) {self._advice}."
+            ) from error
 
     def blocks(self) -> list[MappedBlock]:
-        """Return what was written, mapped into memory; nothing can be added any more."""
+        """Return the blocks, mapped into memory, and close the file for writing."""
         self._file.truncate(max(self._end, 1))
         content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         self._file.close()
         return [
-            MappedBlock(content, place, shape, dtype, 0, n_rows)
-            for place, shape, dtype, n_rows in self._places
+            MappedBlock(content, offset, shape, dtype, 0, n_rows)
+            for offset, shape, dtype, n_rows in self._entries
         ]
 
 
 @dataclass(frozen=True)
 class MappedBlock:
-    """Some rows in a mapped file: columns ``first:last`` of a stored array."""
+    """A range of rows in a mapped file: columns ``first:last`` of a stored array."""
 
     content: mmap.mmap
-    place: int
-    stored: tuple[int, int]
+    offset: int  # bytes
+    stored: tuple[int, int]  # shape of the stored array, with padding
     dtype: np.dtype[np.generic]
     first: int
     last: int
@@ -101,25 +110,25 @@ class MappedBlock:
 
     @property
     def columns(self) -> AnyArray:
-        """The numbers (n_columns, n_rows), read-only, as they lie in the file."""
+        """The read-only array (n_columns, n_rows)."""
         size = self.stored[0] * self.stored[1]
-        whole = np.frombuffer(self.content, self.dtype, size, self.place)
+        whole = np.frombuffer(self.content, self.dtype, size, self.offset)
         return whole.reshape(self.stored)[:, self.first : self.last]
 
     def part(self, first: int, last: int) -> MappedBlock:
-        """Return some of the rows."""
+        """Return the rows ``first:last`` of the block."""
         return replace(self, first=self.first + first, last=self.first + last)
 
     def forget(self) -> None:
-        """Let the process hold no page of the block."""
+        """Release the pages of the block."""
         n_bytes = self.stored[0] * self.stored[1] * self.dtype.itemsize
-        _forget(self.content, self.place, n_bytes)
+        _release_pages(self.content, self.offset, n_bytes)
 
 
 class MappedRows(LazyRows):
     """The rows of a mapped array, such as ``numpy.load`` returns with ``mmap_mode="r"``.
 
-    Rows that were asked for are copied, and the pages that they lie on given back.
+    Reading copies the rows and releases the pages of the file.
     """
 
     def __init__(self, array: np.memmap[tuple[int, int], np.dtype[np.generic]]) -> None:
@@ -129,35 +138,36 @@ class MappedRows(LazyRows):
 
     @staticmethod
     def can_map(array: object) -> TypeGuard[np.memmap[tuple[int, int], np.dtype[np.generic]]]:
-        """Tell whether an array is the whole of a mapped file's array, with what the file holds."""
+        """Return whether an array is a whole mapped matrix without changes in memory only."""
         if not isinstance(array, np.memmap) or array.ndim != 2 or array.filename is None:
             return False
-        # Views have the offset of the array that they are of.
+        # The base of a view is another array. Mode "c" keeps changes in memory.
         return isinstance(array.base, mmap.mmap) and array.mode != "c"
 
     def read(self, rows: slice | IntArray) -> AnyArray:
         if isinstance(rows, slice):
-            return self._copied(rows)
-        found = np.empty((len(rows), self.shape[1]), self.dtype)
-        places = np.argsort(rows, kind="stable")
+            return self._copy(rows)
+        # Rows are read in the order of the file, a block at a time.
+        result = np.empty((len(rows), self.shape[1]), self.dtype)
+        order = np.argsort(rows, kind="stable")
         starts = [first for first, _ in self.row_blocks()]
-        bounds = np.searchsorted(rows[places], [*starts, len(self)])
+        bounds = np.searchsorted(rows[order], [*starts, len(self)])
         for a, b in pairwise(bounds.tolist()):
             if a < b:
-                found[places[a:b]] = self._copied(rows[places[a:b]])
-        return found
+                result[order[a:b]] = self._copy(rows[order[a:b]])
+        return result
 
     def read_columns(self, columns: Columns) -> AnyArray:
         if self._array.flags.c_contiguous:
             return super().read_columns(columns)
-        return self._copied((slice(None), columns))
+        return self._copy((slice(None), columns))
 
-    def _copied(self, part: slice | IntArray | tuple[slice, Columns]) -> AnyArray:
-        found = np.array(self._array[part])
-        _forget(self._content, 0, len(self._content))
-        return found
+    def _copy(self, key: slice | IntArray | tuple[slice, Columns]) -> AnyArray:
+        result = np.array(self._array[key])
+        _release_pages(self._content, 0, len(self._content))
+        return result
 
 
-def _forget(content: mmap.mmap, start: int, n_bytes: int) -> None:
+def _release_pages(content: mmap.mmap, start: int, n_bytes: int) -> None:
     if sys.platform != "win32":
         content.madvise(mmap.MADV_DONTNEED, start, n_bytes)

@@ -1,9 +1,9 @@
-"""Numbers and dates written as text: how they are written, where only one reading is possible."""
+"""Notations of numbers and dates in text, and detection of the notation of a column."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -12,18 +12,16 @@ import numpy as np
 from gramless.base.types import FloatArray
 from gramless.portable import DATE, MISSING_WORDS, seconds_of_date
 
-PLAIN = "1234.5"
-"""The notation of programming languages."""
+PLAIN = "1234.5"  # as in programming languages
 # Notations of dates and datetimes, of times of day, and of durations.
 DATES, TIMES, DURATIONS = "2020-01-31", "12:30:00", "P1DT2H"
 
-_FEW_VALUES = 20
-"""So many different whole numbers are as likely names as numbers."""
-_LEAST_GROUPED = 10
-"""Cells such as 1,234 that, with others below 1,000, show that the comma groups thousands."""
-_EXAMINED = 1000
-"""Different cells that say what a column seems to hold."""
-_MOST_UNITS = 3
+_FEW_VALUES = 20  # no more different whole numbers than this are as likely names as numbers
+# If there are numbers below 1,000 too, this many cells such as 1,234 show that the comma groups
+# thousands.
+_MIN_GROUPED = 10
+_MAX_EXAMINED = 1000  # different cells
+_MAX_UNITS = 3
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _FOREIGN_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(\D.*)?", re.ASCII)
@@ -34,42 +32,42 @@ _WITH_UNIT = re.compile(
 
 @dataclass(frozen=True)
 class Notation:
-    """One way to write numbers or dates: which cells it allows, and what they mean."""
+    """One way to write numbers or dates: the pattern of cells, and their values."""
 
     allowed: re.Pattern[str]
     value: Callable[[str], float]
 
     @classmethod
     def of_numbers(cls, group: str, decimal: str) -> Notation:
-        """Return the notation whose groups of thousands may be parted by one of ``group``."""
+        """Return the notation with these separators of thousands, if any, and decimal mark."""
         part = f"[{re.escape(group)}]"
         whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{part}\d{{3}})+)" if group else r"\d+"
         mark = re.escape(decimal)
         number = rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?"
-        unwritten = {ord(mark): None for mark in group} | {ord(decimal): "."}
-        return cls(re.compile(number, re.ASCII), lambda cell: float(cell.translate(unwritten)))
+        to_plain = {ord(mark): None for mark in group} | {ord(decimal): "."}
+        return cls(re.compile(number, re.ASCII), lambda cell: float(cell.translate(to_plain)))
 
     def read(self, cell: str) -> float:
-        """Return the number that a cell stands for, of a date its seconds since 1970."""
+        """Return the value of a cell, for dates in seconds since 1970; raise ``ValueError``."""
         if self.allowed.fullmatch(cell) is None:
             raise ValueError(cell)
         return self.value(cell)
 
 
 _PART = r"(?:(-?\d+){})?"
+# Such as P1DT2H; pandas writes minus one hour as P-1DT23H0M0S.
 _ISO_DURATION = re.compile(
     r"([+-]?)P(?=[-\dT])" + _PART.format("W") + _PART.format("D") + r"(?:T(?=[-\d])"
     rf"{_PART.format('H')}{_PART.format('M')}(?:(-?\d+(?:\.\d+)?)S)?)?",
     re.ASCII,
 )
-"""Such as P1DT2H; pandas writes minus one hour as P-1DT23H0M0S."""
 # Durations as in ISO 8601, as pandas and Python write them ("1 days 02:00:00", "1 day, 2:00:00"),
 # or a clock alone.
 _CLOCK = r"[+-]?\d+:[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
 _DURATION = re.compile(
     rf"{_ISO_DURATION.pattern}|[+-]?\d+ days?(?:,? {_CLOCK})?|{_CLOCK}", re.ASCII
 )
-_UNITS_OF_DURATIONS = 604800, 86400, 3600, 60, 1
+_SECONDS_OF_UNITS = 604800, 86400, 3600, 60, 1
 _NAMES_UNIT = re.compile(r"T|day")
 
 
@@ -78,18 +76,19 @@ def _duration(cell: str) -> float:
     if parts is not None:
         sign, *counts = parts.groups(default="0")
         seconds = sum(
-            unit * float(count) for unit, count in zip(_UNITS_OF_DURATIONS, counts, strict=True)
+            unit * float(count) for unit, count in zip(_SECONDS_OF_UNITS, counts, strict=True)
         )
         return -seconds if sign == "-" else seconds
-    days, named, clock = cell.rpartition("day")
-    # In "-1 days +02:00:00" the sign is that of the days alone.
-    whole = 86400.0 * int(days) if named else 0.0
+    days, has_days, clock = cell.rpartition("day")
+    # In "-1 days +02:00:00", the first sign refers to the days only.
+    of_days = 86400.0 * int(days) if has_days else 0.0
     hours, _, rest = clock.lstrip("s, ").partition(":")
     minutes, _, seconds_of = rest.partition(":")
-    within = 3600 * abs(int(hours or 0)) + 60 * int(minutes or 0) + float(seconds_of or 0)
-    return whole - within if hours.startswith("-") else whole + within
+    of_clock = 3600 * abs(int(hours or 0)) + 60 * int(minutes or 0) + float(seconds_of or 0)
+    return of_days - of_clock if hours.startswith("-") else of_days + of_clock
 
 
+# By their names in model files; dates are those of ISO 8601.
 NOTATIONS = {
     PLAIN: Notation.of_numbers("", "."),
     "1,234.5": Notation.of_numbers(",", "."),
@@ -103,16 +102,16 @@ NOTATIONS = {
     ),
     DURATIONS: Notation(_DURATION, _duration),
 }
-"""Notations by their names, which files keep; dates are those of ISO 8601."""
 
 NOTATIONS_OF_TIMES = DATES, TIMES, DURATIONS
 
 
 def notation_of(cells: Iterable[str]) -> str | None:
-    """Return how the cells of a column are written, if all of them certainly are numbers or dates.
+    """Return the notation of the cells of a column, or None if no single reading is certain.
 
-    None where any is neither, and where two notations read the same cells differently, as 1,234.
-    Whole numbers without any mark may be names: more than plain digits is needed in some cell.
+    It is None if a cell is neither a number nor a date, or if two notations read the same cells
+    differently, such as 1,234. It is also None if all cells are plain digits, because they may be
+    names.
 
     Examples
     --------
@@ -136,26 +135,22 @@ def notation_of(cells: Iterable[str]) -> str | None:
     if PLAIN in possible:
         whole = all(value.is_integer() for value in read[PLAIN])
         return None if whole and len(filled) <= _FEW_VALUES else PLAIN
-    if _groups_thousands(filled) and "1,234.5" in possible:
-        return "1,234.5"
+    if "1,234.5" in possible:
+        n_grouped = sum("," in cell for cell in filled)
+        has_small = any(_WHOLE.fullmatch(cell) and 0 < abs(int(cell)) < 1000 for cell in filled)
+        if has_small and n_grouped >= _MIN_GROUPED:
+            return "1,234.5"
     if DURATIONS in possible and TIMES not in possible and not any(map(_NAMES_UNIT.search, filled)):
-        # Such as 100:00:00 or P1D, which may be names.
+        # Cells such as 100:00:00 or P1D may be names.
         return None
     first, *others = possible
     return first if all(read[name] == read[first] for name in others) else None
 
 
-def _groups_thousands(cells: Collection[str]) -> bool:
-    """Tell whether commas group thousands: they stand so alone, and smaller numbers have none."""
-    grouped = [cell for cell in cells if "," in cell]
-    small = any(_WHOLE.fullmatch(cell) and 0 < abs(int(cell)) < 1000 for cell in cells)
-    return small and len(grouped) >= _LEAST_GROUPED
-
-
 def read_cells(cells: Iterable[str], notation: str) -> FloatArray:
-    """Return the numbers that cells stand for, NaN where one is missing.
+    """Return the values of cells in a notation, NaN for missing ones.
 
-    Raises ``ValueError`` with the first cell that is not written so.
+    Raises ``ValueError`` with the first cell that is not in this notation.
     """
     read = NOTATIONS[notation].read
     stripped = (cell.strip() for cell in cells)
@@ -163,7 +158,7 @@ def read_cells(cells: Iterable[str], notation: str) -> FloatArray:
 
 
 def seems_to_hold(cells: Iterable[str]) -> str | None:
-    """Return what text seems to hold beside names, with an example; None if nothing.
+    """Return a description of text that resembles numbers or dates, with an example, or None.
 
     Examples
     --------
@@ -171,21 +166,21 @@ def seems_to_hold(cells: Iterable[str]) -> str | None:
     "numbers beside other text, such as '0 EUR'"
     """
     present = (cell.strip() for cell in cells)
-    first = dict.fromkeys(islice((cell for cell in present if cell not in MISSING_WORDS), 10**5))
-    found = list(islice(first, _EXAMINED))
-    if len(found) <= _FEW_VALUES:
+    distinct = dict.fromkeys(islice((cell for cell in present if cell not in MISSING_WORDS), 10**5))
+    examined = list(islice(distinct, _MAX_EXAMINED))
+    if len(examined) <= _FEW_VALUES:
         return None
-    for told, pattern in (
+    for description, pattern in (
         ("whole numbers", _WHOLE),
         ("numbers with a comma or point that may part decimals or thousands", _GROUPED),
         ("dates", _FOREIGN_DATE),
     ):
-        matches = [cell for cell in found if pattern.fullmatch(cell)]
-        if 2 * len(matches) > len(found):
-            return f"{told}, such as {matches[0]!r}"
-    units = [match.groups() for cell in found if (match := _WITH_UNIT.fullmatch(cell))]
-    if 2 * len(units) > len(found) and len(set(units)) <= _MOST_UNITS:
+        matches = [cell for cell in examined if pattern.fullmatch(cell)]
+        if 2 * len(matches) > len(examined):
+            return f"{description}, such as {matches[0]!r}"
+    units = [match.groups() for cell in examined if (match := _WITH_UNIT.fullmatch(cell))]
+    if 2 * len(units) > len(examined) and len(set(units)) <= _MAX_UNITS:
         plain = NOTATIONS[PLAIN].allowed
-        odd = next((cell for cell in found if not plain.fullmatch(cell)), found[0])
+        odd = next((cell for cell in examined if not plain.fullmatch(cell)), examined[0])
         return f"numbers beside other text, such as {odd[:40]!r}"
     return None

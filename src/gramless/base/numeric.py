@@ -1,4 +1,4 @@
-"""Checks of numbers that users give, and their range."""
+"""Checks and conversions of numbers that users pass."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.types import FloatArray
 
-_MOST = 2**63 - 1
-_LARGEST = np.finfo(np.float64).max
+_MAX_INTEGER = 2**63 - 1
+_MAX_FLOAT = np.finfo(np.float64).max
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Tell whether a value is an integer from ``least`` to ``2**63 - 1``, and not a truth value."""
+    """Return whether a value is an integer from ``least`` to ``2**63 - 1``, and not a boolean."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         return False
-    return least <= int(value) <= _MOST
+    return least <= int(value) <= _MAX_INTEGER
 
 
 def too_large(value: object) -> str:
-    """Return the end of a message on an integer beyond 2**63 - 1; empty for all other values."""
-    return " and below 2**63" if isinstance(value, Integral) and int(value) > _MOST else ""
+    """Return the end of a message about an integer above 2**63 - 1, "" for other values."""
+    is_large = isinstance(value, Integral) and int(value) > _MAX_INTEGER
+    return " and below 2**63" if is_large else ""
 
 
 def as_float(value: object) -> float:
-    """Return a number as a float: infinity beyond all floats, NaN for what is no number."""
+    """Return a number as a float, infinity if it is too large, or NaN if it is no number."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -38,7 +39,7 @@ def as_float(value: object) -> float:
 
 
 def in_range(numbers: FloatArray) -> FloatArray:
-    """Return infinities as the largest and the least number, NaN as it is.
+    """Replace infinities by the largest and the smallest float.
 
     Examples
     --------
@@ -46,27 +47,30 @@ def in_range(numbers: FloatArray) -> FloatArray:
     >>> in_range(np.array([2.0, -np.inf]))
     array([ 2.00000000e+000, -1.79769313e+308])
     """
-    return np.clip(numbers, -_LARGEST, _LARGEST)
+    return np.clip(numbers, -_MAX_FLOAT, _MAX_FLOAT)
 
 
 def check_numbers(name: str, values: ArrayLike) -> FloatArray:
-    """Return finite numbers as float64, (n,) or (n, K); refuse others."""
-    found = np.asarray(values, np.float64)
-    if found.ndim not in (1, 2) or not np.isfinite(found).all():
-        raise InputError(f"{name} must be finite, (n,) or (n, K), got shape {found.shape}.")
-    return found
+    """Return values as float64; raise InputError unless they are finite, (n,) or (n, K)."""
+    array = np.asarray(values, np.float64)
+    if array.ndim not in (1, 2) or not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite, (n,) or (n, K), got shape {array.shape}.")
+    return array
 
 
 def check_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers of the shape given; refuse other shapes."""
-    found = np.asarray(values, np.float64)
-    if found.shape != shape:
-        raise InputError(f"{name} must have shape {shape}, got {found.shape}.")
-    return found
+    """Return values as float64; raise InputError if they have another shape."""
+    array = np.asarray(values, np.float64)
+    if array.shape != shape:
+        raise InputError(f"{name} must have shape {shape}, got {array.shape}.")
+    return array
 
 
 def check_counts(name: str, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
-    """Return the weights of rows, ones for None; refuse negative or infinite ones, or zeros."""
+    """Return the sample weights, ones for None.
+
+    Raises InputError unless they are finite, not negative and not all zero.
+    """
     weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The version, and the modules in which users' names live; they are imported on first use."""
+"""The version, the modules of the public names, and their import on first use."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ HOMES = {
     "warmup": "gramless.estimators.warmup",
 }
 
+# Removed classes, with the last version that reads their files.
+# Removed classes, with the last version that reads their files.
 LAST_VERSIONS = dict.fromkeys(
     (
         "Density",
@@ -45,11 +47,10 @@ LAST_VERSIONS = dict.fromkeys(
     ),
     "0.2.0",
 )
-"""Classes that were removed, with the last version that reads their files."""
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package whose names are imported from their modules."""
+    """Return a ``__getattr__`` for a package that imports names from their modules when used."""
 
     def get(name: str) -> Any:
         if name in homes:

@@ -1,4 +1,4 @@
-"""Weighted quantiles, and a centre and a scale that outliers hardly change."""
+"""Weighted quantiles, and robust estimates of location and scale."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from numpy.typing import ArrayLike
 
 from gramless.base.types import FloatArray
 
-# Masses that are a whole multiple of a row's weight round differently for every unit of weights.
+# Cumulative weights have rounding errors that depend on the unit of the weights. A lower level
+# makes the result the same for all units.
 _ROUNDING = 1e-10
-# Of the standard normal distribution, so that the scale of normal numbers is their deviation.
-_NORMAL_RANGE, _NORMAL_DISTANCE = 1.3489795, 0.6744898
+# Interquartile range and median absolute deviation of the standard normal distribution.
+_NORMAL_IQR, _NORMAL_MAD = 1.3489795, 0.6744898
 
 
 def weighted_quantiles(
     values: FloatArray, levels: ArrayLike, weights: FloatArray | None = None
 ) -> FloatArray:
-    """Return quantiles of each column: the least value up to which a share of the weights lies.
+    """Return a quantile of each column: the smallest value with enough cumulative weight.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def weighted_quantiles(
     levels : float or array (K,)
         Shares between 0 and 1; an array has one for each column.
     weights : array (n,), optional
-        At least 0. All rows have the same weight by default.
+        At least 0; equal by default.
 
     Examples
     --------
@@ -36,10 +37,10 @@ def weighted_quantiles(
     weights = np.ones(len(columns)) if weights is None else weights
     shares = np.broadcast_to(levels, columns.shape[1:]) * (1.0 - _ROUNDING)
     order = np.argsort(columns, axis=0, kind="stable")
-    masses = np.cumsum(weights[order], axis=0)
-    ranks = (masses < shares * masses[-1]).sum(axis=0)
-    at = np.take_along_axis(order, np.minimum(ranks, len(columns) - 1)[None], axis=0)
-    return np.take_along_axis(columns, at, axis=0).reshape(values.shape[1:])
+    cumulative = np.cumsum(weights[order], axis=0)
+    ranks = (cumulative < shares * cumulative[-1]).sum(axis=0)
+    rows = np.take_along_axis(order, np.minimum(ranks, len(columns) - 1)[None], axis=0)
+    return np.take_along_axis(columns, rows, axis=0).reshape(values.shape[1:])
 
 
 def robust_centre(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
@@ -48,10 +49,10 @@ def robust_centre(values: FloatArray, weights: FloatArray | None = None) -> Floa
 
 
 def robust_scale(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return the standard deviation of each column, estimated by the interquartile range.
+    """Return an estimate of the standard deviation of each column by its interquartile range.
 
-    If half of the values or more are equal, the range may be 0: then the median distance of the
-    other values from the median counts, and 1 if there are no others.
+    The range may be 0 if half of the values or more are equal. The estimate is then based on the
+    median distance of the other values from the median. It is 1 if all values are equal.
 
     Examples
     --------
@@ -60,12 +61,12 @@ def robust_scale(values: FloatArray, weights: FloatArray | None = None) -> Float
     37.0
     """
     spread = weighted_quantiles(values, 0.75, weights) - weighted_quantiles(values, 0.25, weights)
-    scale = np.atleast_1d(spread / _NORMAL_RANGE)
+    scale = np.atleast_1d(spread / _NORMAL_IQR)
     distances = np.abs(values - robust_centre(values, weights)).reshape(len(values), -1)
     for k in np.flatnonzero(scale == 0.0):
         others = distances[:, k] > 0.0
         scale[k] = 1.0
         if others.any():
             rest = None if weights is None else weights[others]
-            scale[k] = weighted_quantiles(distances[others, k], 0.5, rest) / _NORMAL_DISTANCE
+            scale[k] = weighted_quantiles(distances[others, k], 0.5, rest) / _NORMAL_MAD
     return scale.reshape(spread.shape)

@@ -13,10 +13,10 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 
 
 def seed_from(random_state: RandomState) -> int:
-    """Reduce any scikit-learn style ``random_state`` to one integer seed.
+    """Return an integer seed for a ``random_state`` as in scikit-learn.
 
-    An integer is its own seed, a generator is advanced by one draw, and None draws from NumPy's
-    global state, as scikit-learn does. Drawn seeds are in ``[0, 2**31)``.
+    An integer is the seed itself. A generator draws one, and so does NumPy's global state for None.
+    Drawn seeds are in ``[0, 2**31)``.
     """
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         check_random_state(random_state)
@@ -29,9 +29,9 @@ def seed_from(random_state: RandomState) -> int:
 def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
     """Return the generator of one block of the stream ``(seed, purpose)``.
 
-    Streams never overlap: the seed and the purpose, such as ``"grids"``, form the Philox key, the
-    block the high word of its counter. Block 10,000 thus costs no more than block 0, and adding
-    blocks never changes earlier ones.
+    Streams never overlap: the seed and the purpose, such as ``"grids"``, are the key of Philox, and
+    the block is the high word of its counter. Therefore block 10,000 costs no more than block 0,
+    and adding blocks never changes earlier ones.
     """
     key = np.array([seed, zlib.crc32(purpose.encode())], dtype=np.uint64)
     counter = np.array([0, 0, 0, block], dtype=np.uint64)
@@ -39,10 +39,10 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
 
 
 def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Generator]:
-    """Yield the generators of the first blocks of the stream ``(seed, purpose)``, one by one.
+    """Yield the generators of the first blocks of the stream ``(seed, purpose)``.
 
-    They are one generator that moves on: draw the numbers of a block before asking for the next
-    one. This takes a sixth of the time of as many calls of :func:`stream`.
+    All are the same object in different states, so draw the numbers of a block before the next
+    iteration. This takes a sixth of the time of as many calls of :func:`stream`.
     """
     generator = stream(seed, purpose)
     state = generator.bit_generator.state
@@ -55,8 +55,8 @@ def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Genera
 def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
     """Return the first ``n`` raw words of one block of the stream ``(seed, purpose)``.
 
-    They are the same in every version of NumPy and on every machine: NumPy keeps the streams of its
-    bit generators, but not what its distributions make of them. About 4 ns per word.
+    They are the same in every version of NumPy and on every machine, because NumPy guarantees the
+    streams of its bit generators, but not those of its distributions. A word takes about 4 ns.
     """
     raw: NDArray[np.uint64] = stream(seed, purpose, block).bit_generator.random_raw(n)
     return raw

@@ -1,4 +1,4 @@
-"""Progress of long work: one record to a logger and callbacks, or to standard error."""
+"""Progress records of fits, for callbacks, the logger and standard error."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LOGGER = logging.getLogger("gramless")
 
 @dataclass(frozen=True)
 class Progress:
-    """One step of long work, as told to callbacks.
+    """One step of a fit, as passed to callbacks.
 
     Attributes
     ----------
     stage : str
         "search", "alpha", "size", "growth", "validation", "solve", "final fit" and others.
     message : str
-        For people.
+        One line of text.
     details : mapping
-        What the message tells, as plain data; the solver's record of an iteration.
+        The content of the message as plain data.
     number : int
-        Steps of this stage so far, from 1.
+        Number of the step within its stage, from 1.
     seconds : float
-        Since the work began.
+        Time since the start of the fit.
     """
 
     stage: str
@@ -41,22 +41,22 @@ class Progress:
 
     @property
     def score(self) -> float | None:
-        """What the step scored on rows held back, less is better; None where it scored nothing."""
+        """Score on validation rows, lower is better; None if the step has no score."""
         return self.details.get("score")
 
 
+# If a callback returns True, the stage of the record ends as soon as possible.
 ProgressCallback = Callable[[Progress], object]
-"""Called with each record; where it returns True, the record's stage ends as soon as it can."""
 Callbacks = ProgressCallback | Sequence[ProgressCallback] | None
 
 
 class Reporter:
-    """Sends the progress of one fit to everyone who listens.
+    """Sends the progress of one fit to its callbacks and the logger.
 
-    Each fit has a reporter of its own and hands it down, so that fits which run at once
-    never mix their callbacks. Every record also goes to the logger ``gramless`` at level
-    INFO, as ``record.progress``; ``record.owner`` names the sender. With ``verbose``, records
-    that no handler of the logger takes are written to standard error.
+    Each fit passes its own reporter down the calls, so that concurrent fits do not mix their
+    callbacks. Every record also goes to the logger ``gramless`` at level INFO, as
+    ``record.progress``; ``record.owner`` is the name of the estimator. With ``verbose``, records
+    that no handler of the logger receives are written to standard error.
 
     Examples
     --------
@@ -72,55 +72,49 @@ class Reporter:
         verbose: bool = False,
     ) -> None:
         self.owner = owner
-        self.callbacks = _listed(owner, callbacks)
+        functions = () if callbacks is None else callbacks
+        functions = (functions,) if callable(functions) else tuple(functions)
+        for callback in functions:
+            if not callable(callback):
+                raise InputError(
+                    f"{owner}: callbacks must be functions of one record, such as "
+                    f"lambda progress: print(progress.message); got {callback!r}."
+                )
+        self.callbacks: tuple[ProgressCallback, ...] = functions
         self.ended: set[str] = set()
         self._numbers: Counter[str] = Counter()
-        self._begun = time.perf_counter()
+        self._started = time.perf_counter()
         self._stream: logging.Handler | None = None
         if verbose:
-            # Not a handler of the shared logger, which would show other fits' lines too.
+            # A handler of the shared logger would also show the lines of other fits.
             self._stream = logging.StreamHandler(sys.stderr)
             self._stream.setFormatter(logging.Formatter("[%(owner)s] %(message)s"))
 
     @property
-    def tells_details(self) -> bool:
-        """Whether someone listens to :meth:`detail`."""
+    def has_listeners(self) -> bool:
+        """Whether callbacks or the logger receive records of :meth:`detail`."""
         return bool(self.callbacks) or LOGGER.isEnabledFor(logging.DEBUG)
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:
-        """Report that a stage has come so far."""
-        self._tell(logging.INFO, stage, message, details)
+        """Report a step of a stage."""
+        self._send(logging.INFO, stage, message, details)
 
     def detail(self, stage: str, message: str, /, **details: object) -> None:
-        """Report one of many small steps: to callbacks, and to the logger at level DEBUG."""
-        self._tell(logging.DEBUG, stage, message, details)
+        """Report one of many small steps, which the logger gets at level DEBUG."""
+        self._send(logging.DEBUG, stage, message, details)
 
-    def _tell(self, level: int, stage: str, message: str, details: dict[str, object]) -> None:
+    def _send(self, level: int, stage: str, message: str, details: dict[str, object]) -> None:
         self._numbers[stage] += 1
-        seconds = time.perf_counter() - self._begun
+        seconds = time.perf_counter() - self._started
         progress = Progress(stage, message, details, self._numbers[stage], seconds)
         extra = {"progress": progress, "owner": self.owner}
         record = LOGGER.makeRecord(LOGGER.name, level, __file__, 0, message, (), None, extra=extra)
         is_enabled = LOGGER.isEnabledFor(level)
         if is_enabled:
             LOGGER.handle(record)
-        taken = level < logging.INFO or (is_enabled and LOGGER.hasHandlers())
-        if self._stream is not None and not taken:
+        is_shown = is_enabled and LOGGER.hasHandlers()
+        if self._stream is not None and level >= logging.INFO and not is_shown:
             self._stream.handle(record)
-        # All are told, also of a stage that one of them ends.
+        # The list makes sure that all callbacks are called, even after one returned True.
         if any([callback(progress) is True for callback in self.callbacks]):
             self.ended.add(stage)
-
-
-def _listed(owner: str, callbacks: Callbacks) -> tuple[ProgressCallback, ...]:
-    """Return callbacks as a tuple; refuse what cannot be called."""
-    if callbacks is None:
-        return ()
-    found = (callbacks,) if callable(callbacks) else tuple(callbacks)
-    for callback in found:
-        if not callable(callback):
-            raise InputError(
-                f"{owner}: callbacks must be functions of one record, such as "
-                f"lambda progress: print(progress.message); got {callback!r}."
-            )
-    return found

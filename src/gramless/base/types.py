@@ -1,4 +1,4 @@
-"""Names of types that many signatures share."""
+"""Type aliases and interfaces that many signatures share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
-"""Numbers of double precision."""
-
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-
 AnyArray: TypeAlias = NDArray[Any]
-"""An array of numbers, truth values or text of any type."""
 
 
 class DataFrame(Protocol):
-    """A table of named columns: what pandas and polars data frames have in common."""
+    """Interface shared by the data frames of pandas and polars."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, name: str, /) -> Any: ...
@@ -37,13 +33,21 @@ class DataFrame(Protocol):
 
 
 class NamedColumns(ABC):
-    """A table that hands out its columns one by one, such as one read from a file."""
+    """A table whose columns are read one by one, such as a table from a file.
+
+    Attributes
+    ----------
+    names : sequence of str or None
+        Names of the columns.
+    declared : collection of str
+        Names of text columns that are categories even if their text looks like numbers or dates.
+    types : mapping
+        Types of columns that their values do not show, such as "datetime" for seconds.
+    """
 
     names: Sequence[str] | None
     declared: Collection[str] = ()
-    """Names of columns of text that are categories, whatever their text looks like."""
     types: Mapping[str, str] = MappingProxyType({})
-    """Types that the values of columns do not show, such as "datetime" of those held in seconds."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -56,7 +60,7 @@ class NamedColumns(ABC):
 
 @runtime_checkable
 class ArrowTable(Protocol):
-    """What tables and batches of rows of pyarrow have in common."""
+    """Interface shared by the tables and record batches of pyarrow."""
 
     if TYPE_CHECKING:
         schema: Any
@@ -67,20 +71,20 @@ class ArrowTable(Protocol):
         """Return one column."""
 
     def to_pydict(self) -> dict[str, list[Any]]:
-        """Return all values in lists."""
+        """Return the values of each column in a list."""
 
 
 class RowTable(NamedColumns):
-    """A table on a disk, of which memory need not hold more than some rows."""
+    """A table on a disk whose rows are read in parts."""
 
     @abstractmethod
     def take_rows(self, rows: slice | AnyArray) -> NamedColumns:
-        """Return some rows, in memory."""
+        """Return some rows in memory."""
 
     @abstractmethod
     def keep_rows(self, rows: IntArray) -> RowTable:
-        """Return the table of some rows, which stay on the disk."""
+        """Return the table of some rows without reading them."""
 
 
+# Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame.
 TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns | ArrowTable
-"""Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""

@@ -68,7 +68,7 @@ class Selection:
     def watch(self) -> Watch | None:
         """Return the solver callback for reporting and early stopping, or None."""
         deadline, report = self.deadline, self.report
-        if not report.tells_details:
+        if not report.has_listeners:
             return deadline.watch(_SOLVE_SHARE)
 
         def stops(iteration: int) -> bool:

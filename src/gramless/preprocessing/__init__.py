@@ -1,1 +1,1 @@
-"""Tables to numbers: rows checked, columns encoded, missing numbers filled, units of inputs."""
+"""Preprocessing: checks of rows, encoding of tables, imputation and scaling."""

@@ -1,4 +1,4 @@
-"""Inputs that are categories: their mask, the whole numbers that they may hold, their codes."""
+"""Categorical inputs: their mask, checks of their values, and their codes."""
 
 from __future__ import annotations
 
@@ -20,48 +20,54 @@ from gramless.preprocessing.rows import Rows, dense_columns
 Mask: TypeAlias = BoolArray
 
 MISSING_CODE = -1.0
-_MOST_SINGLE = 2**24  # float32 holds every integer up to here
+_MAX_SINGLE_INTEGER = 2**24  # float32 holds every integer up to here
 
-CATEGORY_LIMIT = 2.0**52
-"""Bound above which neighbouring whole numbers would share a grid cell of width 1."""
+CATEGORY_LIMIT = 2.0**52  # from here on, neighbouring integers could share a grid cell of width 1
 
 
 def category_mask(
-    chosen: ArrayLike | None,
+    selection: ArrayLike | None,
     n_inputs: int,
     names: Sequence[str] = (),
     parameter: str = "categorical",
 ) -> Mask:
-    """Return which inputs are categories, as a mask of shape (n_inputs,).
+    """Return the mask (n_inputs,) of categorical inputs.
 
-    ``chosen`` lists positions or names, or is a mask. Messages call it ``parameter``.
+    Parameters
+    ----------
+    selection : list of positions or names, or mask, optional
+    n_inputs : int
+    names : sequence of str, default=()
+        Names of the inputs.
+    parameter : str, default="categorical"
+        The name of ``selection`` in messages.
     """
     mask = np.zeros(n_inputs, bool)
-    if chosen is None:
+    if selection is None:
         return mask
-    if isinstance(chosen, (str, bytes)) or not isinstance(chosen, Sized):
+    if isinstance(selection, (str, bytes)) or not isinstance(selection, Sized):
         raise InputError(
             f"{parameter} must be a list of positions or names, or one truth value an input; "
-            f"got {chosen!r}."
+            f"got {selection!r}."
         )
-    items = list(chosen)
+    items = list(selection)
     if items and all(isinstance(item, (bool, np.bool_)) for item in items):
         if len(items) != n_inputs:
             raise InputError(
                 f"{parameter} holds {len(items)} truth values for {n_inputs} inputs; give one each."
             )
         return np.array(items, bool)
-    places = {name: j for j, name in enumerate(names)}
-    mask[[_position(item, n_inputs, places, parameter) for item in items]] = True
+    position_of = {name: j for j, name in enumerate(names)}
+    mask[[_position(item, n_inputs, position_of, parameter) for item in items]] = True
     return mask
 
 
-def _position(item: object, n_inputs: int, places: dict[str, int], parameter: str) -> int:
+def _position(item: object, n_inputs: int, position_of: dict[str, int], parameter: str) -> int:
     if isinstance(item, str):
-        if item in places:
-            return places[item]
-        first = ", ".join(map(repr, list(places)[:5]))
-        known = f"known are {first}" if places else "none has a name"
+        if item in position_of:
+            return position_of[item]
+        first = ", ".join(map(repr, list(position_of)[:5]))
+        known = f"known are {first}" if position_of else "none has a name"
         raise InputError(f"{parameter}: no input is called {item!r}; {known}.")
     if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
         raise InputError(f"{parameter} must list positions or names of inputs, got {item!r}.")
@@ -73,7 +79,7 @@ def _position(item: object, n_inputs: int, places: dict[str, int], parameter: st
 
 
 def check_categories(X: Rows, categorical: Mask) -> None:
-    """Check that categorical inputs hold whole numbers that float64 tells apart, or NaN."""
+    """Raise InputError unless categorical inputs hold NaN or integers below 2**52."""
     for j, column in dense_columns(X, categorical):
         odd = (column != np.floor(column)) | (np.abs(column) >= CATEGORY_LIMIT)
         odd &= ~np.isnan(column)
@@ -86,17 +92,18 @@ def check_categories(X: Rows, categorical: Mask) -> None:
 
 @dataclass(frozen=True)
 class CategoryCodes(Stateful):
-    """Codes 0, 1, ... of the categories in some columns, -1 for NaN, one more for other values.
+    """Codes of the categories in some columns.
 
-    Keys of bins keep 40 bits of a cell's number, so that large numbers could share a bin; small
-    ones that follow each other do not.
+    The codes are 0, 1, ... for known categories, -1 for NaN, and one more than the last for other
+    values. They are needed because the keys of bins keep 40 bits of a cell's number, so that large
+    numbers could share a bin.
 
     Attributes
     ----------
     columns : array (n_categorical,)
         The columns that hold categories.
     starts : array (n_categorical + 1,)
-        Where the categories of each of these columns begin in ``values``.
+        Start of the categories of each of these columns in ``values``, and the end.
     values : array
         The categories in the order of their codes.
 
@@ -112,95 +119,98 @@ class CategoryCodes(Stateful):
     values: FloatArray
 
     def check(self) -> None:
-        """Check that the parts of codes from a file fit each other."""
+        """Raise ``ValueError`` if the fields of codes from a file are inconsistent."""
         columns = array_in(vars(self), "columns", np.int64, (None,))
         starts = array_in(vars(self), "starts", np.int64, (len(columns) + 1,))
         values = array_in(vars(self), "values", np.float64, (None,), finite=True)
-        fits = (columns >= 0).all() and (columns[1:] > columns[:-1]).all()
-        fits = fits and (starts[1:] >= starts[:-1]).all()
-        fits = fits and starts[0] == 0 and starts[-1] == len(values)
-        require(bool(fits), "codes of categories do not fit each other")
+        are_valid = (columns >= 0).all() and (columns[1:] > columns[:-1]).all()
+        are_valid = are_valid and (starts[1:] >= starts[:-1]).all()
+        are_valid = are_valid and starts[0] == 0 and starts[-1] == len(values)
+        require(bool(are_valid), "codes of categories do not fit each other")
 
     @classmethod
     def fit(cls, X: Rows, categorical: Mask) -> CategoryCodes:
-        """Learn the categories of checked rows, in ascending order; 0 comes first if sparse."""
-        known = []
+        """Learn the categories of checked rows in ascending order, with 0 first if sparse."""
+        categories = []
         for _, column in dense_columns(X, categorical):
             values = np.unique(column).astype(np.float64)
             values = values[~np.isnan(values)]
-            # The zeros of sparse rows, which are not stored, remain zeros.
-            known.append(np.append(0.0, values[values != 0.0]) if sp.issparse(X) else values)
-        return cls._of(np.flatnonzero(categorical).astype(np.int64), known)
+            if sp.issparse(X):
+                # The code of 0 must be 0, because zeros are not stored.
+                values = np.append(0.0, values[values != 0.0])
+            categories.append(values)
+        return cls._from_categories(np.flatnonzero(categorical).astype(np.int64), categories)
 
     @classmethod
-    def _of(cls, columns: IntArray, known: list[FloatArray]) -> CategoryCodes:
-        starts = np.cumsum([0, *map(len, known)]).astype(np.int64)
-        return cls(columns, starts, np.concatenate([np.empty(0), *known]))
+    def _from_categories(cls, columns: IntArray, categories: list[FloatArray]) -> CategoryCodes:
+        starts = np.cumsum([0, *map(len, categories)]).astype(np.int64)
+        return cls(columns, starts, np.concatenate([np.empty(0), *categories]))
 
     def extended(self, X: Rows) -> CategoryCodes:
-        """Return these codes, followed by codes for the categories that only other rows have."""
-        mask = np.zeros(X.shape[1], bool)
-        mask[self.columns] = True
-        both = zip(self._known(), CategoryCodes.fit(X, mask)._known(), strict=True)
-        joined = [np.append(known, new[~np.isin(new, known)]) for known, new in both]
-        return self._of(self.columns, joined)
+        """Return these codes with further codes for new categories of other rows."""
+        new_codes = CategoryCodes.fit(X, self._mask(X))
+        pairs = zip(self._categories(), new_codes._categories(), strict=True)
+        joined = [np.append(known, new[~np.isin(new, known)]) for known, new in pairs]
+        return self._from_categories(self.columns, joined)
 
     def transform(self, X: Rows) -> Rows:
-        """Return rows with codes in place of categories: ``X`` itself if they are the same."""
+        """Return rows with codes in place of categories, or ``X`` itself if nothing changes."""
         if sp.issparse(X):
             return self._transform_sparse(X)
         out = X
-        for j, known in zip(self.columns.tolist(), self._known(), strict=True):
+        for j, categories in zip(self.columns.tolist(), self._categories(), strict=True):
             column = X[:, j]
-            codes = _codes(column, known)
+            codes = _codes(column, categories)
             if (codes == column).all():
                 continue
             if out is X:
-                is_large = int(np.diff(self.starts).max()) >= _MOST_SINGLE
-                least = np.float64 if is_large else np.float32
-                out = X.astype(np.result_type(X.dtype, least), copy=True)
+                is_large = int(np.diff(self.starts).max()) >= _MAX_SINGLE_INTEGER
+                dtype = np.float64 if is_large else np.float32
+                out = X.astype(np.result_type(X.dtype, dtype), copy=True)
             out[:, j] = codes
         return out
 
     def warn_of_unknown(self, X: Rows) -> None:
         """Warn if most values of a column are none of its categories."""
-        mask = np.zeros(X.shape[1], bool)
-        mask[self.columns] = True
-        for (j, column), known in zip(dense_columns(X, mask), self._known(), strict=True):
-            unknown = _codes(column, known) == len(known)
+        columns = dense_columns(X, self._mask(X))
+        for (j, column), categories in zip(columns, self._categories(), strict=True):
+            is_unknown = _codes(column, categories) == len(categories)
             n_present = len(column) - int(np.isnan(column).sum())
-            if unknown.sum() > MOST_UNKNOWN * n_present:
-                cells = (f"{value:g}" for value in column[unknown].tolist())
-                warn_of_unknown(f"input {j}", cells, unknown.sum() / n_present)
+            if is_unknown.sum() > MOST_UNKNOWN * n_present:
+                cells = (f"{value:g}" for value in column[is_unknown].tolist())
+                warn_of_unknown(f"input {j}", cells, is_unknown.sum() / n_present)
 
     def _transform_sparse(self, X: sp.csr_array) -> sp.csr_array:
-        mask = np.zeros(X.shape[1], bool)
-        mask[self.columns] = True
+        mask = self._mask(X)
         others = sp.csr_array(X, dtype=np.result_type(X.dtype, np.float32), copy=True)
         others.data[mask[others.indices]] = 0.0
         others.eliminate_zeros()
         rows, columns, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for (j, column), known in zip(dense_columns(X, mask), self._known(), strict=True):
-            column_codes = _codes(column, known)
+        for (j, column), categories in zip(dense_columns(X, mask), self._categories(), strict=True):
+            column_codes = _codes(column, categories)
             rows.append(np.flatnonzero(column_codes))
             columns.append(np.full(len(rows[-1]), j))
             codes.append(column_codes[rows[-1]])
-        places = np.concatenate(rows), np.concatenate(columns)
-        numbers = np.concatenate(codes).astype(others.dtype)
-        return others + sp.csr_array((numbers, places), shape=X.shape)
+        positions = np.concatenate(rows), np.concatenate(columns)
+        data = np.concatenate(codes).astype(others.dtype)
+        return others + sp.csr_array((data, positions), shape=X.shape)
 
-    def _known(self) -> Iterator[FloatArray]:
+    def _mask(self, X: Rows) -> Mask:
+        mask = np.zeros(X.shape[1], bool)
+        mask[self.columns] = True
+        return mask
+
+    def _categories(self) -> Iterator[FloatArray]:
         return (self.values[a:b] for a, b in pairwise(self.starts.tolist()))
 
 
-def _codes(column: AnyArray, known: FloatArray) -> FloatArray:
-    """Return the places of values among the known ones, their number for all others."""
+def _codes(column: AnyArray, categories: FloatArray) -> FloatArray:
     column = np.rint(column)
-    codes = np.full(len(column), float(len(known)))
-    if len(known) > 0:
-        order = np.argsort(known)
-        places = np.searchsorted(known, column, sorter=order)
-        places = order[np.minimum(places, len(known) - 1)]
-        codes = np.where(known[places] == column, places, codes)
+    codes = np.full(len(column), float(len(categories)))
+    if len(categories) > 0:
+        order = np.argsort(categories)
+        positions = np.searchsorted(categories, column, sorter=order)
+        positions = order[np.minimum(positions, len(categories) - 1)]
+        codes = np.where(categories[positions] == column, positions, codes)
     codes[np.isnan(column)] = MISSING_CODE
     return codes

@@ -1,4 +1,4 @@
-"""Groups of equal rows, by 64-bit hashes of their numbers."""
+"""Groups of equal rows, found by 64-bit hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 def equal_rows(X: Rows) -> tuple[IntArray, IntArray]:
     """Return the first row of each group of equal rows, and the group of each row.
 
-    Groups are numbered in an order that depends on the rows, but not on where they stand.
+    The numbers of the groups depend on the rows, but not on their order.
 
     Examples
     --------
@@ -34,10 +34,10 @@ def equal_rows(X: Rows) -> tuple[IntArray, IntArray]:
 
 
 def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
-    """Return a hash of each row, to which zeros do not contribute.
+    """Return a hash of each row, the same for sparse and dense rows.
 
-    The hash of a row is the sum of those of its columns, which are numbered from ``first_column``:
-    sparse rows have the hashes of dense ones.
+    It is the sum of the hashes of its entries, which are 0 for zeros. The first column of ``X`` has
+    the number ``first_column``.
     """
     n_rows, n_columns = X.shape
     sums: Hashes = np.zeros(n_rows, np.uint64)
@@ -53,7 +53,7 @@ def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
 
 
 def _hashes(values: AnyArray, columns: Hashes) -> Hashes:
-    """Return hashes of numbers in some columns, 0 for zeros of either sign."""
+    """Return hashes of entries in columns of the given numbers, 0 for zeros of either sign."""
     numbers = np.ascontiguousarray(values, np.float64)
     hashes: Hashes = numbers.view(np.uint64) + (columns + np.uint64(1)) * np.uint64(_INCREMENT)
     for shift, factor in _STEPS:

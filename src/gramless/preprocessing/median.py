@@ -1,4 +1,4 @@
-"""Median distances between rows, of random pairs or of neighbours: bandwidths without targets."""
+"""Median distances between rows, as bandwidths for estimators without targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows, dense_columns
 
 SAMPLE_ROWS = 1000
-_PAIRS = 2000
+_N_PAIRS = 2000
 
 
 def median_distance(
@@ -25,23 +25,32 @@ def median_distance(
     *,
     numbers_at_once: int = 1 << 18,
 ) -> float:
-    """Return the median distance between random pairs of different rows.
+    """Return the median distance between random pairs of rows.
 
-    Rows that differ in a categorical input are 1 apart in it. If more than half of the pairs
-    coincide, it is the median of the positive distances. It is 1.0 if there are none, or most are
-    infinite. At most 4,000 rows are read, and ``numbers_at_once`` bounds the differences in memory:
-    blocks that fit into the cache take a third of the time.
+    Two different categories have the distance 1. If more than half of the pairs coincide, the
+    result is the median of the positive distances. It is 1.0 if there are none, or if most are
+    infinite. At most 4,000 rows are read.
+
+    Parameters
+    ----------
+    X : array or CSR array (n_rows, n_inputs)
+    seed : int
+    categorical : array of bool (n_inputs,), optional
+        Mask of the categorical inputs.
+    metric : {"cityblock", "euclidean"}, default="cityblock"
+    numbers_at_once : int, default=2**18
+        Size of blocks of differences. Blocks that fit into the cache take a third of the time.
     """
     n_rows = X.shape[0]
     if n_rows < 2:
         return 1.0
     generator = stream(seed, "median pairs")
-    first = generator.integers(n_rows, size=_PAIRS)
-    second = (first + generator.integers(1, n_rows, size=_PAIRS)) % n_rows
+    first = generator.integers(n_rows, size=_N_PAIRS)
+    second = (first + generator.integers(1, n_rows, size=_N_PAIRS)) % n_rows
     width = X.nnz // n_rows if sp.issparse(X) else X.shape[1]
     parts = [
         _distances(X[first[a:b]], X[second[a:b]], categorical, metric)
-        for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width)))
+        for a, b in row_blocks(_N_PAIRS, max(1, numbers_at_once // max(1, width)))
     ]
     distances = np.nan_to_num(np.concatenate(parts), nan=np.inf, posinf=np.inf)
     positive = distances[distances > 0]
@@ -54,8 +63,8 @@ def median_distance(
 def scaled_sample(X: Rows, unit: FloatArray, seed: int) -> Rows:
     """Return at most 1,000 random rows in float64, each input divided by its unit."""
     n_rows = X.shape[0]
-    drawn = stream(seed, "neighbours").choice(n_rows, min(n_rows, SAMPLE_ROWS), replace=False)
-    rows = take_rows(X, np.sort(drawn))
+    sample = stream(seed, "neighbours").choice(n_rows, min(n_rows, SAMPLE_ROWS), replace=False)
+    rows = take_rows(X, np.sort(sample))
     if sp.issparse(rows):
         return sp.csr_array(rows.astype(np.float64) @ sp.diags_array(1.0 / unit))
     return np.asarray(rows, np.float64) / unit
@@ -67,10 +76,11 @@ def neighbour_distance(
     categorical: BoolArray,
     metric: Literal["cityblock", "euclidean"] = "cityblock",
 ) -> float:
-    """Return the median distance of a row to its neighbour of some rank, among all of few rows.
+    """Return the median distance of the rows to their neighbour of rank ``n_neighbours``.
 
-    Rows that differ in a categorical input are 1 apart in it. If more than half of the distances
-    are 0, it is the median of the positive ones, or 1.0 if there are none.
+    Two different categories have the distance 1. If more than half of the distances are 0, the
+    result is the median of the positive ones, or 1.0 if there are none. All pairs of rows are
+    compared, so there should be few.
     """
     from sklearn.metrics import pairwise_distances
 
@@ -78,7 +88,7 @@ def neighbour_distance(
         return 1.0
     numbers, power = X[:, np.flatnonzero(~categorical)], 2 if metric == "euclidean" else 1
     if sp.issparse(numbers):
-        # Scikit-learn has sparse distances of short indices alone.
+        # scikit-learn computes sparse distances with 32-bit indices only.
         indices, ends = (part.astype(np.int32) for part in (numbers.indices, numbers.indptr))
         numbers = sp.csr_array((numbers.data, indices, ends), numbers.shape)
     distances = np.zeros((X.shape[0], X.shape[0]))
@@ -102,27 +112,27 @@ def _distances(
     categorical: BoolArray | None,
     metric: Literal["cityblock", "euclidean"],
 ) -> FloatArray:
-    """Return the distance of each row to the other one; near 1e308 infinite, or no number."""
+    """Return the distances between corresponding rows, infinite or NaN if they overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         differences = abs(rows.astype(float) - others.astype(float))
         if categorical is not None and sp.issparse(differences):
-            chosen = categorical[differences.indices]
-            differences.data[chosen] = differences.data[chosen] > 0
+            is_category = categorical[differences.indices]
+            differences.data[is_category] = differences.data[is_category] > 0
         elif categorical is not None:
             differences[:, categorical] = differences[:, categorical] > 0
         if metric == "euclidean":
-            return _lengths(differences)
+            return _euclidean_lengths(differences)
         return np.asarray(differences.sum(axis=1))
 
 
-def _lengths(differences: Rows) -> FloatArray:
-    """Return Euclidean lengths, also where squares of the numbers would over- or underflow."""
+def _euclidean_lengths(differences: Rows) -> FloatArray:
+    # Rows are scaled by their largest entry, because squares could over- or underflow. Division by
+    # powers of two is exact.
     largest = differences.max(axis=1)
     if sp.issparse(differences):
         largest = largest.toarray().ravel()
-    usable = (largest > 0) & (largest < np.inf)
-    # Powers of two divide without rounding.
-    size = 2.0 ** np.floor(np.log2(largest, out=np.zeros(len(largest)), where=usable))
+    is_regular = (largest > 0) & (largest < np.inf)
+    size = 2.0 ** np.floor(np.log2(largest, out=np.zeros(len(largest)), where=is_regular))
     if sp.issparse(differences):
         scaled = sp.csr_array(differences)
         scaled.data = scaled.data / np.repeat(size, np.diff(scaled.indptr))

@@ -1,4 +1,4 @@
-"""Whitening: linear combinations of the inputs that do not vary together."""
+"""Whitening: uncorrelated linear combinations of the inputs."""
 
 from __future__ import annotations
 
@@ -17,34 +17,45 @@ _BLOCK_ROWS = 4096
 
 @dataclass(frozen=True, repr=False)
 class Whitening(Stateful):
-    """Combinations ``(x - mean) axes`` of the inputs, of variance 1 and without correlation.
+    """The transformation ``(x - mean) axes`` to uncorrelated numbers of variance 1.
 
-    The axes are the principal components of the standardised inputs, each divided by its standard
-    deviation, the ones that vary most first. So the units of the inputs do not matter. The axes of
-    directions in which rows do not vary are 0.
+    Attributes
+    ----------
+    mean : array (n_features,)
+    axes : array (n_features, n_features)
+        The columns are the principal components of the standardised inputs, each divided by its
+        standard deviation, those of largest variance first. Standardisation makes the result
+        independent of the units of the inputs. Axes along which rows do not vary are 0.
     """
 
-    mean: FloatArray  # (n_features,)
-    axes: FloatArray  # (n_features, n_features)
+    mean: FloatArray
+    axes: FloatArray
 
     def check(self) -> None:
-        """Check that the parts of a whitening from a file fit each other."""
+        """Raise ``ValueError`` if the fields of a whitening from a file are inconsistent."""
         mean = array_in(vars(self), "mean", np.float64, (None,), finite=True)
         array_in(vars(self), "axes", np.float64, (len(mean), len(mean)), finite=True)
 
     @classmethod
     def fit(cls, rows: FloatArray, weight: FloatArray, unit: FloatArray) -> Self:
-        """Return the whitening of rows with weights; ``unit`` are the deviations of the inputs.
+        """Return the whitening of rows.
 
-        Inputs with an infinite deviation are constants.
+        Parameters
+        ----------
+        rows : array (n_rows, n_features)
+        weight : array (n_rows,)
+            Sample weights.
+        unit : array (n_features,)
+            Standard deviations of the inputs, infinite for constants.
         """
         share = weight / weight.sum()
-        # Differences from a row keep the digits of timestamps.
+        # The mean of differences from one row keeps the digits of timestamps.
         mean = rows[0] + share @ (rows - rows[0])
         standardised = (rows - mean) / unit
         with one_blas_thread():
             values, vectors = eigh((standardised * share[:, None]).T @ standardised)
         values, vectors = values[::-1], vectors[:, ::-1]
+        # The signs of eigenvectors are arbitrary: the largest entry is made positive.
         largest = np.argmax(np.abs(vectors), axis=0)
         vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
         varies = values > len(values) * np.finfo(np.float64).eps * values[0]
@@ -58,24 +69,21 @@ class Whitening(Stateful):
         return varies
 
     def apply(self, X: AnyArray, n_jobs: int | None = None) -> AnyArray:
-        """Return whitened rows, in single precision if the rows are.
-
-        Terms are added one after the other, so that a row has the same bits wherever it is
-        computed.
-        """
+        """Return whitened rows, in single precision if ``X`` is."""
+        # A matrix product could add the terms of a row in an order that depends on the block.
         out = np.zeros(X.shape, np.float32 if X.dtype == np.float32 else np.float64)
 
-        def fill(start: int, stop: int) -> None:
+        def whiten_block(start: int, stop: int) -> None:
             sums = np.zeros((X.shape[1], stop - start))
             for j in range(X.shape[1]):
                 column = X[start:stop, j] - self.mean[j]
                 sums += self.axes[j][:, None] * column
             out[start:stop] = sums.T
 
-        map_blocks(fill, row_blocks(len(X), _BLOCK_ROWS), n_jobs)
+        map_blocks(whiten_block, row_blocks(len(X), _BLOCK_ROWS), n_jobs)
         return out
 
     def uses_of_inputs(self, uses: BoolArray) -> BoolArray:
-        """Convert uses of axes (..., n_features) to uses of the inputs that these combine."""
-        combined: BoolArray = uses @ (self.axes != 0.0).T
-        return combined
+        """Convert masks of used axes (..., n_features) to masks of the inputs they combine."""
+        inputs: BoolArray = uses @ (self.axes != 0.0).T
+        return inputs

@@ -578,7 +578,7 @@ class _Growth:
             report("growth", message, **entry)
 
     def _report_round(self, report: Reporter | None) -> None:
-        if report is not None and report.tells_details:
+        if report is not None and report.has_listeners:
             n_grids = self.models.n_grids
             score = self.score()
             message = f"{2 * self.models.half:>7} rows, {n_grids} grids so far -> {score:.5f}"

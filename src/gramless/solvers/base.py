@@ -278,7 +278,7 @@ class Iterations:
             if callback is None:
                 continue
             # Computing the weights may cost a product: skip it if the callback ignores them.
-            needs_weights = not isinstance(callback, Watch) or callback.looks(iteration)
+            needs_weights = not isinstance(callback, Watch) or callback.needs_weights(iteration)
             weights: Any = self.weights if needs_weights else None
             if callback(iteration, weights):
                 break
