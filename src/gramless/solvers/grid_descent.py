@@ -1,4 +1,4 @@
-"""Descent with working sets, over grids, whose bins move at once, or over columns."""
+"""Coordinate descent with working sets, over all bins of a grid at once or over columns."""
 
 from __future__ import annotations
 
@@ -20,22 +20,18 @@ from gramless.solvers.objective import Problem, columns, initial_weights
 from gramless.solvers.vectors import rmatvec
 from gramless.solvers.working_set import BinDescent, GramDescent, Move, Task
 
-_PATH_FACTOR = 3.0
-_PATH_TOL = 0.3
-"""Ratio of the stronger penalties that are solved first, and their tolerance."""
-
-_LEAST_L1 = 1e-12
-"""Relative to the largest gradient at zero weights, weaker penalties are below rounding."""
-_FEWEST_COLUMNS = 128
-_INNER_SHARE = 0.2
-_LAST_SHARE = 0.5
-_COLUMNS_AT_ONCE = 1 << 17
-_LEAST_CURVATURE = 1e-3
-_LEAST_FALL, _MOST_SLOW_ROUNDS = 2.5e-10, 3
-"""Of the objective, a sweep, in rounds of as many sweeps as may be; so many in a row are the last.
-"""
-_MOST_SWEEPS = 10_000
-"""A limit, since all orders are drawn before the first sweep."""
+# Stronger penalties are solved first: the ratio of successive ones, and their tolerance.
+_PATH_FACTOR, _PATH_TOL = 3.0, 0.3
+# Weaker penalties, relative to the largest gradient at zero weights, are below rounding.
+_MIN_L1 = 1e-12
+_MIN_NEW_COLUMNS = 128
+_INNER_TOL_SHARE = 0.2  # of the worst violation
+_MIN_INNER_TOL_SHARE = 0.5  # of the tolerance of the solver
+_COLUMNS_PER_BLOCK = 1 << 17
+_MIN_CURVATURE = 1e-3  # relative to the typical curvature
+# A round is slow if it takes all its sweeps, and each decreases the objective by a smaller share.
+_MIN_DECREASE, _MAX_SLOW_ROUNDS = 2.5e-10, 3
+_MAX_SWEEPS = 10_000  # the orders of all sweeps are drawn before the first
 
 _BINS_OR_DENSE = MatrixNeed(
     "a matrix of bins, whose columns are disjoint within a grid, or one with a column_gram",
@@ -48,44 +44,46 @@ _BINS_OR_DENSE = MatrixNeed(
 class GridDescent(IterativeSolver):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
-    RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at once, each to
-    the minimum of its own quadratic model, which is exact because they share no row. Grids
-    take turns in a new random order each sweep. Only a working set of bins takes part; the
-    worst of all others, by the gradient, join it until none violates optimality, so the
-    solution is that of the whole problem. Losses other than the squared one get a new model
-    each round (proximal Newton with a line search; Lee, Sun & Saunders 2014).
+    RB16's Algorithm 2 updates one bin at a time. This solver updates all bins of a grid at
+    once, each to the minimum of its own quadratic model, which is exact because the bins
+    share no row. Each sweep visits the grids in a new random order. Sweeps update only a
+    working set of bins. The bins that violate optimality most join it until no bin
+    violates it, so the solution is that of the whole problem. For losses other than the
+    squared one, each round has a new quadratic model (proximal Newton with a line search; Lee,
+    Sun & Saunders 2014).
 
-    For columns without zeros the model of a working set is its Gram matrix. Columns take
-    turns on it, as in glmnet's covariance updates (Friedman, Hastie & Tibshirani 2010), and
-    between sweeps all weights that keep their signs jump to their joint minimum.
+    For dense columns the model of a working set is its Gram matrix. Sweeps visit its columns,
+    as in glmnet's covariance updates (Friedman, Hastie & Tibshirani 2010), and between sweeps
+    all weights that keep their signs jump to their joint minimum.
 
     Parameters
     ----------
     tol : float, default=1e-2
-        An output has converged when no weight is further from optimal (KKT residual)
-        than ``tol`` times the penalty's ``l1``, or the largest gradient at zero
-        weights where that is smaller or there is no ``l1``.
+        An output has converged when the largest KKT residual of a weight is at most ``tol``
+        times the penalty's ``l1``, or times the largest gradient at zero weights if that is
+        smaller or ``l1`` is 0.
     max_iter : int, default=200
-        Rounds, each with a gradient of all bins.
+        Maximum number of rounds, each with a gradient of all bins.
     max_sweeps : int, default=400
-        Sweeps over the working set in a round.
+        Maximum number of sweeps over the working set in a round, at most 10,000.
     seed : int, default=0
-        Of the orders of grids or columns.
+        Seed of the orders of grids or columns.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it.
 
     Notes
     -----
-    A round takes two or three products with all rows and grids; a sweep some 2 ns of a core
+    A round takes two or three products with all rows and grids, a sweep about 2 ns of a core
     for each row of each bin in the working set. Lists of the rows of all bins take 2 or 4
-    bytes a non-zero beside the codes. Without bins, the Gram matrix of a working set takes 16
-    bytes times the square of its size, and n_rows times that square in operations, once for
-    squared losses and once a round and output for others.
+    bytes for each non-zero, in addition to the codes. Without bins, the Gram matrix of a working
+    set of n columns takes 16 n^2 bytes and n_rows * n^2 operations: once for the squared loss,
+    and once in each round and for each output for other losses.
 
-    The history also holds ``sweeps`` so far and ``non_zeros``, the number of weights that are not
-    zero. Without a start, stronger penalties are roughly solved first; of their rounds only the
-    sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any more, or
-    that three rounds of ``max_sweeps`` lowered it by less than 2.5e-10 of it a sweep.
+    The history also holds ``sweeps``, the number of sweeps so far, and ``non_zeros``, the number of
+    weights that are not zero. Without a start, stronger penalties are solved approximately
+    first; only the sweeps of their rounds are counted. Status ``"stalled"`` means that no step
+    lowered the objective, or that three rounds in a row took all ``max_sweeps`` and lowered it
+    by less than 2.5e-10 of its value per sweep.
 
     Examples
     --------
@@ -107,10 +105,10 @@ class GridDescent(IterativeSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_sweeps > _MOST_SWEEPS:
+        if self.max_sweeps > _MAX_SWEEPS:
             raise InputError(
-                f"GridDescent: max_sweeps must be at most {_MOST_SWEEPS:,}, got "
-                f"{self.max_sweeps!r}; take more rounds by max_iter."
+                f"GridDescent: max_sweeps must be at most {_MAX_SWEEPS:,}, got "
+                f"{self.max_sweeps!r}; raise max_iter for more rounds."
             )
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
@@ -118,7 +116,7 @@ class GridDescent(IterativeSolver):
 
 
 class _State:
-    """Weights, responses (K, n_rows) and derivatives of all outputs, for a penalty."""
+    """The weights, responses (K, n_rows) and derivatives of all outputs."""
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
@@ -133,35 +131,35 @@ class _State:
         self.typical_curvature = problem.loss.typical_curvature(targets, row_weights)
         n_columns, n_outputs = problem.matrix.shape[1], targets.shape[1]
         self.n_penalised = problem.matrix.shape[1] - problem.penalty.n_free
-        self.far = np.zeros((n_outputs, n_columns))
+        self.violations = np.zeros((n_outputs, n_columns))
         self.rounds = self.sweeps = self.slow_rounds = 0
         self.at_zero = np.full(n_outputs, np.inf)
-        self._begin_at(initial_weights(problem))
+        self._set_weights(initial_weights(problem))
         if start is None or self.penalty.l1 == 0.0 or self.penalty.n_free > 0:
             self._differentiate()
             self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
             weights = columns(start).astype(float)
             check_start(weights, (n_columns, n_outputs), "GridDescent")
-            self._begin_at(weights)
+            self._set_weights(weights)
             self._differentiate()
         self._compare()
         if start is None and self.penalty.l1 > 0.0:
-            self._approach()
+            self._solve_stronger_penalties()
 
     @property
     def scale(self) -> FloatArray:
-        """What ``tol`` is relative to, per output."""
+        """The violation of optimality that ``tol`` is relative to, for each output."""
         if self.penalty.l1 == 0.0:
             return self.at_zero
-        least = _LEAST_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
-        return np.minimum(np.maximum(self.penalty.l1, least), self.at_zero)
+        min_l1 = _MIN_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
+        return np.minimum(np.maximum(self.penalty.l1, min_l1), self.at_zero)
 
-    def _approach(self) -> None:
-        """Roughly solve stronger penalties first, so that few weights enter at a time."""
+    def _solve_stronger_penalties(self) -> None:
+        """Solve stronger penalties approximately, so that few weights enter at a time."""
         strongest = float(self.at_zero.max()) / self.penalty.l1
         stronger = strongest / _PATH_FACTOR
-        while stronger > max(_PATH_FACTOR, _LEAST_L1 * strongest):
+        while stronger > max(_PATH_FACTOR, _MIN_L1 * strongest):
             self.penalty = self.problem.penalty.scaled(stronger)
             self._compare()
             for _ in range(self.options.max_iter):
@@ -171,12 +169,12 @@ class _State:
         self.penalty, self.slow_rounds = self.problem.penalty, 0
         self._compare()
 
-    def _begin_at(self, weights: Vector) -> None:
-        """Set the weights, and the responses to them."""
+    def _set_weights(self, weights: Vector) -> None:
+        """Set the weights and their responses."""
         self.weights, moves = weights, []
-        for k, own in enumerate(weights.T):
-            used = np.flatnonzero(own)
-            moves.append(Move(k, used, np.zeros(len(used)), own[used]))
+        for k, w in enumerate(weights.T):
+            used = np.flatnonzero(w)
+            moves.append(Move(k, used, np.zeros(len(used)), w[used]))
         self.responses = np.zeros(self.losses.targets.T.shape)
         self.descent.add_responses(moves, self.responses)
 
@@ -192,71 +190,72 @@ class _State:
         }
 
     def step(self) -> bool:
-        """Minimise the models over the working sets; False when no step lowers the objective."""
-        before = self._objective()
+        """Minimise the models over the working sets; return False if no step helps."""
+        last = self._objective()
         active = [(int(k),) for k in np.flatnonzero(self.relative > self.options.tol)]
         tasks = map_blocks(self._task, active, self.options.n_jobs)
         moves, shifts = self.descent.minimise(tasks), np.zeros_like(self.responses)
         self.descent.add_responses(moves, shifts)
         self.sweeps += sum(move.sweeps for move in moves)
         self.rounds += 1
-        lengths = self._search(moves, shifts)
+        lengths = self._step_lengths(moves, shifts)
         for move in moves:
             length = lengths[move.output]
-            reached = move.after if length == 1.0 else move.before + length * move.step
-            self.weights[move.columns, move.output] = reached
+            new_weights = move.after if length == 1.0 else move.before + length * move.step
+            self.weights[move.columns, move.output] = new_weights
         self.responses += lengths[:, None] * shifts
         self._differentiate()
         self._compare()
-        after = self._objective()
+        objective = self._objective()
         is_long = all(move.sweeps >= self.options.max_sweeps for move in moves)
-        least = _LEAST_FALL * self.options.max_sweeps * abs(after)
-        is_slow = is_long and before - after < least
+        min_decrease = _MIN_DECREASE * self.options.max_sweeps * abs(objective)
+        is_slow = is_long and last - objective < min_decrease
         self.slow_rounds = self.slow_rounds + 1 if is_slow else 0
-        return bool(lengths.any()) and self.slow_rounds < _MOST_SLOW_ROUNDS
+        return bool(lengths.any()) and self.slow_rounds < _MAX_SLOW_ROUNDS
 
     def _objective(self) -> float:
         return float(self.mean_losses.sum()) + self.penalty.value(self.weights)
 
     def _task(self, k: int) -> Task:
         """Return the working set of an output with its model and tolerances."""
-        options, columns = self.options, self._choose(k)
+        options, columns = self.options, self._working_set(k)
         worst = float(self.relative[k] * self.scale[k])
-        last = _LAST_SHARE * options.tol * float(self.scale[k])
+        min_tol = _MIN_INNER_TOL_SHARE * options.tol * float(self.scale[k])
         return Task(
             *(k, columns, self.weights[columns, k]),
             *(self.slopes[k], self.curvatures[k], self.gradient[:, k]),
             *(self.penalty, self.n_penalised),
-            tols=(max(_INNER_SHARE * worst, last), last),
+            tols=(max(_INNER_TOL_SHARE * worst, min_tol), min_tol),
             max_sweeps=options.max_sweeps,
             orders=stream(options.seed, f"order of grids, output {k}", self.rounds),
         )
 
-    def _choose(self, k: int) -> IntArray:
-        """Return the columns with weights other than zero, and at most as many that lack one."""
-        far, weights = self.far[k], self.weights[:, k]
-        inside = weights != 0.0
-        inside[self.n_penalised :] = True
-        outside = np.flatnonzero((far > 0.0) & ~inside)
-        room = max(_FEWEST_COLUMNS, int(np.count_nonzero(inside)))
-        if len(outside) > room:
-            outside = outside[np.argpartition(-far[outside], room)[:room]]
-        inside[outside] = True
-        return np.flatnonzero(inside)
+    def _working_set(self, k: int) -> IntArray:
+        """Return the columns with non-zero weights, and at most as many that violate optimality."""
+        violations, weights = self.violations[k], self.weights[:, k]
+        is_in_set = weights != 0.0
+        is_in_set[self.n_penalised :] = True
+        new = np.flatnonzero((violations > 0.0) & ~is_in_set)
+        max_new = max(_MIN_NEW_COLUMNS, int(np.count_nonzero(is_in_set)))
+        if len(new) > max_new:
+            new = new[np.argpartition(-violations[new], max_new)[:max_new]]
+        is_in_set[new] = True
+        return np.flatnonzero(is_in_set)
 
-    def _search(self, moves: list[Move], shifts: Vector) -> FloatArray:
-        """Return a length of the step for each output, the same for coupled ones; 0 if none helps.
+    def _step_lengths(self, moves: list[Move], shifts: Vector) -> FloatArray:
+        """Return the step length of each output; coupled outputs have the same.
 
-        The rounding of the mean losses is theirs, and that of the responses times the slopes.
+        The length is 0 if no step lowers the objective.
         """
         by_run, ones = self.losses.by_run, np.ones(len(self.responses))
 
         def value(lengths: FloatArray) -> FloatArray:
-            there = self.losses.mean((self.responses + lengths[:, None] * shifts).T)
-            return np.asarray(there + self._penalty_change(moves, lengths * ones))
+            mean_losses = self.losses.mean((self.responses + lengths[:, None] * shifts).T)
+            return np.asarray(mean_losses + self._penalty_change(moves, lengths * ones))
 
         linear = by_run(np.einsum("kn,kn->k", self.slopes, shifts))
         slope = linear + self._penalty_change(moves, ones)
+        # Both the losses and the responses are rounded; slopes turn the latter into a loss.
         sensitivity = by_run(np.abs(self.slopes * self.responses).sum(axis=1))
         rounding = ROUNDING * (np.abs(self.mean_losses) + sensitivity)
         return backtrack(value, self.mean_losses, slope, rounding)[0] * ones
@@ -265,16 +264,16 @@ class _State:
         """Return the change of each run's penalty along its step."""
         penalty, changes = self.penalty, np.zeros(len(lengths))
         for move in moves:
-            kept = move.columns < self.n_penalised
-            before = move.before[kept]
-            there = before + lengths[move.output] * move.step[kept]
-            sizes = np.abs(there).sum() - np.abs(before).sum()
-            squares = inner(there, there) - inner(before, before)
-            changes[move.output] = penalty.l1 * sizes + 0.5 * penalty.l2 * squares
+            is_penalised = move.columns < self.n_penalised
+            before = move.before[is_penalised]
+            after = before + lengths[move.output] * move.step[is_penalised]
+            l1_change = np.abs(after).sum() - np.abs(before).sum()
+            l2_change = inner(after, after) - inner(before, before)
+            changes[move.output] = penalty.l1 * l1_change + 0.5 * penalty.l2 * l2_change
         return self.losses.by_run(changes)
 
     def _differentiate(self) -> None:
-        """Set losses, slopes, curvatures and the gradient of all columns at the responses."""
+        """Set the losses, slopes, curvatures and the gradient of all columns."""
         loss, z, targets = self.problem.loss, self.responses.T, self.losses.targets
         self.mean_losses = self.losses.mean(z)
         row_weights = self.losses.row_weights
@@ -283,24 +282,24 @@ class _State:
         if loss.coupled:
             # diag(p) - p p' is below twice its diagonal (Gershgorin).
             curvatures *= 2.0
-        np.maximum(curvatures, _LEAST_CURVATURE * self.typical_curvature, out=curvatures)
+        np.maximum(curvatures, _MIN_CURVATURE * self.typical_curvature, out=curvatures)
         self.curvatures = curvatures * row_weights
         self.gradient = rmatvec(self.problem.matrix, np.ascontiguousarray(self.slopes.T))
 
     def _compare(self) -> None:
-        """Set the distance of each weight from optimal, and the largest relative to the scale."""
-        penalty = self.penalty
+        """Set the violation of optimality by each weight, and the largest relative to the scale."""
+        penalty, n_outputs = self.penalty, len(self.violations)
 
-        def look(a: int, b: int) -> list[float]:
+        def set_violations(a: int, b: int) -> list[float]:
             return [
                 loops.violations(
                     *(self.gradient[:, k], self.weights[:, k], penalty.l1, penalty.l2),
-                    *(self.n_penalised, a, b, self.far[k]),
+                    *(self.n_penalised, a, b, self.violations[k]),
                 )
-                for k in range(len(self.far))
+                for k in range(n_outputs)
             ]
 
-        blocks = row_blocks(len(self.weights), _COLUMNS_AT_ONCE)
-        found = map_blocks(look, blocks, self.options.n_jobs) or [[0.0] * len(self.far)]
-        worst = np.max(found, axis=0)
+        blocks = row_blocks(len(self.weights), _COLUMNS_PER_BLOCK)
+        largest = map_blocks(set_violations, blocks, self.options.n_jobs) or [[0.0] * n_outputs]
+        worst = np.max(largest, axis=0)
         self.relative = np.divide(worst, self.scale, out=worst.copy(), where=self.scale > 0)

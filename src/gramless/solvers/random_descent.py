@@ -1,4 +1,4 @@
-"""Randomised coordinate descent, with simultaneous steps and with threads that share weights."""
+"""Randomised coordinate descent, by simultaneous steps or by threads that share weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, IterativeSolver
 from gramless.solvers.objective import Problem, columns
 
-_DRAWS = 1 << 16
-"""Coordinates drawn at once."""
+_DRAWS = 1 << 16  # coordinates drawn at once
 _CODES: dict[type[Loss], int] = {
     **{Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC},
     **{Huber: loops.HUBER, SmoothPinball: loops.PINBALL},
@@ -35,21 +34,22 @@ class RandomDescent(IterativeSolver):
 
     Each step draws ``n_simultaneous`` distinct coordinates uniformly, computes their
     proximal steps from the same weights (RB16, equations 24-26), and takes them all. The
-    steps are shortened so that together they still descend on average: ``M_j`` is replaced
-    by ``(1 + (omega - 1)(tau - 1) / max(1, D - 1)) M_j``, with ``tau`` steps at once, D
-    columns and at most ``omega`` non-zeros a row (Richtarik & Takac 2015, Theorem 19). The
-    speed-up of RB16's equation 29 is that of this algorithm.
+    steps are shortened so that together they descend on average: ``M_j`` is replaced by
+    ``(1 + (omega - 1)(tau - 1) / max(1, D - 1)) M_j``, with ``tau`` simultaneous steps, D
+    columns and at most ``omega`` non-zeros in a row (Richtarik & Takac 2015, Theorem 19).
+    RB16's equation 29 is the speed-up of this algorithm.
 
     Parameters
     ----------
     n_simultaneous : int, default=1
-        Steps taken at once, at most the number of columns.
+        Number of simultaneous steps, at most the number of columns.
     tol : float, default=1e-2
-        An output has converged when no weight is further from optimal
-        (``Penalty.distance``) than ``tol`` times the penalty's ``l1``, or without one the
-        largest gradient at zero weights. Checked once an epoch.
+        An output has converged when the largest violation of optimality by a weight
+        (``Penalty.distance``) is at most ``tol`` times the penalty's ``l1``, or times the
+        largest gradient at zero weights if that is smaller or ``l1`` is 0. This is checked
+        after each epoch.
     max_iter : int, default=1000
-        Epochs of ``n_columns`` updates each, rounded up to whole steps.
+        Maximum number of epochs, each of ``n_columns`` updates, rounded up to whole steps.
     seed : int, default=0
         Seed of the order of steps.
     n_jobs : int or None, default=None
@@ -57,11 +57,12 @@ class RandomDescent(IterativeSolver):
 
     Notes
     -----
-    The columns are stored as SciPy's CSC: 12 bytes a non-zero (16 beyond 2^31), twice that
-    while they are made. An epoch reads each non-zero about twice, and once more in each of a
-    matvec, which recomputes the responses so that rounding does not add up, and an rmatvec
-    for the gradient. An output takes two vectors of ``n_columns`` and two of ``n_rows``. A
-    seed gives the same bits every time; outputs do not affect each other.
+    The columns are stored in SciPy's CSC format: 12 bytes for each non-zero (16 beyond 2^31
+    non-zeros), and twice that during the conversion. An epoch reads each non-zero about twice in
+    its updates, once in a matvec, which recomputes the responses so that rounding does not
+    accumulate, and once in an rmatvec for the gradient. Each output takes two vectors of
+    ``n_columns`` and two of ``n_rows``. The same seed gives the same bits; outputs do not affect
+    each other.
 
     Examples
     --------
@@ -82,35 +83,35 @@ class RandomDescent(IterativeSolver):
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
         run = partial(SimultaneousSteps, n_simultaneous=self.n_simultaneous, seed=self.seed)
-        return _Outputs(_begun(run, problem, start), self.tol, self.n_jobs)
+        return _Outputs(_create_outputs(run, problem, start), self.tol, self.n_jobs)
 
 
 @dataclass(frozen=True)
 class ParallelRandomDescent(IterativeSolver):
-    """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
+    """Algorithm 2 of RB16: threads that step along random coordinates without locks.
 
-    Each thread draws coordinates from its own stream and takes full steps from the shared
-    responses as they are at that moment, adding to them atomically. With several threads
-    the last bits and the number of epochs depend on timing, unlike all other solvers of
-    this package. With one thread a seed gives the same bits every time.
+    Each thread draws coordinates from its own stream. It takes full steps based on the current
+    shared responses, and adds to them atomically. With several threads, unlike in all other
+    solvers of this package, the last bits and the number of epochs depend on timing. With one
+    thread, the same seed gives the same bits.
 
-    As in the paper, steps are not shortened: many threads on few columns can overshoot. The
-    history then shows a growing objective.
+    As in the paper, steps are not shortened, so many threads on few columns can overshoot. The
+    objective in the history then increases.
 
     Parameters
     ----------
     tol : float, default=1e-2
         As in :class:`RandomDescent`.
     max_iter : int, default=1000
-        Epochs, of ``n_columns`` updates each, shared by the threads.
+        Maximum number of epochs, each of ``n_columns`` updates shared by the threads.
     seed : int, default=0
         Seed of the order of steps.
     n_jobs : int or None, default=None
-        Threads: tau of Algorithm 2. They change the results.
+        Number of threads, tau of Algorithm 2. It changes the results.
 
     Notes
     -----
-    Memory and work as in :class:`RandomDescent`. Threads synchronise once an epoch;
+    Memory and work are those of :class:`RandomDescent`. Threads synchronise once per epoch;
     outputs are solved one after the other.
 
     Examples
@@ -131,32 +132,33 @@ class ParallelRandomDescent(IterativeSolver):
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
         run = partial(SharedSteps, n_threads=thread_count(self.n_jobs), seed=self.seed)
-        return _Outputs(_begun(run, problem, start), self.tol, n_jobs=1)
+        return _Outputs(_create_outputs(run, problem, start), self.tol, n_jobs=1)
 
 
 @dataclass(frozen=True)
 class StoredColumns:
-    """What all outputs share: the matrix as CSC arrays, and what the loops know of the loss.
+    """The data that all outputs share: the matrix as CSC arrays, and the loss.
 
-    ``loss`` is its number in ``loops/coordinate_descent.py`` and two parameters. The curvatures
-    are ``M_j = beta sum_i s_i z_ij^2``, with the rows' weights ``s`` and the loss's ``smoothness``
-    beta (RB16, below equation 25). ``most_nonzeros`` is omega, the most non-zeros in a row.
+    ``loss`` holds its code in ``loops/coordinate_descent.py`` and two parameters. The curvatures
+    are ``M_j = beta sum_i s_i z_ij^2``, with the row weights ``s`` and the ``smoothness`` beta of
+    the loss (RB16, below equation 25). ``max_nonzeros`` is omega, the largest number of non-zeros
+    in a row.
     """
 
     matrix: tuple[AnyArray, AnyArray, FloatArray]
     loss: tuple[int, float, float]
     curvatures: FloatArray
-    most_nonzeros: int
+    max_nonzeros: int
 
     @classmethod
     def of(cls, problem: Problem) -> StoredColumns:
         loss, rows = problem.loss, problem.matrix.tocsr()
-        most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
-        # In the order of the loss's fields, as the loops take them.
+        max_nonzeros, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
+        # The loops expect the parameters in the order of the loss's fields.
         first, second = [*map(float, vars(loss).values()), 0.0, 0.0][:2]
         curvatures = loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)
         arrays = stored.indptr, stored.indices, stored.data
-        return cls(arrays, (_CODES[type(loss)], first, second), curvatures, most)
+        return cls(arrays, (_CODES[type(loss)], first, second), curvatures, max_nonzeros)
 
 
 class _Output(ABC):
@@ -180,7 +182,7 @@ class _Output(ABC):
 
     @abstractmethod
     def epoch(self) -> None:
-        """Make as many updates as there are columns, and measure."""
+        """Make ``n_columns`` updates, and call :meth:`measure`."""
 
     def measure(self) -> None:
         """Recompute the responses, the objective and the residual."""
@@ -193,13 +195,13 @@ class _Output(ABC):
         self.objective = self.value()
 
     def value(self) -> float:
-        """Return the objective at the present weights and responses, without a product."""
+        """Return the objective at the current weights and responses, without a product."""
         losses = self.problem.loss.value(self.responses, self.problem.targets)
         mean = inner(self.row_weights, losses)
         return mean + self.problem.penalty.value(self.weights)
 
     def arguments(self, curvatures: FloatArray) -> tuple[object, ...]:
-        """Return the arguments of both loops after the draws."""
+        """Return the arguments of both loops that follow the draws."""
         stored, targets = self.stored, self.problem.targets
         rows = self.row_weights, targets, self.responses
         return stored.matrix, *rows, curvatures, stored.loss, self.penalty, self.weights
@@ -219,17 +221,17 @@ class SimultaneousSteps(_Output):
         super().__init__(problem, stored, start)
         n_columns = len(self.weights)
         tau = self.n_simultaneous = min(n_simultaneous, n_columns)
-        excess = (stored.most_nonzeros - 1) * (tau - 1) / max(1, n_columns - 1)
+        excess = (stored.max_nonzeros - 1) * (tau - 1) / max(1, n_columns - 1)
         self.curvatures = (1.0 + max(0.0, excess)) * stored.curvatures
         self.order = np.arange(n_columns)
         self.generator = stream(seed, "random descent")
-        self.steps_at_once = max(1, _DRAWS // max(1, tau))
+        self.steps_per_draw = max(1, _DRAWS // max(1, tau))
 
     def step(self, n_steps: int) -> None:
         """Take steps of ``n_simultaneous`` coordinates each."""
-        at_once, arguments = self.steps_at_once, self.arguments(self.curvatures)
-        for done in range(0, n_steps, at_once):
-            shape = (min(at_once, n_steps - done), self.n_simultaneous)
+        n_drawn, arguments = self.steps_per_draw, self.arguments(self.curvatures)
+        for done in range(0, n_steps, n_drawn):
+            shape = (min(n_drawn, n_steps - done), self.n_simultaneous)
             loops.simultaneous_steps(self.generator.random(shape), self.order, *arguments)
 
     def epoch(self) -> None:
@@ -267,20 +269,20 @@ class SharedSteps(_Output):
 
 
 class _Outputs:
-    """All outputs; an epoch is a step."""
+    """The state of all outputs; a step is an epoch."""
 
     def __init__(self, outputs: Sequence[_Output], tol: float, n_jobs: int | None) -> None:
         self.outputs, self.tol, self.n_jobs = outputs, tol, n_jobs
 
     @property
     def weights(self) -> Vector:
-        return np.ascontiguousarray(np.array([each.weights for each in self.outputs]).T)
+        return np.ascontiguousarray(np.array([output.weights for output in self.outputs]).T)
 
     def converged(self) -> bool:
         return all(output.residual <= self.tol for output in self.outputs)
 
     def step(self) -> bool:
-        """Run an epoch on the outputs that have not converged."""
+        """Run an epoch of each output that has not converged."""
         active = [(output,) for output in self.outputs if not output.residual <= self.tol]
         map_blocks(lambda output: output.epoch(), active, self.n_jobs)
         return True
@@ -292,9 +294,11 @@ class _Outputs:
         }
 
 
-def _begun(run: Callable[..., _Output], problem: Problem, start: Vector | None) -> list[_Output]:
-    """Begin a run for each output, with the stored columns shared."""
+def _create_outputs(
+    run: Callable[..., _Output], problem: Problem, start: Vector | None
+) -> list[_Output]:
+    """Return the state of each output, with shared columns."""
     stored, targets = StoredColumns.of(problem), columns(problem.targets).T
     starts = [None] * len(targets) if start is None else columns(np.asarray(start)).T
-    problems = [replace(problem, targets=np.array(own, np.float64)) for own in targets]
-    return [run(own, stored, start=at) for own, at in zip(problems, starts, strict=True)]
+    problems = [replace(problem, targets=np.array(y, np.float64)) for y in targets]
+    return [run(each, stored, start=w) for each, w in zip(problems, starts, strict=True)]

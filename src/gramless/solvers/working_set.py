@@ -1,4 +1,4 @@
-"""Coordinate descent on quadratic models of a few columns: over bins, or on a Gram matrix."""
+"""Coordinate descent on quadratic models of a working set, over bins or on a Gram matrix."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from gramless.solvers.vectors import matvec
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be minimised over some ascending columns of one output, with their weights.
+    """A quadratic model of one output, to be minimised over a working set of ascending columns.
 
-    ``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, d the change of the responses. The
-    ``gradient`` of the loss is that by all columns; those from ``n_penalised`` on are free.
-    ``orders`` draws the order of each sweep; sweeps end as :meth:`BinDescent.descend` says.
+    The model is ``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, where d is the change of
+    the responses. The ``gradient`` of the loss is that of all columns; those from ``n_penalised``
+    on are free. ``orders`` draws the order of each sweep. For ``tols`` and ``max_sweeps``, see
+    :meth:`BinDescent.descend`.
     """
 
     output: int
@@ -48,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Move:
-    """Ascending columns of one output, with their weights before and after some sweeps."""
+    """The weights of ascending columns of one output, before and after some sweeps."""
 
     output: int
     columns: IntArray
@@ -69,40 +70,40 @@ class BinDescent:
     n_jobs: int | None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
-        return map_blocks(self.descend, [(own,) for own in tasks], self.n_jobs)
+        return map_blocks(self.descend, [(task,) for task in tasks], self.n_jobs)
 
     def descend(self, task: Task, worth_threads: int = 1 << 16) -> Move:
-        """Sweep until no weight moves by more than ``tols[0]``, in units of the gradient.
+        """Sweep until no weight moves by more than a tolerance, in units of the gradient.
 
-        While the sweeps have cost less than a gradient of all columns, the tighter ``tols[1]``
-        applies: going on is then cheaper than looking at all columns again. Each sweep has a new
-        random order of the grids; fixed orders take two to three times as many sweeps. With fewer
-        than ``worth_threads`` non-zeros, threads would mostly wait for each other.
+        The tolerance is ``tols[1]`` until the sweeps have cost as much as a gradient of all
+        columns, because until then another sweep is cheaper; after that it is ``tols[0]``, which is
+        larger. Working sets with fewer than ``worth_threads`` non-zeros use one thread: several
+        would mostly wait for each other.
         """
         lists, penalty = self.lists, task.penalty
         grid, grids, starts = self.grouped(task.columns)
         first = task.columns + grid
         sizes = (lists.bounds[:, first + 1] - lists.bounds[:, first]).sum(axis=0, dtype=np.int64)
         of_rows, of_columns = self._curvatures(task, sizes)
+        # Fixed orders of the grids take two to three times as many sweeps.
         order = task.orders.permuted(np.tile(np.arange(len(grids)), (task.max_sweeps, 1)), axis=1)
-        n_parts, most = len(lists.parts) - 1, int(np.diff(starts).max())
-        sums, changes, worst = np.empty((n_parts, most)), np.empty(most), np.zeros(2)
+        n_parts, max_bins = len(lists.parts) - 1, int(np.diff(starts).max())
+        sums, changes, worst = np.empty((n_parts, max_bins)), np.empty(max_bins), np.zeros(2)
         slopes, weights = task.slopes.copy(), task.weights.copy()
         state = grid_descent.descent_state(order.size, n_parts)
-        least = lists.rows.size // max(1, 2 * int(sizes.sum()))
+        n_cheap_sweeps = lists.rows.size // max(1, 2 * int(sizes.sum()))
 
         def sweep(thread: int, n_threads: int) -> None:
             grid_descent.descend(
                 *(order, starts, grids, task.columns, lists.rows, lists.bounds),
                 *(lists.parts, lists.values, of_columns, weights, penalty.l1, penalty.l2),
                 *(task.n_penalised, slopes, of_rows, int(len(of_rows) > 1)),
-                *(np.array(task.tols), least),
+                *(np.array(task.tols), n_cheap_sweeps),
                 *(sums, changes, worst, state, thread, n_threads),
             )
 
-        alone = int(sizes.sum()) < worth_threads
-        run_together(sweep, 1 if alone else min(thread_count(self.n_jobs), n_parts))
+        is_small = int(sizes.sum()) < worth_threads
+        run_together(sweep, 1 if is_small else min(thread_count(self.n_jobs), n_parts))
         return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
@@ -123,13 +124,13 @@ class BinDescent:
         map_blocks(add, [(p,) for p in range(len(lists.parts) - 1)], self.n_jobs)
 
     def grouped(self, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the grid of each ascending column, the grids, and where their columns start."""
+        """Return the grid of each ascending column, the grids, and the starts of their columns."""
         grid = np.searchsorted(self.lists.offsets, columns, side="right") - 1
         grids, starts = np.unique(grid, return_index=True)
         return grid, grids, np.append(starts, len(grid))
 
     def _curvatures(self, task: Task, sizes: IntArray) -> tuple[Vector, Vector]:
-        """Return the curvatures of the rows, one number if all are equal, and of the columns."""
+        """Return the curvatures of the rows, as one number if all are equal, and of the columns."""
         lists, of_rows = self.lists, task.curvatures
         grid, grids, starts = self.grouped(task.columns)
         if of_rows.min() == of_rows.max():
@@ -144,21 +145,18 @@ class BinDescent:
         return of_rows, total
 
 
-_FEWEST_SWEEPS = 5
-_COLUMNS_A_SWEEP = 30
-"""A sweep for every so many columns of a jump: then both cost the same."""
-
+_MIN_SWEEPS_PER_JUMP = 5
+# With one sweep for this number of columns, sweeps cost as much as a jump.
+_COLUMNS_PER_SWEEP = 30
+# The Gram matrix grows by at least this factor, so that it is seldom recomputed.
 _GROWTH = 1.5
-"""The Gram matrix grows by this factor at least, so that it is seldom recomputed."""
+_WORTH_ALL = 0.5  # above this share of the columns, the Gram matrix of all is computed
 
-_WORTH_ALL = 0.5
-"""Above this fraction of all columns, compute the Gram matrix of all."""
-
-_REMEDY = "raise alpha, which leaves fewer, or use RandomDescent, which needs none"
+_REMEDY = "raise alpha for fewer columns, or use RandomDescent, which needs no Gram matrix"
 
 
 @dataclass(frozen=True)
-class _Known:
+class _WeightedGram:
     """The Gram matrix of some ascending columns, weighted by the curvatures of the rows."""
 
     curvatures: FloatArray
@@ -166,95 +164,96 @@ class _Known:
     gram: FloatArray
 
     def of(self, columns: IntArray) -> FloatArray:
-        """Return the Gram matrix of some of the columns."""
+        """Return the Gram matrix of a subset of the columns."""
         if len(columns) == len(self.columns):
             return self.gram
-        at = np.searchsorted(self.columns, columns)
-        return self.gram[np.ix_(at, at)]
+        positions = np.searchsorted(self.columns, columns)
+        return self.gram[np.ix_(positions, positions)]
 
 
 class GramDescent:
     """Descent over columns of a matrix, on their Gram matrix.
 
-    Outputs and rounds with the same curvatures of the rows share it: with the squared loss it is
-    computed again only when columns are missing.
+    Outputs and rounds with equal curvatures of the rows share the Gram matrix: with the squared
+    loss it is recomputed only if columns are missing.
     """
 
     def __init__(self, matrix: FeatureMatrix, n_jobs: int | None) -> None:
         self.matrix, self.n_jobs = matrix, n_jobs
-        self.known: _Known | None = None
+        self.cached: _WeightedGram | None = None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
         moves: list[Move] = []
-        for alike in _alike(tasks):
-            known = self._gram_of(alike)
+        for group in _group_by_curvatures(tasks):
+            gram = self._gram_of(group)
 
-            def descend(task: Task, known: _Known = known) -> Move:
-                return _descend(task, known.of(task.columns))
+            def descend(task: Task, gram: _WeightedGram = gram) -> Move:
+                return _descend(task, gram.of(task.columns))
 
             with one_blas_thread():
-                moves += map_blocks(descend, [(own,) for own in alike], self.n_jobs)
+                moves += map_blocks(descend, [(task,) for task in group], self.n_jobs)
         return moves
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
-        """Add the changes of the responses to ``out`` (K, n_rows): one matvec for all."""
+        """Add the changes of the responses to ``out`` (K, n_rows), by one matvec for all moves."""
         steps = np.zeros((self.matrix.shape[1], len(moves)))
         for k, move in enumerate(moves):
             steps[move.columns, k] = move.step
         if steps.any():
             out[[move.output for move in moves]] += matvec(self.matrix, steps).T
 
-    def _gram_of(self, tasks: list[Task]) -> _Known:
-        """Return the Gram matrix of all columns of some tasks with equal curvatures."""
-        curvatures, known = tasks[0].curvatures, self.known
-        columns = np.unique(np.concatenate([own.columns for own in tasks]))
-        if known is not None and np.array_equal(curvatures, known.curvatures):
-            if np.isin(columns, known.columns, assume_unique=True).all():
-                return known
-            columns = _more(np.union1d(columns, known.columns), len(known.columns), tasks)
+    def _gram_of(self, tasks: list[Task]) -> _WeightedGram:
+        """Return the Gram matrix of all columns of tasks with equal curvatures."""
+        curvatures, cached = tasks[0].curvatures, self.cached
+        columns = np.unique(np.concatenate([task.columns for task in tasks]))
+        if cached is not None and np.array_equal(curvatures, cached.curvatures):
+            if np.isin(columns, cached.columns, assume_unique=True).all():
+                return cached
+            columns = _extend(np.union1d(columns, cached.columns), len(cached.columns), tasks)
         check_gram_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
-        self.known = known = None
-        self.known = _Known(curvatures, columns, self.matrix.column_gram(curvatures, columns))
-        return self.known
+        # Free the old matrix before the new one is computed.
+        self.cached = cached = None
+        gram = self.matrix.column_gram(curvatures, columns)
+        self.cached = _WeightedGram(curvatures, columns, gram)
+        return self.cached
 
 
-def _more(columns: IntArray, n_known: int, tasks: list[Task]) -> IntArray:
+def _extend(columns: IntArray, n_cached: int, tasks: list[Task]) -> IntArray:
     """Add the columns most likely to be needed next: those with the largest gradients."""
-    slopes = np.max([np.abs(own.gradient) for own in tasks], axis=0)
+    slopes = np.max([np.abs(task.gradient) for task in tasks], axis=0)
     n_bytes = memory_for(BYTES_A_NUMBER * len(slopes) ** 2)
-    most = min(len(slopes), int(np.sqrt(n_bytes / BYTES_A_NUMBER)))
-    wanted = int(_GROWTH * n_known)
-    if max(wanted, len(columns)) > _WORTH_ALL * len(slopes) and most == len(slopes):
+    max_columns = min(len(slopes), int(np.sqrt(n_bytes / BYTES_A_NUMBER)))
+    n_wanted = int(_GROWTH * n_cached)
+    if max(n_wanted, len(columns)) > _WORTH_ALL * len(slopes) and max_columns == len(slopes):
         return np.arange(len(slopes))
-    n_more = min(wanted, most) - len(columns)
+    n_more = min(n_wanted, max_columns) - len(columns)
     if n_more <= 0:
         return columns
     slopes[columns] = -1.0
     return np.union1d(columns, np.argpartition(-slopes, n_more - 1)[:n_more])
 
 
-def _alike(tasks: list[Task]) -> Iterator[list[Task]]:
-    """Cut the tasks into runs with equal curvatures of the rows."""
+def _group_by_curvatures(tasks: list[Task]) -> Iterator[list[Task]]:
+    """Yield runs of consecutive tasks with equal curvatures of the rows."""
     first = 0
     for last in range(1, len(tasks) + 1):
-        own = tasks[first].curvatures
-        if last == len(tasks) or not np.array_equal(own, tasks[last].curvatures):
+        curvatures = tasks[first].curvatures
+        if last == len(tasks) or not np.array_equal(curvatures, tasks[last].curvatures):
             yield tasks[first:last]
             first = last
 
 
 def _descend(task: Task, gram: FloatArray) -> Move:
-    """Alternate sweeps and jumps until no weight is far from the model's minimum."""
-    penalised = task.columns < task.n_penalised
-    l1, l2 = (np.where(penalised, own, 0.0) for own in (task.penalty.l1, task.penalty.l2))
+    """Alternate sweeps and jumps until all weights are near the minimum of the model."""
+    is_penalised = task.columns < task.n_penalised
+    l1, l2 = (np.where(is_penalised, c, 0.0) for c in (task.penalty.l1, task.penalty.l2))
     gradient, weights = task.gradient[task.columns], task.weights.copy()
     quadratic = Quadratic(gram, gradient, weights, l1, l2)
     tol, sweeps = task.tols[1], 0
     while quadratic.distance() > tol and sweeps < task.max_sweeps:
-        at_once = max(_FEWEST_SWEEPS, len(quadratic.support()) // _COLUMNS_A_SWEEP)
-        at_once = min(at_once, task.max_sweeps - sweeps)
-        order = np.tile(np.arange(len(weights)), (at_once, 1))
+        n_sweeps = max(_MIN_SWEEPS_PER_JUMP, len(quadratic.support()) // _COLUMNS_PER_SWEEP)
+        n_sweeps = min(n_sweeps, task.max_sweeps - sweeps)
+        order = np.tile(np.arange(len(weights)), (n_sweeps, 1))
         sweeps += quadratic.sweep(task.orders.permuted(order, axis=1), tol)
         if quadratic.distance() > tol:
             quadratic.jump()
@@ -263,9 +262,9 @@ def _descend(task: Task, gram: FloatArray) -> Move:
 
 @dataclass
 class Quadratic:
-    """A quadratic model of the weights of n columns, plus the penalties ``l1`` and ``l2`` of each.
+    """A quadratic model of the weights of n columns, plus their penalties ``l1`` and ``l2``.
 
-    ``gradient`` is that of the model at ``weights``, without the penalty; both are written over.
+    ``gradient`` is that of the model at ``weights``, without the penalty; both change in place.
     """
 
     gram: FloatArray
@@ -275,27 +274,27 @@ class Quadratic:
     l2: FloatArray
 
     def distance(self) -> float:
-        """Return how far the worst weight is from optimal."""
+        """Return the largest violation of optimality by a weight."""
         slope = self.gradient + self.l2 * self.weights
         at_zero = np.maximum(np.abs(slope) - self.l1, 0.0)
-        inside = np.abs(slope + self.l1 * np.sign(self.weights))
-        return float(np.where(self.weights == 0.0, at_zero, inside).max(initial=0.0))
+        elsewhere = np.abs(slope + self.l1 * np.sign(self.weights))
+        return float(np.where(self.weights == 0.0, at_zero, elsewhere).max(initial=0.0))
 
     def support(self) -> NDArray[np.intp]:
         """Return the indices of weights at which the penalty is smooth."""
         return np.flatnonzero((self.weights != 0.0) | (self.l1 == 0.0))
 
     def sweep(self, orders: IntArray, tol: float) -> int:
-        """Move each weight in turn to its minimum; return how many sweeps were made."""
+        """Move each weight in turn to its minimum; return the number of sweeps."""
         state = (self.gram, self.gradient, self.weights, self.l1, self.l2)
         return int(coordinate_descent.sweep(*state, orders, tol))
 
     def jump(self) -> None:
         """Move all weights of the support at once towards their joint minimum.
 
-        Either up to the first change of a sign, or all the way with the weights that would change
-        signs at zero, whichever is lower. The weights stay where neither is lower, or where the
-        Gram matrix of the support is singular.
+        There are two candidates: the point of the first change of a sign, and the joint minimum
+        with the weights that change their signs set to zero. The weights become the lower one.
+        They do not change if neither is lower, or if the Gram matrix of the support is singular.
         """
         support = self.support()
         if len(support) == 0:
@@ -307,28 +306,24 @@ class Quadratic:
         _, direction, failed = scipy.linalg.lapack.dposv(hessian, -slope, lower=1)
         if failed:
             return
-        crossing = (l1 > 0.0) & (direction * w < 0.0) & (np.abs(direction) > np.abs(w))
-        lengths = np.divide(-w, direction, out=np.ones_like(w), where=crossing)
+        changes_sign = (l1 > 0.0) & (direction * w < 0.0) & (np.abs(direction) > np.abs(w))
+        lengths = np.divide(-w, direction, out=np.ones_like(w), where=changes_sign)
         first = float(lengths.min())
         candidates = (
-            np.where(crossing, 0.0, w + direction),
-            np.where(crossing & (lengths == first), 0.0, w + first * direction),
+            np.where(changes_sign, 0.0, w + direction),
+            np.where(changes_sign & (lengths == first), 0.0, w + first * direction),
         )
-        self._take_lowest(support, candidates)
-
-    def _take_lowest(self, support: NDArray[np.intp], candidates: tuple[FloatArray, ...]) -> None:
-        """Take the candidate with the lowest model, if it is lower than at the present weights."""
-        w, rows = self.weights[support], self.gram[support]
-        best = 0.0
-        found: tuple[Vector, Vector] | None = None
-        for there in candidates:
-            move = there - w
-            turned = move @ rows
-            change = inner(move, self.gradient[support] + 0.5 * turned[support])
-            change += float(self.l1[support] @ (np.abs(there) - np.abs(w)))
-            change += 0.5 * float(self.l2[support] @ (there**2 - w**2))
-            if change < best:
-                best, found = change, (there, turned)
-        if found is not None:
-            self.weights[support] = found[0]
-            self.gradient += found[1]
+        rows = self.gram[support]
+        lowest = 0.0
+        best: tuple[Vector, Vector] | None = None
+        for candidate in candidates:
+            move = candidate - w
+            gradient_change = move @ rows
+            change = inner(move, self.gradient[support] + 0.5 * gradient_change[support])
+            change += float(l1 @ (np.abs(candidate) - np.abs(w)))
+            change += 0.5 * float(l2 @ (candidate**2 - w**2))
+            if change < lowest:
+                lowest, best = change, (candidate, gradient_change)
+        if best is not None:
+            self.weights[support] = best[0]
+            self.gradient += best[1]

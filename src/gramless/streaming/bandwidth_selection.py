@@ -1,4 +1,4 @@
-"""Selection of scaling and bandwidth on a sample, and the preparation of rows that follows."""
+"""Selection of the scaling and the bandwidth on a sample, and the preparation of rows by them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary
 
-FACTORS = 0.25, 0.5, 1.0, 2.0
-"""Multiples of the median distance that ``bandwidth="auto"`` tries."""
+FACTORS = 0.25, 0.5, 1.0, 2.0  # of the median distance, for bandwidth="auto"
+# Penalties of kernel ridge regression; the best one counts. Smaller ones would favour wide kernels,
+# whose fine structure gradient steps learn too slowly.
 _ALPHAS = tuple(10.0**-k for k in range(1, 6))
-"""Penalties of kernel ridge regression, of which the best counts. Smaller ones would favour wide
-kernels, whose fine structure takes gradient steps too long to learn."""
-_MIN_ROWS = 40
-"""Smaller samples take the median distance."""
-_ROUNDING = 1e-12
-"""A deviation below this share of the mean may be the rounding error of a constant."""
+_MIN_ROWS = 40  # smaller samples use the median distance
+# A deviation below this share of the mean may be the rounding error of a constant.
+_CONSTANT_TOL = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
 class Preparation(Stateful):
-    """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled."""
+    """A conversion of rows to inputs of the kernel at bandwidth 1, by projecting and scaling."""
 
     projection: Projection | None  # to principal components
     center: FloatArray  # (n_inputs,), zeros if rows are sparse
@@ -52,26 +50,26 @@ class Preparation(Stateful):
 
     @property
     def n_features(self) -> int:
-        """Number of columns of the rows before any projection."""
+        """Number of columns of the rows before the projection."""
         return len(self.units if self.projection is None else self.projection.mean)
 
     @property
     def inverse(self) -> FloatArray:
-        """1 / units, finite."""
+        """1 / units, limited to finite numbers."""
         with np.errstate(over="ignore"):
             return in_range(1.0 / self.units)
 
     def project(self, X: Rows) -> Rows:
-        """Return rows in principal components, or as they are."""
+        """Return the principal components of rows, or the rows if there is no projection."""
         if self.projection is not None:
             return self.projection.apply(X)
         check_width("Preparation", X, len(self.units))
         return X
 
     def unit_rows(self, X: Rows) -> FloatArray:
-        """Return a few rows as dense inputs of the kernel."""
-        found: FloatArray = (_dense(self.project(X)) - self.center) * self.inverse
-        return found
+        """Return rows as dense inputs of the kernel."""
+        inputs: FloatArray = (_dense(self.project(X)) - self.center) * self.inverse
+        return inputs
 
 
 def prepare(
@@ -83,11 +81,12 @@ def prepare(
     kernel: SpectralKernel,
     seed: int,
 ) -> tuple[Preparation, str]:
-    """Return the preparation of rows, and the reason for it in words.
+    """Return the preparation of rows, and the reason for its bandwidth in words.
 
     ``targets`` are those of the summary's sample. The bandwidth is in units of the scaled inputs,
     or of the components, which only ``"whiten"`` scales. ``"auto"`` tries multiples of the median
-    distance with each scaling, which takes two to three seconds; else the first scaling is taken.
+    distance with each scaling, which takes two to three seconds. Other bandwidths use the first
+    scaling.
     """
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
@@ -99,7 +98,7 @@ def prepare(
         return Preparation(projection, center, scales[0] * widths), "bandwidth as given"
     if bandwidth not in ("auto", "median"):
         raise InputError(
-            f"bandwidth must be 'auto', 'median', a number or one number an input; "
+            f"bandwidth must be 'auto', 'median', a number or one number for each input; "
             f"got {bandwidth!r}."
         )
     medians = [
@@ -109,12 +108,12 @@ def prepare(
     if bandwidth == "median" or len(sample) < _MIN_ROWS:
         reason = f"scaling {scalings[0]}, the median distance"
         return Preparation(projection, center, medians[0]), reason
-    tried = [(kind, factor) for kind in scalings for factor in FACTORS]
+    candidates = [(kind, factor) for kind in scalings for factor in FACTORS]
     units = [median * factor for median in medians for factor in FACTORS]
     order = stream(seed, "sample order").permutation(len(sample))
     rows = (sample - center)[order]
     best, errors = best_units(kernel, rows, targets[order], units)
-    kind, factor = tried[best]
+    kind, factor = candidates[best]
     reason = f"scaling {kind}, {factor:g} times the median distance, the best of {len(errors)}"
     return Preparation(projection, center, units[best]), reason
 
@@ -126,11 +125,11 @@ def best_units(
     candidates: Sequence[FloatArray],
     alphas: Sequence[float] = _ALPHAS,
 ) -> tuple[int, list[float]]:
-    """Return which units have the least validation error of exact kernel ridge regression.
+    """Return the index of the units with the lowest validation error, and the errors of all.
 
-    The first half of the rows is fitted, the second half evaluates. Returns an index and the mean
-    squared errors of all, each at its best penalty. A candidate costs one eigendecomposition of
-    half the rows: a quarter of a second for 2,000 rows.
+    Exact kernel ridge regression is fitted to the first half of the rows. The error is the mean
+    squared error on the second half, at the best penalty. A candidate costs one eigendecomposition
+    of half the rows: a quarter of a second for 2,000 rows.
     """
     with one_blas_thread():
         errors = [_ridge_error(kernel, rows / units, targets, alphas) for units in candidates]
@@ -140,21 +139,21 @@ def best_units(
 def _ridge_error(
     kernel: Kernel, rows: FloatArray, targets: FloatArray, alphas: Sequence[float]
 ) -> float:
-    """Return the least mean squared validation error over the penalties."""
+    """Return the lowest mean squared validation error of all penalties."""
     half = len(rows) // 2
     values, vectors = eigh(kernel.gram(rows[:half]))
     center = targets[:half].mean(axis=0)
-    inside = vectors.T @ (targets[:half] - center)
-    ahead = kernel.gram(rows[half:], rows[:half]) @ vectors
+    projected = vectors.T @ (targets[:half] - center)
+    validation = kernel.gram(rows[half:], rows[:half]) @ vectors
     errors = []
     for alpha in alphas:
-        fitted = ahead @ (inside / (np.maximum(values, 0.0) + half * alpha)[:, None])
-        errors.append(float(np.mean((targets[half:] - center - fitted) ** 2)))
+        predictions = validation @ (projected / (np.maximum(values, 0.0) + half * alpha)[:, None])
+        errors.append(float(np.mean((targets[half:] - center - predictions) ** 2)))
     return min(errors)
 
 
 def _scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:
-    """Return the divisors of the inputs: infinity for constants."""
+    """Return the divisors of the inputs; infinity drops a constant input."""
     if projection is not None:
         axes = projection.components
         if kind != "whiten":
@@ -162,7 +161,7 @@ def _scales(summary: Summary, projection: Projection | None, kind: str) -> Float
         assert summary.covariance is not None
         return np.sqrt(np.einsum("jk,jk->k", axes, summary.covariance @ axes))
     deviations = np.sqrt(summary.variance)
-    constant = deviations <= _ROUNDING * np.abs(summary.mean)
+    constant = deviations <= _CONSTANT_TOL * np.abs(summary.mean)
     return np.where(constant, np.inf, deviations if kind == "standard" else 1.0)
 
 

@@ -16,12 +16,11 @@ from gramless.base.types import AnyArray, TableLike
 from gramless.datasets.pieces import Chunk, regroup
 from gramless.preprocessing.rows import Rows, normalise_rows
 
-Batch = tuple[TableLike, ArrayLike]
-"""Rows and targets as users pass them."""
+Batch = tuple[TableLike, ArrayLike]  # rows and targets as users pass them
 
 
 def is_sparse(X: object) -> TypeGuard[Any]:
-    """Tell whether rows are a sparse matrix, in a way that type checkers understand."""
+    """Return whether rows are a sparse matrix, as a type guard."""
     return bool(sp.issparse(X))
 
 
@@ -37,9 +36,10 @@ class BlockSizes:
 def check_chunk(
     chunk: object, number: int, n_features: int | None = None, like: Chunk | None = None
 ) -> Chunk:
-    """Return the rows and targets of chunk ``number`` as arrays or CSR of one length.
+    """Return the rows of chunk ``number`` as an array or CSR, and its targets as an array.
 
-    It must have the form of ``like``, an earlier chunk: dense or sparse, and the kind of targets.
+    Raise InputError if the chunk is invalid, or differs from the earlier chunk ``like`` in being
+    sparse or in the kind of targets.
     """
     what = f"Chunk {number:,} of the stream"
     if not isinstance(chunk, tuple | list) or len(chunk) != 2:
@@ -65,7 +65,7 @@ def check_chunk(
 
 
 def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
-    """Refuse rows that are no table of numbers, and targets of which not every row has one."""
+    """Raise InputError if rows are not a table of numbers with one target for each row."""
     if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] == 0:
         raise InputError(
             f"{what}X must be a table of numbers (n_rows, n_features), got {X.dtype} of shape "
@@ -80,12 +80,13 @@ def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
 def fixed_blocks(
     chunks: Iterable[Batch], dense: bool = False, sizes: BlockSizes | None = None
 ) -> Iterator[Chunk]:
-    """Validate chunks and regroup them into blocks whose rows depend on their width alone.
+    """Validate chunks and regroup them into blocks whose length depends only on their width.
 
-    ``dense`` says that CSR rows will become arrays: their blocks are then as short.
+    If ``dense``, CSR rows will be converted to arrays, so their blocks are as short as those of
+    arrays.
     """
     sizes = sizes or BlockSizes()
-    checked = _checked(chunks)
+    checked = _checked_chunks(chunks)
     first = next(checked, None)
     if first is None:
         raise InputError("The stream has no rows; give it at least one.")
@@ -95,7 +96,7 @@ def fixed_blocks(
     return regroup(chain([first], checked), n_rows)
 
 
-def _checked(chunks: Iterable[Batch]) -> Iterator[Chunk]:
+def _checked_chunks(chunks: Iterable[Batch]) -> Iterator[Chunk]:
     like = n_features = None
     for number, chunk in enumerate(chunks):
         X, y = check_chunk(chunk, number, n_features, like)
@@ -106,16 +107,16 @@ def _checked(chunks: Iterable[Batch]) -> Iterator[Chunk]:
 
 
 def check_finite(X: Rows, y: AnyArray, first: int) -> None:
-    """Refuse NaN and infinity in rows of the stream, of which the first has number ``first``."""
+    """Raise InputError if rows from number ``first`` on contain NaN or infinity."""
     values = X.data if is_sparse(X) else X
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        place = int(np.flatnonzero(~np.isfinite(values).ravel())[0])
+        at = int(np.flatnonzero(~np.isfinite(values).ravel())[0])
         if is_sparse(X):
-            row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, X.indices[place]
+            row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, X.indices[at]
         else:
-            row, column = divmod(place, X.shape[1])
+            row, column = divmod(at, X.shape[1])
         raise InputError(
-            f"Row {first + row:,} of the stream (from 0) has {values.ravel()[place]} in column "
+            f"Row {first + row:,} of the stream (from 0) has {values.ravel()[at]} in column "
             f"{int(column)}; fill gaps and drop infinities first."
         )
     if y.dtype.kind == "f" and not np.isfinite(y).all():

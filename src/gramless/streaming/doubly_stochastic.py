@@ -1,4 +1,4 @@
-"""Doubly stochastic gradients: one step for DSG, UDSG and CDSG, and what it does to its block."""
+"""Doubly stochastic gradients: the step of DSG, UDSG and CDSG, and rules for its update."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from gramless.streaming.strategies import Choice, Situation, Strategy
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a doubly stochastic run, as callbacks get it.
+    """The record of one step of a doubly stochastic run, which callbacks receive.
 
     Parameters
     ----------
     iteration : int
         Number of the step, from 1.
     block : int
-        The block of features whose weights changed.
+        Index of the block of features whose weights changed.
     n_blocks : int
         Number of blocks after the step.
     step : float
         Step size.
     loss : float
-        Mean over the batch before the step, summed over the outputs.
+        Mean loss of the batch before the step, summed over the outputs.
     objective : float
-        The loss plus ``alpha / 2`` times the squared norm of the weights as ordinary features would
-        have them, ``n_blocks |alpha|^2``.
+        The loss plus ``alpha / 2`` times the squared norm ``n_blocks |alpha|^2``, which ordinary
+        random features with the same function would have.
     gradient_norm : float
         Norm of the mean derivative of the loss.
 
@@ -56,13 +56,13 @@ class Step:
     gradient_norm: float
 
 
+# The changes of the weights of a block, of the intercept and of the offset.
 Change: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""What a step adds to the weights of its block, to the intercept and to the offset."""
 
 
 @dataclass(frozen=True)
 class EvaluatedBatch:
-    """A batch of rows, the derivatives of the loss there, and the step chosen for them."""
+    """A batch of rows, the derivatives of its losses, and the chosen step."""
 
     products: BlockProducts
     rows: PreparedRows
@@ -71,44 +71,44 @@ class EvaluatedBatch:
     share: float  # the step of the schedule relative to its first
 
     def centred_gradient(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of slopes times centred features, and the means of the features."""
+        """Return the mean product of slopes and centred features, and the mean features."""
         n = len(self.slopes)
         both = np.column_stack([self.slopes - self.slopes.mean(axis=0), np.ones(n)])
-        found = self.products.gradient(self.rows, self.choice.block, both) / n
-        return found[:, :-1], found[:, -1]
+        means = self.products.gradient(self.rows, self.choice.block, both) / n
+        return means[:, :-1], means[:, -1]
 
 
 class Update(Protocol):
-    """A rule for the change of a block and of the constant."""
+    """A rule for the changes of a block and of the constant."""
 
     @property
     def damping(self) -> float:
-        """Return the factor by which steps are shortened, for the loss and the penalty."""
+        """Return the factor that shortens steps, for the loss and the penalty."""
 
     def step(self, batch: EvaluatedBatch) -> Change:
-        """Return the change."""
+        """Return the changes by one step."""
 
 
 @dataclass(frozen=True)
 class NoIntercept:
-    """The papers' function: blocks of features alone."""
+    """The update of the papers, for a function without a constant."""
 
     damping: ClassVar[float] = 1.0
 
     def step(self, batch: EvaluatedBatch) -> Change:
         total = batch.products.gradient(batch.rows, batch.choice.block, batch.slopes)
-        nothing = np.zeros(batch.slopes.shape[1])
-        return -batch.choice.step * (total / len(batch.slopes)), nothing, nothing
+        zeros = np.zeros(batch.slopes.shape[1])
+        return -batch.choice.step * (total / len(batch.slopes)), zeros, zeros
 
 
 @dataclass(frozen=True)
 class FreeIntercept:
-    """An unpenalised constant, and steps along features centred over the batch.
+    """The update for an unpenalised constant, with features centred over the batch.
 
-    The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``, in another
-    basis. Features of a smooth kernel are nearly constant over wide regions, so that steps become
-    unstable along the mean first; without it they may be many times longer. ``length`` is the first
-    step size of the constant.
+    The function ``f(x) + b`` is written in another basis, ``sum_k (phi_k(x) - m_k)' alpha_k + c``.
+    Features of a smooth kernel are nearly constant over wide regions, so long steps become unstable
+    along the mean features first. Without the mean, steps can be many times longer. ``length`` is
+    the first step size of the constant.
     """
 
     length: float
@@ -123,16 +123,16 @@ class FreeIntercept:
 
 @dataclass(frozen=True)
 class NewtonStep:
-    """The same functions as ``FreeIntercept``'s, and a damped Newton step of the block.
+    """A damped Newton step of the block, for the functions of :class:`FreeIntercept`.
 
-    The gradient is divided by the covariance of the block's features over the batch, as the code of
-    Dai et al. (2014) does, so that directions in which rows differ little are learned as fast as
-    others. The limit is no longer the minimum of the penalised loss; held-out rows must end the
-    run. Costs ``(2 F)^2`` operations per row of the batch and ``(2 F)^3 / 3`` once.
+    The gradient is divided by the covariance of the block's features over the batch, as in the code
+    of Dai et al. (2014), so directions in which rows differ little are learned as fast as others.
+    The limit is not the minimum of the penalised loss, so the run must end by early stopping. A
+    step costs ``(2 F)^2`` operations for each row of the batch, and ``(2 F)^3 / 3`` more.
     """
 
     curvature: float  # of the loss
-    first: float  # step of the schedule: a step of that length is a full damped one
+    first: float  # first step of the schedule, for which the damped step is full
     ridge: float  # added to the covariance, whose trace is at most 1
     damping: float = 0.3
 
@@ -151,13 +151,13 @@ class NewtonStep:
 
 @dataclass
 class DoublyStochastic:
-    """A function that grows by steps of the doubly stochastic gradient (DSG16, Algorithms 1 to 4).
+    """A function that is learned by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
 
-    Each step takes a batch of rows, evaluates the function on it and changes one block of random
-    features: weights of all blocks shrink by ``1 - damping step alpha``, then the block gets minus
-    the step times the batch's mean of derivative times features. The limit minimises the mean loss
-    plus ``alpha / 2`` times the squared norm in the kernel's space. A step costs the batch's rows
-    times all frequencies so far.
+    Each step evaluates the function on a batch of rows and changes one block of random features.
+    All weights are multiplied by ``1 - damping * step * alpha``; then the mean product of
+    derivatives and features, times the step, is subtracted from the weights of the block. The limit
+    minimises the mean loss plus ``alpha / 2`` times the squared norm in the kernel's space. The
+    cost of a step is proportional to the rows of the batch times all frequencies so far.
     """
 
     products: BlockProducts
@@ -172,7 +172,7 @@ class DoublyStochastic:
     iteration: int = 0
 
     def step(self, X: Rows, targets: FloatArray) -> Step:
-        """Take one step with a batch of rows and their targets (n, n_outputs)."""
+        """Take one step on a batch of rows and their targets (n, n_outputs)."""
         f, iteration = self.expansion, self.iteration + 1
         rows = self.products.prepare(X)
         responses = np.zeros((len(targets), f.n_outputs))

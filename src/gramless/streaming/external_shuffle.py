@@ -1,4 +1,4 @@
-"""External shuffle: streams larger than memory, dealt at random to shards on a disk."""
+"""External shuffle: streams larger than memory, distributed at random to shards on a disk."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fix
 from gramless.streaming.reservoir import Reservoir, row_draws
 from gramless.streaming.sources import GroupReader, epoch_parts
 
-# The names of files, of the manifest's fields and of random streams belong to the format that
-# folders on the disk have: changing one makes older folders unreadable or reorders their rows.
+# The names of files, manifest fields and random streams belong to the format of the folders:
+# changing one makes older folders unreadable or reorders their rows.
 MANIFEST = "spool.json"
 VERSION = 1
 ROW_TYPE, TARGET_TYPE = np.dtype("<f4"), np.dtype("<f8")
@@ -46,13 +46,13 @@ Float32Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ShuffleSizes:
-    """Sizes of an external shuffle."""
+    """Sizes and limits of an external shuffle."""
 
     shard_rows: int = 65_536  # per shard, on average; one shard is in memory at a time
-    unknown_shards: int = 256  # if the number of rows is not known in advance
-    dense_columns: int = 20_000  # wider sparse rows are refused, because shards are dense
-    share_of_free: float = 0.9  # of the free disk space, by default
-    blocks: BlockSizes = field(default_factory=BlockSizes)  # in which the stream is processed
+    unknown_shards: int = 256  # number of shards if the number of rows is unknown
+    dense_columns: int = 20_000  # wider sparse rows are an error, because shards are dense
+    share_of_free: float = 0.9  # of the free disk space, the default limit
+    blocks: BlockSizes = field(default_factory=BlockSizes)
 
     def __post_init__(self) -> None:
         if self.shard_rows < 1:
@@ -70,16 +70,16 @@ def external_shuffle(
     disk_bytes: int | None = None,
     sizes: ShuffleSizes | None = None,
 ) -> ShardSource:
-    """Shuffle a stream of dense or CSR rows with numbers as targets on a disk.
+    """Shuffle a stream of dense or CSR rows with numerical targets on a disk.
 
-    Each row goes to one of several shards at random. What is written depends on the seed and the
-    rows alone, not on the chunks, which are read once. A folder that holds a finished shuffle is
-    refused; the remains of an interrupted one are removed.
+    Each row goes to a random shard. The files depend only on the seed and the rows, not on the
+    chunks, which are read once. The remains of an interrupted shuffle in the folder are removed;
+    a finished one raises InputError.
 
-    ``n_rows`` may be approximate; without it there are 256 shards of whatever size results.
-    ``origin`` identifies where the rows come from. ``disk_bytes`` is what the shards may take
-    together: by default nine tenths of what is free. Writes ``4 n_features + 8`` bytes per row.
-    Holds the current chunk, three blocks of 32 MB, and the held-out rows.
+    ``n_rows`` may be approximate; if it is None, there are 256 shards of any size. ``origin``
+    identifies the source of the rows. ``disk_bytes`` limits the size of all shards, by default to
+    nine tenths of the free space. The disk holds ``4 n_features + 8`` bytes per row, the memory the
+    current chunk, three blocks of 32 MB and the held-out rows.
     """
     sizes = sizes or ShuffleSizes()
     if n_held_out < 0:
@@ -89,16 +89,16 @@ def external_shuffle(
     ):
         raise InputError(f"disk_bytes must be a whole number of bytes, got {disk_bytes!r}.")
     folder = Path(folder)
-    with _writing(folder):
-        _clear(folder)
+    with _write_errors(folder):
+        _prepare_folder(folder)
         free = shutil.disk_usage(folder).free
     n_shards = sizes.unknown_shards
     if n_rows is not None:
         n_shards = max(1, -(-n_rows // sizes.shard_rows))
-    most = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
+    max_bytes = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
     shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
     held = Reservoir(n_held_out, seed, "held out of piles")
-    writer = _ShardWriter(folder, seed, shards, held, n_rows or 0, most)
+    writer = _ShardWriter(folder, seed, shards, held, n_rows or 0, max_bytes)
     for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
         writer.add(*_as_stored(X, y, writer.n_rows, sizes.dense_columns))
     writer.finish(sizes.shard_rows, origin)
@@ -107,7 +107,7 @@ def external_shuffle(
 
 @dataclass
 class Shard:
-    """Rows on the disk in two files, one of rows and one of targets, with their checksums."""
+    """A file of rows and a file of their targets on the disk, with checksums."""
 
     name: str
     n_rows: int = 0
@@ -115,7 +115,7 @@ class Shard:
     targets_crc: int = 0
 
     def paths(self, folder: Path) -> tuple[Path, Path]:
-        """Return the files of rows and of targets."""
+        """Return the paths of the rows and of the targets."""
         return folder / f"{self.name}.rows", folder / f"{self.name}.targets"
 
     def append(self, folder: Path, X: Float32Array, y: FloatArray) -> None:
@@ -135,7 +135,7 @@ class Shard:
         return X, _read(targets_path, TARGET_TYPE, (self.n_rows, *outputs), self.targets_crc)
 
     def check_sizes(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> None:
-        """Refuse files that are missing or of another length, without reading them."""
+        """Raise DataFileError if a file is missing or has another length, without reading it."""
         widths = n_features * ROW_TYPE.itemsize, prod(outputs) * TARGET_TYPE.itemsize
         for path, width in zip(self.paths(folder), widths, strict=True):
             with faults(path):
@@ -146,7 +146,7 @@ class Shard:
 
 @dataclass
 class _ShardWriter:
-    """Deals rows to shards at random, within a limit of bytes on the disk."""
+    """A writer of rows to random shards, within a limit of bytes on the disk."""
 
     folder: Path
     seed: int
@@ -163,9 +163,9 @@ class _ShardWriter:
         numbers = np.arange(self.n_rows, self.n_rows + len(y))
         self.n_rows += len(y)
         self._check_space(X[:1].nbytes + y[:1].nbytes)
-        taken, dropped = self.held.add(X, y, numbers)
-        self._deal(*dropped)
-        self._deal(X[~taken], y[~taken], numbers[~taken])
+        is_held, dropped = self.held.add(X, y, numbers)
+        self._append(*dropped)
+        self._append(X[~is_held], y[~is_held], numbers[~is_held])
 
     def _check_space(self, row_bytes: int) -> None:
         n_rows = max(self.n_rows, self.expected_rows)
@@ -173,18 +173,18 @@ class _ShardWriter:
             raise InputError(
                 f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
                 f"on the disk, but may take {sized(self.disk_bytes)} in {str(self.folder)!r}: "
-                "name a folder on a larger disk by folder=, free some room, or allow more by "
+                "name a folder on a larger disk by folder=, free some space, or allow more by "
                 "disk_bytes=."
             )
 
-    def _deal(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
+    def _append(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
         draws = row_draws(self.seed, "piles", numbers)
         shards = (draws * len(self.shards)).astype(np.intp)
         order = np.argsort(shards, kind="stable")
         X, y = X[order], y[order]
         used, starts = np.unique(shards[order], return_index=True)
         bounds = np.append(starts, len(y)).tolist()
-        with _writing(self.folder):
+        with _write_errors(self.folder):
             for k, start, stop in zip(used.tolist(), bounds[:-1], bounds[1:], strict=True):
                 self.shards[k].append(self.folder, X[start:stop], y[start:stop])
 
@@ -194,7 +194,7 @@ class _ShardWriter:
         if not shards:
             raise InputError(f"All {self.n_rows} rows of the stream are held out; hold out fewer.")
         held = Shard("held-out")
-        with _writing(self.folder):
+        with _write_errors(self.folder):
             if self.held.size:
                 held.append(self.folder, *self.held.rows())
             manifest = {
@@ -214,7 +214,7 @@ class _ShardWriter:
 def _as_stored(
     X: Rows, y: AnyArray, first: int, dense_columns: int
 ) -> tuple[Float32Array, FloatArray]:
-    """Return rows and targets in the types in which they are written."""
+    """Return rows from number ``first`` on, and their targets, in the types of the files."""
     if y.dtype.kind not in "biuf":
         raise InputError(f"Targets to shuffle must be numbers, got {y.dtype}; encode labels first.")
     if is_sparse(X):
@@ -236,8 +236,8 @@ def _as_stored(
     return rows, y.astype(TARGET_TYPE)
 
 
-def _clear(folder: Path) -> None:
-    """Create the folder, or remove from it what an interrupted shuffle has left."""
+def _prepare_folder(folder: Path) -> None:
+    """Create the folder, or remove the files of an interrupted shuffle from it."""
     if (folder / MANIFEST).exists():
         raise InputError(
             f"{folder} holds a finished shuffle; read it by ShardSource.open, or remove the folder."
@@ -249,23 +249,22 @@ def _clear(folder: Path) -> None:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
         raise DataFileError(
-            f"{folder} cannot be written ({fault}); free some room or choose another folder."
+            f"{folder} cannot be written ({fault}); free some space or choose another folder."
         ) from fault
 
 
 class ShardSource:
     """Training rows in a folder that ``external_shuffle`` has written.
 
-    Every epoch visits the shards in an order of its own and permutes the rows within each, as the
-    seed and the epoch have it. Shards smaller than ``shard_rows`` are read together. Holds one
-    shard, two for a moment. Checksums are verified whenever a shard is read; ``checksum`` is one of
-    all rows, targets and their order. The owner may set ``names``
-    and ``target_name``.
+    Each epoch visits the shards in a new order and permutes the rows of each, both determined by
+    the seed and the epoch. Shards smaller than ``shard_rows`` are read together. One shard is in
+    memory, and two for a moment. Checksums are verified when a shard is read. ``checksum`` covers
+    all rows, targets and their order. The owner may set ``names`` and ``target_name``.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Json]) -> None:
@@ -279,7 +278,7 @@ class ShardSource:
         self._outputs = tuple(int(k) for k in manifest["outputs"])
         self._held = Shard(**manifest["held_out"])
         shards = [Shard(**shard) for shard in manifest["piles"]]
-        self._groups = _grouped(shards, int(manifest["pile_rows"]))
+        self._groups = _group_small_shards(shards, int(manifest["pile_rows"]))
         self._sizes = np.array([sum(shard.n_rows for shard in group) for group in self._groups])
         self.n_rows = int(self._sizes.sum())
         if min(self.n_features, *self._sizes) < 1:
@@ -291,7 +290,7 @@ class ShardSource:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open a folder that ``external_shuffle`` has written; damaged ones are refused."""
+        """Open a folder of ``external_shuffle``; raise DataFileError if it is damaged."""
         folder = Path(folder)
         path = folder / MANIFEST
         with faults(path):
@@ -340,8 +339,8 @@ class ShardSource:
         return X[order], y[order]
 
 
-def _grouped(shards: list[Shard], shard_rows: int) -> list[list[Shard]]:
-    """Group small shards as long as they have at most ``shard_rows`` rows together."""
+def _group_small_shards(shards: list[Shard], shard_rows: int) -> list[list[Shard]]:
+    """Group consecutive shards that have at most ``shard_rows`` rows together."""
     groups: list[list[Shard]] = []
     n_rows = 0
     for shard in shards:
@@ -361,7 +360,7 @@ def _read(
     if values.size != prod(shape):
         raise _damaged(path, f"it has {values.size:,} numbers, not {prod(shape):,}")
     if zlib.crc32(values.data) != checksum:
-        raise _damaged(path, "its checksum is another")
+        raise _damaged(path, "its checksum is wrong")
     return values.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 

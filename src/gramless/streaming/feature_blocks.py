@@ -1,4 +1,4 @@
-"""Blocks of random Fourier features, drawn again when needed, and products with them."""
+"""Blocks of random Fourier features, which are drawn again on demand, and their products."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ from gramless.loops.fourier_products import add_responses
 from gramless.loops.normals import normals_of
 from gramless.preprocessing.rows import Rows, check_width
 
-LANES = trig.PANEL_BYTES // 4
-"""Frequencies per panel, in float32."""
+LANES = trig.PANEL_BYTES // 4  # frequencies per panel, in float32
 
 Float32Array: TypeAlias = NDArray[np.float32]
+# The return value of BlockProducts.prepare; each class has its own type.
 PreparedRows: TypeAlias = Any
-"""Rows as the ``prepare`` of some products has returned them; each class has a form of its own."""
+# Rows in units of the bandwidth: dense, or the three arrays of CSR.
 UnitRows: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
-"""A few rows in units of the bandwidth: dense, or the three arrays of CSR."""
-Tile: TypeAlias = tuple[int, int, UnitRows]
-"""First row, last row + 1, and the rows between."""
-Room = TypeVar("Room")
-"""An array or tensor that holds the frequencies of a group of blocks."""
+Tile: TypeAlias = tuple[int, int, UnitRows]  # first row, last row + 1, and these rows
+# An array or tensor that holds the frequencies of a group of blocks.
+Group = TypeVar("Group")
 
 
 @dataclass(frozen=True)
 class FrequencyBlocks:
-    """An endless sequence of blocks of a kernel's frequencies, a function of the seed alone."""
+    """An endless sequence of blocks of a kernel's frequencies, determined by the seed."""
 
     kernel: SpectralKernel
     seed: int
@@ -51,8 +49,8 @@ class FrequencyBlocks:
     def draw(self, block: int) -> FloatArray:
         """Return the frequencies (size, n_inputs) of a block, at bandwidth 1.
 
-        Some 6 ns per number and what the kernel takes. The normals have the same bits on every
-        machine; distributions other than the Gaussian are as reproducible as SciPy's functions are.
+        This takes about 6 ns per number, plus the time of the kernel. The normals have the same
+        bits on every machine. Other distributions are as reproducible as SciPy's functions.
         """
         normals = np.empty((self.size, self.n_inputs))
         drawn = words(self.seed, "normals of blocks", block, normals.size)
@@ -65,8 +63,8 @@ class FrequencyBlocks:
     @property
     def group_blocks(self) -> int:
         """Number of blocks per group."""
-        fit = min(self.group_frequencies, self.group_numbers // self.n_inputs) // self.size
-        return max(1, fit)
+        max_blocks = min(self.group_frequencies, self.group_numbers // self.n_inputs) // self.size
+        return max(1, max_blocks)
 
     @property
     def group_columns(self) -> int:
@@ -74,65 +72,65 @@ class FrequencyBlocks:
         return 2 * self.size * self.group_blocks
 
 
-class GroupCache(ABC, Generic[Room]):
-    """Frequencies of groups of blocks, cached within a budget of bytes; others are drawn anew."""
+class GroupCache(ABC, Generic[Group]):
+    """The frequencies of groups of blocks, cached within a budget of bytes."""
 
     def __init__(
         self, blocks: FrequencyBlocks, budget: int, group_numbers: int, n_jobs: int | None
     ) -> None:
         self.blocks, self.n_jobs = blocks, n_jobs
-        self._n_kept = max(0, budget) // (4 * group_numbers)
-        self._kept: dict[int, Room] = {}
+        self._n_cached = max(0, budget) // (4 * group_numbers)
+        self._cached: dict[int, Group] = {}
         self._n_drawn: dict[int, int] = {}
 
     @abstractmethod
-    def _room(self) -> Room:
-        """Return room for the frequencies of a group."""
+    def _allocate(self) -> Group:
+        """Return an array for the frequencies of a group."""
 
     @abstractmethod
-    def _write(self, room: Room, k: int, frequencies: FloatArray) -> None:
+    def _write(self, group: Group, k: int, frequencies: FloatArray) -> None:
         """Write the k-th block of a group."""
 
-    def groups(self, groups: range, n_blocks: int) -> list[Room]:
+    def groups(self, numbers: range, n_blocks: int) -> list[Group]:
         """Return the frequencies of some groups if there are ``n_blocks`` blocks in all."""
-        most = self.blocks.group_blocks
-        found, missing = [], []
+        size = self.blocks.group_blocks
+        groups, missing = [], []
         drawn: dict[int, int] = {}
-        for group in groups:
-            room = self._kept[group] if group in self._kept else self._room()
-            n_drawn, n_wanted = self._n_drawn.get(group, 0), min(most, n_blocks - group * most)
-            missing += [(room, group * most, k) for k in range(n_drawn, n_wanted)]
-            if group < self._n_kept:
-                self._kept[group], drawn[group] = room, max(n_drawn, n_wanted)
-            found.append(room)
+        for number in numbers:
+            group = self._cached[number] if number in self._cached else self._allocate()
+            n_drawn, n_wanted = self._n_drawn.get(number, 0), min(size, n_blocks - number * size)
+            missing += [(group, number * size, k) for k in range(n_drawn, n_wanted)]
+            if number < self._n_cached:
+                self._cached[number], drawn[number] = group, max(n_drawn, n_wanted)
+            groups.append(group)
         map_blocks(
-            lambda room, first, k: self._write(room, k, self.blocks.draw(first + k)),
+            lambda group, first, k: self._write(group, k, self.blocks.draw(first + k)),
             *(missing, self.n_jobs),
         )
-        # Only now, because an interruption leaves blocks unwritten.
+        # Update this last: if the draws are interrupted, blocks are unwritten.
         self._n_drawn |= drawn
-        return found
+        return groups
 
 
 class PanelCache(GroupCache[Float32Array]):
-    """Cached frequencies in the layout of the loops."""
+    """A cache of frequencies in the layout of the loops."""
 
     def __init__(self, blocks: FrequencyBlocks, budget: int, n_jobs: int | None = None) -> None:
         n_panels = -(-blocks.size * blocks.group_blocks // LANES)
         self._shape = (n_panels, blocks.n_inputs, LANES)
         super().__init__(blocks, budget, prod(self._shape), n_jobs)
 
-    def _room(self) -> Float32Array:
+    def _allocate(self) -> Float32Array:
         return np.zeros(self._shape, np.float32)
 
-    def _write(self, room: Float32Array, k: int, frequencies: FloatArray) -> None:
+    def _write(self, group: Float32Array, k: int, frequencies: FloatArray) -> None:
         size = self.blocks.size
         panel, lane = np.divmod(np.arange(k * size, (k + 1) * size), LANES)
-        room[panel, :, lane] = half_turns(frequencies, room.dtype)
+        group[panel, :, lane] = half_turns(frequencies, group.dtype)
 
 
 class BlockProducts(Protocol):
-    """The products that training needs; those of the processor and of torch agree to rounding."""
+    """The products that training uses. Implementations agree up to rounding."""
 
     blocks: FrequencyBlocks
 
@@ -144,38 +142,38 @@ class BlockProducts(Protocol):
     ) -> FloatArray:
         """Return the features of the first blocks times weights, (n, n_outputs).
 
-        The weights come in groups of blocks, (group_columns, n_outputs) each.
+        The weights are given in groups of blocks, each (group_columns, n_outputs).
         """
 
     def gradient(self, rows: PreparedRows, block: int, slopes: FloatArray) -> FloatArray:
         """Return the transposed features of a block times slopes, (2 size, n_outputs)."""
 
     def moments(self, rows: PreparedRows, block: int) -> FloatArray:
-        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
+        """Return the transposed features of a block times the features, (2 size, 2 size)."""
 
 
 @dataclass(frozen=True)
 class TileSizes:
-    """Sizes of what :class:`CpuProducts` computes at once."""
+    """Sizes of the tiles and tasks of :class:`CpuProducts`."""
 
-    rows: int = 96  # of a tile of features, which stays in the cache of a core
+    rows: int = 96  # so that a tile of features stays in the cache of a core
     frequencies: int = 512
-    moment_tiles: int = 8  # per task, when moments are computed
-    moment_tasks: int = 8  # whose results are held at once
-    span_groups: int = 16  # groups of blocks drawn in advance, at most
-    span_numbers: int = 1 << 25  # numbers in these groups, at most
+    moment_tiles: int = 8  # per task of :meth:`CpuProducts.moments`
+    moment_tasks: int = 8  # whose results are in memory at the same time
+    span_groups: int = 16  # maximum number of groups drawn in advance
+    span_numbers: int = 1 << 25  # maximum number of frequencies times inputs in these groups
 
 
 class CpuProducts:
-    """Features computed in float32 tiles that stay in the cache, and used at once.
+    """Products by features in float32 tiles, which are used while they are in the cache.
 
-    The features of block k are the cosine and the sine of the products of a row with its
-    frequencies, side by side, times ``1/sqrt(size)``: their inner product estimates the kernel,
-    and is 1 for equal rows (DSG16's z with its two constants reconciled).
+    The features of a block are the cosine and the sine, in adjacent columns, of the products of a
+    row and the block's frequencies, times ``1/sqrt(size)``. Their inner product estimates the
+    kernel, and is 1 for equal rows (DSG16's z with its two constants reconciled).
 
     ``center`` is subtracted from rows (zeros if they are sparse), ``inverse`` is 1 / bandwidth, and
-    ``budget`` limits the bytes of cached frequencies. A row and a frequency cost some
-    ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns on one core.
+    ``budget`` limits the bytes of cached frequencies. A row and a frequency cost about
+    ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns of one core.
     """
 
     def __init__(
@@ -199,8 +197,8 @@ class CpuProducts:
 
         def tile(a: int, b: int) -> Tile:
             empty = self._no_panels
-            room = empty.room(b - a, sparse=not isinstance(X, np.ndarray))
-            return a, b, empty.prepare(X[a:b], self.center, self.inverse, room)
+            buffer = empty.room(b - a, sparse=not isinstance(X, np.ndarray))
+            return a, b, empty.prepare(X[a:b], self.center, self.inverse, buffer)
 
         return map_blocks(tile, row_blocks(X.shape[0], self.sizes.rows), self.n_jobs)
 
@@ -210,10 +208,10 @@ class CpuProducts:
         n_groups = -(-n_blocks // self.blocks.group_blocks)
         n_columns = 2 * self.blocks.size * n_blocks
         group_numbers = self.blocks.group_columns // 2 * self.blocks.n_inputs
-        fitting = min(self.sizes.span_groups, self.sizes.span_numbers // group_numbers)
+        span_groups = min(self.sizes.span_groups, self.sizes.span_numbers // group_numbers)
         out = np.zeros((rows[-1][1], weights[0].shape[1]))
         with one_blas_thread():
-            for first, last in row_blocks(n_groups, max(1, fitting)):
+            for first, last in row_blocks(n_groups, max(1, span_groups)):
                 span = map(Panels, self._cache.groups(range(first, last), n_blocks))
                 used = (w[: n_columns - g * len(w)] for g, w in enumerate(weights[:last]))
                 parts = list(zip(span, list(used)[first:], strict=True))
@@ -246,26 +244,26 @@ class CpuProducts:
 
     def _tile_moments(self, tiles: list[Tile], panels: Panels) -> Float32Array:
         size, start = self.blocks.size, tiles[0][0]
-        whole = np.empty((tiles[-1][1] - start, 2 * size), np.float32)
+        block = np.empty((tiles[-1][1] - start, 2 * size), np.float32)
         work = _Workspace(self.sizes.rows, self.sizes.frequencies)
         for a, b, tile in tiles:
             work.n_rows = b - a
             for columns, features in self._features(tile, panels, size, work):
-                whole[a - start : b - start, columns] = features
-        found: Float32Array = whole.T @ whole
-        return found
+                block[a - start : b - start, columns] = features
+        moments: Float32Array = block.T @ block
+        return moments
 
     def _add_responses(
         self, tile: UnitRows, parts: list[tuple[Panels, Float32Array]], out: FloatArray
     ) -> None:
-        """Add to ``out`` (n, n_outputs) the responses of groups of blocks at a tile of rows."""
+        """Add the responses of a tile of rows to groups of blocks to ``out`` (n, n_outputs)."""
         work = _Workspace(len(out), self.sizes.frequencies)
         for panels, weights in parts:
             size = len(weights) // 2
             if not isinstance(tile, tuple):
                 arrays = (work.starts, work.sums, work.features)
-                given = readonly(weights)
-                add_responses(tile, panels.panels, size, self._scale, given, arrays, out)
+                weights = readonly(weights)
+                add_responses(tile, panels.panels, size, self._scale, weights, arrays, out)
                 continue
             for columns, features in self._features(tile, panels, size, work):
                 out += features @ weights[columns]
@@ -274,15 +272,15 @@ class CpuProducts:
         """Return the transposed features of a block times the slopes of a tile of rows."""
         n_rows, size = len(slopes), self.blocks.size
         work = _Workspace(n_rows, self.sizes.frequencies)
-        found = np.empty((2 * size, slopes.shape[1]), np.float32)
+        gradient = np.empty((2 * size, slopes.shape[1]), np.float32)
         for columns, features in self._features(tile, panels, size, work):
-            np.dot(features.T, slopes, out=found[columns])
-        return found
+            np.dot(features.T, slopes, out=gradient[columns])
+        return gradient
 
     def _features(
         self, tile: UnitRows, panels: Panels, size: int, work: _Workspace
     ) -> Iterator[tuple[slice, Float32Array]]:
-        """Yield the features of a tile of rows, some columns after the others."""
+        """Yield the features of a tile of rows with their columns, some columns at a time."""
         for first, last in row_blocks(size, self.sizes.frequencies):
             chunk = Panels(panels.panels[first // LANES : -(-last // LANES)])
             chunk.project(tile, 0, work.starts, work.sums)
@@ -296,7 +294,7 @@ class _Workspace:
     """Arrays in which the features of a tile of rows are computed."""
 
     def __init__(self, n_rows: int, n_frequencies: int) -> None:
-        # A width that is a power of two would map the sums of all rows to one place of the cache.
+        # If the width were a power of two, the sums of all rows would share one set of the cache.
         width = n_frequencies + LANES
         self.n_rows = n_rows
         self.starts = np.zeros(width, np.float32)

@@ -13,24 +13,22 @@ from gramless.base.state import State, array_in, number_in, require
 from gramless.base.types import FloatArray
 
 Float32Array = NDArray[np.float32]
-_MOST_IN_RUN = 1e18
-"""Numbers of a run in a file are smaller."""
+_MAX_SIZE = 1e18  # of a number of a run in a file
 _VECTORS = ("offset", "intercept", "averaged_constant")
 _NUMBERS = ("scale", "squared_norm", "left", "mean")
 
 
 class FeatureExpansion:
-    """``f(x) = sum_k phi_k(x)' alpha_k``: weights of blocks, one common factor, and averages.
+    """The function ``f(x) = sum_k phi_k(x)' alpha_k + constant``, and its average over the steps.
 
-    The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
-    multiplication; outside ``scale_limits`` the scale is multiplied into them. The average of a
-    block over the steps, in which step t of T has a weight of about ``(t / T)^decay`` (Shamir &
-    Zhang 2013, section 4), is updated when the block changes, and when it is asked for.
+    The weights of block k are ``scale`` times the stored numbers, so shrinking all blocks is one
+    multiplication. Outside ``scale_limits``, the stored numbers are multiplied by the scale. In the
+    average, step t of T has a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013, section 4).
+    The average of a block is updated when the block changes, and when it is read.
 
-    Blocks of ``block_columns`` features, two per frequency, are stored ``group_blocks`` together as
-    ``groups``, and their averages likewise: ``8 block_columns n_outputs`` bytes per block. Besides
-    there is a constant for each output, an intercept, which is never shrunk, plus an offset, which
-    is.
+    A block has ``block_columns`` features, two per frequency. ``groups`` stores ``group_blocks``
+    blocks per array, and the averages likewise: ``8 block_columns n_outputs`` bytes per block. The
+    constant of each output is an intercept, which does not shrink, plus an offset, which does.
     """
 
     def __init__(
@@ -49,14 +47,14 @@ class FeatureExpansion:
         self._sums: FloatArray = np.zeros((0, n_outputs))
         self.offset, self.intercept = np.zeros(n_outputs), np.zeros(n_outputs)
         self.averaged_constant = np.zeros(n_outputs)
-        # The share of the initial value that is left in the average and the mean scale since then,
-        # over all steps and, in _seen, up to the last change of each block.
+        # ``left`` is the share of the initial value in the average, ``mean`` the mean scale since
+        # then. ``_seen`` (n_blocks, 2) holds both at the last change of each block.
         self.left, self.mean, self.n_averaged = 1.0, 0.0, 0
         self._seen: FloatArray = np.zeros((0, 2))
 
     @property
     def sums(self) -> FloatArray:
-        """Minus step times mean gradient, summed over the steps of each block: beta in (9)."""
+        """The negative sum of step times mean gradient of each block: beta in DSG16's (9)."""
         return self.scale * self._sums[: self.n_blocks]
 
     @property
@@ -65,17 +63,17 @@ class FeatureExpansion:
         return self.intercept + self.scale * self.offset
 
     def move(self, intercept: FloatArray, offset: FloatArray) -> None:
-        """Add to the intercept and to the offset, (n_outputs,) each."""
+        """Add changes (n_outputs,) to the intercept and to the offset."""
         self.intercept += intercept
         self.offset += offset / self.scale
 
     def shrink(self, factor: float) -> None:
-        """Multiply all weights and the offset."""
+        """Multiply all weights and the offset by a factor."""
         self.scale *= factor
         self.squared_norm *= factor * factor
-        least, most = self.scale_limits
-        if not least < abs(self.scale) < most:
-            self._fold()
+        lowest, highest = self.scale_limits
+        if not lowest < abs(self.scale) < highest:
+            self._apply_scale()
 
     def add(self, weights: FloatArray, total: FloatArray) -> None:
         """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
@@ -84,9 +82,9 @@ class FeatureExpansion:
             for groups in (self.groups, self._averaged):
                 groups.append(np.zeros(shape, np.float32))
         if self.n_blocks == len(self._sums):
-            more = max(64, self.n_blocks)
-            self._sums = np.concatenate([self._sums, np.zeros((more, self.n_outputs))])
-            self._seen = np.concatenate([self._seen, np.zeros((more, 2))])
+            n_more = max(64, self.n_blocks)
+            self._sums = np.concatenate([self._sums, np.zeros((n_more, self.n_outputs))])
+            self._seen = np.concatenate([self._seen, np.zeros((n_more, 2))])
         self.n_blocks += 1
         self._seen[self.n_blocks - 1] = self.left, self.mean
         self.change(self.n_blocks - 1, weights, total)
@@ -95,13 +93,13 @@ class FeatureExpansion:
         """Add to the weights of a block and to its entry of ``sums``."""
         stored = self._block(self.groups, block)
         self._update_average(block)
-        before = _squares(stored)
+        old_norm = _squared_norm(stored)
         stored += (step / self.scale).astype(np.float32)
-        self.squared_norm += self.scale**2 * (_squares(stored) - before)
+        self.squared_norm += self.scale**2 * (_squared_norm(stored) - old_norm)
         self._sums[block] += total / self.scale
 
     def average(self) -> None:
-        """Include the present weights in the average; to be called once a step."""
+        """Include the current weights in the average; call this once after each step."""
         self.n_averaged += 1
         share = (1.0 + self.decay) / (self.n_averaged + self.decay)
         self.mean += share * (self.scale - self.mean)
@@ -111,40 +109,40 @@ class FeatureExpansion:
             self.left *= 1.0 - share
 
     def weights(self) -> Float32Array:
-        """Return the present weights, (n_blocks block_columns, n_outputs)."""
+        """Return the current weights, (n_blocks * block_columns, n_outputs)."""
         return np.float32(self.scale) * self._joined(self.groups)
 
     def averaged_weights(self) -> Float32Array:
-        """Return the weights averaged over the steps, (n_blocks block_columns, n_outputs)."""
-        whole = self._joined(self._averaged)
+        """Return the weights averaged over the steps, (n_blocks * block_columns, n_outputs)."""
+        averaged = self._joined(self._averaged)
         for block in range(self.n_blocks):
-            own = slice(block * self.block_columns, (block + 1) * self.block_columns)
-            self._catch_up(whole[own], block)
-        return whole
+            rows = slice(block * self.block_columns, (block + 1) * self.block_columns)
+            self._catch_up(averaged[rows], block)
+        return averaged
 
     def _joined(self, groups: list[Float32Array]) -> Float32Array:
         """Return a copy of all blocks as one array."""
-        whole = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
-        return whole[: self.n_blocks * self.block_columns]
+        joined = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
+        return joined[: self.n_blocks * self.block_columns]
 
     def _block(self, groups: list[Float32Array], block: int) -> Float32Array:
         group, k = divmod(block, self.group_blocks)
         return groups[group][k * self.block_columns : (k + 1) * self.block_columns]
 
     def _update_average(self, block: int) -> None:
-        """Include all steps since its last change in the average of a block."""
+        """Include all steps since the last change of a block in its average."""
         self._catch_up(self._block(self._averaged, block), block)
         self._seen[block] = self.left, self.mean
 
     def _catch_up(self, averaged: Float32Array, block: int) -> None:
-        """Add the steps since the last change of a block to its average until then."""
+        """Include the steps since the last change of a block in its average until then."""
         left, mean = self._seen[block]
-        kept = self.left / left
-        averaged *= np.float32(kept)
-        averaged += np.float32(self.mean - kept * mean) * self._block(self.groups, block)
+        share = self.left / left
+        averaged *= np.float32(share)
+        averaged += np.float32(self.mean - share * mean) * self._block(self.groups, block)
 
-    def _fold(self) -> None:
-        """Multiply the scale into the stored weights."""
+    def _apply_scale(self) -> None:
+        """Multiply the stored numbers by the scale, and reset it to 1."""
         for block in range(self.n_blocks):
             self._update_average(block)
         for group in self.groups:
@@ -155,7 +153,7 @@ class FeatureExpansion:
         self._seen[:] = 1.0, 0.0
 
     def state(self) -> dict[str, object]:
-        """Return all numbers that a copy needs, as arrays and plain values."""
+        """Return all numbers of the expansion, as arrays and plain values."""
         return {
             "weights": self._joined(self.groups),
             "averaged": self._joined(self._averaged),
@@ -165,11 +163,11 @@ class FeatureExpansion:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state of an expansion of the same sizes; this one must be empty."""
+        """Restore the state of an expansion of the same sizes; this one must be empty."""
         n_blocks = len(state["sums"])
-        nothing = np.zeros((self.block_columns, self.n_outputs))
+        zeros = np.zeros((self.block_columns, self.n_outputs))
         for _ in range(n_blocks):
-            self.add(nothing, np.zeros(self.n_outputs))
+            self.add(zeros, np.zeros(self.n_outputs))
         for name, groups in (("weights", self.groups), ("averaged", self._averaged)):
             for k, group in enumerate(groups):
                 part = state[name][k * len(group) : (k + 1) * len(group)]
@@ -181,7 +179,7 @@ class FeatureExpansion:
 
     @staticmethod
     def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
-        """Check a state from a file, for ``restore`` after so many steps."""
+        """Raise an error if a state from a file is not one of a run after ``n_steps`` steps."""
         weights = array_in(state, "weights", np.float32, (None, n_outputs), finite=True)
         require(len(weights) % block_columns == 0, "the run's weights do not fit block_size_")
         n_blocks = len(weights) // block_columns
@@ -191,13 +189,13 @@ class FeatureExpansion:
         for name in _VECTORS:
             array_in(state, name, np.float64, (n_outputs,), finite=True)
         scale, _, left, _ = (
-            number_in(state, name, float, -_MOST_IN_RUN, _MOST_IN_RUN) for name in _NUMBERS
+            number_in(state, name, float, -_MAX_SIZE, _MAX_SIZE) for name in _NUMBERS
         )
-        positive = abs(scale) > 1.0 / _MOST_IN_RUN and 0.0 < left <= seen[:, 0].min(initial=1)
-        require(positive, "the run's scale or average is 0")
+        is_positive = abs(scale) > 1.0 / _MAX_SIZE and 0.0 < left <= seen[:, 0].min(initial=1)
+        require(is_positive, "the run's scale or average is 0")
         fits = number_in(state, "n_averaged", int) == n_steps
         require(fits, "the run has averaged another number of steps")
 
 
-def _squares(array: Float32Array) -> float:
+def _squared_norm(array: Float32Array) -> float:
     return float(np.sum(np.square(array, dtype=np.float64)))

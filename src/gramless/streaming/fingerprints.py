@@ -17,13 +17,13 @@ from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.external_shuffle import ShardSource
 from gramless.streaming.sources import IteratorSource, MappedSource, RowSource, StreamEnded
 
+# Rows of the endless order that are always included; part of the format of checkpoints.
 _FIRST_ROWS = 256
-"""Rows of the endless order that always count; part of the format of checkpoints."""
 _BLOCK_ROWS = 4096
 
 
 class RowDigest:
-    """A checksum of rows and targets that depends on every bit, type and label, not on chunks."""
+    """A checksum of rows and targets, by their bits, types and labels, however they are chunked."""
 
     def __init__(self) -> None:
         self.n_rows = 0
@@ -46,44 +46,45 @@ class RowDigest:
         return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
     def _add(self, name: str, values: AnyArray) -> None:
-        hashed = self._hashes.setdefault(name, hashlib.blake2b(digest_size=16))
-        text = values.dtype.kind in "OUS"
-        form = f"{'text' if text else values.dtype.str} {values.shape[1:]}"
+        digest = self._hashes.setdefault(name, hashlib.blake2b(digest_size=16))
+        is_text = values.dtype.kind in "OUS"
+        form = f"{'text' if is_text else values.dtype.str} {values.shape[1:]}"
         if self._forms.get(name) != form:
-            hashed.update(form.encode())
+            digest.update(form.encode())
             self._forms[name] = form
-        if text:
-            hashed.update("".join(f"{label!r}\n" for label in values.ravel().tolist()).encode())
+        if is_text:
+            digest.update("".join(f"{label!r}\n" for label in values.ravel().tolist()).encode())
         else:
-            hashed.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+            digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
 
 class FingerprintedSource:
-    """A source of rows, with checksums of what has been read from it.
+    """A source of rows, with checksums of the rows read from it.
 
-    If the number of rows is known, every training row and target counts: shards on the disk have
-    checksums already, other rows are read by ``chunks``. If it is not known, the rows count that
-    ``read`` has returned. The held-out rows and the first rows of the endless order always count.
+    If the number of rows is known, the fingerprint includes all training rows: shards on the disk
+    have checksums already, other rows are read by ``chunks``. Otherwise it includes the rows that
+    ``read`` has returned. It always includes the held-out rows and the first rows of the endless
+    order.
     """
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
         self.n_features, self.n_rows = int(source.n_features), source.n_rows
-        self._looked_at, self._read = RowDigest(), RowDigest()
-        self._looked_at.update(*source.held_out())
+        self._first, self._read = RowDigest(), RowDigest()
+        self._first.update(*source.held_out())
         inner = source
         while isinstance(inner, MappedSource):
             inner = inner.source
-        # An iterator only goes forwards: its first rows must be left to the first step.
+        # An iterator is read once: its first rows are for the first step.
         if not isinstance(inner, IteratorSource):
-            self._looked_at.update(*source.read(0, _FIRST_ROWS))
+            self._first.update(*source.read(0, _FIRST_ROWS))
         self._all = inner.checksum if isinstance(inner, ShardSource) else None
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
         if self.n_rows is not None:
             return self.source.read(start, stop)
         first = self._read.n_rows
-        # Skipped rows count as well.
+        # The fingerprint includes the rows before ``start``.
         X, y = self.source.read(first, stop)
         self._read.update(X, y)
         if start > first and len(y) <= start - first:
@@ -103,30 +104,30 @@ class FingerprintedSource:
         return self.source.held_out()
 
     def fingerprint(self) -> dict[str, int | str]:
-        """Return sizes and checksums of what has been read so far."""
+        """Return the sizes and checksums of the rows read so far."""
         return {
             "n_features": self.n_features,
             "n_rows": -1 if self.n_rows is None else int(self.n_rows),
-            "looked_at": self._looked_at.hexdigest(),
+            "looked_at": self._first.hexdigest(),
             "all": self._all or "",
             "n_read": self._read.n_rows,
             "read": self._read.hexdigest(),
         }
 
     def difference(self, earlier: Mapping[str, int | str]) -> str | None:
-        """Say how the rows differ from those of an earlier fingerprint, None if they are the same.
+        """Return how the rows differ from those of an earlier fingerprint, or None if they do not.
 
-        Reads what was read then, unless it has checksums already.
+        This reads the same rows as the earlier run, unless their checksums are known.
         """
-        own = self.fingerprint()
+        current = self.fingerprint()
         n_read = earlier.get("n_read")
-        if earlier.keys() != own.keys() or not isinstance(n_read, int):
+        if earlier.keys() != current.keys() or not isinstance(n_read, int):
             return "it was written by a version that did not note them"
         for name, what in (("n_features", "columns"), ("n_rows", "rows to train on")):
-            if earlier[name] != own[name]:
-                then, now = ("?" if n == -1 else f"{n:,}" for n in (earlier[name], own[name]))
+            if earlier[name] != current[name]:
+                then, now = ("?" if n == -1 else f"{n:,}" for n in (earlier[name], current[name]))
                 return f"{then} {what} then, {now} now"
-        if earlier["looked_at"] != own["looked_at"]:
+        if earlier["looked_at"] != current["looked_at"]:
             return "a row held out, or one of the first to be read, has changed"
         if self.n_rows is None:
             with suppress(StreamEnded):
@@ -134,6 +135,6 @@ class FingerprintedSource:
                     self.read(start, stop)
         elif self._all is None:
             deque(self.chunks(), maxlen=0)
-        own = self.fingerprint()
-        same = earlier["all"] == own["all"] and earlier["read"] == own["read"]
-        return None if same else "a row or target to train on has changed"
+        current = self.fingerprint()
+        is_same = earlier["all"] == current["all"] and earlier["read"] == current["read"]
+        return None if is_same else "a row or target to train on has changed"

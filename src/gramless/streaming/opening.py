@@ -1,4 +1,4 @@
-"""One door to streams: files larger than memory, shuffled on a disk."""
+"""Streams from files larger than memory, whose rows are shuffled on a disk."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def open_stream(
 ) -> RowSource:
     r"""Open a file that is larger than memory as a stream of shuffled rows.
 
-    The file is read twice: for its labels and length, then to deal its rows at random to files on
-    the disk, from which every epoch is read in an order of its own.
+    The file is read twice: first for its labels and length, then to write its rows in random order
+    to files on the disk. Each epoch reads these files in a new order.
 
     Parameters
     ----------
@@ -45,38 +45,39 @@ def open_stream(
         CSV, TSV, LIBSVM (plain or compressed), Parquet, Arrow IPC, NPZ or NPY: see
         :func:`~gramless.datasets.open_chunks`.
     target : str or int, optional
-        The column of targets: by default as everywhere, ``target``, ``label``, ``class`` or ``y``,
-        else the last.
+        The column of targets. By default, the column named ``target``, ``label``, ``class`` or
+        ``y``, otherwise the last one.
     folder : path-like, optional
-        Where the shuffled rows are kept, and found again next time. By default a temporary
-        folder that goes with the stream; if the process is killed, with the next such stream.
+        Folder for the shuffled rows, which later calls reuse. By default, a temporary folder that
+        is removed with the stream. If the process is killed, the next such stream removes it.
     disk_bytes : int, optional
-        What the shuffled rows may take on the disk: by default nine tenths of what is free there.
+        Limit on the disk space of the shuffled rows, by default nine tenths of the free space.
     random_state : int, RandomState or None, default=0
-        Of the order.
+        Seed of the order.
     max_labels : int, default=10000
-        Different texts that the target may hold.
+        Maximum number of different texts in the target.
     report : callable, optional
-        Given a line for every chunk that has been read.
+        Called with a line of text after each chunk.
     **options
-        Of ``open_chunks``: ``format``, ``delimiter``, ``header``, ``n_features``, ``limits``, ...
+        Options of ``open_chunks``: ``format``, ``delimiter``, ``header``, ``n_features``,
+        ``limits``, ...
 
     Returns
     -------
     RowSource
-        For ``fit_stream``. A tenth of the rows, at most 4,096, is held out for evaluation. Its
-        ``names`` are those of the columns, None where the file has none.
+        A source for ``fit_stream``. A tenth of the rows, at most 4,096, is held out for
+        evaluation. ``names`` are the names of the columns, or None if the file has none.
 
     Raises
     ------
     InputError, DataFileError
-        As ``open_chunks``; for NaN and empty labels, naming the row; if the folder holds
-        something else; if the shuffled rows need more than ``disk_bytes``, before they are
-        written.
+        For the reasons of ``open_chunks``; if a row has NaN or an empty label; if the folder holds
+        the rows of another file; or if the shuffled rows need more than ``disk_bytes``, before
+        they are written.
 
     Notes
     -----
-    ``4 n_features + 8`` bytes of disk a row.
+    The shuffled rows take ``4 n_features + 8`` bytes each on the disk.
 
     Examples
     --------
@@ -90,19 +91,23 @@ def open_stream(
     (18, (4, 2), True)
     """
     table = open_chunks(path, target=target, **options)
-    seen = _look(_counted(table, "counting", report), max_labels)
-    chunks = _counted(table, "shuffling", report, seen.n_rows)
+    scan = _scan(_report_rows(table, "counting", report), max_labels)
+    chunks = _report_rows(table, "shuffling", report, scan.n_rows)
     place = None if folder is None else Path(folder)
-    source = _shuffled(chunks, place, seen, random_state, disk_bytes)
-    source.names, source.target_name = _own_names(table.names), table.target_name
-    labels = seen.labels
+    source = _shuffle_or_reuse(chunks, place, scan, random_state, disk_bytes)
+    names = table.names
+    # The reader names columns x1, x2, ... if the file has no names.
+    if names is None or all(re.fullmatch(r"x\d+", name) for name in names):
+        names = None
+    source.names, source.target_name = names, table.target_name
+    labels = scan.labels
     return source if labels is None else MappedSource(source, lambda y: labels[y.astype(np.intp)])
 
 
-def _counted(
+def _report_rows(
     chunks: Iterable[Chunk], what: str, report: Callable[[str], None] | None, of: int | None = None
 ) -> Iterator[Chunk]:
-    """Pass chunks on, and tell how many rows have passed."""
+    """Yield the chunks, and report the number of rows so far."""
     n_rows = 0
     for X, y in chunks:
         yield X, y
@@ -111,30 +116,21 @@ def _counted(
             report(f"{what}, {n_rows:,} {'' if of is None else f'of {of:,} '}rows")
 
 
-def _own_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return names of columns unless the reader has made them up: x1, x2, ..."""
-    if names is None or all(re.fullmatch(r"x\d+", name) for name in names):
-        return None
-    return names
-
-
 @dataclass(frozen=True)
-class _Seen:
-    """What a first look at a file finds: its labels, None where they are numbers, and its rows."""
-
-    labels: AnyArray | None
+class _Scan:
+    labels: AnyArray | None  # None if targets are numbers
     n_rows: int
     checksum: int
 
 
-def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
-    found: set[str] = set()
+def _scan(chunks: Iterable[Chunk], max_labels: int) -> _Scan:
+    labels: set[str] = set()
     n_rows, sums = 0, [0, 0, 0, 0]
     for X, y in chunks:
         is_text = y.dtype.kind in "OU"
-        if is_text and len(found) <= max_labels:
-            found.update(y.tolist())
-            if "" in found:
+        if is_text and len(labels) <= max_labels:
+            labels.update(y.tolist())
+            if "" in labels:
                 row = n_rows + int(np.flatnonzero(y == "")[0])
                 raise InputError(
                     f"Row {row:,} of the stream (from 0) has no label; remove such rows."
@@ -145,53 +141,53 @@ def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
             parts = (X, b"", b"", text)
         else:
             parts = (X.data, X.indices, np.diff(X.indptr), text)
-        whole = (p if isinstance(p, bytes) else np.ascontiguousarray(p).data for p in parts)
-        sums = [zlib.crc32(part, old) for part, old in zip(whole, sums, strict=True)]
-    if len(found) > max_labels:
+        buffers = (p if isinstance(p, bytes) else np.ascontiguousarray(p).data for p in parts)
+        sums = [zlib.crc32(part, crc) for part, crc in zip(buffers, sums, strict=True)]
+    if len(labels) > max_labels:
         raise InputError(
             f"the target holds more than {max_labels:,} different texts; name another column as "
             f"target."
         )
-    labels = np.array(sorted(found), dtype=object) if found else None
-    return _Seen(labels, n_rows, zlib.crc32(repr(sums).encode()))
+    sorted_labels = np.array(sorted(labels), dtype=object) if labels else None
+    return _Scan(sorted_labels, n_rows, zlib.crc32(repr(sums).encode()))
 
 
-def _shuffled(
+def _shuffle_or_reuse(
     chunks: Iterable[Chunk],
     folder: Path | None,
-    seen: _Seen,
+    scan: _Scan,
     random_state: RandomState,
     disk_bytes: int | None,
 ) -> ShardSource:
-    """Shuffle rows in a folder, or find them there; by default in one that goes with the source."""
+    """Shuffle rows in a folder, or reuse those there; the default folder is temporary."""
     if folder is None:
         folder, remove = temporary_folder()
         try:
-            source = _shuffled(chunks, folder, seen, random_state, disk_bytes)
+            source = _shuffle_or_reuse(chunks, folder, scan, random_state, disk_bytes)
         except BaseException:
             remove()
             raise
-        # No TemporaryDirectory, which warns where it is not closed.
+        # A TemporaryDirectory would warn if it is not closed.
         weakref.finalize(source, remove)
         return source
-    origin = {"rows": seen.n_rows, "checksum": seen.checksum}
+    origin = {"rows": scan.n_rows, "checksum": scan.checksum}
     if (folder / MANIFEST).exists():
-        found = ShardSource.open(folder)
-        if found.origin != origin:
+        shards = ShardSource.open(folder)
+        if shards.origin != origin:
             raise InputError(
                 f"{str(folder)!r} holds the rows of another file; name another folder, or remove "
                 f"it."
             )
-        return found
-    labels = seen.labels
+        return shards
+    labels = scan.labels
     if labels is not None:
         chunks = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
     return external_shuffle(
         chunks,
         folder,
         seed=seed_from(random_state),
-        n_held_out=default_held_out(seen.n_rows),
-        n_rows=seen.n_rows,
+        n_held_out=default_held_out(scan.n_rows),
+        n_rows=scan.n_rows,
         origin=origin,
         disk_bytes=disk_bytes,
     )

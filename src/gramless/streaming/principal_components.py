@@ -20,7 +20,7 @@ from gramless.streaming.summary_statistics import Summary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Projection(Stateful):
-    """A projection of rows to a few linear combinations of their centred inputs."""
+    """A projection of rows to linear combinations of their centred inputs."""
 
     mean: FloatArray  # (n_features,)
     components: FloatArray  # (n_features, n_components)
@@ -31,10 +31,10 @@ class Projection(Stateful):
 
     @classmethod
     def principal(cls, summary: Summary, n_components: int) -> Self:
-        """Return the projection to the directions in which rows vary most.
+        """Return the projection to the principal components, as in scikit-learn's PCA.
 
-        As scikit-learn's PCA, but the entry of largest magnitude of each direction is positive, and
-        directions without any variance are left out. Costs ``O(n_features^3)`` once.
+        The entry of largest magnitude of each component is positive, and components without
+        variance are left out. The cost is ``O(n_features^3)``.
         """
         if summary.covariance is None:
             raise InputError("Principal components need the covariance: summarise with it.")
@@ -45,8 +45,8 @@ class Projection(Stateful):
             )
         with one_blas_thread():
             values, vectors = scipy.linalg.eigh(summary.covariance)
-        least = width * np.finfo(np.float64).eps * values[-1]
-        chosen = [j for j in range(width - 1, -1, -1) if values[j] > least][:n_components]
+        rounding = width * np.finfo(np.float64).eps * values[-1]
+        chosen = [j for j in range(width - 1, -1, -1) if values[j] > rounding][:n_components]
         if not chosen:
             raise InputError("All rows of the stream are equal; they have no principal components.")
         components = vectors[:, chosen]

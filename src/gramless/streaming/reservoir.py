@@ -1,4 +1,4 @@
-"""Reservoir sampling whose draws depend on the number of each row alone."""
+"""Reservoir sampling with draws that depend only on the number of each row."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gramless.preprocessing.rows import Rows
 def row_draws(
     seed: int, purpose: str, numbers: IntArray, draws_per_stream: int = 4096
 ) -> FloatArray:
-    """Return one uniform number in [0, 1) per row that depends on the row's number alone.
+    """Return a uniform number in [0, 1) for each row, which depends only on the row's number.
 
-    ``numbers`` must increase; each run of ``draws_per_stream`` has a random stream of its own.
+    ``numbers`` must increase. Each run of ``draws_per_stream`` numbers has its own random stream.
     """
     blocks, starts = np.unique(numbers // draws_per_stream, return_index=True)
     parts = np.split(numbers, starts[1:])
@@ -28,7 +28,7 @@ def row_draws(
 
 
 class Reservoir:
-    """A uniform sample of the rows of a stream: those with the smallest draws."""
+    """A uniform sample of the rows of a stream, which are those with the smallest draws."""
 
     def __init__(self, size: int, seed: int, purpose: str) -> None:
         self.size, self.seed, self.purpose = size, seed, purpose
@@ -39,14 +39,14 @@ class Reservoir:
     def add(
         self, X: Rows, y: AnyArray, numbers: IntArray
     ) -> tuple[BoolArray, tuple[Rows, AnyArray, IntArray]]:
-        """Offer the next rows; return which were taken, and the rows that have left the sample."""
+        """Add the next rows; return which are in the sample, and the rows that left it."""
         draws = row_draws(self.seed, self.purpose, numbers)
         if self._kept is None:
             self._kept = X[:0], y[:0]
         n_kept = len(self._draws)
         # Most rows of a long stream exceed the largest kept draw; skip them before joining.
-        least = self._draws.max(initial=0.0) if n_kept == self.size else 1.0
-        candidates: NDArray[np.intp] = np.flatnonzero(draws < least)
+        limit = self._draws.max(initial=0.0) if n_kept == self.size else 1.0
+        candidates: NDArray[np.intp] = np.flatnonzero(draws < limit)
         pool_X, pool_y = join([self._kept, (X[candidates], y[candidates])])
         pool_draws = np.concatenate([self._draws, draws[candidates]])
         pool_numbers = np.concatenate([self._numbers, numbers[candidates]])
@@ -56,11 +56,11 @@ class Reservoir:
         dropped = pool_X[out], pool_y[out], pool_numbers[out]
         self._kept = pool_X[chosen], pool_y[chosen]
         self._draws, self._numbers = pool_draws[chosen], pool_numbers[chosen]
-        taken = np.zeros(len(draws), dtype=bool)
-        taken[candidates] = chosen[n_kept:]
-        return taken, dropped
+        is_in_sample = np.zeros(len(draws), dtype=bool)
+        is_in_sample[candidates] = chosen[n_kept:]
+        return is_in_sample, dropped
 
     def rows(self) -> Chunk:
-        """Return the sample in the order of the stream, once rows have been offered."""
+        """Return the sample in the order of the stream, after at least one call of :meth:`add`."""
         assert self._kept is not None
         return self._kept

@@ -24,7 +24,7 @@ Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Training rows in an endless order for steps, and in their own order for single passes."""
+    """Training rows, in an endless order for steps, and in chunks for single passes."""
 
     @property
     def n_features(self) -> int:
@@ -32,7 +32,7 @@ class RowSource(Protocol):
 
     @property
     def n_rows(self) -> int | None:
-        """Return the number of rows of one epoch, without those held out; None while unknown."""
+        """Return the number of rows of an epoch, without held-out ones, or None if unknown."""
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
         """Return rows ``start:stop`` of the endless order, across epochs if necessary."""
@@ -41,52 +41,52 @@ class RowSource(Protocol):
         """Yield every training row once, in small chunks."""
 
     def held_out(self) -> tuple[Rows, AnyArray]:
-        """Return the held-out rows, an empty chunk if there are none."""
+        """Return the held-out rows, or an empty chunk if there are none."""
 
 
 @runtime_checkable
 class NamedSource(Protocol):
-    """A source that knows the names of its columns."""
+    """A source with names of its columns."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names, None if there are none."""
+        """Return the names, or None if there are none."""
 
 
 @runtime_checkable
 class NamedTarget(Protocol):
-    """A source that knows the name of the column of its targets."""
+    """A source with the name of the column of its targets."""
 
     @property
     def target_name(self) -> str | None:
-        """Return the name, None if the column has none."""
+        """Return the name, or None if the column has none."""
 
 
 @runtime_checkable
 class CountedBatches(Protocol):
-    """Batches that may know their number of rows."""
+    """Batches with a number of rows, which may be None."""
 
     n_rows: int | None
 
 
 def names_of(source: object) -> tuple[str, ...] | None:
-    """Return the names of a source's columns, None if it has none."""
+    """Return the names of a source's columns, or None if it has none."""
     return source.names if isinstance(source, NamedSource) else None
 
 
 def target_name_of(source: object) -> str | None:
-    """Return the name of the column of a source's targets, None if it is not known."""
+    """Return the name of the column of a source's targets, or None if it is unknown."""
     return source.target_name if isinstance(source, NamedTarget) else None
 
 
 def default_held_out(n_rows: int) -> int:
-    """Return how many rows are held out by default: a tenth, at most 4,096."""
+    """Return the default number of held-out rows: a tenth, at most 4,096."""
     return min(4096, int(0.1 * n_rows))
 
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The rows of a source, with targets converted by a function of some rows' targets."""
+    """The rows of a source, with targets that a function converts."""
 
     source: RowSource
     convert: Callable[[AnyArray], AnyArray]
@@ -108,15 +108,15 @@ class MappedSource:
         return target_name_of(self.source)
 
     def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
-        return self._mapped(self.source.read(start, stop))
+        return self._convert_chunk(self.source.read(start, stop))
 
     def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
-        return map(self._mapped, self.source.chunks())
+        return map(self._convert_chunk, self.source.chunks())
 
     def held_out(self) -> tuple[Rows, AnyArray]:
-        return self._mapped(self.source.held_out())
+        return self._convert_chunk(self.source.held_out())
 
-    def _mapped(self, chunk: tuple[Rows, AnyArray]) -> tuple[Rows, AnyArray]:
+    def _convert_chunk(self, chunk: tuple[Rows, AnyArray]) -> tuple[Rows, AnyArray]:
         return chunk[0], self.convert(chunk[1])
 
 
@@ -132,15 +132,16 @@ def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]
 
 
 class GroupReader:
-    """Read rows that are ordered group by group while holding one group in memory.
+    """A reader of rows that are ordered by groups, with one group in memory.
 
-    ``sizes(epoch)`` are those of an epoch's groups, ``load(epoch, k)`` returns the k-th, shuffled.
+    ``sizes(epoch)`` returns the sizes of an epoch's groups, and ``load(epoch, k)`` the shuffled
+    rows of the k-th group.
     """
 
     def __init__(self, sizes: Callable[[int], IntArray], load: Callable[[int, int], Chunk]) -> None:
         self._ends = lru_cache(maxsize=2)(lambda epoch: np.cumsum(sizes(epoch)))
         self._load = load
-        self._held: tuple[tuple[int, int], Chunk] | None = None
+        self._current: tuple[tuple[int, int], Chunk] | None = None
 
     def read(self, epoch: int, start: int, stop: int) -> list[Chunk]:
         """Return copies of the rows at these positions of an epoch, one chunk per group."""
@@ -150,19 +151,19 @@ class GroupReader:
         while start < stop:
             first = int(ends[k - 1]) if k else 0
             last = min(stop, int(ends[k]))
-            if self._held is None or self._held[0] != (epoch, k):
-                self._held = None  # Or two groups would be in memory at once.
-                self._held = (epoch, k), self._load(epoch, k)
-            X, y = self._held[1]
-            inside = slice(start - first, last - first)
-            chunks.append((X[inside].copy(), y[inside].copy()))
+            if self._current is None or self._current[0] != (epoch, k):
+                self._current = None  # otherwise two groups would be in memory
+                self._current = (epoch, k), self._load(epoch, k)
+            X, y = self._current[1]
+            rows = slice(start - first, last - first)
+            chunks.append((X[rows].copy(), y[rows].copy()))
             start, k = last, k + 1
         return chunks
 
 
 @dataclass(frozen=True)
 class ReadingSizes:
-    """How :class:`ArraySource` reads tables.
+    """Sizes of the pieces in which :class:`ArraySource` reads tables.
 
     Parameters
     ----------
@@ -170,13 +171,13 @@ class ReadingSizes:
         Tables within both limits are permuted row by row. Larger ones are read in runs of
         neighbouring rows.
     run_rows, run_bytes : int, default=256, 2**20
-        Rows and bytes of a run, at most.
+        Maximum rows and bytes of a run.
     least_run_rows : int, default=16
-        Rows of a run, at least.
+        Minimum rows of a run.
     group_runs : int, default=128
         Number of runs that are shuffled together.
     chunk_rows, chunk_bytes : int, default=65_536, 2**25
-        Rows and bytes of a chunk of a single pass, at most.
+        Maximum rows and bytes of a chunk of a single pass.
 
     Examples
     --------
@@ -197,16 +198,15 @@ class ReadingSizes:
 class ArraySource:
     """Training rows in an array, a memory-mapped file or a CSR matrix.
 
-    Every epoch is a permutation of the rows, a function of the seed and the epoch, whether they are
-    in memory or in a file. Up to 4 million rows of at most 1 GiB in all are permuted row by row.
-    Larger tables are read in runs of 256 neighbouring rows (fewer if they take more than 1 MB): the
-    runs are put in random order and shuffled 128 at a time, so that a file is read in sequential
-    pieces.
+    Every epoch is a permutation of the rows, determined by the seed and the epoch. Tables of up to
+    4 million rows and 1 GiB are permuted row by row. Larger tables are read in runs of 256
+    neighbouring rows (fewer if these take more than 1 MB). The runs are put in random order, and
+    the rows of 128 runs at a time are shuffled, so a file is read in sequential pieces.
 
     Parameters
     ----------
     X : ndarray, memmap or CSR matrix (n, n_features)
-        Neither copied nor changed in type.
+        The rows, which are neither copied nor converted.
     y : array-like (n,) or (n, n_outputs)
         Numbers or labels.
     seed : int
@@ -214,18 +214,19 @@ class ArraySource:
     n_held_out : int, default=0
         Number of rows, drawn at random, to hold out.
     shuffle : bool, default=True
-        False reads every epoch in the given order.
+        If False, every epoch has the given order.
     sizes : ReadingSizes, optional
-        Rows read at once; the default suits most disks.
+        Sizes of the pieces that are read; the default suits most disks.
 
     Raises
     ------
     InputError
-        If X is not a table of numbers, y does not fit, or no row is left to train on.
+        If X is not a table of numbers, y does not fit, or all rows are held out.
 
     Notes
     -----
-    Holds 16 bytes per row if rows are permuted, otherwise one group of runs: at most 128 MB.
+    The memory is 16 bytes per row if rows are permuted, otherwise one group of runs, at most
+    128 MB.
 
     Examples
     --------
@@ -244,7 +245,11 @@ class ArraySource:
         shuffle: bool = True,
         sizes: ReadingSizes | None = None,
     ) -> None:
-        self._X, self._y = _check_arrays(X, y)
+        if is_sparse(X) and X.format != "csr":
+            raise InputError(f"X must be dense or CSR, got a {X.format} matrix; give X.tocsr().")
+        self._X: Rows = X if is_sparse(X) or isinstance(X, np.ndarray) else np.asarray(X)
+        self._y = y if isinstance(y, np.ndarray) else np.asarray(y)
+        check_pair(self._X, self._y)
         self.seed, self.shuffle = seed, shuffle
         self._sizes = sizes = sizes or ReadingSizes()
         n = len(self._y)
@@ -259,10 +264,10 @@ class ArraySource:
         n_bytes = self.n_rows * self._row_bytes
         self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
         self._orders = lru_cache(maxsize=2)(
-            lambda epoch: self._place(stream(seed, "rows", epoch).permutation(self.n_rows))
+            lambda epoch: self._row_numbers(stream(seed, "rows", epoch).permutation(self.n_rows))
         )
-        fitting = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
-        self._run_rows = min(sizes.run_rows, fitting)
+        fitting_rows = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
+        self._run_rows = min(sizes.run_rows, fitting_rows)
         self._run_orders = lru_cache(maxsize=2)(
             lambda epoch: stream(seed, "runs", epoch).permutation(-(-self.n_rows // self._run_rows))
         )
@@ -273,7 +278,7 @@ class ArraySource:
         chunks: list[Chunk] = []
         for epoch, first, last in epoch_parts(start, stop, self.n_rows):
             if not self.shuffle:
-                chunks.append(self._neighbours(first, last))
+                chunks.append(self._load_range(first, last))
             elif self._permutes:
                 chunks.append(self._load(self._orders(epoch)[first:last]))
             else:
@@ -282,26 +287,26 @@ class ArraySource:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield every training row once, in the given order, at most 32 MB at a time."""
-        fitting = min(self._sizes.chunk_rows, self._sizes.chunk_bytes // self._row_bytes)
-        for start, stop in row_blocks(self.n_rows, max(1, fitting)):
-            yield self._neighbours(start, stop)
+        n_rows = min(self._sizes.chunk_rows, self._sizes.chunk_bytes // self._row_bytes)
+        for start, stop in row_blocks(self.n_rows, max(1, n_rows)):
+            yield self._load_range(start, stop)
 
     def held_out(self) -> Chunk:
         """Return the held-out rows in the given order."""
         return self._load(self._held)
 
-    def _place(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Convert numbers among the training rows to row numbers of X."""
-        before = self._held - np.arange(len(self._held))
-        return training + np.searchsorted(before, training, side="right")
+    def _row_numbers(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the row numbers of X, given numbers among the training rows."""
+        n_training_before = self._held - np.arange(len(self._held))
+        return training + np.searchsorted(n_training_before, training, side="right")
 
-    def _neighbours(self, start: int, stop: int) -> Chunk:
+    def _load_range(self, start: int, stop: int) -> Chunk:
         """Return training rows ``start:stop`` in the given order."""
-        first, last = self._place(np.array([start, stop - 1])).tolist()
+        first, last = self._row_numbers(np.array([start, stop - 1])).tolist()
         X, y = self._load(slice(first, last + 1))
         held = self._held[slice(*np.searchsorted(self._held, [first, last + 1]))] - first
-        kept = np.delete(np.arange(len(y)), held)
-        return (X[kept], y[kept]) if len(held) else (X, y)
+        training = np.delete(np.arange(len(y)), held)
+        return (X[training], y[training]) if len(held) else (X, y)
 
     def _load(self, rows: slice | IntArray) -> Chunk:
         """Return rows of X and y, read from the disk once if they are memory-mapped."""
@@ -317,19 +322,10 @@ class ArraySource:
     def _load_group(self, epoch: int, k: int) -> Chunk:
         order, size = self._run_orders(epoch), self._sizes.group_runs
         starts = (np.sort(order[k * size : (k + 1) * size]) * self._run_rows).tolist()
-        X, y = join([self._neighbours(a, min(a + self._run_rows, self.n_rows)) for a in starts])
+        X, y = join([self._load_range(a, min(a + self._run_rows, self.n_rows)) for a in starts])
         n_groups = -(-len(order) // size)
-        mixed = stream(self.seed, "rows of runs", epoch * n_groups + k).permutation(len(y))
-        return X[mixed], y[mixed]
-
-
-def _check_arrays(X: TableLike, y: ArrayLike) -> Chunk:
-    if is_sparse(X) and X.format != "csr":
-        raise InputError(f"X must be dense or CSR, got a {X.format} matrix; give X.tocsr().")
-    rows: Rows = X if is_sparse(X) or isinstance(X, np.ndarray) else np.asarray(X)
-    labels = y if isinstance(y, np.ndarray) else np.asarray(y)
-    check_pair(rows, labels)
-    return rows, labels
+        shuffled = stream(self.seed, "rows of runs", epoch * n_groups + k).permutation(len(y))
+        return X[shuffled], y[shuffled]
 
 
 def _row_bytes(X: Rows) -> int:
@@ -339,7 +335,7 @@ def _row_bytes(X: Rows) -> int:
 
 
 class StreamEnded(Exception):
-    """An iterator of batches has no more rows."""
+    """Raised when an iterator of batches has no more rows."""
 
 
 class IteratorSource:
@@ -348,20 +344,20 @@ class IteratorSource:
     Parameters
     ----------
     batches : iterable of (X, y), or callable that returns one
-        A callable is called, and an iterable that can be iterated anew (a list, a
-        ``ChunkedTable``) is iterated anew, for every epoch. An iterator is read once.
+        For every epoch, a callable is called again, and an iterable such as a list or a
+        ``ChunkedTable`` is iterated again. An iterator is read once.
     n_features : int, default=None
-        Taken from the first batch by default.
+        Number of columns, by default that of the first batch.
     n_held_out : int, default=0
         Number of rows at the start of every epoch to hold out.
 
     Attributes
     ----------
     n_features : int
-        The first batch is fetched to find it.
+        Number of columns. Without the parameter, it is that of the first batch, which is read.
     n_rows : int or None
-        Number of rows of an epoch without those held out; None before the end of the first, unless
-        the batches have an ``n_rows`` that tells.
+        Number of rows of an epoch without those held out. It is None before the end of the first
+        epoch, unless the batches have an attribute ``n_rows``.
 
     Raises
     ------
@@ -370,7 +366,7 @@ class IteratorSource:
 
     Notes
     -----
-    Holds the current batch and the requested rows. Nothing is shuffled.
+    The current batch and the requested rows are in memory. Rows are not shuffled.
 
     Examples
     --------
@@ -391,29 +387,33 @@ class IteratorSource:
         if n_held_out < 0:
             raise InputError(f"n_held_out must be at least 0, got {n_held_out}.")
         self._batches, self._n_features, self._n_held_out = batches, n_features, n_held_out
-        self._once = not callable(batches) and iter(batches) is batches
-        self._position = self._n_taken = 0
+        self._is_iterator = not callable(batches) and iter(batches) is batches
+        self._position = self._n_read = 0
         self._rows: Iterator[Chunk] = iter(())
         self._buffer = RowBuffer()
         self._empty: Chunk | None = None
         self._held: Chunk | None = None
         self.n_rows: int | None = None
-        if not self._once and isinstance(batches, CountedBatches) and batches.n_rows is not None:
+        if (
+            not self._is_iterator
+            and isinstance(batches, CountedBatches)
+            and batches.n_rows is not None
+        ):
             self.n_rows = batches.n_rows - n_held_out
 
     @property
     def n_features(self) -> int:
-        """Return the number of columns, from the first batch."""
+        """Return the number of columns, by default that of the first batch."""
         if self._n_features is None:
             self._begin()
         assert self._n_features is not None
         return self._n_features
 
     def read(self, start: int, stop: int) -> Chunk:
-        """Return the next rows; fewer where an iterator ends.
+        """Return rows ``start:stop``; fewer if an iterator ends.
 
-        ``start`` may not be before the last ``stop``; rows between the two are read and dropped.
-        Raises ``StreamEnded`` if an iterator has no rows left.
+        ``start`` must not be before the last ``stop``; rows between the two are read and dropped.
+        Raises ``StreamEnded`` if an iterator has no more rows.
         """
         if not self._position <= start <= stop:
             raise InputError(
@@ -436,11 +436,11 @@ class IteratorSource:
         return join(chunks) if chunks else self._empty
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the rows of one epoch as they come, without those held out.
+        """Yield the training rows of one epoch, in batches.
 
-        An iterator cannot be read twice, and is refused.
+        Raises InputError for an iterator, which can be read only once.
         """
-        if self._once:
+        if self._is_iterator:
             raise InputError(
                 "An iterator of batches can be read only once, and this needs a pass of its "
                 "own; give a function that returns a new iterator, or a list."
@@ -452,23 +452,23 @@ class IteratorSource:
             skip = max(0, skip - len(y))
 
     def held_out(self) -> Chunk:
-        """Return the first rows, which are held out."""
+        """Return the held-out rows, the first ones of the first epoch."""
         return self._begin()
 
     def _epoch(self) -> Iterator[Chunk]:
-        # Unlike a generator, a map goes on after a batch that is refused.
+        # Unlike a generator, a map can continue after a batch that raises an error.
         batches = self._batches() if callable(self._batches) else self._batches
-        return map(self._checked, batches, count())
+        return map(self._check, batches, count())
 
     def _begin(self) -> Chunk:
-        """Open the first epoch unless that has happened; return the rows that it holds out."""
+        """Open the first epoch if it is not open; return its held-out rows."""
         if self._held is None:
             self._held = self._open_epoch()
         return self._held
 
     def _open_epoch(self) -> Chunk:
-        """Begin an epoch and return the rows that it holds out."""
-        # Reset everything first, so that nothing is left of an epoch that cannot be opened.
+        """Begin an epoch and return its held-out rows."""
+        # Reset everything first, so that no rows remain of an epoch that cannot be opened.
         self._rows, self._buffer = self._epoch(), RowBuffer()
         while self._buffer.n_rows <= self._n_held_out:
             if not self._fetch():
@@ -481,26 +481,26 @@ class IteratorSource:
         return self._buffer.take(self._n_held_out) if self._n_held_out else self._empty
 
     def _fetch(self) -> bool:
-        """Put the next batch into the buffer, and tell whether there was one."""
+        """Add the next batch to the buffer; return False if there is none."""
         chunk = next(self._rows, None)
         if chunk is not None:
             self._buffer.add(*chunk)
         return chunk is not None
 
-    def _checked(self, batch: Batch, number: int) -> Chunk:
+    def _check(self, batch: Batch, number: int) -> Chunk:
         X, y = check_chunk(batch, number, self._n_features, self._empty)
         self._n_features = int(X.shape[1])
         self._empty = self._empty or (X[:0], y[:0])
         return X, y
 
-    def _take(self, most: int) -> Chunk:
-        """Return between one and ``most`` rows."""
+    def _take(self, max_rows: int) -> Chunk:
+        """Return between one and ``max_rows`` rows."""
         while self._buffer.n_rows == 0:
             if not self._fetch():
-                self.n_rows = self._n_taken if self.n_rows is None else self.n_rows
-                if self._once:
+                self.n_rows = self._n_read if self.n_rows is None else self.n_rows
+                if self._is_iterator:
                     raise StreamEnded(f"The stream ended after {self._position:,} rows.")
                 self._open_epoch()
-        chunk = self._buffer.take(min(most, self._buffer.n_rows))
-        self._n_taken += len(chunk[1])
+        chunk = self._buffer.take(min(max_rows, self._buffer.n_rows))
+        self._n_read += len(chunk[1])
         return chunk

@@ -21,14 +21,14 @@ class InverseTime(Stateful):
     """The schedule ``gamma_t = theta / (t + delay)``, with t from 1.
 
     DSG16's Theorem 3 requires ``theta alpha`` between 1 and 2. Without a delay the first steps are
-    far too long to be stable; a delay changes nothing in the long run.
+    too long to be stable. A delay does not change the asymptotic rate.
 
     Parameters
     ----------
     theta : float
-        Step length times the number of the step.
+        Step size times the number of the step, for large numbers.
     delay : float, default=0.0
-        In iterations.
+        Delay in iterations.
 
     Examples
     --------
@@ -54,16 +54,17 @@ class InverseTime(Stateful):
 def first_step(
     loss: Loss, n_outputs: int, curvature: float, block_size: int, batch_rows: int
 ) -> float:
-    """Return the longest stable first step: 1 over the curvature that one step meets.
+    """Return the longest stable first step, the inverse of the curvature of one step.
 
-    To the kernel's, random blocks of F frequencies and batches of B rows add ``1/(2 F) + 1/B``.
+    Random blocks of F frequencies and batches of B rows add ``1/(2 F) + 1/B`` to the curvature of
+    the kernel.
     """
     noisy = curvature + 0.5 / block_size + 1.0 / batch_rows
     return 1.0 / (loss_curvature(loss, n_outputs) * noisy)
 
 
 def loss_curvature(loss: Loss, n_outputs: int) -> float:
-    """Return the mean curvature of a loss at 0, or 1 if it has none, like the hinge."""
+    """Return the mean curvature of a loss at 0, or 1 if that is 0, as for the hinge loss."""
     targets = np.where(np.eye(max(n_outputs, 2))[:, :n_outputs] > 0, 1.0, -1.0)
     mean = float(loss.curvature(np.zeros_like(targets), targets).mean())
     return mean if mean > 0.0 else 1.0
@@ -84,8 +85,9 @@ def block_variance(
 ) -> float:
     """Return sigma^2 of DSG16's (8), the variance of the kernel estimate of one block.
 
-    ``E_w Var_y [phi_w(x)' phi_w(y) - k(x, y)]``, averaged over x, over ``block_size``: x comes from
-    the first half of the sample, at bandwidth 1, y from the second, w are ``n_frequencies``.
+    This is ``E_w Var_y [phi_w(x)' phi_w(y) - k(x, y)] / block_size``, averaged over x, at bandwidth
+    1. x are the rows of the first half of the sample, y those of the second half, and w are
+    ``n_frequencies`` random frequencies.
     """
     half = len(rows) // 2
     generator = stream(seed, "variance of blocks")

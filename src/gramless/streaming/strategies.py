@@ -16,15 +16,15 @@ from gramless.base.types import FloatArray
 
 @dataclass(frozen=True)
 class Situation:
-    """What a strategy knows when it chooses a step."""
+    """The information on which a strategy bases the choice of a step."""
 
     iteration: int  # t, from 1
     step: float  # gamma_t, the step size of a new block
     gradient: FloatArray  # (n_outputs,): mean derivative of the loss over the batch
-    # (n_blocks, n_outputs): beta of each old block, minus its steps times their mean gradients,
-    # shrunk with it
+    # (n_blocks, n_outputs): beta of each old block, the negative sum of its steps times their mean
+    # gradients, which shrinks with its weights
     sums: FloatArray
-    loss_bound: float  # M, the norm of the longest derivative of a row
+    loss_bound: float  # M, the largest norm of the derivative of a row
     variance: float  # sigma^2 of a block of features
     batch_rows: int
     seed: int
@@ -37,7 +37,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The number of a block, new if it equals the number of old blocks, and a positive step."""
+    """A block, which is new if its index is the number of old blocks, and a positive step size."""
 
     block: int
     step: float
@@ -52,7 +52,7 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True)
 class Grow(Stateful):
-    """A new block each step: DSG (Dai et al. 2014; DSG16, Algorithm 1).
+    """DSG: each step adds a new block (Dai et al. 2014; DSG16, Algorithm 1).
 
     Examples
     --------
@@ -67,17 +67,17 @@ class Grow(Stateful):
 
 @dataclass(frozen=True)
 class Uniform(Stateful):
-    """Some steps with a new block, then some with a random old one: UDSG.
+    """UDSG: some steps with a new block, then some with a random old block.
 
-    DSG16, Algorithm 3, with the iterations counted as in the proof of Theorem 4: as printed, the
-    first step would look for an old block where there is none.
+    This is DSG16's Algorithm 3 with the iterations counted as in the proof of Theorem 4. As
+    printed, the first step would need an old block.
 
     Parameters
     ----------
     new : int, default=1
-        Consecutive steps with a new block: G.
+        Number of consecutive steps with a new block, G in the paper.
     old : int, default=1
-        Consecutive steps with an old one: U.
+        Number of consecutive steps with an old block, U in the paper.
 
     Examples
     --------
@@ -106,25 +106,26 @@ class Uniform(Stateful):
 
 @dataclass(frozen=True)
 class Checking(Stateful):
-    """The old block that allows the longest step, if that is longer than the step of a new block.
+    """CDSG: a step with the old block that allows the longest one, or with a new block.
 
-    ``Checking(longest=np.inf)`` is CDSG (DSG16, Algorithm 4). For each old block, the step is the
-    largest eta above gamma with ::
+    A new block is used if no old block allows a step longer than gamma, the step of a new block.
+    ``Checking(longest=np.inf)`` is DSG16's Algorithm 4. The step of an old block is the largest eta
+    above gamma with ::
 
         2 |beta - eta g|^2 + 2 (eta M sigma)^2 / B^power  <=  |beta|^2 + |gamma g|^2
 
-    which is its (9) with the sign of eta reversed. Several outputs are summed; the bound on the
-    right side holds for their sum.
+    which is DSG16's (9) with the sign of eta reversed. Both sides are summed over the outputs; the
+    bound holds for the sums.
 
     Parameters
     ----------
     power : {1, 2}, default=2
-        2 as (9) is printed; the derivation above it gives 1.
+        The power of B. (9) is printed with 2; the derivation above it gives 1.
     longest : float, default=1.0
-        The longest step, in units of gamma. With 1, (9) chooses the block and the schedule its
-        step. Infinity is the paper's line search. Its steps depend on the batch whose gradient
-        they follow, so their mean does not point along the mean gradient: runs can diverge, and
-        others do not keep the rate of Theorem 3.
+        The maximum step, in units of gamma. With 1, (9) chooses the block and the schedule the
+        step. Infinity is the paper's line search. Its steps depend on the batch of the gradient,
+        so their mean is not along the mean gradient: some runs diverge, and others do not have
+        the rate of Theorem 3.
 
     Examples
     --------
@@ -154,7 +155,7 @@ class Checking(Stateful):
         return Choice(situation.n_blocks, situation.step)
 
     def steps(self, situation: Situation) -> FloatArray:
-        """Return the longest step that each old block allows, 0 if it allows none."""
+        """Return the longest step that each old block allows, or 0 if it allows none."""
         gamma, gradient, sums = situation.step, situation.gradient, situation.sums
         squared = inner(gradient, gradient)
         noise = situation.loss_bound**2 * situation.variance / situation.batch_rows**self.power
@@ -162,6 +163,6 @@ class Checking(Stateful):
         a = 2.0 * (squared + noise)
         b = 2.0 * np.einsum("ij,j->i", sums, gradient)
         c = np.einsum("ij,ij->i", sums, sums) - gamma**2 * squared
-        inside = b**2 - a * c
-        longest = (b + np.sqrt(np.maximum(inside, 0.0))) / max(a, np.finfo(float).tiny)
-        return np.where(inside >= 0.0, longest, 0.0)
+        discriminant = b**2 - a * c
+        longest = (b + np.sqrt(np.maximum(discriminant, 0.0))) / max(a, np.finfo(float).tiny)
+        return np.where(discriminant >= 0.0, longest, 0.0)

@@ -15,12 +15,14 @@ from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
 from gramless.streaming.reservoir import Reservoir
 
-_LEAST_SQUARES, _ROUNDING = 1e-300, 1e-12
+# Smaller sums of squares may have underflowed. Smaller deviations, relative to the mean, may be the
+# rounding of a constant.
+_MIN_SQUARES, _CONSTANT_TOL = 1e-300, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What one pass over a stream of rows finds; (co)variances are divided by ``n_rows``."""
+    """Statistics of a stream of rows; variances and covariances are divided by ``n_rows``."""
 
     n_rows: int
     mean: FloatArray
@@ -28,8 +30,8 @@ class Summary:
     covariance: FloatArray | None
     sample: Rows  # uniform, in the order of the stream, float64
     sample_targets: AnyArray
-    # Sorted labels; None for several outputs and for measurements: numbers that are not whole, or
-    # have more than max_classes different values.
+    # Sorted labels. None for several outputs, for numbers that are not whole, and for more than
+    # max_classes different values.
     classes: AnyArray | None
     target_mean: FloatArray | None  # (n_outputs,), None for text
     target_variance: FloatArray | None
@@ -48,12 +50,13 @@ def summarise(
 ) -> Summary:
     """Read a stream of rows once and summarise it.
 
-    Moments of blocks are merged by the pairwise update of Chan, Golub & LeVeque (1983), *Algorithms
-    for computing the sample variance*. The result depends on the seed and the rows alone, to the
-    last bit: not on chunks or threads.
+    The moments of blocks are merged by the pairwise update of Chan, Golub & LeVeque (1983),
+    *Algorithms for computing the sample variance*. To the last bit, the result depends only on the
+    seed and the rows, not on chunks or threads.
 
-    About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core. Holds the
-    current chunk, 96 MB, the sample, and ``16 n_features^2`` bytes with covariance.
+    A number takes about 2 ns of one core, and ``n_features / 10`` ns more with the covariance. The
+    memory is the current chunk, 96 MB, the sample and, with the covariance, ``16 n_features^2``
+    bytes.
     """
     reservoir = Reservoir(sample_rows, seed, "sample")
     rows = _Moments("Column", panel_columns if covariance else None, n_jobs)
@@ -79,7 +82,7 @@ def summarise(
 
 
 class _Moments:
-    """The mean of rows and sums of squares around it; also of products if given panel columns."""
+    """The mean of rows and sums of squares around it; with ``panel_columns``, of products too."""
 
     def __init__(self, name: str, panel_columns: int | None = None, n_jobs: int | None = 1) -> None:
         self._name, self._panel_columns, self._n_jobs = name, panel_columns, n_jobs
@@ -107,14 +110,14 @@ class _Moments:
         self.n_rows += n
 
     def _check_range(self, block: Rows, mean: FloatArray, centred: FloatArray | None) -> None:
-        """Refuse columns whose squares overflow, or would look constant as they underflow."""
+        """Raise InputError if squares of a column overflow or underflow."""
         too_large = np.flatnonzero(~np.isfinite(self.squares))
         if len(too_large):
             raise InputError(
                 f"{self._name} {int(too_large[0])} has numbers whose squares are too large for "
                 "double precision; rescale it."
             )
-        few = np.flatnonzero(self.squares < _LEAST_SQUARES)
+        few = np.flatnonzero(self.squares < _MIN_SQUARES)
         if not len(few):
             return
         if is_sparse(block):
@@ -122,7 +125,7 @@ class _Moments:
             lost = few[(stored > 0) & (stored < block.shape[0])]
         else:
             assert centred is not None
-            lost = few[np.abs(centred[:, few]).max(axis=0) > _ROUNDING * np.abs(mean[few])]
+            lost = few[np.abs(centred[:, few]).max(axis=0) > _CONSTANT_TOL * np.abs(mean[few])]
         if len(lost):
             raise InputError(
                 f"{self._name} {int(lost[0])} has numbers that differ by so little that their "
@@ -141,7 +144,7 @@ class _Moments:
 
 
 def _block_moments(X: Rows) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return the mean of a block, sums of squares around it and, if dense, the centred rows."""
+    """Return the mean of a block, the sums of squares around it and, if dense, the centred rows."""
     n, width = X.shape
     if not is_sparse(X):
         centred: FloatArray = X.astype(np.float64)
@@ -158,7 +161,7 @@ def _block_moments(X: Rows) -> tuple[FloatArray, FloatArray, FloatArray | None]:
 def _add_products(
     total: FloatArray, rows: FloatArray, panel_columns: int, n_jobs: int | None
 ) -> None:
-    """Add ``rows' rows`` by panels of columns that do not depend on the number of threads."""
+    """Add ``rows' rows`` to ``total``, by panels that do not depend on the number of threads."""
 
     def add(first: int, last: int) -> None:
         panel = rows[:, :last].T @ rows[:, first:last]
@@ -176,15 +179,15 @@ class _Targets:
         self._max_classes = max_classes
         self.classes: AnyArray | None = None
         self._moments: _Moments | None = None
-        self._measured = False
+        self._is_regression = False
 
     def add(self, y: AnyArray) -> None:
         if y.dtype.kind in "biuf":
             self._moments = self._moments or _Moments("Target")
             self._moments.add(y.reshape(len(y), -1))
-        whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
-        self._measured |= y.ndim > 1 or not whole
-        if not self._measured:
+        is_whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
+        self._is_regression |= y.ndim > 1 or not is_whole
+        if not self._is_regression:
             try:
                 labels = np.unique(y)
             except TypeError as fault:
@@ -192,11 +195,11 @@ class _Targets:
                     "Targets mix text, numbers or missing values; give every label in one type."
                 ) from fault
             self.classes = labels if self.classes is None else np.union1d(self.classes, labels)
-            self._measured = len(self.classes) > self._max_classes
-        self.classes = None if self._measured else self.classes
+            self._is_regression = len(self.classes) > self._max_classes
+        self.classes = None if self._is_regression else self.classes
 
     def moments(self) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return the mean and variance of each output, None for text."""
+        """Return the mean and variance of each output, or None for text."""
         if self._moments is None:
             return None, None
         return self._moments.mean, self._moments.squares / self._moments.n_rows

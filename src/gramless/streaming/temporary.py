@@ -1,4 +1,4 @@
-"""Temporary folders, removed by their owner or, if that was killed, by the next one."""
+"""Temporary folders, which their owner removes or, if it was killed, the next owner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if sys.platform == "win32":
     def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
-    def _is_own(entry: os.DirEntry[str]) -> bool:
+    def _belongs_to_user(entry: os.DirEntry[str]) -> bool:
         return True
 else:
     import fcntl
@@ -35,67 +35,68 @@ else:
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _is_own(entry: os.DirEntry[str]) -> bool:
+    def _belongs_to_user(entry: os.DirEntry[str]) -> bool:
         return entry.stat(follow_symlinks=False).st_uid == os.getuid()
 
 
 def temporary_folder() -> tuple[Path, Callable[[], None]]:
-    """Create a folder, and a function that removes it, which does nothing in a forked child.
+    """Create a folder and return it, with a function that removes it.
 
-    The owner holds a lock on a file in the folder, which the system releases however the process
-    ends: the next one removes folders whose owners are gone.
+    The function does nothing in a forked child. The owner holds a lock on a file in the folder,
+    which the system releases in any case when the process ends. The next owner removes the folders
+    without a lock.
     """
     remove_abandoned()
     for _ in range(_ATTEMPTS):
         try:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-            descriptor = _held(folder)
+            descriptor = _lock_folder(folder)
         except OSError as fault:
             raise DataFileError(
                 f"no temporary folder can be made ({fault}); name one by folder=."
             ) from fault
         if descriptor is not None:
-            return folder, partial(_remove_own, folder, descriptor, os.getpid())
+            return folder, partial(_remove_if_owner, folder, descriptor, os.getpid())
     raise DataFileError(
         f"no file in {tempfile.gettempdir()!r} can be locked; name a folder by folder=."
     )
 
 
 def remove_abandoned() -> None:
-    """Remove this user's temporary folders whose owners are gone, without following links."""
+    """Remove this user's temporary folders that no process holds, without following links."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             with suppress(OSError):
                 is_folder = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
-                if is_folder and _is_own(entry):
-                    _remove_unless_held(Path(entry.path))
+                if is_folder and _belongs_to_user(entry):
+                    _remove_unless_locked(Path(entry.path))
 
 
-def _held(folder: Path) -> int | None:
-    """Lock a new folder and return the lock; None if another process takes it for abandoned."""
+def _lock_folder(folder: Path) -> int | None:
+    """Lock a new folder; return the descriptor, or None if another process is removing it."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except FileNotFoundError:
         return None
     try:
         _lock(descriptor)
-        held = (folder / LOCK).exists()
+        is_locked = (folder / LOCK).exists()
     except (BlockingIOError, PermissionError):
-        held = False
+        is_locked = False
     except OSError:
-        # The file system has no locks, so that no process can take the folder for abandoned.
-        held = True
-    if held:
+        # The file system has no locks, so no other process can lock and remove the folder.
+        is_locked = True
+    if is_locked:
         return descriptor
     os.close(descriptor)
     return None
 
 
-def _remove_unless_held(folder: Path) -> None:
+def _remove_unless_locked(folder: Path) -> None:
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
     except FileNotFoundError:
-        # The owner was killed, or has not locked the folder yet and will make another: it is empty.
+        # The owner was killed before it locked the folder, or will create another one.
         folder.rmdir()
         return
     try:
@@ -106,14 +107,14 @@ def _remove_unless_held(folder: Path) -> None:
         _remove(folder, descriptor)
 
 
-def _remove_own(folder: Path, descriptor: int, owner: int) -> None:
+def _remove_if_owner(folder: Path, descriptor: int, owner: int) -> None:
     with suppress(OSError):
         if os.getpid() == owner:
             _remove(folder, descriptor)
 
 
 def _remove(folder: Path, descriptor: int) -> None:
-    """Remove a folder whose lock is held, the lock file last."""
+    """Remove a locked folder, the lock file last."""
     try:
         for path in folder.iterdir():
             if path.name != LOCK:

@@ -1,4 +1,4 @@
-"""Products with blocks of random features by torch, on a GPU or any other of its devices."""
+"""Products with blocks of random features by torch, on a GPU or another device."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from gramless.streaming.feature_blocks import (
     GroupCache,
 )
 
-Tensor: TypeAlias = Any
-"""A ``torch.Tensor``; torch need not be installed."""
+Tensor: TypeAlias = Any  # a torch.Tensor; torch need not be installed
+# The first row, last row + 1, and a dense or sparse tensor of these rows.
 Tile: TypeAlias = tuple[int, int, Tensor]
-"""First row, last row + 1, and a tensor of the rows between, dense or sparse."""
 
 
 class TorchProducts:
-    """Features computed by torch in tiles, and used at once.
+    """Products by features that torch computes in tiles.
 
-    Results are those of :class:`~gramless.streaming.feature_blocks.CpuProducts` to the rounding of
-    float32 (TF32 is switched off); the bits depend on the device. Frequencies are drawn on the
-    processor and sent; those cached on the device take at most ``budget`` bytes. Besides, the
-    device holds the rows, two groups of blocks and some 70 MB of features. ``device`` is named as
-    in torch, such as ``"cuda:1"``.
+    Results are those of :class:`~gramless.streaming.feature_blocks.CpuProducts` up to the rounding
+    of float32 (TF32 is switched off); the bits depend on the device. Frequencies are drawn on the
+    processor and copied to the device. Cached frequencies take at most ``budget`` bytes there; the
+    rows, two groups of blocks and about 70 MB of features come in addition. ``device`` is a name of
+    torch, such as ``"cuda:1"``.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class TorchProducts:
         self.blocks, self.center, self.inverse = blocks, center, inverse
         self.tile_rows, self.tile_frequencies = tile_rows, tile_frequencies
         self._torch = _import_torch()
-        self._device = _usable(self._torch, device)
+        self._device = _check_device(self._torch, device)
         self._cache = _FrequencyCache(blocks, budget, self._send)
         self._no_panels = Panels(np.empty((0, blocks.n_inputs, LANES), np.float32))
         self._scale = 1.0 / np.sqrt(blocks.size)
@@ -60,40 +59,42 @@ class TorchProducts:
     def prepare(self, X: Rows) -> list[Tile]:
         """Return tiles of rows in units of the bandwidth, on the device."""
         check_width(type(self).__name__, X, self.blocks.n_inputs)
-        cuts = row_blocks(X.shape[0], self.tile_rows)
-        return [(a, b, self._tile(X[a:b])) for a, b in cuts]
+        blocks = row_blocks(X.shape[0], self.tile_rows)
+        return [(a, b, self._tile(X[a:b])) for a, b in blocks]
 
     def responses(
         self, rows: list[Tile], weights: Sequence[Float32Array], n_blocks: int
     ) -> FloatArray:
-        n_outputs, most = weights[0].shape[1], self.blocks.group_blocks
+        n_outputs, group_blocks = weights[0].shape[1], self.blocks.group_blocks
         shape = rows[-1][1], n_outputs
         total = self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
         with _full_precision(self._torch):
-            for group in range(-(-n_blocks // most)):
-                n_frequencies = self.blocks.size * min(most, n_blocks - group * most)
-                (room,) = self._cache.groups(range(group, group + 1), n_blocks)
-                frequencies = room[:n_frequencies]
-                sent = self._send(weights[group][: 2 * len(frequencies)])
+            for group in range(-(-n_blocks // group_blocks)):
+                n_frequencies = self.blocks.size * min(
+                    group_blocks, n_blocks - group * group_blocks
+                )
+                (cached,) = self._cache.groups(range(group, group + 1), n_blocks)
+                frequencies = cached[:n_frequencies]
+                group_weights = self._send(weights[group][: 2 * len(frequencies)])
                 for first, last in row_blocks(len(frequencies), self.tile_frequencies):
-                    own = sent[2 * first : 2 * last]
+                    w = group_weights[2 * first : 2 * last]
                     for a, b, tile in rows:
                         cosines, sines = self._features(tile, frequencies[first:last])
-                        total[a:b] += cosines @ own[0::2] + sines @ own[1::2]
-        return self._received(total)
+                        total[a:b] += cosines @ w[0::2] + sines @ w[1::2]
+        return self._receive(total)
 
     def gradient(self, rows: list[Tile], block: int, slopes: FloatArray) -> FloatArray:
         size, torch = self.blocks.size, self._torch
         frequencies = self._send(_single(self.blocks.draw(block)))
-        sent = self._send(slopes.astype(np.float32))
+        slopes_on_device = self._send(slopes.astype(np.float32))
         total = torch.zeros((2 * size, slopes.shape[1]), dtype=torch.float64, device=self._device)
         with _full_precision(torch):
             for first, last in row_blocks(size, self.tile_frequencies):
                 for a, b, tile in rows:
                     cosines, sines = self._features(tile, frequencies[first:last])
-                    total[2 * first : 2 * last : 2] += cosines.T @ sent[a:b]
-                    total[2 * first + 1 : 2 * last : 2] += sines.T @ sent[a:b]
-        return self._received(total)
+                    total[2 * first : 2 * last : 2] += cosines.T @ slopes_on_device[a:b]
+                    total[2 * first + 1 : 2 * last : 2] += sines.T @ slopes_on_device[a:b]
+        return self._receive(total)
 
     def moments(self, rows: list[Tile], block: int) -> FloatArray:
         n_columns, torch = 2 * self.blocks.size, self._torch
@@ -103,24 +104,24 @@ class TorchProducts:
             for _, _, tile in rows:
                 features = torch.stack(self._features(tile, frequencies), dim=2).flatten(1)
                 total += features.T @ features
-        return self._received(total) * self._scale
+        return self._receive(total) * self._scale
 
     def _features(self, tile: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines of a tile of rows, which are scaled in the end."""
+        """Return the cosines and sines of a tile of rows, without their scale."""
         angles = tile @ frequencies.T
         return angles.cos(), angles.sin_()
 
     def _tile(self, X: Rows) -> Tensor:
-        """Return a few rows in units of the bandwidth, on the device."""
-        sparse = sp.issparse(X) and not self.center.any()
-        room = self._no_panels.room(X.shape[0], sparse=sparse)
-        prepared = self._no_panels.prepare(X, self.center, self.inverse, room)
+        """Return rows in units of the bandwidth, on the device."""
+        is_sparse = sp.issparse(X) and not self.center.any()
+        buffer = self._no_panels.room(X.shape[0], sparse=is_sparse)
+        prepared = self._no_panels.prepare(X, self.center, self.inverse, buffer)
         if not isinstance(prepared, tuple):
             return self._send(prepared[: X.shape[0]])
         indptr, columns, values = prepared
-        places = np.stack([np.repeat(np.arange(X.shape[0]), np.diff(indptr)), columns])
+        positions = np.stack([np.repeat(np.arange(X.shape[0]), np.diff(indptr)), columns])
         return self._torch.sparse_coo_tensor(
-            *(self._send(places.astype(np.int64)), self._send(values), X.shape),
+            *(self._send(positions.astype(np.int64)), self._send(values), X.shape),
             is_coalesced=True,
             check_invariants=False,
         )
@@ -129,7 +130,7 @@ class TorchProducts:
         """Return a copy of an array on the device."""
         return self._torch.tensor(array, device=self._device)
 
-    def _received(self, total: Tensor) -> FloatArray:
+    def _receive(self, total: Tensor) -> FloatArray:
         """Return sums of features as an array, divided by ``sqrt(size)``."""
         scaled: FloatArray = self._scale * total.cpu().numpy()
         return scaled
@@ -144,16 +145,16 @@ class _FrequencyCache(GroupCache[Tensor]):
         self._send, self._shape = send, (blocks.size * blocks.group_blocks, blocks.n_inputs)
         super().__init__(blocks, budget, prod(self._shape), None)
 
-    def _room(self) -> Tensor:
+    def _allocate(self) -> Tensor:
         return self._send(np.empty(self._shape, np.float32))
 
-    def _write(self, room: Tensor, k: int, frequencies: FloatArray) -> None:
+    def _write(self, group: Tensor, k: int, frequencies: FloatArray) -> None:
         size = self.blocks.size
-        room[k * size : (k + 1) * size] = self._send(_single(frequencies))
+        group[k * size : (k + 1) * size] = self._send(_single(frequencies))
 
 
 def _single(frequencies: FloatArray) -> Float32Array:
-    """Return frequencies in float32, limited like those of the processor's loops."""
+    """Return frequencies in float32, with the limits of the loops of the processor."""
     return summable(frequencies, np.dtype(np.float32)).astype(np.float32)
 
 
@@ -164,12 +165,12 @@ def _import_torch() -> ModuleType:
         raise MissingDependencyError(
             "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
         ) from fault
-    found: ModuleType = torch
-    return found
+    module: ModuleType = torch
+    return module
 
 
-def _usable(torch: ModuleType, device: str) -> object:
-    """Return torch's device of a name, after a tensor has been created there."""
+def _check_device(torch: ModuleType, device: str) -> object:
+    """Return the device with a name. Raise InputError if no tensor can be created there."""
     try:
         return torch.zeros(1, device=device).device
     except (RuntimeError, AssertionError, NotImplementedError) as fault:
@@ -179,11 +180,11 @@ def _usable(torch: ModuleType, device: str) -> object:
 
 @contextmanager
 def _full_precision(torch: ModuleType) -> Iterator[None]:
-    """Multiply float32 in full precision, whatever the process allows, and record no gradients."""
-    before = torch.get_float32_matmul_precision()
+    """Multiply float32 in full precision and without gradients, whatever torch's settings."""
+    precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
         with torch.no_grad():
             yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(precision)

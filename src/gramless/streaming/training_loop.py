@@ -21,29 +21,31 @@ from gramless.streaming.feature_blocks import PreparedRows
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.sources import RowSource, StreamEnded
 
-_LARGEST = 1e18
-"""Weights and their products with features stay in the range of float32 below this length."""
+# Up to this norm, weights and their products with features stay in the range of float32.
+_MAX_NORM = 1e18
 
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A source with projected rows and numbers as targets; NaN and infinity are refused."""
+    """A source with projected rows and numerical targets; NaN and infinity raise InputError."""
 
     source: RowSource
     project: Callable[[Rows], Rows]
     encode: Callable[[AnyArray], FloatArray]
 
     def read(self, start: int, stop: int) -> tuple[Rows, FloatArray]:
-        """Return rows and targets at some positions."""
+        """Return rows ``start:stop`` of the endless order and their targets."""
         X, y = self.source.read(start, stop)
-        return self._encoded(X, y, f"rows {start:,} to {stop:,}, counted without those held out,")
+        return self._encode_chunk(
+            X, y, f"rows {start:,} to {stop:,}, counted without those held out,"
+        )
 
     def held_out(self) -> tuple[Rows, FloatArray] | None:
-        """Return the held-out rows and their targets, None if there are none."""
+        """Return the held-out rows and their targets, or None if there are none."""
         X, y = self.source.held_out()
-        return self._encoded(X, y, "the rows held out") if X.shape[0] else None
+        return self._encode_chunk(X, y, "the rows held out") if X.shape[0] else None
 
-    def _encoded(self, X: Rows, y: AnyArray, which: str) -> tuple[Rows, FloatArray]:
+    def _encode_chunk(self, X: Rows, y: AnyArray, which: str) -> tuple[Rows, FloatArray]:
         targets = self.encode(y)
         values = X.data if is_sparse(X) else X
         if not (np.isfinite(values).all() and np.isfinite(targets).all()):
@@ -64,9 +66,9 @@ class Evaluation:
     n_blocks : int
         Number of blocks of features so far.
     loss : float
-        Mean over the rows, summed over the outputs.
+        Mean loss of the rows, summed over the outputs.
     error : float
-        Share of wrong classes, or RMSE in units of the target's deviation.
+        Share of misclassified rows, or RMSE in units of the target's standard deviation.
 
     Examples
     --------
@@ -82,19 +84,19 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends, and how often it is evaluated."""
+    """Conditions that end a run, and the interval of its evaluations."""
 
     max_steps: int
-    patience: int | None  # evaluations within which the least loss must fall; None: any number
-    tol: float  # relative decrease that counts
+    patience: int | None  # evaluations without improvement that end the run; None for no limit
+    tol: float  # minimum relative decrease of the loss that is an improvement
     deadline: Deadline
-    min_interval: int = 10  # steps between two evaluations, at least
-    interval_growth: float = 0.05  # and at least this share of those taken
+    min_interval: int = 10  # minimum number of steps between two evaluations
+    interval_growth: float = 0.05  # minimum interval as a share of the steps so far
 
 
 @dataclass(frozen=True)
 class LearnedFunction:
-    """Weights (n_columns, n_outputs) and constants (n_outputs,) after some iteration."""
+    """Weights (n_columns, n_outputs) and constants (n_outputs,) after an iteration."""
 
     weights: NDArray[np.float32]
     constant: FloatArray
@@ -103,12 +105,12 @@ class LearnedFunction:
 
 @dataclass
 class Training:
-    """A run of doubly stochastic steps, and what it has found so far."""
+    """A run of doubly stochastic steps, its history and its best function so far."""
 
     machine: DoublyStochastic
     batch_rows: int
-    averaged: bool  # whether the result is the average over the steps, or the last function
-    error: Callable[[FloatArray, FloatArray], float]  # of responses and targets
+    averaged: bool  # True if the result is the average over the steps, not the last function
+    error: Callable[[FloatArray, FloatArray], float]  # a function of responses and targets
     history: list[dict[str, float]] = field(default_factory=list)
     evaluations: list[dict[str, float]] = field(default_factory=list)
     best: LearnedFunction | None = None
@@ -120,15 +122,16 @@ class Training:
         limits: Limits,
         after: Callable[[Step, Evaluation | None], bool],
     ) -> str:
-        """Take steps until a limit is reached, and return which.
+        """Take steps until the run ends, and return the reason.
 
-        ``after`` is called with each step and its evaluation; True stops the run. Returns
-        ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or ``"ended"``.
+        ``after`` is called with each step and its evaluation; the run stops if it returns True. The
+        reason is ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or
+        ``"ended"``.
         """
         started = time.perf_counter() - self.seconds
         held = source.held_out()
         held_out = None if held is None else (self.machine.products.prepare(held[0]), held[1])
-        status = self._reached(limits)
+        status = self._reached_limit(limits)
         while status is None:
             first = self.machine.iteration * self.batch_rows
             try:
@@ -144,13 +147,13 @@ class Training:
                 return "diverged"
             if after(step, evaluation):
                 return "stopped"
-            status = self._reached(limits)
+            status = self._reached_limit(limits)
             if status is None and limits.deadline.beyond(1.0):
                 return "time"
         return status
 
     def take(self, X: Rows, targets: FloatArray) -> None:
-        """Take a step outside of a run, if none has diverged; the result is then its function."""
+        """Take a step outside of a run, unless it has diverged; the result is the new function."""
         self.best = None
         if not self.diverged:
             step = self._step(X, targets)
@@ -158,17 +161,17 @@ class Training:
 
     @property
     def diverged(self) -> bool:
-        """Tell whether weights are so large that steps cannot go on."""
+        """Return whether the weights are too large to continue."""
         f = self.machine.expansion
-        # Written so that NaN counts as divergence.
-        return not (f.squared_norm < _LARGEST**2 and np.abs(f.constant).max() < _LARGEST)
+        # NaN must count as divergence too, so this negates comparisons.
+        return not (f.squared_norm < _MAX_NORM**2 and np.abs(f.constant).max() < _MAX_NORM)
 
     def result(self) -> LearnedFunction:
-        """Return the best function so far, or the present one without evaluations."""
-        return self._present() if self.best is None else self.best
+        """Return the best function so far, or the current one if there are no evaluations."""
+        return self._current() if self.best is None else self.best
 
     def state(self) -> dict[str, object]:
-        """Return what :meth:`restore` needs to continue to the same bits."""
+        """Return the state with which :meth:`restore` continues to the same bits."""
         return {
             "iteration": self.machine.iteration,
             "expansion": self.machine.expansion.state(),
@@ -177,68 +180,68 @@ class Training:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over a state; ``history`` and ``evaluations`` are restored separately."""
+        """Restore a state, without ``history`` and ``evaluations``."""
         self.machine.iteration, self.seconds = state["iteration"], state["seconds"]
         self.machine.expansion.restore(state["expansion"])
         self.best = None if state["best"] is None else LearnedFunction(**state["best"])
 
     @staticmethod
     def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
-        """Check a state from a file, of a run that has taken so many steps."""
+        """Raise an error if a state from a file is not one of a run after ``n_steps`` steps."""
         require(state.get("iteration") == n_steps, "run_ has another number of steps")
         number_in(state, "seconds", float, 0.0)
         if state.get("best") is not None:
             best = part_in(state, "best", dict)
-            found = check_function(best, "weights", "constant", block_columns)
-            require(found == n_outputs, "best has another number of outputs")
+            n_best_outputs = check_function(best, "weights", "constant", block_columns)
+            require(n_best_outputs == n_outputs, "best has another number of outputs")
             number_in(best, "iteration", int)
         expansion = part_in(state, "expansion", dict)
         FeatureExpansion.check_state(expansion, block_columns, n_outputs, n_steps)
 
     def _step(self, X: Rows, targets: FloatArray) -> Step:
-        # A diverging step may overflow once before that is noticed.
+        # A diverging step may overflow before the divergence is detected.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.machine.step(X, targets)
 
-    def _present(self) -> LearnedFunction:
+    def _current(self) -> LearnedFunction:
         f = self.machine.expansion
         if not self.averaged:
             return LearnedFunction(f.weights(), f.constant, self.machine.iteration)
         return LearnedFunction(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
-    def _reached(self, limits: Limits) -> str | None:
-        """Return the limit that the steps so far have reached, if any."""
+    def _reached_limit(self, limits: Limits) -> str | None:
+        """Return the limit that the steps so far have reached, or None."""
         if self._has_settled(limits):
             return "patience"
         return "max_steps" if self.machine.iteration >= limits.max_steps else None
 
     def _evaluation_is_due(self, limits: Limits) -> bool:
-        before = self.evaluations[-1]["iteration"] if self.evaluations else 0
-        interval = max(limits.min_interval, int(limits.interval_growth * before))
-        return self.machine.iteration >= before + interval
+        last = self.evaluations[-1]["iteration"] if self.evaluations else 0
+        interval = max(limits.min_interval, int(limits.interval_growth * last))
+        return self.machine.iteration >= last + interval
 
     def _evaluate(self, rows: PreparedRows, targets: FloatArray, keep_best: bool) -> Evaluation:
-        """Evaluate the present function on prepared rows."""
-        present, f = self._present(), self.machine.expansion
-        groups = in_groups(present.weights, f.block_columns * f.group_blocks)
+        """Evaluate the current function on prepared rows."""
+        current, f = self._current(), self.machine.expansion
+        groups = in_groups(current.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
-        responses += present.constant
+        responses += current.constant
         loss = float(self.machine.loss.comparable_value(responses, targets).sum()) / len(targets)
         error = self.error(responses, targets)
         loss = loss if np.isfinite(loss) else np.inf
         if keep_best and (self.best is None or loss < min(e["loss"] for e in self.evaluations)):
-            self.best = present
-        found = Evaluation(self.machine.iteration, f.n_blocks, loss, error)
-        self.evaluations.append(asdict(found))
-        return found
+            self.best = current
+        evaluation = Evaluation(self.machine.iteration, f.n_blocks, loss, error)
+        self.evaluations.append(asdict(evaluation))
+        return evaluation
 
     def _has_settled(self, limits: Limits) -> bool:
-        """Tell whether the latest evaluations hardly lowered the loss."""
+        """Return whether the last evaluations did not improve the loss."""
         losses = [e["loss"] for e in self.evaluations]
         if limits.patience is None or len(losses) <= limits.patience:
             return False
-        before = min(losses[: -limits.patience])
-        return min(losses) >= before - limits.tol * abs(before)
+        earlier = min(losses[: -limits.patience])
+        return min(losses) >= earlier - limits.tol * abs(earlier)
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:
@@ -247,7 +250,7 @@ def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[
 
 
 def check_function(state: State, weights: str, constant: str, block_columns: int) -> int:
-    """Check weights of whole blocks and a constant from a file; return their outputs."""
+    """Check weights of complete blocks and a constant from a file; return the number of outputs."""
     array = array_in(state, weights, np.float32, (None, None), finite=True)
     fits = array.size > 0 and len(array) % block_columns == 0
     require(fits, f"{weights} does not fit block_size_")
@@ -256,7 +259,7 @@ def check_function(state: State, weights: str, constant: str, block_columns: int
 
 
 def check_records(state: State, name: str, needed: set[str], length: int | None = None) -> None:
-    """Check arrays of :func:`columns_of` from a file: of one length, some of them needed."""
+    """Check arrays of :func:`columns_of` from a file: their type, length and names."""
     records = part_in(state, name, dict)
     for array in records.values():
         fits = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "if"
@@ -268,12 +271,12 @@ def check_records(state: State, name: str, needed: set[str], length: int | None 
 
 
 def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:
-    """Convert one record per step to one array per quantity."""
+    """Return an array for each quantity, given a record for each step."""
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
 def rows_of(columns: Mapping[str, AnyArray]) -> list[dict[str, float]]:
-    """Invert :func:`columns_of`."""
+    """Return a record for each step, the inverse of :func:`columns_of`."""
     names = list(columns)
     table = zip(*(columns[name].tolist() for name in names), strict=True)
     return [dict(zip(names, row, strict=True)) for row in table]
