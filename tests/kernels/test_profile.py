@@ -84,7 +84,7 @@ NO_PROFILES = [
     (lambda t: 0.5 + 0.5 * np.exp(-t), r"must fall to 0, it is still 0\.5"),
     (lambda t: np.ones_like(t), "must fall to 0, it is still 1"),
     (lambda t: np.exp(-1e15 * t), "is 0 from distance .*: stretch it"),
-    (lambda t: 1.0, "must return one value a distance"),
+    (lambda t: 1.0, "must return one value per distance"),
     (lambda t: np.nan * t, "not finite at distance 0"),
     (math.exp, "the profile exp failed on an array"),
 ]
@@ -117,7 +117,7 @@ def test_a_profile_flat_at_its_upper_distance_is_refused():
 
 NO_TABLES = [
     ([0.0, 1.0], [1.0], "as many values"),
-    ([0.0], [1.0], "two or more"),
+    ([0.0], [1.0], "at least two"),
     ([0.5, 1.0], [1.0, 0.0], "start at 0 and increase"),
     ([0.0, 1.0, 1.0], [1.0, 0.5, 0.0], "start at 0 and increase"),
     ([0.0, 1.0], [0.9, 0.0], "from 1 to 0"),

@@ -100,8 +100,8 @@ def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead()
 
 
 LACKING = [
-    (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed distribution"),
-    (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "no closed distribution"),
+    (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .*closed form"),
+    (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "no closed form"),
     (
         as_spectral_kernel,
         Mixture([Laplacian(), Hat()], [1, 1]),
@@ -117,7 +117,7 @@ LACKING = [
     ),
     (as_binning_kernel, "matern", "the Matern kernel .* Euclidean distance"),
     (as_binning_kernel, "cauchy", "the Cauchy kernel .* not convex at 0"),
-    (as_binning_kernel, Product([Hat()]), r"laid over each other are no grid.*Profile\.$"),
+    (as_binning_kernel, Product([Hat()]), r"intersection of random grids is not a.*Profile\.$"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Kernels: exact Gram matrices, and the distributions of random grids and frequencies."""
+"""Kernels: exact Gram matrices, and distributions of random grids and frequencies."""
 
 from gramless.kernels.base import Kernel, bandwidth_vector
 from gramless.kernels.composites import Mixture, Product, Scaled, Sum

@@ -1,4 +1,4 @@
-"""What a kernel is: a profile and an exact Gram matrix."""
+"""Base class of kernels: profiles, exact Gram matrices, and their configuration."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ Metric = Literal["cityblock", "euclidean"]
 
 @dataclass(frozen=True)
 class Kernel(Stateful, ABC, mark="kernel"):
-    """A kernel of the differences between rows, each in units of its input's bandwidth.
+    """A kernel of the differences between rows, in units of the bandwidth of each input.
 
-    By default it multiplies one-dimensional profiles over the inputs: ``k(x, y) = prod_j
-    profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. The profile of radial kernels, and
-    of kernels made of several, is the kernel of one input. Subclasses are frozen dataclasses whose
-    fields are the parameters; a kernel holds no bandwidth.
+    By default a kernel is a product of one-dimensional profiles over the inputs: ``k(x, y) = prod_j
+    profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. The profile of other kernels, such
+    as radial ones, is the kernel of rows with one input. Subclasses are frozen dataclasses whose
+    fields are the parameters. The bandwidth is not one of them.
     """
 
     name: ClassVar[str]
-    metric: ClassVar[Metric] = "cityblock"
-    """The distance between rows that a bandwidth is compared with."""
+    metric: ClassVar[Metric] = "cityblock"  # the distance between rows that a bandwidth scales
     no_binning_because: ClassVar[str] = "its class defines no distribution of grid widths"
     no_fourier_because: ClassVar[str] = "its class defines no distribution of frequencies"
     _named: ClassVar[dict[str, type[Kernel]]] = {}
@@ -43,35 +42,36 @@ class Kernel(Stateful, ABC, mark="kernel"):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls):
-            taken = cls._named.setdefault(cls.name, cls)
-            if (taken.__module__, taken.__qualname__) == (cls.__module__, cls.__qualname__):
+            known = cls._named.setdefault(cls.name, cls)
+            # A class that is defined again, for example in a notebook, replaces the former one.
+            if (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
                 cls._named[cls.name] = cls
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels that this one is made of, if any."""
+        """Kernels of which this kernel is composed, if any."""
         return ()
 
     @property
     def is_separable(self) -> bool:
-        """Whether the value of several inputs is the product of those of each."""
+        """Whether the kernel is the product of its values in each input."""
         return all(part.is_separable for part in self.parts)
 
     def part_without(self, kind: type) -> Kernel | None:
-        """Return the kernel, or the first of its parts, that is not of a kind; else None."""
+        """Return the first of the kernel and its parts that is not an instance of ``kind``."""
         if not isinstance(self, kind):
             return self
-        found = (part.part_without(kind) for part in self.parts)
-        return next((part for part in found if part is not None), None)
+        others = (part.part_without(kind) for part in self.parts)
+        return next((part for part in others if part is not None), None)
 
     @abstractmethod
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Return the value of the kernel of one input; 1 at 0.
+        """Return the kernel of rows with one input; it is 1 at distance 0.
 
         Parameters
         ----------
         distance : array of any shape
-            Distances, in bandwidths; not negative.
+            Non-negative distances, in units of the bandwidth.
         """
 
     def gram(
@@ -82,7 +82,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         bandwidth: ArrayLike = 1.0,
         categorical: BoolArray | None = None,
     ) -> FloatArray:
-        """Compute the exact kernel values between the rows of ``X`` and of ``Y``.
+        """Return the exact kernel values between the rows of ``X`` and those of ``Y``.
 
         Parameters
         ----------
@@ -91,15 +91,19 @@ class Kernel(Stateful, ABC, mark="kernel"):
         Y : array-like of shape (n_others, n_inputs), default=None
             ``None`` means ``X``.
         bandwidth : float or array-like of shape (n_inputs,), default=1.0
-            In units of the inputs; an infinite one makes the kernel ignore that input.
+            In units of the inputs. Infinity ignores an input.
         categorical : ndarray of shape (n_inputs,) of bool, default=None
-            Inputs whose numbers are categories: a pair that differs there has its kernel
-            multiplied by ``profile(1 / bandwidth)``.
+            Mask of categorical inputs. The kernel of rows with different categories is multiplied
+            by ``profile(1 / bandwidth)``.
 
         Returns
         -------
         ndarray of shape (n_rows, n_others)
-            float64. Time O(n_rows n_others n_inputs), memory O(n_rows n_others).
+            Values in float64.
+
+        Notes
+        -----
+        Time is O(n_rows n_others n_inputs), memory O(n_rows n_others).
 
         Examples
         --------
@@ -118,19 +122,19 @@ class Kernel(Stateful, ABC, mark="kernel"):
         categorical: BoolArray | None = None,
         block_rows: int = 1024,
     ) -> Iterator[tuple[slice, FloatArray]]:
-        """Compute the exact Gram matrix some rows at a time, so that it is never there whole.
+        """Yield the exact Gram matrix in blocks of rows, which need less memory.
 
         Parameters
         ----------
         X, Y, bandwidth, categorical
             As in :meth:`gram`.
         block_rows : int, default=1024
-            Rows of a block, at least 1; no value depends on it.
+            Number of rows of a block, at least 1. Values do not depend on it.
 
         Returns
         -------
         iterator of (slice, ndarray of shape (at most block_rows, n_others))
-            The rows of each block and their values, computed when asked for.
+            Rows and values of each block.
 
         Examples
         --------
@@ -151,13 +155,13 @@ class Kernel(Stateful, ABC, mark="kernel"):
     def _gram(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
-        """Compute the Gram matrix of checked rows."""
+        """Return the Gram matrix of checked rows."""
         used = np.isfinite(widths)
-        measured = used & ~categorical
-        # Indexing would lay columns out one after the other, and cdist is slow on those.
+        numeric = used & ~categorical
+        # Indexing would return Fortran-ordered arrays, for which cdist is slow.
         with np.errstate(over="ignore"):
             scaled = (
-                in_range(np.compress(measured, part, axis=1) / widths[measured])
+                in_range(np.compress(numeric, part, axis=1) / widths[numeric])
                 for part in (rows, others)
             )
             gram = self._gram_at_unit_bandwidth(*scaled)
@@ -173,7 +177,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         return gram
 
     def to_config(self) -> dict[str, object]:
-        """Describe the kernel in plain data, for JSON and :func:`gramless.kernels.from_config`.
+        """Return the kernel as plain data, for JSON and :func:`gramless.kernels.from_config`.
 
         Examples
         --------
@@ -185,14 +189,14 @@ class Kernel(Stateful, ABC, mark="kernel"):
         return {"name": self.name, **{field: _plain(getattr(self, field)) for field in fields}}
 
     def state(self) -> State:
-        """Do as :meth:`to_config`, for a kernel whose name no other class has."""
+        """Return :meth:`to_config`, or raise ``KernelError`` if another class has the same name."""
         if self._named.get(self.name) not in (type(self), None):
             raise KernelError(f"a kernel of another class has the name {self.name!r} too.")
         return self.to_config()
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Do as :func:`gramless.kernels.from_config`."""
+        """Return the kernel of a configuration, as :func:`gramless.kernels.from_config`."""
         name = state.get("name")
         kind = cls._named.get(name) if isinstance(name, str) else None
         if kind is None:
@@ -226,7 +230,7 @@ def _restored(value: object) -> object:
 def _checked(
     X: ArrayLike, Y: ArrayLike | None, bandwidth: ArrayLike, categorical: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Return rows, others, bandwidths and the mask of categories, or raise ``InputError``."""
+    """Return validated rows, other rows, bandwidths and the mask of categorical inputs."""
     rows = check_array(X, dtype=np.float64, input_name="X")
     others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
     n_inputs = rows.shape[1]
@@ -241,12 +245,12 @@ def _checked(
 
 
 def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
-    """Turn a bandwidth into one positive number per input; infinity is allowed.
+    """Return the bandwidth of each input, or raise ``InputError`` if one is not positive.
 
     Parameters
     ----------
     bandwidth : float or array-like (n_inputs,)
-        One for all inputs, or one for each.
+        One for all inputs, or one per input. Infinity is allowed.
     n_inputs : int
         Number of inputs.
 
@@ -271,7 +275,7 @@ def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
 
 
 def positive_number(value: object, owner: str, parameter: str) -> float:
-    """Return a kernel parameter, or raise ``KernelError`` unless it is finite and above 0."""
+    """Return a kernel parameter, or raise ``KernelError`` if it is not finite and positive."""
     number = as_float(value)
     if not 0.0 < number < np.inf:
         raise KernelError(f"{owner} needs {parameter} to be a number above 0, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Kernels made of kernels: means, products and other units."""
+"""Kernels that are composed of other kernels: means, products and stretched kernels."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gramless.kernels.spectral import SpectralKernel
 
 @dataclass(frozen=True)
 class Scaled(BinningKernel, SpectralKernel):
-    """A kernel in other units: its bandwidth, times a number.
+    """A stretched kernel, ``k(x, y) = kernel(x / scale, y / scale)``.
 
-    ``k(x, y) = kernel(x / scale, y / scale)``: a larger scale makes a wider kernel, of use inside a
-    :class:`Sum` or :class:`Product`. It has the grids and frequencies that the kernel has.
+    The bandwidth is multiplied by the scale, which is useful in a :class:`Sum` or
+    :class:`Product`. It has random grids or frequencies if the kernel has them.
 
     Parameters
     ----------
     kernel : Kernel
-        Kernel to stretch.
+        The kernel to stretch.
     scale : float
-        Above 0, in units of the bandwidth.
+        A positive number.
 
     Examples
     --------
@@ -82,19 +82,19 @@ class _Several(SpectralKernel):
 
 @dataclass(frozen=True)
 class Sum(BinningKernel, _Several):
-    """A weighted mean of whole kernels: ``k(x, y) = sum_i weights_i k_i(x, y) / sum_i weights_i``.
+    """A weighted mean of kernels, ``k(x, y) = sum_i weights_i k_i(x, y) / sum_i weights_i``.
 
-    Unlike a :class:`Mixture`, which takes the mean in each input on its own, one part holds for all
-    inputs at once. A frequency or a grid is drawn from part ``i`` with probability proportional to
-    its weight. It has grids if all its parts have, and frequencies likewise. The median distance is
-    taken in the first part's metric.
+    It is the mean of kernels over all inputs, while a :class:`Mixture` is a product of means over
+    single inputs. A frequency or a grid is drawn from kernel i with probability proportional to its
+    weight, if all kernels have frequencies or grids. The median distance is in the metric of the
+    first kernel.
 
     Parameters
     ----------
     kernels : sequence of Kernel
-        At least one; :class:`Scaled` ones for widths of their own.
+        At least one. Use :class:`Scaled` for kernels of different widths.
     weights : sequence of float
-        One above 0 a kernel; only their proportions matter.
+        A positive number per kernel; only their proportions matter.
 
     Examples
     --------
@@ -157,15 +157,15 @@ class Sum(BinningKernel, _Several):
 
 @dataclass(frozen=True)
 class Product(_Several):
-    """A product of whole kernels: ``k(x, y) = prod_i k_i(x, y)``.
+    """A product of kernels, ``k(x, y) = prod_i k_i(x, y)``.
 
-    Its frequencies are sums of independent frequencies of the parts, if all have some. The median
-    distance is taken in the first part's metric.
+    Its frequencies are sums of independent frequencies of all kernels, if all have some. The median
+    distance is in the metric of the first kernel.
 
     Parameters
     ----------
     kernels : sequence of Kernel
-        At least one; :class:`Scaled` ones for widths of their own.
+        At least one. Use :class:`Scaled` for kernels of different widths.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class Product(_Several):
     """
 
     name: ClassVar[str] = "product"
-    no_binning_because: ClassVar[str] = "grids laid over each other are no grid"
+    no_binning_because: ClassVar[str] = "the intersection of random grids is not a random grid"
 
     def __post_init__(self) -> None:
         kernels = _checked_kernels(self.kernels, "Product")
@@ -187,8 +187,9 @@ class Product(_Several):
         )
 
     def n_uniforms(self, n_inputs: int) -> int:
-        needed = sum(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
-        return needed + (len(self.kernels) - 1) * n_inputs
+        of_parts = sum(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
+        # All parts but the first make their normals from uniforms.
+        return of_parts + (len(self.kernels) - 1) * n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
         n_inputs = normals.shape[1]
@@ -196,9 +197,10 @@ class Product(_Several):
         used = first.n_uniforms(n_inputs)
         total = first.frequencies(normals, uniforms[:, :used])
         for part in others:
-            made = special.ndtri(uniforms[:, used : used + n_inputs])
-            used += n_inputs + part.n_uniforms(n_inputs)
-            total += part.frequencies(made, uniforms[:, used - part.n_uniforms(n_inputs) : used])
+            part_normals = special.ndtri(uniforms[:, used : used + n_inputs])
+            start = used + n_inputs
+            used = start + part.n_uniforms(n_inputs)
+            total += part.frequencies(part_normals, uniforms[:, start:used])
         return total
 
     def _gram(
@@ -212,20 +214,20 @@ class Product(_Several):
 
 @dataclass(frozen=True)
 class Mixture(BinningKernel, _Several):
-    """A weighted mean of one-dimensional profiles, taken in each input on its own.
+    """A product over the inputs of a weighted mean of profiles.
 
-    ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. A width is drawn
-    from profile ``i`` with probability proportional to its weight and multiplied by its scale; a
-    frequency likewise, if all its kernels have some.
+    ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. The width of a grid
+    in an input is drawn from profile i with probability proportional to its weight, and multiplied
+    by its scale. Frequencies are drawn in the same way, if all kernels have some.
 
     Parameters
     ----------
     kernels : sequence of BinningKernel
         At least one.
     weights : sequence of float
-        One above 0 a kernel; only their proportions matter.
+        A positive number per kernel; only their proportions matter.
     scales : sequence of float, default=()
-        One above 0 a kernel, in units of the bandwidth; empty means 1 for each.
+        A positive number per kernel, in units of the bandwidth. All are 1 by default.
 
     Examples
     --------
@@ -250,6 +252,7 @@ class Mixture(BinningKernel, _Several):
         weights = _one_each(self.weights, "Mixture", "weights", kernels)
         scales = tuple(self.scales) or (1.0,) * len(kernels)
         scales = _one_each(scales, "Mixture", "scales", kernels)
+        # For one input, a Sum is the same kernel.
         one_input = Sum([Scaled(*part) for part in zip(kernels, scales, strict=True)], weights)
         vars(self).update(kernels=kernels, weights=weights, scales=scales)
         vars(self).update(metric=one_input.metric, _one_input=one_input)
@@ -261,8 +264,8 @@ class Mixture(BinningKernel, _Several):
         return n_inputs * self._one_input.n_uniforms(1)
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        each = uniforms.reshape(normals.size, self._one_input.n_uniforms(1))
-        return self._one_input.frequencies(normals.reshape(-1, 1), each).reshape(normals.shape)
+        columns = uniforms.reshape(normals.size, self._one_input.n_uniforms(1))
+        return self._one_input.frequencies(normals.reshape(-1, 1), columns).reshape(normals.shape)
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
         return self._one_input.sample_widths(generator, (*size, 1))[..., 0]
@@ -290,7 +293,7 @@ def _one_each(
 
 
 def _binning_parts(kernel: Kernel) -> tuple[BinningKernel, ...]:
-    """Return the parts, or raise ``KernelError`` if one has no distribution of widths."""
+    """Return the parts of a kernel, or raise ``KernelError`` if one has no random grids."""
     for part in kernel.parts:
         if not isinstance(part, BinningKernel):
             raise KernelError(f"{part!r} has no distribution of widths: {part.no_binning_because}.")
@@ -298,7 +301,7 @@ def _binning_parts(kernel: Kernel) -> tuple[BinningKernel, ...]:
 
 
 def _spectral_parts(kernel: Kernel) -> tuple[SpectralKernel, ...]:
-    """Return the parts, or raise ``KernelError`` if one has no distribution of frequencies."""
+    """Return the parts of a kernel, or raise ``KernelError`` if one has no frequencies."""
     for part in kernel.parts:
         if not isinstance(part, SpectralKernel):
             reason = part.no_fourier_because

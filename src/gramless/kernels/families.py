@@ -1,4 +1,4 @@
-"""Kernels that multiply a profile over the inputs; distributions of widths and frequencies."""
+"""Kernels that are products of a profile over the inputs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from gramless.kernels.spectral import SpectralKernel
 
 @dataclass(frozen=True)
 class Laplacian(BinningKernel, SpectralKernel):
-    """The Laplacian kernel, profile ``exp(-t)``; the usual choice for random binning.
+    """The Laplacian kernel, with the profile ``exp(-t)``; the usual choice for random binning.
 
-    ``k'' = exp(-t)``, so widths have density ``w exp(-w)``: Gamma with shape 2 and scale 1
-    (Rahimi & Recht 2007, section 4). Frequencies are Cauchy in each input (the same, Figure 1).
+    Since ``k'' = exp(-t)``, widths have the density ``w exp(-w)``, which is Gamma of shape 2 and
+    scale 1 (Rahimi & Recht 2007, section 4). Frequencies are Cauchy in each input (ibid., Figure
+    1).
 
     Examples
     --------
@@ -47,20 +48,20 @@ class Laplacian(BinningKernel, SpectralKernel):
 
 @dataclass(frozen=True)
 class ExponentialPower(BinningKernel, SpectralKernel):
-    """The stretched exponential kernel, profile ``exp(-t**power)``; rougher than the Laplacian.
+    """The stretched exponential kernel, with the profile ``exp(-t**power)``.
 
-    Put ``s = w**p`` in ``F(w) = 1 - k(w) + w k'(w)``: ``F = 1 - exp(-s) - p s exp(-s)``, whose
-    derivative in ``s`` is ``(1 - p) exp(-s) + p s exp(-s)``. So ``s`` is Gamma with shape 2 with
-    probability ``p``, else with shape 1, and ``w = s**(1/p)``. Source: Lemma 1 of Rahimi & Recht
-    2007 applied to this profile.
+    It is rougher than the Laplacian. With ``s = w**p`` in ``F(w) = 1 - k(w) + w k'(w)``, ``F = 1 -
+    exp(-s) - p s exp(-s)``, whose derivative in s is ``(1 - p) exp(-s) + p s exp(-s)``. So s is
+    Gamma of shape 2 with probability p, else of shape 1, and ``w = s**(1/p)`` (Lemma 1 of Rahimi &
+    Recht 2007, applied to this profile).
 
-    The profile is also the mean of ``exp(-S t)`` over a positive stable ``S`` of index ``power``,
-    so a frequency is such a draw times a Cauchy draw, in each input; two uniforms an input.
+    The profile is also the mean of ``exp(-S t)`` over positive stable S of index ``power``. So the
+    frequency in an input is such a draw times a Cauchy draw, and needs two uniforms.
 
     Parameters
     ----------
     power : float, default=0.5
-        In ``(0, 1]``; above 1 the profile is not convex. 1 is the Laplacian.
+        In ``(0, 1]``, because the profile is not convex above 1. 1 is the Laplacian.
 
     Examples
     --------
@@ -98,19 +99,19 @@ class ExponentialPower(BinningKernel, SpectralKernel):
 
 @dataclass(frozen=True)
 class InversePower(BinningKernel, SpectralKernel):
-    """The inverse power kernel, profile ``(1 + t)**-power``; its tail is heavy.
+    """The inverse power kernel, with the profile ``(1 + t)**-power`` and its heavy tail.
 
-    Widths have density ``q (q + 1) w (1 + w)**-(q + 2)``, the beta prime distribution with shapes 2
-    and ``q``: the ratio of a Gamma variable of shape 2 to one of shape ``q``. Source: Lemma 1 of
-    Rahimi & Recht 2007 applied to this profile.
+    Widths have the density ``q (q + 1) w (1 + w)**-(q + 2)`` for a power q, which is the beta prime
+    distribution of shapes 2 and q: the ratio of a Gamma variable of shape 2 to one of shape q
+    (Lemma 1 of Rahimi & Recht 2007, applied to this profile).
 
-    The profile is also the mean of ``exp(-G t)`` over a Gamma variable ``G`` of shape ``q``, so a
-    frequency is such a draw times a Cauchy draw, in each input; one uniform an input.
+    The profile is also the mean of ``exp(-G t)`` over a Gamma variable G of shape q. So the
+    frequency in an input is such a draw times a Cauchy draw, and needs one uniform.
 
     Parameters
     ----------
     power : float, default=1.0
-        Above 0.
+        A positive number.
 
     Examples
     --------
@@ -141,11 +142,11 @@ class InversePower(BinningKernel, SpectralKernel):
 
 @dataclass(frozen=True)
 class Cauchy(SpectralKernel):
-    """The Cauchy kernel, profile ``1 / (1 + t**2)``: smooth at 0, with a heavy tail.
+    """The Cauchy kernel, with the profile ``1 / (1 + t**2)``: smooth at 0, with a heavy tail.
 
-    ``k(x, y) = prod_j 1 / (1 + (x_j - y_j)^2 / s_j^2)``, 1 at distance 0. Frequencies have the
-    Laplace distribution of scale 1 in each input, density ``exp(-|w|) / 2`` (Rahimi & Recht 2007,
-    Figure 1, but for the factor 2 of its kernel).
+    ``k(x, y) = prod_j 1 / (1 + (x_j - y_j)^2 / s_j^2)`` for bandwidths s. Frequencies have the
+    Laplace distribution with density ``exp(-|w|) / 2`` in each input (Rahimi & Recht 2007, Figure
+    1, whose kernel has an additional factor of 2).
 
     Examples
     --------
@@ -169,9 +170,9 @@ class Cauchy(SpectralKernel):
 
 @dataclass(frozen=True)
 class Hat(BinningKernel):
-    """The hat kernel, profile ``max(0, 1 - t)``: every grid has the bandwidth as its width.
+    """The hat kernel, with the profile ``max(0, 1 - t)``.
 
-    Source: Rahimi & Recht 2007, section 4.
+    The width of every grid is the bandwidth (Rahimi & Recht 2007, section 4).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A kernel from the user's own profile, checked and tabulated as a mixture of hats."""
+"""Kernels with a user's profile, as mixtures of hats."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from gramless.base.errors import KernelError
 from gramless.kernels.base import FloatArray, positive_number
 from gramless.kernels.gridded import LARGEST_WIDTH, SMALLEST_WIDTH, BinningKernel
 
-# Knots stand 2**(1/128) apart: 0.5 % in distance. A kink between two knots moves the profile by at
-# most 0.0014, a smooth stretch by at most 4e-6 * t^2 k''(t).
+# The ratio of neighbouring knots is 2**(1/128), or 0.5 %. The error of the table is at most 0.0014
+# for a kink between two knots, and at most 4e-6 * t^2 k''(t) if the profile is smooth there.
 _KNOTS_PER_OCTAVE = 128
-_OCTAVES_SEARCHED = 40
-# Beyond these the profile is as good as 1, and as good as 0.
+_OCTAVES = 40  # on both sides of distance 1, in the search for the range of the table
+# The table contains all distances at which the profile differs from 0 and 1 by more.
 _NEGLIGIBLE = 1e-6
-# Far above the rounding of a profile in float64 (about 1e-13 of probability a knot), far below
-# any bend that would matter.
+# Rounding errors of a profile are much smaller (about 1e-13 of probability a knot), deviations from
+# convexity that matter much larger.
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
 class TabulatedProfile(BinningKernel):
-    """A profile given by its values at some distances, straight lines between them.
+    """A piecewise linear profile, given by its values at some distances.
 
-    Such a profile is a finite mixture of hats, exactly: the hat that ends at knot ``x`` has the
-    weight ``x * (slope after x - slope before x)``, the discrete form of ``w k''(w)`` (Rahimi &
-    Recht 2007, Lemma 1).
+    It is exactly a finite mixture of hats. The hat of width x, a knot, has the weight ``x * (slope
+    after x - slope before x)``, the discrete form of ``w k''(w)`` (Rahimi & Recht 2007, Lemma 1).
 
     Parameters
     ----------
     distances : sequence of float
-        Increasing, in units of the bandwidth, the first one 0.
+        Increasing distances from 0, in units of the bandwidth.
     values : sequence of float
-        One a distance: 1 at the first, 0 at the last, convex and not increasing between;
-        ``KernelError`` says where they are not.
+        The profile at these distances: a convex and decreasing sequence from 1 to 0. Otherwise
+        ``KernelError`` is raised.
 
     Examples
     --------
@@ -47,7 +46,9 @@ class TabulatedProfile(BinningKernel):
     """
 
     name: ClassVar[str] = "tabulated_profile"
-    no_fourier_because: ClassVar[str] = "a table has no closed distribution of frequencies"
+    no_fourier_because: ClassVar[str] = (
+        "the distribution of frequencies of a table has no closed form"
+    )
     distances: Sequence[float]
     values: Sequence[float]
     _distances: FloatArray = field(init=False, compare=False)
@@ -60,7 +61,7 @@ class TabulatedProfile(BinningKernel):
         if distances.size != values.size or distances.size < 2:
             sizes = f"{distances.size} and {values.size}"
             raise KernelError(
-                f"TabulatedProfile needs two or more distances and as many values, got {sizes}."
+                f"TabulatedProfile needs at least two distances and as many values, got {sizes}."
             )
         if distances[0] != 0.0 or np.any(np.diff(distances) <= 0.0):
             raise KernelError("TabulatedProfile needs distances that start at 0 and increase.")
@@ -89,21 +90,22 @@ class TabulatedProfile(BinningKernel):
 
 @dataclass(frozen=True)
 class Profile(BinningKernel):
-    """A kernel from your own one-dimensional profile, any convex function from 1 down to 0.
+    """A kernel with your own one-dimensional profile, a convex function that falls from 1 to 0.
 
-    The function is checked and tabulated once, at a few thousand distances half a per cent apart.
-    Exact values come from the function, widths from the table, which agrees with the function to
-    0.0014 at any distance from ``2**-40`` to ``upper``. Saved as plain data it becomes a
-    :class:`TabulatedProfile`.
+    The function is checked and tabulated once, at a few thousand distances that differ by 0.5 %.
+    Exact kernel values are those of the function. Widths of grids are drawn for the table, which
+    differs from the function by at most 0.0014 at distances between ``2**-40`` and ``upper``. As
+    plain data the kernel is a :class:`TabulatedProfile`.
 
     Parameters
     ----------
     function : callable
-        Maps an array of distances (not negative, in units of the bandwidth) to an array of the
-        same shape: 1 at 0, decreasing, convex, tending to 0; ``KernelError`` says where it is not.
+        Returns the profile at an array of non-negative distances, in units of the bandwidth, as an
+        array of the same shape. It must be 1 at 0, decreasing, convex and tend to 0. Otherwise
+        ``KernelError`` is raised.
     upper : float, default=None
-        Distance where the table ends; beyond it the grids represent the last straight line,
-        continued to 0. ``None`` finds where the profile falls under 1e-6.
+        Largest distance of the table. Beyond it, grids represent the continuation of the last line
+        segment to 0. By default, the distance at which the profile is below 1e-6.
 
     Examples
     --------
@@ -115,7 +117,7 @@ class Profile(BinningKernel):
 
     name: ClassVar[str] = "profile"
     no_fourier_because: ClassVar[str] = (
-        "a function given as such has no closed distribution of frequencies"
+        "the distribution of frequencies of a function has no closed form"
     )
     function: Callable[[FloatArray], FloatArray]
     upper: float | None = None
@@ -127,7 +129,7 @@ class Profile(BinningKernel):
             if not SMALLEST_WIDTH < upper < LARGEST_WIDTH:
                 raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
             vars(self).update(upper=upper)
-        # Two distances: functions of single numbers accept an array of one until NumPy 2.
+        # Two distances, because some functions of scalars accept arrays of size 1.
         at_zero = self._evaluate(np.zeros(2))[0]
         if abs(at_zero - 1.0) > _TOLERANCE:
             raise KernelError(f"{self._owner()} must be 1 at distance 0, it is {at_zero:.6g}.")
@@ -140,7 +142,7 @@ class Profile(BinningKernel):
         return self.function(distance)
 
     def to_config(self) -> dict[str, object]:
-        """Describe the table in plain data, as a :class:`TabulatedProfile`."""
+        """Return the table as plain data, as a :class:`TabulatedProfile`."""
         return self._table.to_config()
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
@@ -155,10 +157,10 @@ class Profile(BinningKernel):
                 values = np.asarray(self.function(distances), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise KernelError(
-                f"{self._owner()} failed on an array of distances: write it with NumPy functions."
+                f"{self._owner()} failed on an array of distances: use NumPy functions in it."
             ) from error
         if values.shape != distances.shape:
-            raise KernelError(f"{self._owner()} must return one value a distance.")
+            raise KernelError(f"{self._owner()} must return one value per distance.")
         if not np.all(np.isfinite(values)):
             place = distances[np.argmin(np.isfinite(values))]
             raise KernelError(
@@ -168,19 +170,19 @@ class Profile(BinningKernel):
         return values
 
     def _knots(self) -> FloatArray:
-        octaves = np.arange(-_OCTAVES_SEARCHED, _OCTAVES_SEARCHED + 1)
+        octaves = np.arange(-_OCTAVES, _OCTAVES + 1)
         probes: FloatArray = np.ldexp(1.0, octaves)
         if self.upper is not None:
             probes = probes[probes < self.upper]
         values = self._evaluate(probes)
         _hat_weights(np.append(0.0, probes), np.append(1.0, values), self._owner())
-        faded = probes[values < _NEGLIGIBLE]
-        if self.upper is None and not faded.size:
+        negligible = probes[values < _NEGLIGIBLE]
+        if self.upper is None and not negligible.size:
             raise KernelError(
                 f"{self._owner()} must fall to 0, it is still {values[-1]:.3g} at distance "
                 f"{probes[-1]:.3g}: give upper, the largest distance that matters."
             )
-        upper = faded[0] if self.upper is None else self.upper
+        upper = negligible[0] if self.upper is None else self.upper
         lower = probes[(values > 1.0 - _NEGLIGIBLE) & (probes < upper)].max(initial=SMALLEST_WIDTH)
         if lower >= upper:
             raise KernelError(f"{self._owner()} is 0 from distance {upper:.3g} on: stretch it.")
@@ -200,18 +202,18 @@ class Profile(BinningKernel):
 
 
 def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> FloatArray:
-    """Return the weights of the hats that end at ``distances[1:]``, or say why there are none."""
+    """Return the weights of hats of widths ``distances[1:]``, or raise ``KernelError``."""
     lowest = np.argmin(values)
     if values[lowest] < -_TOLERANCE:
         place = f"{values[lowest]:.3g} at distance {distances[lowest]:.6g}"
         raise KernelError(f"{owner} must not be negative, it is {place}.")
-    rises = np.diff(values)
-    steepest = np.argmax(rises)
-    if rises[steepest] > _TOLERANCE:
+    changes = np.diff(values)
+    steepest = np.argmax(changes)
+    if changes[steepest] > _TOLERANCE:
         (low, high), (near, far) = (part[steepest : steepest + 2] for part in (values, distances))
-        rise = f"from {low:.6g} at distance {near:.6g} to {high:.6g} at {far:.6g}"
-        raise KernelError(f"{owner} must decrease, it rises {rise}.")
-    slopes = np.append(rises / np.diff(distances), 0.0)
+        increase = f"from {low:.6g} at distance {near:.6g} to {high:.6g} at {far:.6g}"
+        raise KernelError(f"{owner} must decrease, it rises {increase}.")
+    slopes = np.append(changes / np.diff(distances), 0.0)
     weights = distances[1:] * np.diff(slopes)
     worst = np.argmin(weights)
     if weights[worst] < -_TOLERANCE:

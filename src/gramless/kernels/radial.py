@@ -1,4 +1,4 @@
-"""Kernels of the Euclidean distance, with their distributions of frequencies."""
+"""Kernels of the Euclidean distance."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gramless.kernels import distributions
 from gramless.kernels.base import FloatArray, positive_number
 from gramless.kernels.spectral import RadialKernel
 
-_LARGEST_NU = 100.0
-# Every Matern profile is 0 in float64 from here on, in units of bandwidth / sqrt(2 nu).
-_FAR = 1e4
+_MAX_NU = 100.0
+# All Matérn profiles are 0 in float64 at this distance, in units of bandwidth / sqrt(2 nu).
+_MAX_DISTANCE = 1e4
 
 
 @dataclass(frozen=True)
 class Gaussian(RadialKernel):
-    """The Gaussian kernel, ``exp(-r**2 / 2)``: the smoothest; no random binning.
+    """The Gaussian kernel ``exp(-r**2 / 2)``, the smoothest kernel.
 
-    With one bandwidth ``s`` for all inputs it is ``exp(-||x - y||^2 / (2 s^2))``, and its
-    frequencies are standard normal (Rahimi & Recht 2007, Figure 1). It is concave near 0, hence no
-    mixture of hats (the same, section 4).
+    With one bandwidth s for all inputs it is ``exp(-||x - y||^2 / (2 s^2))``. Its frequencies are
+    standard normal (Rahimi & Recht 2007, Figure 1). It has no random binning, because it is concave
+    near 0 and so not a mixture of hats (ibid., section 4).
 
     Examples
     --------
@@ -59,19 +59,20 @@ class Gaussian(RadialKernel):
 
 @dataclass(frozen=True)
 class Matern(RadialKernel):
-    """The Matérn kernel: as rough or smooth as ``nu`` says.
+    """The Matérn kernel, whose smoothness is the parameter ``nu``.
 
-    ``2**(1 - nu) / Gamma(nu) * z**nu * K_nu(z)`` at ``z = sqrt(2 nu) r``, with the modified Bessel
-    function ``K_nu``; for ``nu`` 1/2 it is ``exp(-r)``, for 3/2 ``(1 + z) exp(-z)``, for 5/2
-    ``(1 + z + z**2 / 3) exp(-z)``. Functions it likes have derivatives up to order ``nu``. Its
-    frequencies have the multivariate t distribution of ``2 nu`` degrees of freedom: normal vectors
-    times ``sqrt(nu / G)`` with ``G`` a Gamma variable of shape ``nu``. Source: Rasmussen &
-    Williams, *Gaussian Processes for Machine Learning*, 2006, equations (4.14) to (4.17).
+    It is ``2**(1 - nu) / Gamma(nu) * z**nu * K_nu(z)`` at ``z = sqrt(2 nu) r``, with the modified
+    Bessel function ``K_nu``. For ``nu`` 1/2 it is ``exp(-r)``, for 3/2 ``(1 + z) exp(-z)``, for 5/2
+    ``(1 + z + z**2 / 3) exp(-z)``. Functions of its Gaussian process have derivatives of all orders
+    below ``nu``. Its frequencies have the multivariate t distribution of ``2 nu`` degrees of
+    freedom: they are normal vectors times ``sqrt(nu / G)`` with a Gamma variable G of shape ``nu``.
+    Source: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, 2006, equations (4.14)
+    to (4.17).
 
     Parameters
     ----------
     nu : float, default=1.5
-        Above 0, at most 100.
+        In ``(0, 100]``.
 
     Examples
     --------
@@ -84,12 +85,12 @@ class Matern(RadialKernel):
 
     def __post_init__(self) -> None:
         nu = positive_number(self.nu, "Matern", "nu")
-        if nu > _LARGEST_NU:
+        if nu > _MAX_NU:
             raise KernelError(f"Matern needs nu in (0, 100], got {nu}: use Gaussian().")
         vars(self).update(nu=nu)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        z = np.minimum(math.sqrt(2.0 * self.nu) * np.asarray(distance), _FAR)
+        z = np.minimum(math.sqrt(2.0 * self.nu) * np.asarray(distance), _MAX_DISTANCE)
         if self.nu == 0.5:
             return np.exp(-z)
         if self.nu == 1.5:
@@ -107,16 +108,18 @@ class Matern(RadialKernel):
 
 @dataclass(frozen=True)
 class RationalQuadratic(RadialKernel):
-    """The rational quadratic kernel, ``(1 + r**2 / (2 alpha))**-alpha``: Gaussians of many widths.
+    """The rational quadratic kernel ``(1 + r**2 / (2 alpha))**-alpha``.
 
-    It is the mean of ``exp(-G r**2 / 2)`` over a Gamma variable ``G`` of shape ``alpha`` and mean
-    1, so its frequencies are normal vectors times ``sqrt(G)``. Source: Rasmussen & Williams,
-    *Gaussian Processes for Machine Learning*, 2006, equations (4.19) and (4.20).
+    It is a mixture of Gaussians of many widths: the mean of ``exp(-G r**2 / 2)`` over a Gamma
+    variable G of shape ``alpha`` and mean 1. So its frequencies are normal vectors times
+    ``sqrt(G)``. Source: Rasmussen & Williams, *Gaussian Processes for Machine Learning*, 2006,
+    equations (4.19) and (4.20).
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Above 0; small means a heavy tail, large the Gaussian.
+        A positive number. The smaller it is, the heavier is the tail; the limit of large numbers is
+        the Gaussian.
 
     Examples
     --------
@@ -143,7 +146,7 @@ class RationalQuadratic(RadialKernel):
 
 
 def _bessel_profile(z: FloatArray, nu: float) -> FloatArray:
-    # Where the Bessel function overflows, z is so small that two terms of its series are exact.
+    # If the Bessel function overflows, z is so small that two terms of its series are exact.
     near = 1.0 - z * z / (4.0 * max(nu - 1.0, 1.0))
     bessel = special.kve(nu, z)
     with np.errstate(divide="ignore", invalid="ignore"):

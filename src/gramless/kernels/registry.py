@@ -1,4 +1,4 @@
-"""Kernels by name, from a function, and from plain data."""
+"""Kernels from names, functions and plain data."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _ALTERNATIVES: dict[type, str] = {
 
 
 def as_kernel(kernel: KernelLike) -> Kernel:
-    """Turn a name, a kernel or a profile function into a kernel.
+    """Return the kernel for a name, a kernel or a profile function.
 
     Parameters
     ----------
     kernel : str, Kernel or callable
-        A name gives the kernel with its default parameters; a callable becomes a
+        A name stands for the kernel with default parameters, a callable for a
         :class:`~gramless.kernels.Profile`.
 
     Examples
@@ -82,14 +82,14 @@ def as_kernel(kernel: KernelLike) -> Kernel:
 
 
 def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
-    """Turn a name, a kernel or a profile function into a kernel that has random binning.
+    """Return :func:`as_kernel` of a kernel that has random binning.
 
-    As :func:`as_kernel`, but a profile that is no mixture of hats is a ``KernelError`` too.
+    Raise ``KernelError`` if it has none, which means that its profile is not a mixture of hats.
 
     Parameters
     ----------
     kernel : str, Kernel or callable
-        As for :func:`as_kernel`.
+        As in :func:`as_kernel`.
 
     Examples
     --------
@@ -100,15 +100,15 @@ def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
 
 
 def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
-    """Turn a name or a kernel into a kernel that has random Fourier features.
+    """Return :func:`as_kernel` of a kernel that has random Fourier features.
 
-    As :func:`as_kernel`, but a kernel whose frequencies have no known distribution, such as a
-    function of the distance, or a kernel made of one, is a ``KernelError`` too.
+    Raise ``KernelError`` if the distribution of its frequencies is not known. This is so for
+    functions of the distance and kernels that contain one.
 
     Parameters
     ----------
     kernel : str or Kernel
-        As for :func:`as_kernel`.
+        As in :func:`as_kernel`.
 
     Examples
     --------
@@ -119,17 +119,17 @@ def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
 
 
 def from_config(config: KernelConfig) -> Kernel:
-    """Build a kernel from what its ``to_config`` returned.
+    """Return the kernel of a configuration that ``to_config`` returned.
 
     Parameters
     ----------
     config : mapping
-        ``"name"`` and the parameters, plain data; ``KernelError`` if one cannot be used.
+        The name and the parameters as plain data. ``KernelError`` is raised if some are invalid.
 
     Returns
     -------
     Kernel
-        Equal to the kernel described; a ``Profile`` comes back as its ``TabulatedProfile``.
+        Equal to the original, except that a ``Profile`` becomes a ``TabulatedProfile``.
 
     Examples
     --------
@@ -140,19 +140,19 @@ def from_config(config: KernelConfig) -> Kernel:
 
 
 def _with_features(kernel: Kernel, kind: type) -> Kernel:
-    """Return a kernel of a kind, or say which part is not, why, and what to use instead."""
+    """Return a kernel, or raise ``KernelError`` if it or one of its parts is not of a kind."""
     lacking = kernel.part_without(kind)
     if lacking is None:
         return kernel
     owner, (other,) = type(kernel).__name__, _FEATURES.keys() - {kind}
     part = "" if lacking is kernel else f" because its part {lacking!r} has none"
-    binning = kind is BinningKernel
-    reason = lacking.no_binning_because if binning else lacking.no_fourier_because
+    is_binning = kind is BinningKernel
+    reason = lacking.no_binning_because if is_binning else lacking.no_fourier_because
     names = ", ".join(_names_with_defaults(kind))
-    turn = f"; {owner} needs {_FEATURES[other]}" if kernel.part_without(other) is None else ""
+    advice = f"; {owner} needs {_FEATURES[other]}" if kernel.part_without(other) is None else ""
     raise KernelError(
         f"the {owner} kernel has no {_FEATURES[kind]}{part}: {reason}. Use one of: {names}, "
-        f"{_ALTERNATIVES[kind]}{turn}."
+        f"{_ALTERNATIVES[kind]}{advice}."
     )
 
 

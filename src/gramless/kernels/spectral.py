@@ -1,4 +1,4 @@
-"""Kernels that have random Fourier features: distributions of frequencies."""
+"""Kernels that have random Fourier features."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from scipy.spatial.distance import cdist
 from gramless.base.errors import InputError
 from gramless.kernels.base import FloatArray, Kernel, Metric
 
-# Uniforms of 53 bits may be 0, where inverse CDFs are infinite: half a step inside is as good.
+# Uniforms of 53 bits can be 0, and inverse CDFs are infinite there.
 _SMALLEST_UNIFORM = 2.0**-54
 _LARGEST_UNIFORM = 1.0 - 2.0**-53
-_LARGEST_EXPONENT = 100
+_MAX_EXPONENT = 100
 
 
 @dataclass(frozen=True)
 class SpectralKernel(Kernel):
-    """A kernel that is a mean of cosines over a distribution of frequencies: ``k(t) = E cos(w't)``.
+    """A kernel that is a mean of cosines over random frequencies, ``k(t) = E cos(w't)``.
 
-    Every positive definite kernel of the difference is one (Bochner's theorem; Rahimi & Recht 2007,
-    Theorem 1). The distribution is a function of standard normals, which may be independent,
-    orthogonal or of low discrepancy; distributions that need more than one normal an input take
-    uniforms as well.
+    All positive definite kernels of the difference t of two rows have this form (Bochner's theorem;
+    Rahimi & Recht 2007, Theorem 1), but the distribution must be known. Frequencies are functions
+    of standard normals, which may be independent, orthogonal or of low discrepancy, and of
+    additional uniforms if one normal per input is not enough.
 
-    A subclass defines ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs some.
+    A subclass implements ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs uniforms.
     """
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return how many uniforms a frequency needs besides its normals."""
+        """Return the number of uniforms that a frequency needs in addition to its normals."""
         return 0
 
     def frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        """Turn normals and uniforms into frequencies at bandwidth 1.
+        """Transform normals and uniforms to frequencies at bandwidth 1.
 
         Parameters
         ----------
         normals : ndarray of shape (n_frequencies, n_inputs)
-            Each row a standard normal vector.
+            Standard normal vectors.
         uniforms : ndarray of shape (n_frequencies, n_uniforms)
             In ``[0, 1]``, independent of each other and of the normals.
 
         Returns
         -------
         ndarray of shape (n_frequencies, n_inputs)
-            To be divided by the bandwidth of each input; each row depends on its own normals and
-            uniforms alone. Frequencies above ``2**100`` keep their digits and get the exponent 100.
+            Frequencies in radians, to be divided by the bandwidths of the inputs. Each row depends
+            only on the same row of normals and uniforms. The exponents of numbers above ``2**100``
+            are reduced to 100.
 
         Examples
         --------
@@ -60,29 +61,30 @@ class SpectralKernel(Kernel):
         """
         normals = np.asarray(normals, dtype=np.float64)
         uniforms = np.asarray(uniforms, dtype=np.float64)
-        wanted = (len(normals), self.n_uniforms(normals.shape[1]))
-        if uniforms.shape != wanted:
+        shape = (len(normals), self.n_uniforms(normals.shape[1]))
+        if uniforms.shape != shape:
             raise InputError(
-                f"{type(self).__name__} needs uniforms of shape {wanted}, got {uniforms.shape}."
+                f"{type(self).__name__} needs uniforms of shape {shape}, got {uniforms.shape}."
             )
         inside = np.clip(uniforms, _SMALLEST_UNIFORM, _LARGEST_UNIFORM)
-        return within_exponents(self._frequencies(normals, inside), _LARGEST_EXPONENT)
+        return within_exponents(self._frequencies(normals, inside), _MAX_EXPONENT)
 
     @abstractmethod
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        """Do as ``frequencies`` in a new array, without bounds, for uniforms in (0, 1)."""
+        """Return frequencies of any size as a new array, for uniforms in (0, 1)."""
 
 
 @dataclass(frozen=True)
 class RadialKernel(SpectralKernel):
     """A kernel of the Euclidean distance: ``k(x, y) = profile(||(x - y) / bandwidth||)``.
 
-    Its frequencies are normal vectors, each times a factor of its own, ``radii``.
+    Its frequencies are normal vectors times random factors, which :meth:`radii` returns.
     """
 
     metric: ClassVar[Metric] = "euclidean"
     no_binning_because: ClassVar[str] = (
-        "it depends on the Euclidean distance, and random grids multiply over the inputs"
+        "it depends on the Euclidean distance, and kernels of random grids are products over the "
+        "inputs"
     )
 
     @property
@@ -91,9 +93,9 @@ class RadialKernel(SpectralKernel):
 
     @abstractmethod
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms (n_frequencies, n_uniforms) in (0, 1) into factors of normal vectors.
+        """Transform uniforms (n_frequencies, n_uniforms) in (0, 1) to factors of normal vectors.
 
-        The factors are positive, and ``E exp(-(radius t)^2 / 2)`` is the profile.
+        The factors r are positive, and ``E exp(-(r t)^2 / 2)`` is the profile at t.
         """
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -104,12 +106,11 @@ class RadialKernel(SpectralKernel):
 
 
 def within_exponents(numbers: FloatArray, largest: int) -> FloatArray:
-    """Lower the exponents of numbers above ``2**largest``."""
+    """Return numbers, with the exponents of those above ``2**largest`` reduced to it."""
     large = np.abs(numbers) > 2.0**largest
     if not large.any():
         return numbers
-    # Moved to one value they would be an atom of the distribution, whose cosine is not 0 on
-    # average.
+    # Clipped numbers would all be equal, and the mean of their cosines would not be 0.
     bounded, mantissas = numbers.copy(), np.frexp(numbers[large])[0]
     bounded[large] = np.ldexp(mantissas, largest)
     return bounded
