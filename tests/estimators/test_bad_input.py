@@ -136,7 +136,7 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
     "text": (np.full(60, "a"), "KernelRegressor: could not convert targets such as 'a'"),
     "text of two readings": (
         ["1,234", "5,678"] * 30,
-        "targets such as '1,234' to numbers with cert",
+        "targets such as '1,234' to numbers without amb",
     ),
     "a missing target": (
         np.array([1.0, None, 2.0] * 20, dtype=object),

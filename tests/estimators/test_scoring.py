@@ -298,8 +298,8 @@ def test_two_groups_leave_nothing_to_halve() -> None:
 
 def test_folds_that_cannot_be_used() -> None:
     for options, groups, words in [
-        ({}, GROUPS[:7], "one a row"),
-        ({}, np.zeros(100), "all rows are of the group 0.0"),
+        ({}, GROUPS[:7], "one per row"),
+        ({}, np.zeros(100), "all rows are in the group 0.0"),
         ({}, np.array([1, "a"] * 50, dtype=object), "all numbers or all text"),
         ({"cv": KFold(3)}, GROUPS[:100], "on both sides"),
         ({"cv": GroupKFold(3)}, None, "groups"),
@@ -309,7 +309,7 @@ def test_folds_that_cannot_be_used() -> None:
         ({"cv": "time"}, None, "cross-validation object"),
         ({"cv": []}, None, "no folds"),
         ({"cv": [(np.arange(50), np.arange(40, 100))]}, None, "row 40 more than once"),
-        ({"cv": [(np.arange(50), np.arange(0))]}, None, "no held-back rows"),
+        ({"cv": [(np.arange(50), np.arange(0))]}, None, "no validation rows"),
         ({"cv": [(np.arange(50), np.array([100]))]}, None, "from 0 to 99"),
         ({"cv": [3]}, None, r"pairs \(training rows"),
     ]:

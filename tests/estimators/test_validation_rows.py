@@ -156,7 +156,7 @@ def test_arguments_that_do_not_fit_each_other() -> None:
     for arguments, message in [
         ({"X_val": X}, "X_val is given and y_val is not"),
         ({"y_val": Y}, "y_val is given and X_val is not"),
-        ({"sample_weight_val": np.ones(700)}, "sample_weight_val weights the rows of X_val"),
+        ({"sample_weight_val": np.ones(700)}, "sample_weight_val needs X_val"),
         ({"X_val": X, "y_val": Y, "eval_set": (X, Y)}, "eval_set and X_val, y_val both"),
         ({"X_val": X, "y_val": Y[:3]}, "X_val has 700 rows and 3 targets"),
         ({"X_val": X, "y_val": Y, "sample_weight_val": np.zeros(700)}, "sample_weight_val"),

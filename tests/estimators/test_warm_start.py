@@ -154,9 +154,9 @@ def test_times_to_events_go_on() -> None:
 
 def test_other_targets_are_refused() -> None:
     model = KernelRegressor(**GROWN, warm_start=True).fit(X, Y)
-    with pytest.raises(InputError, match="2 outputs, and those of the fit that goes on had 1"):
+    with pytest.raises(InputError, match="2 outputs, but those of the previous fit had 1"):
         model.fit(X, np.column_stack([Y, Y]))
-    with pytest.raises(InputError, match="give one target a row"):
+    with pytest.raises(InputError, match="give one target per row"):
         model.fit(X[:10], Y)
     labels = KernelClassifier(**GROWN, warm_start=True).fit(X, Y > 0)
     assert labels.fit(X[Y > 0], Y[Y > 0] > 0).classes_.tolist() == [False, True]

@@ -39,9 +39,9 @@ from gramless.estimators.given_rows import (
     EvalSet,
     GivenRows,
     ValidationArguments,
+    describe_cv,
     rows_with_weight,
     take_given_rows,
-    told_cv,
 )
 from gramless.estimators.inputs import RowInputs, monotone_inputs
 from gramless.estimators.parameters import (
@@ -55,7 +55,7 @@ from gramless.estimators.parameters import (
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import EncodedRows, Selection, scored_by, scores_by_round
+from gramless.estimators.steps import EncodedRows, Selection, scores_by_round, with_scorer
 from gramless.estimators.targets import TargetEncoder
 from gramless.estimators.validation_warnings import warn_of_validation_rows
 from gramless.features.base import FeatureMap, SizedMap
@@ -286,7 +286,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if most < len(targets):
             timely = drawn_rows(len(targets), most, seed, classes)
             rows, targets, weight = _taken(timely, rows, targets, weight)
-            given = given.taking(timely)
+            given = given.keep_used(timely)
             classes = None if classes is None else classes[timely]
         data = self._data(rows, targets, weight, encoder)
         has_splits = self.cv is not None or groups is not None or validation_rows is not None
@@ -362,7 +362,7 @@ class KernelMachine(StatefulEstimator, ABC):
         has_new_rows = data.n_validation > 0 and not encoded.goes_on
         task = replace(task, validates=self._learns_errors(task) or has_new_rows)
         scorer = NamedScorer.of(self)
-        return task if scorer is None else scored_by(scorer, task, given, encoder)
+        return task if scorer is None else with_scorer(scorer, task, given, encoder)
 
     def _selection(self, task: SelectionTask, encoded: EncodedRows) -> Selection:
         """Select a model, and tell in public attributes by what it was selected."""
@@ -374,7 +374,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if errors is not None:
             errors = errors.of_rows(budget.judged_rows(len(errors.rows)))
         self.scorer_ = "loss" if task.goal.scorer is None else task.goal.scorer.name
-        self.cv_ = "eval_set" if data.n_validation else told_cv(self.cv, encoded.given.groups)
+        self.cv_ = "eval_set" if data.n_validation else describe_cv(self.cv, encoded.given.groups)
         scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_validation else {}
         self.evals_result_ = scores
         return Selection(
@@ -865,7 +865,7 @@ class KernelMachine(StatefulEstimator, ABC):
         fitted.setdefault("background_", None)
         # Models of earlier versions were selected by the loss, on rows held back by a rule.
         fitted.setdefault("scorer_", "loss")
-        fitted.setdefault("cv_", told_cv(None, None))
+        fitted.setdefault("cv_", describe_cv(None, None))
         fitted.setdefault("n_samples_fit_", 0)
         super()._restore(fitted)
         self._choice = steering_parameters(self)

@@ -46,48 +46,47 @@ from gramless.solvers.objective import Problem, Solution
 from gramless.uncertainty.calibration import Calibration
 from gramless.uncertainty.conformal import Conformal, set_scores, sets
 
-_MANY_CLASSES, _MANY_NUMBERS = 200, 100
-"""As few may have one row each; as few classes may look like measurements."""
-_MOST_TURNS, _TIGHTEN = 10, 0.2
-"""How often thresholds and weights take turns at most; how exactly, as a share of the tolerance."""
-_LEAST_PROBABILITY = 1e-300
-_MOST_MULTINOMIAL = 30
-"""Classes; of more the multinomial loss takes too long to be the default."""
-_UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
-"""With too few rows to hold some back, a response of 1 counts as 95 %."""
+# Fewer classes may have one row each, or look like numbers.
+_MAX_UNREPEATED_CLASSES, _MAX_NUMERIC_CLASSES = 200, 100
+# Thresholds and weights of ordered classes are fitted alternately, at most this often, and to this
+# share of the tolerance.
+_MAX_ALTERNATIONS, _TOLERANCE_SHARE = 10, 0.2
+_MIN_PROBABILITY = 1e-300
+# With more classes, the multinomial loss takes too long for a default.
+_MAX_MULTINOMIAL_CLASSES = 30
+# Without validation rows, a response of 1 is calibrated to a probability of 95 %.
+_DEFAULT_SLOPE, _DEFAULT_FLOOR = np.array([3.0]), 1e-3
 
 
 def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
-    """Refuse hundreds of classes that are rather numbers, or names that hardly repeat.
-
-    Of 2,000 rows of 1,551 classes a fit would take a minute and 9 GB, and learn nothing.
-    """
-    if len(classes) > _MANY_NUMBERS and classes.dtype.kind in "OU":
+    """Raise InputError if hundreds of classes look like numbers, or hardly repeat."""
+    # A fit to 2,000 rows of 1,551 classes would take a minute and 9 GB, and learn nothing.
+    if len(classes) > _MAX_NUMERIC_CLASSES and classes.dtype.kind in "OU":
         cells = [str(label) for label in classes]
-        looks = notation_of(cells) is not None or seems_to_hold(cells)
-        if looks and not all(cell.isdigit() for cell in cells):
+        looks_numeric = notation_of(cells) is not None or seems_to_hold(cells)
+        if looks_numeric and not all(cell.isdigit() for cell in cells):
             raise InputError(
                 f"{owner}: {len(classes):,} classes that look like numbers or dates, such as "
                 f"{cells[0]!r}; convert the targets to numbers (a decimal comma to a point) and "
                 f"use KernelRegressor, or give the classes names."
             )
-    if len(classes) <= _MANY_CLASSES or 2 * len(classes) <= n_rows:
+    if len(classes) <= _MAX_UNREPEATED_CLASSES or 2 * len(classes) <= n_rows:
         return
     raise InputError(
         f"{owner}: {len(classes):,} classes of {n_rows:,} rows: most have one row, from which "
         f"nothing can be learned. If targets such as {str(classes[0])!r} are numbers, convert them "
-        f"(a decimal comma to a point) and use KernelRegressor; else merge classes."
+        f"(a decimal comma to a point) and use KernelRegressor; otherwise merge classes."
     )
 
 
 def _check_probabilities(model: KernelClassifier) -> None:
-    """Raise ``AttributeError``, which says why, unless there are or will be probabilities."""
+    """Raise ``AttributeError`` with the reason unless the model has or will have probabilities."""
     if hasattr(model, "weights_"):
-        has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
+        has_probabilities = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
-        has = model.calibrate is not False or loss in (*PROBABILISTIC, "log_loss")
-    if has:
+        has_probabilities = model.calibrate is not False or loss in (*PROBABILISTIC, "log_loss")
+    if has_probabilities:
         return
     raise AttributeError(
         f"KernelClassifier: predict_proba needs calibrate=True or loss='logistic'; this model has "
@@ -100,17 +99,17 @@ def _check_probabilities(model: KernelClassifier) -> None:
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification on random features, without settings to tune.
 
-    By default, the logistic or multinomial loss is minimised over grids that are grown for it. Over
-    random features it is one-vs-rest least squares (RB16, equation 1, with targets -1 and 1). All
-    classes share one feature matrix and are solved together. Everything that is left on ``"auto"``
-    is selected on validation rows.
+    By default, the logistic or multinomial loss is minimised over grids that are grown for it. With
+    random features the default is one-vs-rest least squares (RB16, equation 1, with targets -1 and
+    1). All classes share one feature matrix and are solved together. Everything that is left on
+    ``"auto"`` is selected on validation rows.
 
     Parameters
     ----------
     %(features)s
     loss : str or Loss, default="auto"
         "squared", "squared_hinge", "logistic" or "cumulative". "logistic", or "log_loss", is the
-        multinomial loss if there are more than two classes; the squared losses are one-vs-rest.
+        multinomial loss for more than two classes; the squared losses are one-vs-rest.
         "cumulative" is for ordered classes: one raw prediction with thresholds between the classes
         (proportional odds). "auto" is "cumulative" for an ordered column of pandas, "logistic" if
         grids are grown and there are at most 30 classes, and otherwise "squared".
@@ -126,9 +125,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     %(l1_ratio)s
     %(monotonic_cst)s
     calibrate : bool or "auto", default="auto"
-        Whether to learn on validation rows how large errors are, for probabilities and
-        :meth:`predict_set`. "auto" does so unless everything else is given and the loss is
-        logistic, which has probabilities of its own.
+        Whether to calibrate probabilities and :meth:`predict_set` on validation rows. "auto" does
+        so unless everything else is given and the loss is logistic, which gives probabilities
+        without calibration.
     scoring : str, callable or None, default=None
         The score that selects a model on validation rows: a name of scikit-learn such as
         "neg_log_loss", "roc_auc" or "average_precision", or a function ``scorer(estimator, X, y)``,
@@ -136,7 +135,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         are dropped, smooth kernels, and the scaling, bandwidth, relevance and number of random
         features. Scorers of probabilities or decision values also decide when growth stops, and
         which stage is best; scorers of predicted classes, such as "accuracy" and "f1", are not
-        gradual enough for that. The loss alone decides which grids are grown, and whether kernel
+        gradual enough for that. Only the loss decides which grids are grown, and whether kernel
         ridge regression replaces them.
     %(cv)s
     %(effort)s
@@ -153,13 +152,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Attributes
     ----------
     classes_ : array (n_classes,)
-        The classes in rising order, or in that of ordered categories; numbers of several labels.
+        The sorted classes, or ordered categories in their order; with several labels per row,
+        their indices.
     multilabel_ : bool
-        Whether targets had a column of 0 and 1 for each of several labels.
+        Whether targets had several labels per row: one column of 0 and 1 for each label.
     %(features_)s
     weights_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
-        The weights of the features; one output for two classes. There is no constant, so a row of
-        unknown bins is undecided.
+        The weights of the features; two classes have one output. There is no constant, so the raw
+        response of a row in unknown bins only is 0.
     %(settings_)s
     %(search_)s
     %(sparsity_)s
@@ -169,14 +169,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     %(scorer_)s
     %(limits_)s
     calibration_, errors_ : Calibration and Conformal, or None
-        What turns raw predictions into probabilities, and how large the errors of validation rows
-        were.
+        The map from raw predictions to probabilities, and the scores of the errors of validation
+        rows.
     %(scaler_)s
 
     Notes
     -----
-    A fit with everything given takes, for each row, grid and core, about 2 ns to bin and 0.6 ns an
-    iteration and output. It needs 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
+    If all settings are given, a fit takes about 2 ns per row, grid and core for binning, and 0.6 ns
+    for each iteration and output. It needs 1, 2 or 4 bytes per row and grid, and 8 bytes per column
+    and output.
 
     Examples
     --------
@@ -214,7 +215,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> Self:
         """Add a batch of rows to the fit; see :meth:`KernelRegressor.partial_fit`.
 
-        Probabilities keep the calibration of the first fit.
+        Probabilities use the calibration of the first fit.
 
         Parameters
         ----------
@@ -223,8 +224,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y : array-like (n_samples,)
             Their targets.
         classes : array-like (n_classes,), optional
-            All classes, in the first call, if its rows may lack some, which later batches bring.
-            The first batch chooses the features and should have many rows.
+            All classes, in the first call, if some occur only in later batches. The first batch
+            selects the features and should have many rows.
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
 
@@ -260,11 +261,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         float
         """
-        # scikit-learn would make floats of nullable integers.
+        # scikit-learn would convert nullable integers to floats.
         return float(super().score(X, plain_labels(y, type(self).__name__), sample_weight))
 
     def __call__(self, X: TableLike) -> FloatArray:
-        """Return the raw responses, which ``shap.Explainer(model, X)`` explains."""
+        """Return the raw responses, as ``shap.Explainer(model, X)`` calls the model."""
         return self.decision_function(X)
 
     def decision_function(self, X: TableLike) -> FloatArray:
@@ -277,14 +278,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Returns
         -------
-        array (n_samples,) for two classes, positive for ``classes_[1]``, and for ordered ones,
-        where it rises with the class; else (n_samples, n_classes), of several labels (n_samples,
-        n_labels), positive where one holds
+        array (n_samples,) or (n_samples, n_classes) or (n_samples, n_labels)
+            Two classes have one response, which is positive for ``classes_[1]``. Ordered classes
+            have one response, which increases with the class. Otherwise there is one response per
+            class, or per label, where a label is predicted if its response is positive.
         """
         return self._responses(X)
 
     def predict(self, X: TableLike) -> AnyArray:
-        """Return the most likely class of each row, of several labels 1 where one holds, else 0.
+        """Return the most likely class of each row, or 0 and 1 for each of several labels.
 
         Parameters
         ----------
@@ -304,10 +306,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @available_if(_check_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
-        """Return the probability of each class, of several labels that each one holds.
+        """Return the probability of each class, or of each of several labels.
 
-        Learned on held-back rows (see ``calibrate``), or those of the loss: the logistic one, and
-        always of ordered classes and of several labels.
+        Probabilities are calibrated on validation rows (see ``calibrate``). Without calibration,
+        and always for ordered classes and several labels, they are those of the logistic loss.
 
         Parameters
         ----------
@@ -322,7 +324,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @available_if(_check_probabilities)
     def predict_log_proba(self, X: TableLike) -> FloatArray:
-        """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
+        """Return the logarithms of :meth:`predict_proba`, which are exact for tiny probabilities.
 
         Parameters
         ----------
@@ -336,38 +338,39 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return self._log_probabilities(self.decision_function(X))
 
     def _log_probabilities(self, responses: FloatArray) -> FloatArray:
-        """Return the logarithms of probabilities, calibrated or those of the loss."""
         if self.calibration_ is not None:
             return self.calibration_.log_probabilities(responses)
         if self.multilabel_:
             return np.asarray(log_expit(responses))
         if isinstance(self.loss_, CumulativeLogistic):
-            return np.log(np.maximum(self.loss_.probabilities(responses), _LEAST_PROBABILITY))
+            return np.log(np.maximum(self.loss_.probabilities(responses), _MIN_PROBABILITY))
         return log_probabilities(responses)
 
     def predict_set(self, X: TableLike, coverage: float = 0.9) -> BoolArray:
-        """Return sets of classes that hold the true one, so often as ``coverage`` says.
+        """Return a set of classes for each row.
 
-        Split-conformal (Sadinle, Lei & Wasserman 2019): all classes that are as probable as the
-        true classes of that share of the rows held back from a fit with the same settings. Holds on
-        average over rows like those of the fit, in the proportions of their weights.
+        Sets contain the true class with probability ``coverage``, on average over rows drawn like
+        the training rows in proportion to their weights. A set holds all classes whose probability
+        exceeds a threshold, which the true classes of that share of validation rows reach in a fit
+        with the same settings (split conformal; Sadinle, Lei & Wasserman 2019).
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Between 0 and 1.
+            The probability of the sets, between 0 and 1.
 
         Returns
         -------
         array (n_samples, n_classes) of bool
-            A set is empty where no class is that probable.
+            Whether the set of a row contains a class. A set is empty if no class reaches the
+            threshold.
 
         Raises
         ------
         InputError
-            If the fit held no rows back.
+            If the fit had no validation rows, or targets had several labels.
 
         Examples
         --------
@@ -379,7 +382,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         if self.multilabel_:
             raise InputError(
-                "KernelClassifier: predict_set is for one class a row, not for labels."
+                "KernelClassifier: predict_set needs one class per row, not several labels."
             )
         threshold = self._held_back_errors("predict_set").quantile(coverage)
         return sets(self.predict_log_proba(X), float(threshold))
@@ -390,8 +393,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         coef = part_in(state, "weights_", np.ndarray)
         n_outputs = 1 if coef.ndim == 1 else coef.shape[1]
         classes = part_in(state, "classes_", np.ndarray)
-        several, loss = state.get("multilabel_"), state["loss_"]
-        require(isinstance(several, bool), "multilabel_ is no truth value")
+        is_multilabel, loss = state.get("multilabel_"), state["loss_"]
+        require(isinstance(is_multilabel, bool), "multilabel_ is not a bool")
         n_classes = max(2, n_outputs)
         if isinstance(loss, CumulativeLogistic):
             thresholds = np.asarray(loss.thresholds)
@@ -399,7 +402,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             fits = fits and bool((np.abs(thresholds) <= LARGEST).all())
             require(fits and bool((np.diff(thresholds) > 0).all()), "thresholds are out of order")
             n_classes = len(thresholds) + 1
-        n_classes = n_outputs if several else n_classes
+        n_classes = n_outputs if is_multilabel else n_classes
         require(classes.shape == (n_classes,), "classes_ does not fit weights_")
         if state["errors_"] is not None:
             errors = part_in(state, "errors_", Conformal)
@@ -409,7 +412,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             require(calibration.n_responses == n_outputs, "calibration_ does not fit weights_")
 
     def _restore(self, fitted: dict[str, object]) -> None:
-        # Files of earlier versions have one class a row.
+        # Files of earlier versions have one class per row.
         fitted.setdefault("multilabel_", False)
         super()._restore(fitted)
 
@@ -423,10 +426,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.errors_ = self.calibration_ = None
         if self.multilabel_:
             return
-        untried = self.calibrate == "auto" and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
-        if validation is None and untried and self.loss_.name not in PROBABILISTIC:
-            ends = np.array([-1.0, 1.0])
-            self.calibration_ = Calibration(ends, _UNTRIED_SLOPE, data.n_outputs, _UNTRIED_FLOOR)
+        has_few_rows = self.calibrate == "auto" and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
+        if validation is None and has_few_rows and self.loss_.name not in PROBABILISTIC:
+            knots = np.array([-1.0, 1.0])
+            self.calibration_ = Calibration(knots, _DEFAULT_SLOPE, data.n_outputs, _DEFAULT_FLOOR)
         if validation is None:
             return
         targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
@@ -435,19 +438,19 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         else:
             classes = most_likely(targets)
             self.calibration_ = Calibration.fit(validation.raw, targets, weight)
-        found = self._log_probabilities(validation.raw)
-        self.errors_ = Conformal.fit(set_scores(found, classes), weight)
+        log_probabilities = self._log_probabilities(validation.raw)
+        self.errors_ = Conformal.fit(set_scores(log_probabilities, classes), weight)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
         loss = self._named_loss()
         if self.loss == "cumulative" or self._order is not None:
             return self.loss_
-        few = n_outputs <= _MOST_MULTINOMIAL
+        has_few_classes = n_outputs <= _MAX_MULTINOMIAL_CLASSES
         if isinstance(self.loss, str) and self.loss == "auto":
-            grows = grows or self.multilabel_
-            loss = Logistic() if grows and few and self.solver == "auto" else Squared()
-        one = n_outputs == 1 or self.multilabel_
-        return loss if one or loss.name != "logistic" else Multinomial()
+            is_logistic = (grows or self.multilabel_) and has_few_classes and self.solver == "auto"
+            loss = Logistic() if is_logistic else Squared()
+        is_coupled = n_outputs > 1 and not self.multilabel_
+        return Multinomial() if is_coupled and loss.name == "logistic" else loss
 
     def _grows_grids(
         self,
@@ -457,55 +460,53 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         monotone: IntArray | None,
     ) -> bool:
         grows = super()._grows_grids(held_back, feature_map, fixed, monotone)
-        # Grids are grown by their targets, and a single class says nothing about the inputs.
+        # Grids are grown for the targets, and a single class does not depend on the inputs.
         classes = held_back.classes
         is_one_class = classes is not None and bool((classes == classes[0]).all())
         return grows and not (is_one_class and self.grids == "auto")
 
     def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
-        plain = type(encoder) is ClassEncoder
-        return super()._least_squares(encoder) if plain else None
+        # Ordered classes and several labels have no least-squares search.
+        return super()._least_squares(encoder) if type(encoder) is ClassEncoder else None
 
     def _refine_solution(
         self, problem: Problem, solution: Solution, selection: Selection
     ) -> Solution:
-        """Fit thresholds of ordered classes and the weights in turns."""
-        for _ in range(_MOST_TURNS):
+        """Fit the thresholds of ordered classes and the weights alternately."""
+        for _ in range(_MAX_ALTERNATIONS):
             raw = problem.matrix.matvec(solution.weights)
             loss = problem.loss.adapted(raw, problem.targets, problem.row_weights)
             if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
                 break
             problem, self.loss_ = replace(problem, loss=loss), loss
-            solution = self._solved(problem, solution.weights, _TIGHTEN, selection)
+            solution = self._solved(problem, solution.weights, _TOLERANCE_SHARE, selection)
         return solution
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
         if self.class_weight is None:
             return weight
-        own = self._class_weights(y, weight)
-        if not (np.isfinite(own).all() and (own > 0).all()):
+        factors = self._class_weights(y, weight)
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
             raise InputError(
-                "KernelClassifier: class_weight must hold positive numbers, and a class that is "
-                "left out counts as 1."
+                "KernelClassifier: class_weight must hold positive numbers; a class that is left "
+                "out has the weight 1."
             )
-        return own / own.max() if weight is None else weight * own / own.max()
+        return factors / factors.max() if weight is None else weight * factors / factors.max()
 
     def _class_weights(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
-        """Return each row's class weight; "balanced" counts rows by their sample weights.
-
-        Of several labels the weights are multiplied.
-        """
+        """Return each row's class weight, the product over labels if there are several."""
         if isinstance(self.class_weight, Mapping) and y.ndim == 1:
             known = y if self._all_classes is None else np.concatenate([y, self._all_classes])
-            classes, number = np.unique(known, return_inverse=True)
-            return weights_of_classes(self.class_weight, classes)[number[: len(y)]]
+            classes, index = np.unique(known, return_inverse=True)
+            return weights_of_classes(self.class_weight, classes)[index[: len(y)]]
         if self.class_weight != "balanced":
             return compute_sample_weight(self.class_weight, y)
         if y.ndim == 2:
-            return np.prod([self._class_weights(own, weight) for own in y.T], axis=0)
-        _, number = np.unique(y, return_inverse=True)
-        counts = np.bincount(number, weights=weight)
-        return (counts.sum() / (len(counts) * counts))[number]
+            return np.prod([self._class_weights(label, weight) for label in y.T], axis=0)
+        # Unlike scikit-learn, "balanced" takes sample weights into account.
+        _, index = np.unique(y, return_inverse=True)
+        counts = np.bincount(index, weights=weight)
+        return (counts.sum() / (len(counts) * counts))[index]
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
         self._order = ordered_classes(y) if self.loss == "auto" else None
@@ -518,21 +519,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         labels = sp.csr_array(y).toarray() if sp.issparse(y) else np.asarray(y)
         if not np.isin(labels, (0, 1)).all():
             raise InputError(
-                "KernelClassifier: targets of several columns must be labels that hold or not, 1 "
-                "and 0; fit a model for each column of classes."
+                "KernelClassifier: targets of several columns must be labels, 1 if set and 0 if "
+                "not; fit one model per column of classes."
             )
         return labels
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
         owner, self.multilabel_ = type(self).__name__, y.ndim == 2
         if self.multilabel_:
-            self._refuse_scoring("several labels")
+            self._check_no_scoring("several labels")
             self.classes_: AnyArray = np.arange(y.shape[1])
             return LabelsEncoder(y.shape[1])
         encoder = ClassEncoder.fit(y if self._all_classes is None else self._all_classes, owner)
         _check_repeated(encoder.classes, len(y), owner)
         if self._order is not None or self.loss == "cumulative":
-            self._refuse_scoring("ordered classes")
+            self._check_no_scoring("ordered classes")
             classes = encoder.classes if self._order is None else self._order
             encoder = OrderedEncoder(classes[np.isin(classes, encoder.classes)])
             ranks, n_classes = encoder.encode(y), len(encoder.classes)
@@ -543,24 +544,24 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
         if self.multilabel_ != (y.ndim == 2):
             raise InputError(
-                "KernelClassifier: the fit that goes on had several labels a row, or one class; "
-                "set warm_start=False."
+                "KernelClassifier: either this fit or the previous one has several labels per row, "
+                "but not both; set warm_start=False."
             )
         if self.multilabel_:
             return LabelsEncoder(y.shape[1])
-        unknown = ~np.isin(y, self.classes_)
-        if unknown.any():
+        is_unknown = ~np.isin(y, self.classes_)
+        if is_unknown.any():
             raise InputError(
-                f"KernelClassifier: the label {y[unknown].tolist()[0]!r} is none of the classes of "
-                f"the fit that goes on; fit a new model, to rows of all classes."
+                f"KernelClassifier: the label {y[is_unknown].tolist()[0]!r} is none of the classes "
+                f"of the previous fit; fit a new model to rows of all classes."
             )
-        ordered = isinstance(self.loss_, CumulativeLogistic)
-        return OrderedEncoder(self.classes_) if ordered else ClassEncoder(self.classes_)
+        is_ordered = isinstance(self.loss_, CumulativeLogistic)
+        return OrderedEncoder(self.classes_) if is_ordered else ClassEncoder(self.classes_)
 
-    def _refuse_scoring(self, what: str) -> None:
+    def _check_no_scoring(self, what: str) -> None:
         if self.scoring is not None:
             raise InputError(
-                f"KernelClassifier: {what} are chosen by the loss; leave scoring at None."
+                f"KernelClassifier: models of {what} are selected by the loss; use scoring=None."
             )
 
     def __sklearn_tags__(self) -> Tags:

@@ -1,4 +1,4 @@
-"""A fit that goes on: with all rows by ``warm_start``, with new ones by ``partial_fit``."""
+"""Continued fits: ``warm_start`` with all rows, ``partial_fit`` with new rows."""
 
 from __future__ import annotations
 
@@ -29,60 +29,60 @@ from gramless.selection.task import EarlierFit
 from gramless.solvers.base import Solver
 from gramless.solvers.objective import Problem, columns
 
-_MOST_LANDMARKS = 5000
-"""Of kernel ridge regression that goes on: its time grows with the cube of the rows."""
+# A warm start of kernel ridge regression takes time proportional to the cube of the rows.
+_MAX_LANDMARKS = 5000
+# Parameters that do not affect the selection; a warm start ignores their changes.
 FREE_TO_CHANGE = frozenset(
     [
         *("alpha", "calibrate", "class_weight", "max_iter", "memory_budget", "n_jobs", "solver"),
         *("time_budget", "tol", "verbose", "warm_start"),
     ]
 )
-"""Parameters that steer no choice: with others, a warm start begins anew."""
 
 LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
-_LEAST_CURVATURE = 1e-3
-"""Of the mean: where a loss is straight, steps must end too."""
-# A class that earlier rows lacked has probabilities near 0, where Newton steps have no end.
-_LONGEST_STEP = 5.0
+# Curvatures are at least this share of their mean, so that steps are finite in linear parts.
+_MIN_RELATIVE_CURVATURE = 1e-3
+# A class that earlier rows lack has probabilities near 0, at which Newton steps diverge.
+_MAX_STEP = 5.0
 _JITTER = 1e-10
 
 
 def steering_parameters(model: StatefulEstimator) -> dict[str, object]:
-    """Return the parameters that steer what a fit chooses."""
-    given = model.get_params().items()
-    steering = {k: v for k, v in given if k.partition("__")[0] not in FREE_TO_CHANGE}
+    """Return the parameters that affect the selection of a fit."""
+    params = model.get_params().items()
+    steering = {k: v for k, v in params if k.partition("__")[0] not in FREE_TO_CHANGE}
     return steering | {"chooses alpha": is_auto(model.alpha)}
 
 
 def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
-    """Tell whether a fit to rows keeps what the last one chose."""
+    """Return whether a fit to the rows ``X`` keeps the selection of the last fit."""
     if not check_switch(model, "warm_start") or "weights_" not in vars(model):
         return False
     if isinstance(X, (RowTable, LazyRows)):
         return False
-    if isinstance(model.features_, KernelExpansion) and _num_samples(X) > _MOST_LANDMARKS:
+    if isinstance(model.features_, KernelExpansion) and _num_samples(X) > _MAX_LANDMARKS:
         return False
     before, now = dict(model._choice), steering_parameters(model)
-    # What was found beside a penalty that was given need not be what would be chosen.
-    chooses_now, chose_before = now.pop("chooses alpha"), before.pop("chooses alpha")
-    if chooses_now and not chose_before:
+    # A selection for a given penalty need not be the best one if the penalty is selected too.
+    selects_now, selected_before = now.pop("chooses alpha"), before.pop("chooses alpha")
+    if selects_now and not selected_before:
         return False
-    return before.keys() == now.keys() and all(_are_same(before[k], now[k]) for k in now)
+    return before.keys() == now.keys() and all(_are_equal(before[k], now[k]) for k in now)
 
 
 def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
-    """Return what the last fit chose, for so many rows with encoded targets."""
+    """Return the selection of the last fit for a fit to ``n_rows`` rows."""
     n_outputs = model.weights_[:1].size
     if encoder.n_outputs != n_outputs:
         raise InputError(
-            f"{type(model).__name__}: targets have {encoder.n_outputs} outputs, and those of "
-            f"the fit that goes on had {n_outputs}; set warm_start=False."
+            f"{type(model).__name__}: targets have {encoder.n_outputs} outputs, but those of "
+            f"the previous fit had {n_outputs}; set warm_start=False."
         )
     alpha = model._given_alpha()
     if alpha is None:
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
     return EarlierFit(
-        # Rows of this fit may lie beyond the limits that follow from those before.
+        # The limits follow from the earlier rows; these rows can exceed them.
         scaler=replace(model.scaler_, limits=None),
         feature_map=model.features_,
         settings=model.settings_,
@@ -94,39 +94,39 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
     )
 
 
-def _are_same(first: object, second: object) -> bool:
+def _are_equal(first: object, second: object) -> bool:
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.array_equal(np.asarray(first), np.asarray(second))
     return first is second or (type(first) is type(second) and bool(first == second))
 
 
 def check_batches(model: StatefulEstimator) -> None:
-    """Raise ``AttributeError``, which says why, unless rows can be added to such fits."""
+    """Raise ``AttributeError`` with the reason unless the model supports ``partial_fit``."""
     if "weights_" in vars(model):
         loss = model.loss_.name
     else:
-        given = model.loss
-        named = model._losses_by_name().get(given) if isinstance(given, str) else given
-        loss = named.name if isinstance(named, Loss) else given
+        loss = model.loss
+        named = model._losses_by_name().get(loss) if isinstance(loss, str) else loss
+        loss = named.name if isinstance(named, Loss) else loss
     if loss not in LOSSES_OF_BATCHES:
         raise AttributeError(
-            f"{type(model).__name__}: partial_fit is for the losses "
+            f"{type(model).__name__}: partial_fit supports the losses "
             f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {loss!r}; use fit with "
             f"warm_start=True and all rows."
         )
     params = model.get_params(deep=False)
-    settings = {"l1_ratio": 0, "n_posterior": 0, "monotonic_cst": None, "intervals": "split"}
-    for name, needed in settings.items():
-        if name in params and params[name] != needed:
+    required = {"l1_ratio": 0, "n_posterior": 0, "monotonic_cst": None, "intervals": "split"}
+    for name, value in required.items():
+        if name in params and params[name] != value:
             raise AttributeError(
-                f"{type(model).__name__}: partial_fit needs {name}={needed!r}, got "
+                f"{type(model).__name__}: partial_fit needs {name}={value!r}, got "
                 f"{params[name]!r}; use fit with warm_start=True and all rows."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """New rows in front of a fitted model: their features, and the weights of the model."""
+    """The features of new rows, and the weights of the fitted model for these features."""
 
     feature_map: FeatureMap
     matrix: FeatureMatrix
@@ -135,13 +135,13 @@ class Batch:
 
     @classmethod
     def of(cls, model: StatefulEstimator, rows: Rows, encoder: TargetEncoder) -> Batch:
-        """Find the bins of rows, new ones too; other features stay as they are."""
+        """Return the features of rows, with additional columns for new bins."""
         features, n_jobs = model.features_, model.n_jobs
         weights = encoder.encode_weights(model.weights_, model.intercept_)
         scaled = model.scaler_.rows(rows, n_jobs)
         maps = parts_of(features)
         if isinstance(features, KernelExpansion):
-            # Whitened, so that the penalty is that of the weights of all landmarks.
+            # With whitened features, the penalty on |w|^2 is the norm of the function.
             with one_blas_thread():
                 gram = features.transform(features.landmarks_)
                 gram[np.diag_indices_from(gram)] += _JITTER * len(gram)
@@ -158,8 +158,8 @@ class Batch:
             return cls(bins, matrix, weights)
         scales = features.scales_.tolist()
         others = [DenseMatrix(np.asarray(part.transform(scaled)), n_jobs) for part in maps[1:]]
-        both = JoinedMaps.of([bins, *maps[1:]], scales, n_jobs)
-        return cls(both, HStack([matrix, *others], scales), weights)
+        joined = JoinedMaps.of([bins, *maps[1:]], scales, n_jobs)
+        return cls(joined, HStack([matrix, *others], scales), weights)
 
     def step(
         self,
@@ -171,32 +171,34 @@ class Batch:
         intercept: bool,
         solver: Solver,
     ) -> Vector:
-        """Return the weights after a Newton step that these rows have a share of.
+        """Return the weights after a Newton step on all rows, of which these are a ``share``.
 
-        The loss of the other rows is taken for stationary at the weights, with the curvature that
-        these rows have.
+        The gradient of the earlier rows is assumed to be 0 at the weights, and their curvature to
+        be like that of these rows.
         """
         matrix = with_ones(self.matrix) if intercept else self.matrix
         raw = matrix.matvec(self.weights)
-        slopes, bent = (
-            columns(np.broadcast_to(own(raw, codes), raw.shape))
-            for own in (loss.gradient, loss.surrogate_curvature)
+        gradients, curvatures = (
+            columns(np.broadcast_to(derivative(raw, codes), raw.shape))
+            for derivative in (loss.gradient, loss.surrogate_curvature)
         )
-        moved = columns(self.weights.copy())
-        for k in range(moved.shape[1]):
-            curved = np.maximum(bent[:, k], _LEAST_CURVATURE * max(bent[:, k].mean(), 1e-300))
+        updated = columns(self.weights.copy())
+        for k in range(updated.shape[1]):
+            gradient, curvature = gradients[:, k], curvatures[:, k]
+            lowest = _MIN_RELATIVE_CURVATURE * max(curvature.mean(), 1e-300)
+            curvature = np.maximum(curvature, lowest)
             if loss.name in PROBABILISTIC:
-                curved = np.maximum(curved, np.abs(slopes[:, k]) / _LONGEST_STEP)
-            own, mean = weight * curved, float(np.average(curved, weights=weight))
+                curvature = np.maximum(curvature, np.abs(gradient) / _MAX_STEP)
+            mean = float(np.average(curvature, weights=weight))
             problem = Problem(
                 matrix,
-                -share * slopes[:, k] / curved,
+                -share * gradient / curvature,
                 L2(alpha / mean, int(intercept)),
                 Squared(),
-                own,
+                weight * curvature,
             )
-            moved[:, k] += solver.solve(problem).weights
-        weights = moved.reshape(self.weights.shape)
+            updated[:, k] += solver.solve(problem).weights
+        weights = updated.reshape(self.weights.shape)
         if self.root is None:
             return weights
         n = len(self.root)

@@ -1,4 +1,4 @@
-"""The rows of a fit as a user gave them, and which of them, or which others, judge."""
+"""The rows of a fit as a user gave them, their folds, and separate validation rows."""
 
 from __future__ import annotations
 
@@ -27,24 +27,41 @@ from gramless.base.types import (
     TableLike,
 )
 from gramless.estimators.parameters import check_count
-from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder, refuse_missing
+from gramless.estimators.targets import (
+    ClassEncoder,
+    NumberEncoder,
+    TargetEncoder,
+    check_not_missing,
+)
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
 from gramless.selection.splits import Folds, Split, class_folds, group_folds
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 
-_FOLDS = 5
-_LONGEST = 200
-"""Characters of a splitter's name."""
+_N_FOLDS = 5
+_MAX_CHARACTERS = 200  # of the representation of a splitter
 
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows of a fit as given, with what splitters and scorers want to know of them.
+    """The rows of a fit as the user gave them, for splitters and scorers.
 
-    ``targets`` and ``groups``, the number of each row's group, are of all rows that were given;
-    ``used`` are those that are fitted, whose sample weight is not 0, and ``weight`` their weights
-    relative to the largest. Rows of ``later``, a second table, follow them: they only judge.
+    Attributes
+    ----------
+    table : table
+        All training rows.
+    targets : array (n_rows, ...)
+        Targets of all rows.
+    used : array of int
+        Indices of the rows with a positive sample weight.
+    weight : array (n_used,) or None
+        Sample weights of the used rows, relative to the largest.
+    group_names : array (n_groups,) or None
+        Names of the groups.
+    groups : array (n_rows,) of int, or None
+        Index of each row's group.
+    later : table or None
+        Separate validation rows, which follow the rows of ``table``.
     """
 
     table: TableLike = field(repr=False)
@@ -65,34 +82,34 @@ class GivenRows:
         groups: ArrayLike | None,
         used: IntArray | None = None,
     ) -> GivenRows:
-        """Return the rows with their groups numbered, of which there are at least two.
+        """Return the rows after checks of the groups, of which at least two are needed.
 
-        Targets and weights are those of the rows ``used``, by default all; messages name the
-        estimator ``owner``.
+        Targets and weights are those of the rows ``used``, by default all rows. ``owner`` is the
+        estimator, which is named in error messages.
         """
         if used is None:
             used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
             used_weight = None if weight is None else weight[used]
         else:
-            # Targets of the other rows are not used.
+            # The targets of the other rows are never read.
             used_weight, used_targets = weight, targets
             targets = np.resize(targets[:1], (_num_samples(table), *targets.shape[1:]))
             targets[used] = used_targets
         if groups is None:
             return cls(table, targets, used, used_weight, None, None)
-        names, numbers = _numbered(type(owner).__name__, groups, len(targets))
-        if len(np.unique(numbers[used])) < 2:
-            only = names.tolist()[numbers[used[0]]]
+        names, indices = _unique_groups(type(owner).__name__, groups, len(targets))
+        if len(np.unique(indices[used])) < 2:
+            only = names.tolist()[indices[used[0]]]
             raise InputError(
-                f"{type(owner).__name__}: all rows are of the group {only!r}, so that none can be "
-                f"held back; leave groups out, or give what only some rows share."
+                f"{type(owner).__name__}: all rows are in the group {only!r}, so no group is left "
+                f"for validation; omit groups, or give at least two."
             )
-        return cls(table, targets, used, used_weight, names, numbers)
+        return cls(table, targets, used, used_weight, names, indices)
 
-    def taking(self, chosen: IntArray) -> GivenRows:
-        """Return the same rows, of which only some of those that are fitted still are."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return replace(self, used=self.used[chosen], weight=weight)
+    def keep_used(self, positions: IntArray) -> GivenRows:
+        """Return these rows with the used rows restricted to those at ``positions``."""
+        weight = None if self.weight is None else self.weight[positions]
+        return replace(self, used=self.used[positions], weight=weight)
 
     def followed_by(
         self, table: TableLike, targets: AnyArray, weight: FloatArray | None
@@ -110,124 +127,123 @@ class GivenRows:
             later=table,
         )
 
-    def rows_at(self, places: IntArray) -> TableLike:
-        """Return some rows as given; where there are later ones only these are asked for."""
+    def rows_at(self, indices: IntArray) -> TableLike:
+        """Return rows as given, which must be separate validation rows if there are any."""
         from sklearn.utils import _safe_indexing
 
         if self.later is None:
-            return _safe_indexing(self.table, places)
+            return _safe_indexing(self.table, indices)
         n_later = _num_samples(self.later)
-        return _safe_indexing(self.later, places - (len(self.targets) - n_later))
+        return _safe_indexing(self.later, indices - (len(self.targets) - n_later))
 
     def folds(self, owner: BaseEstimator, classes: IntArray | None, seed: int) -> Folds | None:
-        """Return the folds that parameter ``cv`` of an estimator asks for, of rows that are fitted.
+        """Return the folds of the used rows by the parameter ``cv``, or None by default.
 
-        ``classes`` are of these too. None where neither folds nor groups are given.
+        ``classes`` holds the class of each used row. Groups alone give five folds.
         """
         if self.later is not None:
-            return self._later_ones(owner)
+            return self._separate_fold(owner)
         if owner.cv is None and self.groups is None:
             return None
-        groups, n_parts, what = None, len(self.used), "rows"
+        groups, n_units, what = None, len(self.used), "rows"
         if self.groups is not None:
             groups = np.unique(self.groups[self.used], return_inverse=True)[1].reshape(-1)
-            n_parts, what = int(groups.max()) + 1, "groups"
+            n_units, what = int(groups.max()) + 1, "groups"
         if owner.cv is not None and not isinstance(owner.cv, (int, np.integer)):
-            return Folds(self._split_by(owner), groups)
-        n_folds = _FOLDS if owner.cv is None else check_count(owner, "cv", low=2)
-        if owner.cv is not None and n_folds > n_parts:
+            return Folds(self._given_folds(owner), groups)
+        n_folds = _N_FOLDS if owner.cv is None else check_count(owner, "cv", low=2)
+        if owner.cv is not None and n_folds > n_units:
             raise InputError(
                 f"{type(owner).__name__}: cv={n_folds} folds need as many {what}, and there are "
-                f"{n_parts}; lower cv."
+                f"{n_units}; lower cv."
             )
         if groups is None:
-            return Folds(class_folds(n_parts, n_folds, seed, classes))
+            return Folds(class_folds(n_units, n_folds, seed, classes))
         return Folds(group_folds(groups, n_folds, seed, classes), groups)
 
-    def _later_ones(self, owner: BaseEstimator) -> Folds:
-        """Return the one fold that holds back the later rows."""
+    def _separate_fold(self, owner: BaseEstimator) -> Folds:
         if owner.cv is not None:
             raise InputError(
-                f"{type(owner).__name__}: cv={_short(owner.cv)} and eval_set or X_val both say "
-                f"which rows are held back; give one of them."
+                f"{type(owner).__name__}: cv={_short(owner.cv)} and eval_set or X_val both define "
+                f"the validation rows; give one of them."
             )
         n_later, n_rows = _num_samples(self.later), len(self.used)
         split = np.arange(n_rows - n_later), np.arange(n_rows - n_later, n_rows)
         if self.groups is None:
             return Folds([split])
-        own = np.unique(self.groups[self.used[split[0]]], return_inverse=True)[1].reshape(-1)
-        return Folds([split], np.append(own, np.full(n_later, own.max() + 1)))
+        groups = np.unique(self.groups[self.used[split[0]]], return_inverse=True)[1].reshape(-1)
+        return Folds([split], np.append(groups, np.full(n_later, groups.max() + 1)))
 
-    def _split_by(self, owner: BaseEstimator) -> list[Split]:
-        """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""
+    def _given_folds(self, owner: BaseEstimator) -> list[Split]:
+        """Return the folds of a splitter like scikit-learn's, or of pairs, after checks."""
         from sklearn.model_selection import check_cv
 
         name, rows = type(owner).__name__, self.table
         if isinstance(rows, NamedColumns):
-            # Splitters know only how many rows such a table has.
+            # scikit-learn cannot index such a table; splitters need only the number of rows.
             rows = np.arange(len(self.targets)).reshape(-1, 1)
         parts: tuple[Any, ...] = rows, self.targets, self.groups
-        by_splitter = not isinstance(owner.cv, Iterable) and len(self.used) < len(self.targets)
-        if by_splitter:
-            # Rows without weight count as absent; pairs name rows as they were given.
+        splits_used = not isinstance(owner.cv, Iterable) and len(self.used) < len(self.targets)
+        if splits_used:
+            # A splitter gets no rows of weight 0. Pairs of indices refer to all rows.
             parts = tuple(None if x is None else take_given_rows(x, self.used) for x in parts)
         try:
             pairs = list(check_cv(owner.cv).split(*parts))
-            if by_splitter:
+            if splits_used:
                 pairs = [tuple(self.used[np.asarray(part)] for part in pair) for pair in pairs]
         except (ValueError, TypeError) as fault:
             raise InputError(
                 f"{name}: cv={_short(owner.cv)}: {str(fault).rstrip('.')}; give a splitter that "
-                f"suits the rows, or pairs (training rows, held-back rows)."
+                f"suits the rows, or pairs (training rows, validation rows)."
             ) from fault
         if not pairs:
             raise InputError(f"{name}: cv={_short(owner.cv)} yields no folds; give at least one.")
-        return [self._checked(f"{name}: fold {k} of cv", pair) for k, pair in enumerate(pairs)]
+        return [self._check_fold(f"{name}: fold {k} of cv", pair) for k, pair in enumerate(pairs)]
 
-    def _checked(self, what: str, pair: Iterable[ArrayLike]) -> Split:
-        """Return the fitted rows of a fold that neither is empty nor holds a row twice."""
+    def _check_fold(self, what: str, pair: Iterable[ArrayLike]) -> Split:
+        """Return a fold as positions of used rows; raise InputError if a side is invalid."""
         try:
-            training, held_back = (self._rows(what, side) for side in pair)
+            training, validation = (self._row_indices(what, side) for side in pair)
         except (TypeError, ValueError) as fault:
             if isinstance(fault, InputError):
                 raise
-            raise InputError(f"{what} is no pair (training rows, held-back rows).") from fault
-        both = np.concatenate([training, held_back])
+            raise InputError(f"{what} is not a pair (training rows, validation rows).") from fault
+        both = np.concatenate([training, validation])
         rows, counts = np.unique(both, return_counts=True)
         if (counts > 1).any():
             raise InputError(
-                f"{what} holds row {rows[counts > 1][0]} more than once; each row may be on one "
-                f"side, once."
+                f"{what} contains row {rows[counts > 1][0]} more than once; each row can occur "
+                f"once, on one side."
             )
         if self.groups is not None and self.group_names is not None:
-            shared = np.intersect1d(self.groups[training], self.groups[held_back])
+            shared = np.intersect1d(self.groups[training], self.groups[validation])
             if len(shared) > 0:
                 name = self.group_names.tolist()[shared[0]]
                 raise InputError(
-                    f"{what} has rows of the group {name!r} on both sides; take a splitter that "
+                    f"{what} has rows of the group {name!r} on both sides; use a splitter that "
                     f"keeps groups together, such as GroupKFold, or cv=None."
                 )
-        place = np.full(len(self.targets), -1)
-        place[self.used] = np.arange(len(self.used))
-        split = place[training], place[held_back]
+        position = np.full(len(self.targets), -1)
+        position[self.used] = np.arange(len(self.used))
+        split = position[training], position[validation]
         split = split[0][split[0] >= 0], split[1][split[1] >= 0]
         if min(map(len, split)) == 0:
-            side = "training rows" if len(split[0]) == 0 else "held-back rows"
+            side = "training rows" if len(split[0]) == 0 else "validation rows"
             raise InputError(
                 f"{what} has no {side}, or all their sample weights are 0; give folds with rows on "
                 f"both sides."
             )
         return np.sort(split[0]), np.sort(split[1])
 
-    def _rows(self, what: str, side: ArrayLike) -> IntArray:
-        """Return the numbers of rows, which may come as a mask."""
+    def _row_indices(self, what: str, side: ArrayLike) -> IntArray:
+        """Return the indices of rows that are given by indices or a mask."""
         n_given, rows = len(self.targets), np.asarray(side)
         if rows.dtype == bool and rows.shape == (n_given,):
             return np.flatnonzero(rows)
-        whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
-        if not whole or (rows.size > 0 and not 0 <= rows.min() <= rows.max() < n_given):
+        are_integers = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
+        if not are_integers or (rows.size > 0 and not 0 <= rows.min() <= rows.max() < n_given):
             raise InputError(
-                f"{what} must hold numbers of rows from 0 to {n_given - 1}; got "
+                f"{what} must hold row indices from 0 to {n_given - 1}; got "
                 f"{np.array2string(rows, threshold=6)}."
             )
         return rows.astype(np.int64)
@@ -235,7 +251,7 @@ class GivenRows:
 
 @dataclass(frozen=True, eq=False)
 class ValidationArguments:
-    """The validation rows of a fit as a user gave them; ``name`` is that of the argument."""
+    """The separate validation rows of a fit as given by the argument ``name``."""
 
     table: TableLike = field(repr=False)
     targets: ArrayLike = field(repr=False)
@@ -251,7 +267,7 @@ class ValidationArguments:
         y_val: ArrayLike | None,
         sample_weight_val: ArrayLike | None,
     ) -> Self | None:
-        """Return the validation rows, None if there are none; messages name ``owner``."""
+        """Return the validation rows, or None; ``owner`` is named in error messages."""
         if eval_set is not None and (X_val is not None or y_val is not None):
             raise InputError(
                 f"{owner}: eval_set and X_val, y_val both give validation rows; give one of them."
@@ -272,18 +288,16 @@ class ValidationArguments:
         if X_val is not None and y_val is not None:
             return cls(X_val, y_val, sample_weight_val, "X_val")
         if sample_weight_val is not None:
-            raise InputError(
-                f"{owner}: sample_weight_val weights the rows of X_val, which is not given."
-            )
+            raise InputError(f"{owner}: sample_weight_val needs X_val, which is not given.")
         return None
 
 
 def rows_with_weight(
     owner: str, sample_weight: ArrayLike | None, X: TableLike, *others: ArrayLike
 ) -> IntArray | None:
-    """Return the numbers of the rows with a weight, None if all have one.
+    """Return the indices of the rows with a positive weight, or None if all are positive.
 
-    None too if lengths differ, which is refused later.
+    It is None too if lengths differ, because a later check raises an error then.
     """
     if sample_weight is None:
         return None
@@ -300,7 +314,7 @@ def rows_with_weight(
 
 
 def take_given_rows(X: Any, rows: IntArray) -> Any:
-    """Return some rows of a table, or some entries of targets or weights, that a user gave."""
+    """Return some rows of a table, or some entries of targets or weights."""
     from sklearn.utils import _safe_indexing
 
     if isinstance(X, RowTable):
@@ -308,16 +322,16 @@ def take_given_rows(X: Any, rows: IntArray) -> Any:
     if given_memory() is not None and MappedRows.can_map(X):
         X = MappedRows(X)
     if sp.issparse(X):
-        # Not every sparse format has rows that can be taken.
+        # Some sparse formats cannot be indexed by rows.
         X = X.tocsr()
     return take_rows(X, rows) if isinstance(X, LazyRows) else _safe_indexing(X, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class EvalRows:
-    """Validation rows as given, with checked targets and sample weights above 0.
+    """Separate validation rows with checked targets and positive sample weights.
 
-    ``name`` is that of the argument that gave them.
+    ``name`` is the name of the argument they were given by.
     """
 
     table: TableLike = field(repr=False)
@@ -327,7 +341,7 @@ class EvalRows:
 
     @classmethod
     def of(cls, model: StatefulEstimator, given: ValidationArguments) -> Self:
-        """Return validation rows with their targets checked; rows of weight 0 are left out."""
+        """Return validation rows after checks, without rows of weight 0."""
         owner, table, weight = type(model).__name__, given.table, None
         if isinstance(table, (RowTable, LazyRows)):
             raise InputError(
@@ -346,10 +360,7 @@ class EvalRows:
         return cls(table, targets, weight, given.name)
 
     def weight_like(self, training: FloatArray | None) -> FloatArray | None:
-        """Return weights with the mean of those of the training rows, None if neither have any.
-
-        Only the proportions among validation rows matter.
-        """
+        """Return weights scaled to the mean weight of the training rows, or None without any."""
         if training is None and self.weight is None:
             return None
         weight = np.ones(len(self.targets)) if self.weight is None else self.weight
@@ -357,7 +368,7 @@ class EvalRows:
         return weight * (1.0 if training is None else training.mean()) / weight.mean()
 
     def inputs(self, model: StatefulEstimator, rows: Rows) -> Rows:
-        """Return the inputs, with as many columns as those of the training rows."""
+        """Return the inputs, sparse if those of the training rows are."""
         if isinstance(rows, LazyRows):
             raise InputError(
                 f"{type(model).__name__}: {self.name} needs training rows in memory; give cv for "
@@ -369,7 +380,7 @@ class EvalRows:
     def codes(
         self, model: StatefulEstimator, encoder: TargetEncoder, targets: AnyArray
     ) -> AnyArray:
-        """Return the encoded targets, which must be like those of the training rows."""
+        """Return the encoded targets; raise InputError if they differ in kind from training."""
         name = type(model).__name__
         if self.targets.shape[1:] != targets.shape[1:]:
             raise InputError(
@@ -379,46 +390,45 @@ class EvalRows:
         if isinstance(encoder, NumberEncoder):
             model._named_loss().check_targets(self.targets)
         if isinstance(encoder, ClassEncoder):
-            unknown = ~np.isin(self.targets, encoder.classes)
-            if unknown.any():
-                label = self.targets[unknown].tolist()[0]
+            is_unknown = ~np.isin(self.targets, encoder.classes)
+            if is_unknown.any():
+                label = self.targets[is_unknown].tolist()[0]
                 raise InputError(
                     f"{name}: {self.name} has the label {label!r}, which no training row has."
                 )
         return encoder.encode(self.targets)
 
 
-def told_cv(cv: object, groups: IntArray | None) -> str:
-    """Return in a few words which rows are held back."""
+def describe_cv(cv: object, groups: IntArray | None) -> str:
+    """Return a short description of the parameter ``cv`` and of the groups."""
     if cv is None:
-        told = "by rule"
+        text = "by rule"
     elif isinstance(cv, (int, np.integer)):
-        told = f"{cv} folds"
+        text = f"{cv} folds"
     else:
-        told = _short(cv)
-    return told if groups is None else f"{told}, {int(groups.max()) + 1} groups kept together"
+        text = _short(cv)
+    return text if groups is None else f"{text}, {int(groups.max()) + 1} groups kept together"
 
 
 def _short(cv: object) -> str:
-    """Return a splitter as text; of pairs of rows only that there are some."""
-    pairs = isinstance(cv, Iterable) and not isinstance(cv, str)
-    return "given splits" if pairs else repr(cv)[:_LONGEST]
+    are_pairs = isinstance(cv, Iterable) and not isinstance(cv, str)
+    return "given splits" if are_pairs else repr(cv)[:_MAX_CHARACTERS]
 
 
-def _numbered(owner: str, groups: ArrayLike, n_rows: int) -> tuple[AnyArray, IntArray]:
-    """Return the names of groups, and the number of each row's."""
+def _unique_groups(owner: str, groups: ArrayLike, n_rows: int) -> tuple[AnyArray, IntArray]:
+    """Return the names of the groups, and the index of each row's group."""
     exact = exact_labels(groups)
     values = np.asarray(groups) if exact is None else exact
     if values.shape != (n_rows,):
         raise InputError(
-            f"{owner}: groups must be one a row, of shape ({n_rows},); got shape {values.shape}."
+            f"{owner}: groups must have the shape ({n_rows},), one per row; got {values.shape}."
         )
-    refuse_missing(groups if isinstance(groups, list) else values, owner, "group")
+    check_not_missing(groups if isinstance(groups, list) else values, owner, "group")
     try:
-        names, numbers = np.unique(values, return_inverse=True)
+        names, indices = np.unique(values, return_inverse=True)
     except TypeError as fault:
         raise InputError(
-            f"{owner}: groups must be all numbers or all text, so that equal ones can be values; "
+            f"{owner}: groups must be all numbers or all text, so that they can be compared; "
             f"{fault}."
         ) from fault
-    return names, numbers.reshape(-1)
+    return names, indices.reshape(-1)

@@ -1,4 +1,4 @@
-"""Rows as users give them into numbers without gaps: data frames, NaN, categories, order."""
+"""Convert tables to inputs: data frames, missing values, categories, monotone columns."""
 
 from __future__ import annotations
 
@@ -37,22 +37,35 @@ from gramless.preprocessing.rows import (
 )
 from gramless.selection.budget import MOST_COLUMNS
 
-_MANY_COLUMNS = 1000
-"""Sparse rows of at most so many columns keep them all: empty ones cost little."""
-_DENSE_SHARE = 0.25  # of the memory budget; fits take most of the rest
+# Empty columns of sparse rows are dropped beyond this number; fewer cost little.
+_MAX_COLUMNS_KEPT = 1000
+_DENSE_SHARE = 0.25  # of the memory budget; the fit needs most of the rest
 
 
 @dataclass(frozen=True, repr=False)
 class RowInputs(Stateful):
-    """How the rows of a table become inputs of a feature map.
+    """The conversion of the rows of a table to the inputs of a feature map.
 
-    Data frames are encoded, gaps in arrays are filled. Sparse rows become an array if that takes
-    little memory, see :func:`dense_if_small`; others pass as they are, and have no gaps.
-    ``categorical`` is the mask of inputs that are categories, None if none is. ``kept`` are the
-    columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
-    None where all columns are inputs. ``categories`` numbers the categories of arrays and sparse
-    rows, before gaps are filled; None if there are none, and in files up to version 0.2. ``empty``
-    are the columns of arrays without any value in the training rows, None if all have one.
+    Data frames are encoded, and missing values of arrays are filled in. Sparse rows become an
+    array if it is small, see :func:`dense_if_small`; other sparse rows are not changed, and must
+    not have missing values.
+
+    Attributes
+    ----------
+    encoder : TableEncoder or None
+        The encoder of data frames.
+    gaps : Imputer or None
+        The imputer of arrays.
+    categorical : array (n_inputs,) of bool, or None
+        Which inputs are categories; None if there are none.
+    kept : array of int, or None
+        The columns of sparse rows that are not empty in the training rows, if there are more than
+        1,000 columns. None if all columns are inputs.
+    categories : CategoryCodes or None
+        The codes of the categories of arrays and sparse rows, before missing values are filled in.
+        None if there are no categories, and in files up to version 0.2.
+    empty : array of int, or None
+        The columns of arrays that have no value in the training rows; None if there are none.
     """
 
     encoder: TableEncoder | None
@@ -65,8 +78,8 @@ class RowInputs(Stateful):
     def check(self) -> None:
         """Check that the parts of inputs from a file fit each other."""
         encoder, gaps, kept = self.encoder, self.gaps, self.kept
-        given = sum(part is not None for part in (encoder, gaps, kept))
-        require(given <= 1, "inputs_ are made in more than one way")
+        n_ways = sum(part is not None for part in (encoder, gaps, kept))
+        require(n_ways <= 1, "inputs_ are made in more than one way")
         for name, part, kind in (
             ("encoder", encoder, TableEncoder),
             ("gaps", gaps, Imputer),
@@ -75,8 +88,8 @@ class RowInputs(Stateful):
             require(part is None or isinstance(part, kind), f"{name} is none that gramless writes")
         if kept is not None:
             array_in(vars(self), "kept", np.int64, (None,))
-            rising = kept.size > 0 and kept[0] >= 0 and (np.diff(kept) > 0).all()
-            require(rising, "inputs_ keeps no columns")
+            is_sorted = kept.size > 0 and kept[0] >= 0 and (np.diff(kept) > 0).all()
+            require(is_sorted, "inputs_ keeps no columns")
         if self.categorical is not None:
             array_in(vars(self), "categorical", np.bool_, (None,))
         if self.empty is not None:
@@ -94,11 +107,11 @@ class RowInputs(Stateful):
         if self.kept is not None:
             fits = fits and len(self.kept) == n_inputs and self.kept[-1] < n_features
         elif self.encoder is not None:
-            found = len(self.encoder.output_names), len(self.encoder.names)
-            fits = fits and found == (n_inputs, n_features)
+            sizes = len(self.encoder.output_names), len(self.encoder.names)
+            fits = fits and sizes == (n_inputs, n_features)
         else:
-            marked = 0 if self.gaps is None else len(self.gaps.marked)
-            fits = fits and n_features + marked == n_inputs
+            n_indicators = 0 if self.gaps is None else len(self.gaps.marked)
+            fits = fits and n_features + n_indicators == n_inputs
             fits = fits and (self.gaps is None or len(self.gaps.fill) == n_features)
             fits = fits and (self.empty is None or bool((self.empty < n_features).all()))
         require(fits, "inputs_ does not fit the grids or the table")
@@ -112,11 +125,11 @@ class RowInputs(Stateful):
         categorical: str | ArrayLike,
         target_options: dict[str, object],
     ) -> tuple[RowInputs, Rows, AnyArray]:
-        """Learn from training rows; return what was learned, the inputs and the checked targets.
+        """Return the conversion fitted to training rows, their inputs and the checked targets.
 
-        The estimator gets ``n_features_in_`` and ``feature_names_in_``. Text, truth values and
-        categories of data frames are always categories, and the columns that ``categorical``
-        names, if it is not "auto". ``target_options`` say how ``validate_data`` treats targets.
+        This sets ``n_features_in_`` and ``feature_names_in_`` of the estimator. Text, booleans and
+        categories of data frames are always categorical, as are the columns that ``categorical``
+        names unless it is "auto". ``target_options`` are passed to ``validate_data``.
         """
         chosen = None if isinstance(categorical, str) and categorical == "auto" else categorical
         if given_memory() is not None and MappedRows.can_map(X):
@@ -130,24 +143,24 @@ class RowInputs(Stateful):
             rows, targets = validated(estimator, encoder.transform(X), y, **options)
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
-            return cls(encoder, None, _some(encoder.categorical_outputs)), rows, targets
+            return cls(encoder, None, _none_if_empty(encoder.categorical_outputs)), rows, targets
         rows, targets = validated(estimator, X, y, **row_options(X), **target_options)
         check_integers(rows, "X")
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
         check_categories(rows, mask)
-        kept = _not_empty(rows) if sp.issparse(rows) else None
+        kept = _filled_columns(rows) if sp.issparse(rows) else None
         if kept is not None:
             rows, mask = rows[:, kept], mask[kept]
         categories = CategoryCodes.fit(rows, mask) if mask.any() else None
-        empty = None if sp.issparse(rows) else _without_values(rows)
+        empty = None if sp.issparse(rows) else _empty_columns(rows)
         if categories is not None:
             rows = categories.transform(rows)
         if sp.issparse(rows):
-            return cls(None, None, _some(mask), kept, categories), rows, targets
+            return cls(None, None, _none_if_empty(mask), kept, categories), rows, targets
         gaps = Imputer.fit(rows)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
-        learned = cls(None, gaps, _some(mask), None, categories, empty)
+        learned = cls(None, gaps, _none_if_empty(mask), None, categories, empty)
         return learned, gaps.transform(rows), targets
 
     @classmethod
@@ -159,16 +172,16 @@ class RowInputs(Stateful):
         chosen: ArrayLike | None,
         target_options: dict[str, object],
     ) -> tuple[RowInputs, LazyRows, AnyArray]:
-        """Do as :meth:`fit`, with rows that are read when they are needed."""
+        """Return the result of :meth:`fit` for rows that are read when they are needed."""
         targets = validated(estimator, "no_validation", y, **target_options)
         if len(targets) != len(X):
-            raise InputError(f"X has {len(X)} rows and y {len(targets)}; give one target a row.")
+            raise InputError(f"X has {len(X)} rows and y {len(targets)}; give one target per row.")
         if isinstance(X, RowTable):
             encoder = TableEncoder().fit(X, chosen)
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
             return (
-                cls(encoder, None, _some(encoder.categorical_outputs)),
+                cls(encoder, None, _none_if_empty(encoder.categorical_outputs)),
                 encoder.lazily(X),
                 targets,
             )
@@ -188,47 +201,47 @@ class RowInputs(Stateful):
         gaps = Imputer.fit(X)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
         rows = OrderedRows(X, transform=gaps.transform, width=len(mask))
-        return cls(None, gaps, _some(mask), None, categories), rows, targets
+        return cls(None, gaps, _none_if_empty(mask), None, categories), rows, targets
 
     def transform(self, estimator: BaseEstimator, X: TableLike) -> Rows:
-        """Check new rows and return their inputs; those of a data frame are found by name.
+        """Return the inputs of new rows after checks; columns of data frames are found by name.
 
-        Where :meth:`fit` had a data frame, columns of an array are taken in its order, with the
-        warning that scikit-learn gives.
+        If :meth:`fit` had a data frame, an array must have its columns in the same order, and
+        scikit-learn warns.
         """
         if self.encoder is not None:
             if is_frame(X):
                 return self.encoder.transform(X)
             rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
-            return self.encoder.transform(_Unnamed(self.encoder.names, rows))
+            return self.encoder.transform(_NamedArray(self.encoder.names, rows))
         rows = self._checked(estimator, X)
         if self.gaps is None or not sp.issparse(rows):
-            return self._numbered_and_filled(rows)
+            return self._encode_and_fill(rows)
         if _bytes_if_dense(rows) <= _DENSE_SHARE * memory_budget():
-            return self._numbered_and_filled(rows.toarray())
+            return self._encode_and_fill(rows.toarray())
 
-        def filled(part: Rows) -> AnyArray:
-            return np.asarray(self._numbered_and_filled(part.toarray()))
+        def fill_block(part: Rows) -> AnyArray:
+            return np.asarray(self._encode_and_fill(part.toarray()))
 
         width, dtype = rows.shape[1] + len(self.gaps.marked), np.result_type(rows.dtype, np.float32)
-        return OrderedRows(rows, np.arange(rows.shape[0]), filled, width, dtype)
+        return OrderedRows(rows, np.arange(rows.shape[0]), fill_block, width, dtype)
 
-    def _numbered_and_filled(self, rows: Rows) -> Rows:
+    def _encode_and_fill(self, rows: Rows) -> Rows:
         if self.empty is not None:
-            rows = _as_missing(rows, self.empty)
+            rows = _clear_columns(rows, self.empty)
         if self.categories is not None:
             self.categories.warn_of_unknown(rows)
             rows = self.categories.transform(rows)
         return rows if self.gaps is None else self.gaps.transform(rows)
 
     def with_categories_of(self, estimator: BaseEstimator, X: TableLike) -> RowInputs:
-        """Return the same inputs, with codes for the categories that more rows of a fit add."""
+        """Return the conversion with codes for the new categories of further training rows."""
         if self.categories is None:
             return self
         return replace(self, categories=self.categories.extended(self._checked(estimator, X)))
 
     def _checked(self, estimator: BaseEstimator, X: TableLike) -> Rows:
-        """Return checked new rows of an array, or sparse ones, with the columns that are kept."""
+        """Return the kept columns of new rows of an array or sparse matrix after checks."""
         finite = True if self.gaps is None else "allow-nan"
         options = ROW_OPTIONS | {"ensure_all_finite": finite}
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
@@ -238,11 +251,11 @@ class RowInputs(Stateful):
         return rows
 
     def of_inputs(self, values: AnyArray) -> AnyArray:
-        """Return the values of the inputs from those of the columns; a single value stays."""
+        """Return values per input from values per column; a scalar is returned unchanged."""
         return values if self.kept is None or values.ndim == 0 else values[self.kept]
 
     def sources(self, n_features: int) -> NDArray[np.intp]:
-        """Return which column of the table each input comes from."""
+        """Return the column of the table that each input comes from."""
         if self.encoder is not None:
             return np.repeat(
                 np.arange(n_features), [len(c.outputs()) for c in self.encoder.columns]
@@ -253,8 +266,8 @@ class RowInputs(Stateful):
 
 
 @dataclass(frozen=True)
-class _Unnamed(NamedColumns):
-    """An array whose columns are those of a table, in the same order."""
+class _NamedArray(NamedColumns):
+    """An array with the column names of the data frame in fit."""
 
     names: tuple[str, ...]
     rows: AnyArray
@@ -268,21 +281,21 @@ class _Unnamed(NamedColumns):
         return column
 
 
-def _without_values(rows: AnyArray) -> NDArray[np.int64] | None:
-    """Return the columns of an array that hold NaN alone, None if there are none."""
+def _empty_columns(rows: AnyArray) -> NDArray[np.int64] | None:
+    """Return the columns of an array that hold only NaN, or None if there are none."""
     empty = np.flatnonzero(np.isnan(rows[0]))
     empty = empty[[bool(np.isnan(rows[:, j]).all()) for j in empty]]
     return empty.astype(np.int64) if len(empty) > 0 else None
 
 
-def _as_missing(rows: AnyArray, empty: NDArray[np.int64]) -> AnyArray:
-    """Return rows without the values of columns that held none in fit, with a warning."""
-    filled = ~np.isnan(rows[:, empty]).all(axis=0)
-    if not filled.any():
+def _clear_columns(rows: AnyArray, empty: NDArray[np.int64]) -> AnyArray:
+    """Return rows with NaN in the columns that were empty in fit; warn if they have values."""
+    has_values = ~np.isnan(rows[:, empty]).all(axis=0)
+    if not has_values.any():
         return rows
     warnings.warn(
-        f"input {empty[filled][0]} held no values in fit and holds numbers now, which are treated "
-        f"as missing; fit again with these values, or drop the input.",
+        f"input {empty[has_values][0]} held no values in fit but holds numbers now, which are "
+        f"treated as missing; fit again with these values, or drop the input.",
         stacklevel=2,
     )
     rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=True)
@@ -293,7 +306,7 @@ def _as_missing(rows: AnyArray, empty: NDArray[np.int64]) -> AnyArray:
 def dense_if_small(X: Any) -> Any:
     """Return sparse rows as an array if that takes at most a quarter of the memory budget.
 
-    Rows of more columns than grids are grown over stay sparse; other tables are returned as given.
+    Rows with too many columns for growing grids stay sparse. Other tables are returned unchanged.
     """
     if not sp.issparse(X) or X.ndim != 2 or X.shape[1] > MOST_COLUMNS:
         return X
@@ -308,51 +321,51 @@ def _bytes_if_dense(rows: Rows) -> float:
     return float(rows.shape[0]) * rows.shape[1] * rows.dtype.itemsize
 
 
-def _not_empty(rows: Rows) -> NDArray[np.int64] | None:
-    """Return the columns that have non-zeros, if they are many; None where all are kept."""
-    if rows.shape[1] <= _MANY_COLUMNS:
+def _filled_columns(rows: Rows) -> NDArray[np.int64] | None:
+    """Return the columns of sparse rows with non-zeros, or None if all columns are kept."""
+    if rows.shape[1] <= _MAX_COLUMNS_KEPT:
         return None
     kept = np.unique(rows.indices[rows.data != 0]).astype(np.int64)
-    # A model needs an input, even where none tells anything.
+    # A model needs at least one input, even if all rows are zero.
     kept = kept if len(kept) > 0 else np.zeros(1, np.int64)
     return kept if len(kept) < rows.shape[1] else None
 
 
 def row_options(X: TableLike) -> dict[str, object]:
-    """Return how ``validate_data`` treats rows: NaN is a gap, but in sparse rows a mistake."""
+    """Return the options of ``validate_data``, which allow NaN unless rows are sparse."""
     return ROW_OPTIONS | {"ensure_all_finite": True if sp.issparse(X) else "allow-nan"}
 
 
-def _some(mask: Mask) -> Mask | None:
+def _none_if_empty(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
 
 
 def monotone_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
-    """Return for each input 1, -1 or 0, as the columns of the table say; None if all are 0."""
+    """Return the constraint of each input, 1, -1 or 0, or None if all are 0."""
     if model.monotonic_cst is None:
         return None
-    owner, columns = type(model).__name__, _of_columns(model)
+    owner, columns = type(model).__name__, _column_constraints(model)
     if not columns.any():
         return None
     if n_outputs > 1:
         raise InputError(
-            f"{owner}: monotonic_cst is for one output: numbers of one column, or two classes."
+            f"{owner}: monotonic_cst needs one output: numbers of one column, or two classes."
         )
     inputs = model.inputs_
     sources = np.asarray(inputs.sources(model.n_features_in_))
-    rising = columns[sources].copy()
+    constraints = columns[sources].copy()
     if inputs.categorical is not None:
-        rising[inputs.categorical] = 0
-    lost = np.setdiff1d(np.flatnonzero(columns), sources[rising != 0])
-    if len(lost) > 0:
+        constraints[inputs.categorical] = 0
+    categorical_columns = np.setdiff1d(np.flatnonzero(columns), sources[constraints != 0])
+    if len(categorical_columns) > 0:
         raise InputError(
-            f"{owner}: monotonic_cst names column {lost[0]}, which holds categories: they have no "
-            f"order."
+            f"{owner}: monotonic_cst names column {categorical_columns[0]}, which holds "
+            f"categories: they have no order."
         )
-    return rising
+    return constraints
 
 
-def _of_columns(model: StatefulEstimator) -> IntArray:
+def _column_constraints(model: StatefulEstimator) -> IntArray:
     given, owner, n_columns = model.monotonic_cst, type(model).__name__, model.n_features_in_
     if isinstance(given, Mapping):
         names = [str(name) for name in vars(model).get("feature_names_in_", ())]
@@ -363,10 +376,10 @@ def _of_columns(model: StatefulEstimator) -> IntArray:
                 f"have."
             )
         given = [given.get(name, 0) for name in names]
-    found = np.asarray(given)
-    if found.shape != (n_columns,) or not np.isin(found, (-1, 0, 1)).all():
+    constraints = np.asarray(given)
+    if constraints.shape != (n_columns,) or not np.isin(constraints, (-1, 0, 1)).all():
         raise InputError(
             f"{owner}: monotonic_cst must hold -1, 0 or 1 for each of {n_columns} columns, or be a "
-            f"dict by their names; got {model.monotonic_cst!r}."
+            f"dict with column names as keys; got {model.monotonic_cst!r}."
         )
-    return found.astype(np.int64)
+    return constraints.astype(np.int64)

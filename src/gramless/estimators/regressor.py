@@ -33,35 +33,24 @@ from gramless.uncertainty.conformal import Conformal, interval_scores
 from gramless.uncertainty.counts import CountDistribution
 from gramless.uncertainty.posterior import Posterior, unseen_squares
 
-_LEVELS = 0.05, 0.25, 0.5, 0.75, 0.95
-"""Quantiles of the model that intervals follow."""
-_FIRST_SHARE = 0.5
-"""Of a time budget, for each of two models."""
-_MOST_GRIDS_OF_A_PROCESS = 80
-_MOST_DRAWS = 100_000
-"""Relative errors of standard deviations are 0.2 % with so many draws."""
-_LEAST_MEAN = 1e-300
-_WHOLE = 1e-9
-"""Relative rounding of counts that were divided by exposures."""
+_INTERVAL_QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
+# The rest of a time budget is for the quantile model of intervals="quantiles".
+_FIRST_MODEL_TIME_SHARE = 0.5
+_MAX_GRIDS_WITH_POSTERIOR = 80
+_MAX_DRAWS = 100_000  # standard deviations then have a relative error of 0.2 %
+_MIN_MEAN = 1e-300
+_INTEGER_TOLERANCE = 1e-9  # relative, of counts that were divided by exposures
 
 
-def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
-    """Return a quantile as a number, several as a tuple."""
-    found = np.asarray(quantile, np.float64)
-    if found.ndim > 1:
-        raise InputError(f"quantile must be a number or a list of numbers, got {quantile!r}.")
-    return float(found) if found.ndim == 0 else tuple(found.tolist())
-
-
-def _checked_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
-    """Return an offset of rows; refuse another shape, and infinite numbers."""
-    found = np.asarray(offset, np.float64)
-    if found.shape != (n_rows,) or not np.isfinite(found).all():
+def _check_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
+    """Return the offset as an array; raise InputError for another shape or infinite numbers."""
+    values = np.asarray(offset, np.float64)
+    if values.shape != (n_rows,) or not np.isfinite(values).all():
         raise InputError(
-            f"KernelRegressor: offset must be a finite number a row, of shape ({n_rows},); got "
-            f"shape {found.shape}."
+            f"KernelRegressor: offset must be a finite number per row, of shape ({n_rows},); got "
+            f"shape {values.shape}."
         )
-    return found
+    return values
 
 
 @with_shared_docs(least_rows="10 rows, 5 rows per output", stratified="")
@@ -79,26 +68,27 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         The loss. "squared", or "squared_error". "huber" is squared up to half a robust standard
         deviation of the targets and linear beyond; "absolute_error", or "median", predicts the
         median; "quantile" predicts the quantiles of the parameter ``quantile``. These three are
-        robust: how far away outliers are changes nothing. Three more predict the mean through its
-        logarithm, so predictions are positive: "poisson" for counts and other targets that are not
-        negative, "gamma" for positive targets whose deviation grows with their mean, and "tweedie"
-        for targets that are positive or 0. Parameters of a loss object are in standard deviations
-        of the targets, or for robust losses in interquartile ranges divided by 1.35.
+        robust: the size of outliers has no effect. Three more predict the logarithm of the mean,
+        so predictions are positive: "poisson" for counts and other targets that are not negative,
+        "gamma" for positive targets whose deviation grows with their mean, and "tweedie" for
+        targets that are positive or 0. Parameters of a loss object are in standard deviations of
+        the targets, or for robust losses in interquartile ranges divided by 1.35.
     quantile : float or array-like, default=0.5
         The quantiles of the loss "quantile", between 0 and 1; their constants are corrected on
-        validation rows. Several quantiles, in rising order, are predicted in a column each, and
-        sorted so that they never cross.
+        validation rows. Several quantiles, in increasing order, are predicted in one column each,
+        and sorted so that they never cross.
     power : float, default=1.5
-        The power of the mean, between 1 and 2, that variances of the loss "tweedie" grow with.
+        The variance of the loss "tweedie" is proportional to this power of the mean, between 1 and
+        2.
     fit_intercept : bool, default=True
         Whether predictions have a constant without a penalty. If False, targets are not centred,
-        the raw prediction is 0 where all features are 0, no trend is tried because a trend has a
+        the raw prediction is 0 if all features are 0, no trend is tried because a trend has a
         constant, and quantiles are not corrected on validation rows.
     intervals : {"split", "quantiles"}, default="split"
-        How :meth:`predict_interval` finds its bounds. "split" learns one width on validation rows.
+        The method of :meth:`predict_interval`. "split" estimates one width on validation rows.
         "quantiles" fits a second model to the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the
-        targets, which takes at least as much time again; intervals are narrow where targets vary
-        little. Needs one output.
+        targets, which at least doubles the time; intervals are then narrow if targets vary little.
+        It needs one output.
     %(bandwidth)s
     %(alpha)s
     %(scaling)s
@@ -109,22 +99,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     %(l1_ratio)s
     %(monotonic_cst)s
     calibrate : bool or "auto", default="auto"
-        Whether to learn on validation rows how large errors are, for :meth:`predict_interval`.
+        Whether to estimate the size of errors on validation rows, for :meth:`predict_interval`.
         "auto" does so if grids are grown or something else is left open.
     n_posterior : int, default=0
         The number of posterior draws to keep for ``predict(return_std=True)``, at most 100,000.
-        They are of a Gaussian process with the kernel of these features; standard deviations have a
-        relative error of about ``0.7 / sqrt(n_posterior)``. Needs the squared loss and
+        They are draws of a Gaussian process with the kernel of these features; standard deviations
+        have a relative error of about ``0.7 / sqrt(n_posterior)``. Draws need the squared loss and
         ``l1_ratio=0``. At most 80 grids are then grown, unless ``n_grids`` is larger, because the
-        noise looks too small with many grids that were chosen for the targets. A draw costs as much
-        as an output solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8 bytes a
-        column.
+        noise is underestimated with many grids that were grown for the targets. A draw costs as
+        much as an output solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8 bytes
+        per column.
     scoring : str, callable or None, default=None
         The score that selects a model on validation rows: a name of scikit-learn such as "r2" or
         "neg_mean_absolute_error", or a function ``scorer(estimator, X, y)``, greater is better.
         None selects by the loss. The score selects the penalty, the grids that are dropped, smooth
-        kernels, and the scaling, bandwidth, relevance and number of random features. scikit-learn's
-        own scorers also decide when growth stops, and which stage is best. The loss alone decides
+        kernels, and the scaling, bandwidth, relevance and number of random features. Scorers of
+        scikit-learn also decide when growth stops, and which stage is best. Only the loss decides
         which grids are grown, and whether kernel ridge regression replaces them.
     %(cv)s
     %(effort)s
@@ -152,7 +142,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     %(scorer_)s
     %(limits_)s
     errors_ : Conformal or None
-        How large the errors of validation rows were.
+        The scores of the errors of validation rows.
     quantile_model_ : KernelRegressor or None
         The second model of ``intervals="quantiles"``.
     lower_limit_ : array (n_outputs,)
@@ -167,8 +157,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Notes
     -----
-    A fit with everything given takes, for each row, grid and core, about 2 ns to bin and 0.6 ns an
-    iteration. It needs 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
+    If all settings are given, a fit takes about 2 ns per row, grid and core for binning, and 0.6 ns
+    for each iteration. It needs 1, 2 or 4 bytes per row and grid, and 8 bytes per column and
+    output.
 
     Examples
     --------
@@ -196,8 +187,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     fit_intercept: bool = True
     intervals: str = "split"
     n_posterior: int = 0
+    # During a fit with an offset: the exposure of each row, and the sample weights as given.
     _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
-    """Of the rows that are being fitted, with an offset; and their weights without exposures."""
 
     @with_shared_docs()
     def fit(
@@ -214,7 +205,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         eval_set: EvalSet = None,
         offset: ArrayLike | None = None,
     ) -> Self:
-        """Select what is left on "auto", then fit to all rows.
+        """Select everything that is left on "auto", then fit the model to all rows.
 
         Parameters
         ----------
@@ -223,9 +214,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Targets.
         %(fit_options)s
         offset : array-like (n_samples,), optional
-            Added to raw predictions, as in generalised linear models: for counts, the logarithm of
-            the time or area over which they were counted. A scorer sees targets without it, such as
-            counts over exposures.
+            A constant for each row, added to raw predictions as in generalised linear models: for
+            counts, the logarithm of the time or area over which they were counted. A scorer gets
+            targets without the offset, such as counts divided by exposures.
 
         Returns
         -------
@@ -242,7 +233,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if offset is not None and (eval_set is not None or X_val is not None):
             raise InputError(
                 "KernelRegressor: offset does not go with validation rows (X_val or eval_set), "
-                "which have none."
+                "which have no offset."
             )
         try:
             if offset is not None:
@@ -259,40 +250,40 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _without_offset(
         self, y: ArrayLike, sample_weight: ArrayLike | None, offset: ArrayLike
     ) -> tuple[ArrayLike, ArrayLike | None]:
-        """Return the targets and weights of the fit without an offset; keep the exposures."""
+        """Return equivalent targets and weights without an offset, and store the exposures."""
         loss, numbers = self._named_loss(), np.asarray(self._plain_targets(y), np.float64)
         if numbers.ndim == 0:
             return y, sample_weight
-        added = _checked_offset(offset, len(numbers))
+        offsets = _check_offset(offset, len(numbers))
         if self.intervals == "quantiles" and loss.has_positive_means:
             raise InputError(
-                "KernelRegressor: intervals='quantiles' takes no offset with this loss: how "
-                "quantiles depend on exposures is not known; use intervals='split'."
+                "KernelRegressor: intervals='quantiles' takes no offset with this loss, because "
+                "quantiles depend on exposures in an unknown way; use intervals='split'."
             )
-        by_row = added.reshape(-1, *[1] * (numbers.ndim - 1))
-        targets, factors = loss.without_offset(numbers, by_row)
+        per_output = offsets.reshape(-1, *[1] * (numbers.ndim - 1))
+        targets, factors = loss.without_offset(numbers, per_output)
         factors = factors.reshape(-1)
         if not loss.has_positive_means:
             return targets, sample_weight
-        if not (np.isfinite(factors).all() and np.isfinite(np.exp(added)).all()):
+        if not (np.isfinite(factors).all() and np.isfinite(np.exp(offsets)).all()):
             raise InputError("KernelRegressor: the exponential of an offset is infinite.")
         weight = None
         if sample_weight is not None:
             weight = checked_weights(sample_weight, len(numbers), type(self).__name__)
-        self._exposures = np.exp(added), weight  # type: ignore[misc]
+        self._exposures = np.exp(offsets), weight  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
     @available_if(check_batches)
     def partial_fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add a batch of rows to the fit, without those before; the first call is :meth:`fit`.
+        """Add a batch of rows to the fit without the earlier rows; the first call is :meth:`fit`.
 
-        Features are those of the first rows, and bins that only new rows fall into are added.
-        The weights take one Newton step down the loss of the new rows, in which they have the share
-        of all rows so far; the others are taken for stationary, with the curvature of the new ones.
-        So rows should come in random order, and thousands at a time: this is close to the fit to
-        all rows, not the same. Errors of rows held back stay those of the first fit.
+        The first batch selects the features; bins that only new rows fall into are added. The
+        weights take one Newton step on the loss of all rows so far. It assumes that the gradient of
+        the earlier rows is 0, and that their curvature is like that of the new rows. Rows should
+        therefore come in random order, and thousands at a time. The result is close to the fit to
+        all rows, but not the same. The errors of validation rows remain those of the first fit.
 
         Parameters
         ----------
@@ -321,18 +312,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         zeros = np.zeros(y.shape[1:])
         if zeros.shape != np.shape(self.intercept_):
             raise InputError(
-                f"KernelRegressor: targets have the shape {y.shape}, other than those before."
+                f"KernelRegressor: targets have the shape {y.shape}, unlike those of earlier calls."
             )
-        least = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
-        self.lower_limit_: FloatArray = np.minimum(self.lower_limit_, least)
+        limit = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
+        self.lower_limit_: FloatArray = np.minimum(self.lower_limit_, limit)
         return NumberEncoder(zeros, np.ones_like(zeros), fits_intercept=self.fit_intercept)
 
     def _quantile_model(self, X: TableLike) -> KernelRegressor:
-        """Return the second model before its fit, which may go on from an earlier one."""
-        own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
-        model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
+        """Return the unfitted second model, or the earlier one if a warm start can continue it."""
+        changed = {"loss": "quantile", "quantile": _INTERVAL_QUANTILES, "intervals": "split"}
+        model = clone(self).set_params(**changed, calibrate=True, n_posterior=0)
         if self.time_budget is not None:
-            model.time_budget = _FIRST_SHARE * self.time_budget
+            model.time_budget = (1.0 - _FIRST_MODEL_TIME_SHARE) * self.time_budget
         earlier = vars(self).get("quantile_model_")
         if earlier is None or not keeps_choice(self, X):
             return model
@@ -343,12 +334,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         deadline = super()._deadline()
         if self.intervals == "split" or deadline.seconds is None:
             return deadline
-        return Deadline(_FIRST_SHARE * deadline.seconds)
+        return Deadline(_FIRST_MODEL_TIME_SHARE * deadline.seconds)
 
     def _losses_by_name(self) -> dict[str, Loss]:
         named = super()._losses_by_name()
         if self.loss == "quantile":
-            named["quantile"] = SmoothPinball(_levels(self.quantile))
+            levels = np.asarray(self.quantile, np.float64)
+            if levels.ndim > 1:
+                raise InputError(
+                    f"quantile must be a number or a list of numbers, got {self.quantile!r}."
+                )
+            named["quantile"] = SmoothPinball(
+                float(levels) if levels.ndim == 0 else tuple(levels.tolist())
+            )
         if self.loss == "tweedie":
             named["tweedie"] = Tweedie(check_number(self, "power"))
         return named
@@ -357,19 +355,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         config = super()._search_config()
         if not check_switch(self, "fit_intercept"):
             config = replace(config, tries_trend=False)
-        if not check_count(self, "n_posterior", low=0, high=_MOST_DRAWS):
+        if not check_count(self, "n_posterior", low=0, high=_MAX_DRAWS):
             return config
         if self.monotonic_cst is not None:
-            raise InputError("KernelRegressor: n_posterior=0 is all that goes with monotonic_cst.")
+            raise InputError("KernelRegressor: monotonic_cst needs n_posterior=0.")
         if self._named_loss().name != "squared" or self.l1_ratio != 0:
             raise InputError(
-                f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "
-                f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
+                f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0, because other "
+                f"fits are not Gaussian processes; got loss={self.loss!r} and "
+                f"l1_ratio={self.l1_ratio!r}."
             )
-        # The more grids are chosen for the targets, the less noise a Gaussian process over them
-        # sees: of 0.3 it finds 0.302 with 80 grids, and 0.261 with 640.
-        few = min(config.most_grids, _MOST_GRIDS_OF_A_PROCESS)
-        return replace(config, most_grids=few, ridge_rows=0, dropped_share=0.0, count_power=0.0)
+        # With more grids grown for the targets, a Gaussian process over them underestimates the
+        # noise: it estimates 0.302 with 80 grids and 0.261 with 640 if the truth is 0.3.
+        most_grids = min(config.most_grids, _MAX_GRIDS_WITH_POSTERIOR)
+        return replace(
+            config, most_grids=most_grids, ridge_rows=0, dropped_share=0.0, count_power=0.0
+        )
 
     @overload
     def predict(
@@ -384,34 +385,35 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def predict(
         self, X: TableLike, return_std: bool = False, offset: ArrayLike | None = None
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return predictions, with their standard deviations if asked for.
+        """Return predictions, and their standard deviations if ``return_std`` is set.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         return_std : bool, default=False
-            Needs ``n_posterior``.
+            Whether to return standard deviations, which needs ``n_posterior``.
         offset : array-like (n_samples,), optional
-            Added to raw predictions: by a log link, means are times its exponential. Zeros if left
-            out, also where the fit had one.
+            Added to raw predictions; with a log link, means are multiplied by its exponential. The
+            default is 0, also if the fit had an offset.
 
         Returns
         -------
         mean : array (n_samples,) or (n_samples, n_outputs)
         std : array of the same shape
-            Only with ``return_std``. Of the function, as of a Gaussian process with the
-            kernel of these features: without the noise of targets, which scikit-learn's
-            ``GaussianProcessRegressor`` counts in only through a ``WhiteKernel``. That of
-            a new target is ``hypot(std, posterior_.noise)``, for a row of mean weight.
-            Grids, bandwidth and alpha count as known. Far from all rows it is the
-            prior's, but not in ranks (``scaling="quantile"``, and grown grids over
-            them): they end where the rows of the fit do.
+            Only with ``return_std``: the standard deviation of the function, for a
+            Gaussian process with the kernel of these features. It does not include the
+            noise of targets, like scikit-learn's ``GaussianProcessRegressor`` without a
+            ``WhiteKernel``. The standard deviation of a new target with mean weight is
+            ``hypot(std, posterior_.noise)``. Grids, bandwidth and alpha are assumed to be
+            known. Far from all training rows, ``std`` is that of the prior, unless inputs
+            are ranks (``scaling="quantile"``, and grown grids over them), which end at the
+            range of the training rows.
 
         Raises
         ------
         InputError
-            If ``return_std`` is asked of a fit without ``n_posterior``.
+            If ``return_std`` is set but the fit had no ``n_posterior``.
 
         Examples
         --------
@@ -434,39 +436,41 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         method: str = "auto",
         offset: ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
+        """Return a prediction interval for each row.
 
-        Holds on average over rows like those of the fit, in the proportions of their weights:
-        errors of rows held back from a fit with the same settings say how wide bounds must be.
-        "split" (Lei et al. 2018) takes a multiple of what errors are proportional to: a constant,
-        or by the losses "poisson", "tweedie" and "gamma" a power of the mean, half of 1, of
-        ``power`` and of 2. "quantiles" takes the predicted quantiles whose coverage is nearest, and
-        moves them by one width (Romano, Patterson & Candes 2019). Bounds are not below 0 where no
-        target of the fit is. Of counts by the loss "poisson", "split" takes ends of equal
-        probability beyond of :meth:`predict_distribution`, whole numbers, at the level that covers
-        as many rows held back as asked.
+        Intervals contain the target with probability ``coverage``, on average over rows drawn like
+        the training rows in proportion to their weights. Their width is estimated from the errors
+        of validation rows in a fit with the same settings.
+
+        "split" (Lei et al. 2018) uses the prediction plus or minus a multiple of the scale of
+        errors. The scale is constant, or with the losses "poisson", "tweedie" and "gamma" the mean
+        to the power 1/2, ``power / 2`` and 1. For counts with the loss "poisson", it uses
+        equal-tailed quantiles of :meth:`predict_distribution`, which are whole numbers, at the
+        level that covers the right share of validation rows. "quantiles" uses the pair of predicted
+        quantiles whose coverage is nearest, and shifts both by one width (Romano, Patterson &
+        Candes 2019). Bounds are at least 0 if no training target is negative.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Between 0 and 1.
+            The probability of the intervals, between 0 and 1.
         method : {"auto", "split", "quantiles"}, default="auto"
-            "auto" is "quantiles" where the fit has some, by ``intervals="quantiles"`` or by
-            ``loss="quantile"`` with several, else "split".
+            "auto" is "quantiles" if the fit predicts several quantiles, by
+            ``intervals="quantiles"`` or ``loss="quantile"``, and otherwise "split".
         offset : array-like (n_samples,), optional
-            As for :meth:`predict`.
+            See :meth:`predict`.
 
         Returns
         -------
         lower, upper : arrays (n_samples,) or (n_samples, n_outputs)
-            Infinite where too few rows were held back for such a coverage.
+            Infinite if there were too few validation rows for this coverage.
 
         Raises
         ------
         InputError
-            If the fit held no rows back, or has not what the method needs.
+            If the fit had no validation rows, or does not support the method.
 
         Examples
         --------
@@ -494,9 +498,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             lower, upper = predicted - half, predicted + half
         else:
             nominal = (self._levels[::-1] - self._levels)[: self._n_levels // 2]
-            own = int(np.abs(nominal - coverage).argmin())
-            lower, upper = predicted[:, own] - margin[own], predicted[:, -1 - own] + margin[own]
-            # Margins may be negative, and pairs narrow.
+            k = int(np.abs(nominal - coverage).argmin())
+            lower, upper = predicted[:, k] - margin[k], predicted[:, -1 - k] + margin[k]
+            # A negative margin can exceed half the distance of the quantiles.
             crossed = lower > upper
             lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
         return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
@@ -507,30 +511,32 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         quantiles: ArrayLike = (0.05, 0.5, 0.95),
         offset: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return quantiles of targets of new rows: ends of :meth:`predict_interval`.
+        """Return quantiles of the targets of new rows, the bounds of :meth:`predict_interval`.
 
-        The quantile q above 1/2 is the upper end of the interval with coverage ``2 q - 1``, those
-        below are lower ends. 1/2 is the prediction, or the predicted median where there is one: of
-        counts by the loss "poisson" that of :meth:`predict_distribution`.
+        A quantile q above 1/2 is the upper bound of the interval with coverage ``2 q - 1``, and a
+        quantile below 1/2 the lower bound of the interval with coverage ``1 - 2 q``. The quantile
+        1/2 is the predicted median if there is one, such as that of :meth:`predict_distribution`,
+        and otherwise the prediction.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         quantiles : array-like (n_quantiles,), default=(0.05, 0.5, 0.95)
-            Between 0 and 1.
+            The levels, between 0 and 1.
         offset : array-like (n_samples,), optional
-            As for :meth:`predict`.
+            See :meth:`predict`.
 
         Returns
         -------
         array (n_samples, n_quantiles)
-            Rising with the quantile in every row; not below 0 where no target of the fit is.
+            The quantiles, which increase with the level in every row, and are at least 0 if no
+            training target is negative.
 
         Raises
         ------
         InputError
-            If the fit held no rows back, or has several outputs.
+            If the fit had no validation rows, or has several outputs.
         """
         check_is_fitted(self, "weights_")
         levels = np.atleast_1d(np.asarray(quantiles, np.float64))
@@ -541,40 +547,41 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         model = self._interval_model("auto")
         errors = model._held_back_errors("predict_quantiles")
         predicted = model._means(X, offset)
-        found = np.empty((len(predicted), len(levels)))
+        result = np.empty((len(predicted), len(levels)))
         for k, level in enumerate(levels):
             if level == 0.5:
-                found[:, k] = model._middle(predicted)
+                result[:, k] = model._medians(predicted)
             else:
-                ends = model._bounds(predicted, errors, float(abs(2.0 * level - 1.0)))
-                found[:, k] = ends[int(level > 0.5)]
+                bounds = model._bounds(predicted, errors, float(abs(2.0 * level - 1.0)))
+                result[:, k] = bounds[int(level > 0.5)]
         order = np.argsort(levels, kind="stable")
-        found[:, order] = np.sort(found, axis=1)
-        return np.maximum(found, model.lower_limit_)
+        result[:, order] = np.sort(result, axis=1)
+        return np.maximum(result, model.lower_limit_)
 
     def predict_distribution(self, X: TableLike, offset: ArrayLike | None = None) -> Any:
-        """Return the distributions of counts of new rows, by the loss "poisson".
+        """Return the distributions of the counts of new rows, for the loss "poisson".
 
-        They are negative binomial, or Poisson where ``dispersion_`` is 0, with the predicted means
-        and the dispersion of rows held back.
+        They are negative binomial, or Poisson if ``dispersion_`` is 0, with the predicted means and
+        the dispersion of the validation rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         offset : array-like (n_samples,), optional
-            As for :meth:`predict`.
+            See :meth:`predict`.
 
         Returns
         -------
         frozen distribution of scipy.stats
-            Its methods ``pmf``, ``cdf``, ``ppf``, ``mean``, ``std`` and so on return a number for
-            each row.
+            Its methods, such as ``pmf``, ``cdf``, ``ppf``, ``mean`` and ``std``, return one number
+            per row.
 
         Raises
         ------
         InputError
-            If the fit is none of counts by the loss "poisson", or held no rows back.
+            If targets of the fit were not counts, the loss was not "poisson", or there were no
+            validation rows.
 
         Examples
         --------
@@ -589,8 +596,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         check_is_fitted(self, "weights_")
         if self.dispersion_ is None:
             raise InputError(
-                "KernelRegressor: predict_distribution needs a fit of counts, whole numbers in one "
-                "column, by loss='poisson', with calibrate=True."
+                "KernelRegressor: predict_distribution needs a fit with loss='poisson' and "
+                "calibrate=True to counts, whole numbers in one column."
             )
         return CountDistribution(self.dispersion_).frozen(self._means(X, offset))
 
@@ -601,9 +608,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> float:
-        """Return R2 of the predictions; of several quantiles the mean of their pinball scores.
+        """Return R2 of the predictions, or the mean ``d2_pinball_score`` of several quantiles.
 
-        Those are scikit-learn's ``d2_pinball_score``: the share of a constant's loss that is saved.
+        Both are the relative reduction of the loss compared with the best constant.
 
         Parameters
         ----------
@@ -614,7 +621,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight : array-like (n_samples,), optional
             Weights of the rows; only their proportions matter.
         offset : array-like (n_samples,), optional
-            As for :meth:`predict`.
+            See :meth:`predict`.
 
         Returns
         -------
@@ -624,13 +631,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if self._n_levels == 1:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         scores = [
-            d2_pinball_score(y, own, sample_weight=sample_weight, alpha=level)
-            for own, level in zip(predicted.T, self._levels, strict=True)
+            d2_pinball_score(y, quantiles, sample_weight=sample_weight, alpha=level)
+            for quantiles, level in zip(predicted.T, self._levels, strict=True)
         ]
         return float(np.mean(scores))
 
     def _interval_model(self, method: str) -> KernelRegressor:
-        """Return the model whose intervals a method takes."""
+        """Return the model that predicts the intervals, this one or its quantile model."""
         if method not in ("auto", "split", "quantiles"):
             raise InputError(
                 f"KernelRegressor: method must be 'auto', 'split' or 'quantiles', got {method!r}."
@@ -644,8 +651,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         remedy = "intervals='quantiles'" if method == "quantiles" else "a loss of the mean"
         raise InputError(f"KernelRegressor: method={method!r} needs a fit with {remedy}.")
 
-    def _middle(self, predicted: FloatArray) -> FloatArray:
-        """Return predicted medians, or the predictions where there are none."""
+    def _medians(self, predicted: FloatArray) -> FloatArray:
+        """Return predicted medians, or the predictions of the mean if there are none."""
         if self.dispersion_ is not None:
             return np.asarray(CountDistribution(self.dispersion_).frozen(predicted).median())
         if self._n_levels == 1:
@@ -654,7 +661,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     @property
     def _levels(self) -> FloatArray:
-        """The quantiles that are predicted; one number for other losses."""
+        """The predicted quantiles, (0.5,) for losses of other statistics."""
         loss = self.loss_
         return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
 
@@ -663,19 +670,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return len(self._levels)
 
     def _error_units(self, predicted: FloatArray) -> FloatArray:
-        """Return what errors are proportional to, above 0."""
+        """Return the positive scale of the errors of predictions."""
         if not self.loss_.has_positive_means:
             return np.ones_like(predicted)
-        return self.loss_.deviation(np.maximum(predicted, _LEAST_MEAN))
+        return self.loss_.deviation(np.maximum(predicted, _MIN_MEAN))
 
     def _means(self, X: TableLike, offset: ArrayLike | None = None) -> FloatArray:
-        """Return raw predictions through the inverse link of the loss, several quantiles sorted."""
+        """Return predicted means, or the sorted quantiles."""
         raw = self._responses(X)
         if offset is not None:
-            added = _checked_offset(offset, len(raw))
-            raw = raw + added.reshape(-1, *[1] * (raw.ndim - 1))
-        found = self.loss_.inverse_link(raw)
-        return np.sort(found, axis=1) if self._n_levels > 1 else found
+            raw = raw + _check_offset(offset, len(raw)).reshape(-1, *[1] * (raw.ndim - 1))
+        means = self.loss_.inverse_link(raw)
+        return np.sort(means, axis=1) if self._n_levels > 1 else means
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
@@ -706,7 +712,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             require(fits, "quantile_model_ does not fit")
 
     def _restore(self, fitted: dict[str, object]) -> None:
-        # Files of earlier versions know no quantiles, and no limit.
+        # Files of earlier versions lack these attributes.
         fitted.setdefault("quantile_model_", None)
         fitted.setdefault("dispersion_", None)
         n_outputs = part_in(fitted, "weights_", np.ndarray)[:1].size
@@ -731,12 +737,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
             raw, codes = validation.raw, data.targets[validation.rows]
             if isinstance(self.loss_, SmoothPinball) and self.fit_intercept:
-                added = self.loss_.correction(raw, codes, counts)
-                self.intercept_, raw = self.intercept_ + added * encoder.spread, raw + added
-            self.errors_ = self._learnt_errors(raw, codes, exposure, counts, encoder)
-        self.posterior_ = self._posterior(selection, encoder) if self.n_posterior else None
+                correction = self.loss_.correction(raw, codes, counts)
+                self.intercept_ = self.intercept_ + correction * encoder.spread
+                raw = raw + correction
+            self.errors_ = self._fit_errors(raw, codes, exposure, counts, encoder)
+        self.posterior_ = self._draw_posterior(selection, encoder) if self.n_posterior else None
 
-    def _learnt_errors(
+    def _fit_errors(
         self,
         raw: FloatArray,
         codes: FloatArray,
@@ -744,25 +751,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         counts: FloatArray | None,
         encoder: NumberEncoder,
     ) -> Conformal:
-        """Return how far off raw predictions of encoded targets are; set the dispersion of counts.
+        """Return the distribution of error scores, and set ``dispersion_`` if targets are counts.
 
-        Each row stands for so many ``counts`` of rows.
+        ``counts`` holds the number of rows that each row counts for.
         """
         unit = exposure * encoder.spread if codes.ndim == 1 else exposure[:, None] * encoder.spread
-        found, whole = codes * unit, np.rint(codes * unit)
-        are_whole = (np.abs(found - whole) <= _WHOLE * np.maximum(whole, 1.0)).all()
-        if not (are_whole and isinstance(self.loss_, Poisson) and codes.ndim == 1):
+        targets, rounded = codes * unit, np.rint(codes * unit)
+        tolerance = _INTEGER_TOLERANCE * np.maximum(rounded, 1.0)
+        are_integers = (np.abs(targets - rounded) <= tolerance).all()
+        if not (are_integers and isinstance(self.loss_, Poisson) and codes.ndim == 1):
             return Conformal.fit(self._error_scores(raw, codes, unit), counts)
         mean = self.loss_.inverse_link(raw) * unit
-        distribution = CountDistribution.fit(whole, mean, counts)
+        distribution = CountDistribution.fit(rounded, mean, counts)
         self.dispersion_ = distribution.dispersion
-        return Conformal.fit(distribution.scores(whole, mean), counts)
+        return Conformal.fit(distribution.scores(rounded, mean), counts)
 
     def _error_scores(self, raw: FloatArray, codes: FloatArray, unit: FloatArray) -> FloatArray:
-        """Return how far off raw predictions of encoded targets are, in units of the targets.
+        """Return the size of the errors of raw predictions in units of the targets.
 
-        Of several quantiles how far targets lie outside of each pair, the outer ones first. One
-        encoded target is a ``unit`` of its row.
+        For several quantiles it is the signed distance of the target from the interval of each
+        pair, the outer pair first. ``unit`` is the scale of each row's encoded target.
         """
         predicted = self.loss_.inverse_link(raw)
         n_pairs = self._n_levels // 2
@@ -774,24 +782,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
         return np.asarray(np.maximum(below, above) * unit[:, :1])
 
-    def _posterior(self, selection: Selection, encoder: NumberEncoder) -> Posterior:
-        """Draw the weights, with the noise in units of the targets as given."""
+    def _draw_posterior(self, selection: Selection, encoder: NumberEncoder) -> Posterior:
         penalty = selection.data.penalty(self.alpha_)
         problem = replace(selection.problem(), loss=Squared(), penalty=penalty)
         seed = seed_from(self.random_state)
-        found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
-        return replace(found, noise=found.noise * encoder.spread)
+        posterior = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
+        return replace(posterior, noise=posterior.noise * encoder.spread)
 
     def _deviations(self, X: TableLike) -> FloatArray:
-        """Return the standard deviations of the function at new rows, a block at a time."""
+        """Return the posterior standard deviations of the function at new rows."""
         if self.posterior_ is None:
             raise InputError(
-                "KernelRegressor: return_std=True needs draws of what the fit leaves open; fit "
-                "again with n_posterior=100."
+                "KernelRegressor: return_std=True needs posterior draws; fit again with "
+                "n_posterior=100."
             )
-        find = self.posterior_.deviations
         parts = [
-            find(with_ones(Z) if self.fit_intercept else Z, unseen_squares(Z))
+            self.posterior_.deviations(with_ones(Z) if self.fit_intercept else Z, unseen_squares(Z))
             for Z in self._feature_blocks(X)
         ]
         return np.concatenate([np.zeros((0, *np.shape(self.posterior_.noise))), *parts])
@@ -810,7 +816,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if y.ndim != 1:
             raise InputError(
                 f"KernelRegressor: several quantiles need targets of one column, got {y.shape[1]}; "
-                f"fit a model for each."
+                f"fit one model per column."
             )
         encoder = QuantileEncoder.fit(y, weight, loss, self.fit_intercept)
         return replace(encoder, n_levels=loss.levels.size)

@@ -1,4 +1,4 @@
-"""What the steps of a fit hand on: encoded rows, then the selected model."""
+"""The results of the steps of a fit: encoded rows, then the selected model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
-_SOLVE_SHARE = 0.95  # of a time budget, after which the final solve stops
-_LEAST_TOL_OF_SINGLE = 1e-5  # a closer solution needs products in double precision
+_SOLVE_TIME_SHARE = 0.95  # of a time budget, after which the final solve stops
+_MIN_SINGLE_TOL = 1e-5  # a smaller tolerance needs products in double precision
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedRows:
-    """The rows of a fit as numbers: those that are fitted, then those that only validate.
+    """The encoded rows of a fit: training rows, then validation rows.
 
     Attributes
     ----------
     given : GivenRows
         The rows as the user gave them.
     classes : array (n_rows,) or None
-        The number of each row's class, if targets are classes.
+        The index of each row's class, if targets are classes.
     n_given : int
-        How many training rows there were before a time budget left some out.
+        The number of training rows before a time budget left some out.
     goes_on : bool
-        Whether a warm start keeps what the last fit selected.
+        Whether a warm start keeps the selection of the last fit.
     """
 
     data: Data
@@ -50,10 +50,9 @@ class EncodedRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
-    """The selected model, and the rows that it was selected by.
+    """The selected model, and the rows it was selected on.
 
-    ``errors`` are the predictions of validation rows that say how far predictions are off, None if
-    none do.
+    ``errors`` holds the predictions of validation rows for calibration, or None without it.
     """
 
     data: Data
@@ -69,34 +68,31 @@ class Selection:
         """Return the solver callback for reporting and early stopping, or None."""
         deadline, report = self.deadline, self.report
         if not report.has_listeners:
-            return deadline.watch(_SOLVE_SHARE)
+            return deadline.watch(_SOLVE_TIME_SHARE)
 
-        def stops(iteration: int) -> bool:
+        def should_stop(iteration: int) -> bool:
             report.detail("solve", f"iteration {iteration}", n_iter=iteration)
-            return "solve" in report.ended or deadline.beyond(_SOLVE_SHARE)
+            return "solve" in report.ended or deadline.beyond(_SOLVE_TIME_SHARE)
 
-        return Watch(stops)
+        return Watch(should_stop)
 
     def problem(self, tol: float = 0.0) -> Problem:
-        """Return the problem over these rows, for a solution to a relative tolerance."""
+        """Return the problem over these rows; ``tol`` is the relative tolerance of its solution."""
         selected, features = self.selected, self.selected.matrix
-        if selected.products is not None and tol >= _LEAST_TOL_OF_SINGLE:
+        if selected.products is not None and tol >= _MIN_SINGLE_TOL:
             features = selected.products
         matrix = self.data.matrix(features)
         return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
 
 
-def scored_by(
+def with_scorer(
     scorer: NamedScorer, task: SelectionTask, given: GivenRows, encoder: TargetEncoder
 ) -> SelectionTask:
-    """Return the task with a scorer that chooses.
-
-    Predictions that are right but for noise are scored first, so that a scorer that fails does so
-    before anything is fitted.
-    """
+    """Return the task with a scorer that selects the model."""
     data, goal = task.data, task.goal
     codes, rows = data.targets, task.split[1]
     goal = replace(goal, scorer=scorer.of_rows(given, encoder, codes, goal.loss))
+    # A scorer that fails should do so before the first fit, so it scores targets with noise.
     noise = stream(task.seed, "scoring").normal(size=codes[rows].shape)
     goal.scored(data, codes[rows] + noise, rows)
     search_scorer = scorer.of_rows(given, encoder, codes, Squared())
@@ -104,14 +100,15 @@ def scored_by(
 
 
 def scores_by_round(selected: SelectedModel, goal: Goal, data: Data) -> dict[str, list[float]]:
-    """Return by their measure the scores of growth, then of fits; the last is the one chosen."""
+    """Return the scores of growth and of validation fits by measure, with the selected one last."""
     measure = f"{goal.loss.name} loss" if goal.scorer is None else goal.scorer.name
     scores = {measure: [stage["score"] for stage in selected.growth]}
     for trial in selected.trials:
         if trial["stage"] == "validation":
             scores.setdefault(trial["measure"], []).append(trial["score"])
     assert selected.validation is not None
-    chosen, own = selected.validation.score, scores.setdefault(goal.measure(data), [])
-    if own[-1:] != [chosen]:
-        own.append(chosen)
-    return {name: own for name, own in scores.items() if own}
+    best = selected.validation.score
+    selected_scores = scores.setdefault(goal.measure(data), [])
+    if selected_scores[-1:] != [best]:
+        selected_scores.append(best)
+    return {name: values for name, values in scores.items() if values}

@@ -17,25 +17,26 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.given_rows import EvalRows, GivenRows
 from gramless.estimators.shared_docs import with_shared_docs
 from gramless.estimators.steps import Selection
-from gramless.estimators.targets import NumberEncoder, TargetEncoder, refuse_missing
+from gramless.estimators.targets import NumberEncoder, TargetEncoder, check_not_missing
 from gramless.losses import Loss, Poisson
 from gramless.selection.data import Data
 from gramless.solvers.objective import Problem, Solution
 
-_MOST_UPDATES, _TIGHTEN = 30, 0.2
-"""How often baseline and weights take turns at most, and how exactly: a share of the tolerance."""
-_LEAST_EXPOSURE = 2.0**-40
-"""Of the largest: rows that leave before the first event say nothing, but keep a weight."""
+# Baseline and weights are fitted alternately, at most this often, and to this share of the
+# tolerance.
+_MAX_UPDATES, _TOLERANCE_SHARE = 30, 0.2
+# Of the largest. Rows that are censored before the first event have no exposure, but weights must
+# be positive.
+_MIN_EXPOSURE = 2.0**-40
 
-
-_TIMES = np.dtype([("event", "?"), ("time", "<f8")])
+_TARGET_TYPE = np.dtype([("event", "?"), ("time", "<f8")])
 
 
 def event_times(y: object, owner: str) -> AnyArray:
     """Return targets as a structured array of ``event`` and ``time``.
 
-    ``y`` is a structured array with two fields as scikit-survival has them, a data frame with two
-    such columns, or numbers alone: times of events that were all seen. Durations are seconds.
+    ``y`` is a structured array with two fields as in scikit-survival, a data frame with two such
+    columns, or an array of times if all events were observed. Durations are converted to seconds.
 
     Examples
     --------
@@ -49,38 +50,38 @@ def event_times(y: object, owner: str) -> AnyArray:
         shape = np.asarray(y).shape
         if len(shape) > 1 and shape[1:] != (1,):
             raise InputError(
-                f"{owner}: y has the shape {shape}; give times alone, or a data frame or "
-                f"structured array of two columns: whether the event was seen (bool) and the time."
+                f"{owner}: y has the shape {shape}; give an array of times, or a data frame or "
+                f"structured array of two columns: whether the event was observed (bool) and the "
+                f"time."
             )
         times = np.asarray(_check_y(y, y_numeric=True, estimator=owner), np.float64)
         columns = [np.ones(len(times), bool), times]
     flags = [k for k, column in enumerate(columns) if column.dtype.kind == "b"]
     if len(columns) != 2 or len(flags) != 1 or columns[1 - flags[0]].dtype.kind not in "iuf":
         raise InputError(
-            f"{owner}: y must have two fields or columns, whether the event was seen (bool) and "
-            f"the time (a number); got types {[str(column.dtype) for column in columns]}. "
-            f"Compare the first with what says that the event was seen, as by y['event'] == 1."
+            f"{owner}: y must have two fields or columns, whether the event was observed (bool) "
+            f"and the time (a number); got types {[str(column.dtype) for column in columns]}. "
+            f"Convert the first to bool, for example by y['event'] == 1."
         )
-    targets = np.empty(len(columns[0]), _TIMES)
+    targets = np.empty(len(columns[0]), _TARGET_TYPE)
     targets["event"], targets["time"] = columns[flags[0]], columns[1 - flags[0]]
     if not np.isfinite(targets["time"]).all():
         raise InputError(f"{owner}: y has times that are NaN or infinite.")
     if (targets["time"] < 0).any():
-        # Not its number: rows of weight 0 are left out before.
+        # Row numbers would mislead, because rows of weight 0 are left out.
         raise InputError(
             f"{owner}: y has {np.count_nonzero(targets['time'] < 0):,} negative times, the lowest "
             f"{targets['time'].min():g}; count times from the start of the observation."
         )
     if not targets["event"].any():
         raise InputError(
-            f"{owner}: y has no event in a row with a weight above 0; nothing can be learned of "
-            f"when one comes."
+            f"{owner}: y has no event in a row with a weight above 0, so nothing can be learned."
         )
     return targets
 
 
 def _columns(y: Any, owner: str) -> list[AnyArray] | None:
-    """Return the fields of a structured array or columns of a frame; None for anything else."""
+    """Return the fields of a structured array or the columns of a data frame, or None."""
     names = getattr(getattr(y, "dtype", None), "names", None)
     if names is not None:
         return [np.asarray(y[name]) for name in names]
@@ -96,7 +97,7 @@ def _columns(y: Any, owner: str) -> list[AnyArray] | None:
             )
         values = column.values
         if column.type == "boolean":
-            refuse_missing(values, owner, f"value of {name!r} in y")
+            check_not_missing(values, owner, f"value of {name!r} in y")
             values = np.array([label == "True" for label in column.category_labels()])
         columns.append(values)
     return columns
@@ -104,14 +105,14 @@ def _columns(y: Any, owner: str) -> list[AnyArray] | None:
 
 @dataclass(frozen=True, repr=False)
 class BaselineHazard(Stateful):
-    """The cumulative hazard of rows with log risk 0, which steps up at the times of events.
+    """The cumulative hazard of rows with log risk 0, a step function of time.
 
     Attributes
     ----------
     times : array (n_times,)
-        Rising.
+        Distinct times of events, in increasing order.
     cumulative : array (n_times,)
-        From each time on until the next one; 0 before the first.
+        The cumulative hazard from each time until the next one. It is 0 before the first time.
     """
 
     times: FloatArray
@@ -121,15 +122,15 @@ class BaselineHazard(Stateful):
         """Check that the parts of a hazard from a file fit each other."""
         times = array_in(vars(self), "times", np.float64, (None,), finite=True)
         steps = array_in(vars(self), "cumulative", np.float64, times.shape)
-        rising = times.size > 0 and (np.diff(times) > 0).all() and (np.diff(steps) >= 0).all()
-        require(bool(rising and steps[0] >= 0.0), "a hazard does not rise")
+        increases = times.size > 0 and (np.diff(times) > 0).all() and (np.diff(steps) >= 0).all()
+        require(bool(increases and steps[0] >= 0.0), "a hazard does not rise")
 
     @classmethod
     def breslow(cls, y: AnyArray, log_risks: FloatArray, weight: FloatArray | None) -> Self:
-        """Return Breslow's estimate for rows with these risks.
+        """Return Breslow's estimate for rows with these log risks.
 
-        Each event adds its weight over the sum of the risks of all rows that are still under
-        observation, times their weights.
+        Each event adds its weight divided by the weighted sum of the risks of all rows that are
+        still under observation.
 
         Examples
         --------
@@ -138,16 +139,16 @@ class BaselineHazard(Stateful):
         array([0.5, 1.5])
         """
         times, event = y["time"], y["event"]
-        own = np.ones(len(y)) if weight is None else weight
-        known, number = np.unique(times[event], return_inverse=True)
+        w = np.ones(len(y)) if weight is None else weight
+        event_times, index = np.unique(times[event], return_inverse=True)
         order = np.argsort(times, kind="stable")
-        most = float(log_risks.max())
-        risks = own[order] * np.exp(log_risks[order] - most)
+        largest = float(log_risks.max())
+        risks = w[order] * np.exp(log_risks[order] - largest)
         at_risk = np.cumsum(risks[::-1])[::-1]
-        first = np.searchsorted(times[order], known)
-        steps = np.bincount(number, own[event], len(known)) / at_risk[first]
+        first = np.searchsorted(times[order], event_times)
+        steps = np.bincount(index, w[event], len(event_times)) / at_risk[first]
         with np.errstate(over="ignore"):
-            return cls(known, np.cumsum(steps) * np.exp(-most))
+            return cls(event_times, np.cumsum(steps) * np.exp(-largest))
 
     def at(self, times: FloatArray) -> FloatArray:
         """Return the cumulative hazard at some times."""
@@ -157,7 +158,7 @@ class BaselineHazard(Stateful):
 
 @dataclass(frozen=True)
 class SurvivalEncoder(TargetEncoder):
-    """Events over what a hazard makes expect of them: 0 where none was seen."""
+    """The encoding of events as 1 over the cumulative hazard of their times, or 0 if censored."""
 
     hazard: BaselineHazard
 
@@ -165,15 +166,13 @@ class SurvivalEncoder(TargetEncoder):
     n_outputs = 1
 
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return events in multiples of the cumulative hazard of their times."""
-        own = np.asarray(y)
-        expected = self.expected(own)
-        return np.where(own["event"], 1.0 / expected, 0.0)
+        """Return 1 over the cumulative hazard for events, and 0 for censored rows."""
+        y = np.asarray(y)
+        return np.where(y["event"], 1.0 / self.expected(y), 0.0)
 
     def expected(self, y: AnyArray) -> FloatArray:
-        """Return the cumulative hazard of each row's time, above 0."""
-        found = self.hazard.at(y["time"])
-        return np.maximum(found, _LEAST_EXPOSURE * self.hazard.cumulative[-1])
+        """Return the cumulative hazard at each row's time, which is positive."""
+        return np.maximum(self.hazard.at(y["time"]), _MIN_EXPOSURE * self.hazard.cumulative[-1])
 
     def decode(self, raw: FloatArray) -> FloatArray:
         """Return logarithms of risks."""
@@ -184,11 +183,11 @@ class SurvivalEncoder(TargetEncoder):
         return weights[:-1], float(weights[-1])
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
-        """Return coefficients, and the intercept behind them."""
+        """Return coefficients and intercept in one array."""
         return np.append(coef, intercept)
 
     def class_numbers(self, y: ArrayLike) -> IntArray:
-        """Return whether each row's event was seen: both are on both sides of a split."""
+        """Return whether each row has an event, by which splits are stratified."""
         return np.asarray(y)["event"].astype(np.intp)
 
     score = staticmethod(NumberEncoder.score)
@@ -197,14 +196,14 @@ class SurvivalEncoder(TargetEncoder):
 @with_shared_docs(least_rows="10 rows", stratified="")
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelSurvival(KernelMachine):
-    """Cox's proportional hazards on random or grown features, with no knobs to turn.
+    """Cox's proportional hazards on random or grown features, without settings to tune.
 
-    The hazard of a row at a time is ``exp(f(x))`` times a baseline that all rows share. The sum of
-    the logarithms of Cox's partial likelihood, with Breslow's way of ties, less ``n alpha/2 |w|^2``
+    The hazard of a row at a time is ``exp(f(x))`` times a baseline that all rows share. The
+    logarithm of Cox's partial likelihood, with Breslow's method for ties, minus ``n alpha/2 |w|^2``
     is maximised over ``f(x) = w'z(x)``. For a known baseline this is Poisson regression of the
-    events, with the cumulative hazard of each row's time as its exposure: grids are grown, and
-    everything left open is chosen, for the baseline of rows that are all alike; then baseline and
-    weights are fitted in turns, until they are those of the partial likelihood.
+    events, with the cumulative hazard at each row's time as its exposure. Grids are grown, and
+    everything that is left on ``"auto"`` is selected, for the baseline of equal risks. Baseline and
+    weights are then fitted alternately until they maximise the partial likelihood.
 
     Parameters
     ----------
@@ -221,7 +220,7 @@ class KernelSurvival(KernelMachine):
     %(l1_ratio)s
     %(monotonic_cst)s
     calibrate : bool or "auto", default="auto"
-        Has no effect: survival models learn no errors.
+        Has no effect, because survival models are not calibrated.
     scoring : callable or None, default=None
         A function ``scorer(estimator, X, y)`` that selects a model on validation rows, greater is
         better. None selects by the loss.
@@ -239,20 +238,20 @@ class KernelSurvival(KernelMachine):
 
     Notes
     -----
-    Targets are a structured array or data frame with two fields: whether the event was seen (bool),
-    and its time, or until when none was seen. Of an array of times alone all events were seen.
-    Times must not be negative; 0 is allowed, as in scikit-survival and R's ``coxph``.
+    Targets are a structured array or data frame with two fields: whether the event was observed
+    (bool), and the time of the event or of censoring. An array of times means that all events were
+    observed. Times must not be negative; 0 is allowed, as in scikit-survival and R's ``coxph``.
 
     Attributes
     ----------
     baseline_ : BaselineHazard
         Breslow's estimate of the cumulative hazard of a row with log risk 0.
     event_times_ : array (n_times,)
-        Distinct times of events of the fit.
+        Distinct times of events in the training rows.
     n_updates_ : int
-        How often the baseline was fitted again.
+        The number of updates of the baseline.
     weights_, intercept_, features_, alpha_, growth_ and so on
-        As of :class:`KernelRegressor`; the mean log risk of the rows of the fit is 0.
+        See :class:`KernelRegressor`; the mean log risk of the training rows is 0.
 
     Examples
     --------
@@ -277,7 +276,7 @@ class KernelSurvival(KernelMachine):
     loss: str | Loss = "cox"
 
     def predict(self, X: TableLike) -> FloatArray:
-        """Return the logarithm of each row's risk: its hazard over the baseline.
+        """Return the log risk of each row, the logarithm of its hazard relative to the baseline.
 
         Parameters
         ----------
@@ -291,14 +290,15 @@ class KernelSurvival(KernelMachine):
         return self._responses(X)
 
     def predict_cumulative_hazard(self, X: TableLike, times: ArrayLike | None = None) -> FloatArray:
-        """Return the cumulative hazard of each row at some times.
+        """Return the cumulative hazard of each row at the given times.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         times : array-like (n_times,), optional
-            Those of the events of the fit if left out. After the last of them nothing is added.
+            The times, by default those of the events in the training rows. The cumulative hazard
+            is constant after the last event.
 
         Returns
         -------
@@ -309,19 +309,19 @@ class KernelSurvival(KernelMachine):
         return np.multiply.outer(risks, self.baseline_.at(at))
 
     def predict_survival_function(self, X: TableLike, times: ArrayLike | None = None) -> FloatArray:
-        """Return the probability that each row has no event until some times.
+        """Return the probability that each row has no event up to the given times.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             Rows to predict.
         times : array-like (n_times,), optional
-            Those of the events of the fit if left out.
+            The times, by default those of the events in the training rows.
 
         Returns
         -------
         array (n_samples, n_times)
-            Falling along each row.
+            The probabilities, which decrease with time.
         """
         return np.exp(-self.predict_cumulative_hazard(X, times))
 
@@ -338,38 +338,38 @@ class KernelSurvival(KernelMachine):
         Returns
         -------
         float
-            1 where risks put all comparable pairs in the right order, 1/2 where they say nothing.
+            1 if all comparable pairs are in the right order, 1/2 on average for random risks.
         """
-        own = event_times(y, type(self).__name__)
-        return concordance_index(own["event"], own["time"], self.predict(X))
+        y = event_times(y, type(self).__name__)
+        return concordance_index(y["event"], y["time"], self.predict(X))
 
     @property
     def event_times_(self) -> FloatArray:
-        """Distinct times of events of the fit."""
+        """Distinct times of events in the training rows."""
         check_is_fitted(self, "weights_")
         return self.baseline_.times
 
     def _refine_solution(
         self, problem: Problem, solution: Solution, selection: Selection
     ) -> Solution:
-        """Fit baseline and weights in turns, from rows that are all alike, until risks settle."""
+        """Fit baseline and weights alternately until the log risks converge."""
         assert problem.sample_weight is not None
         y = self._observed(selection)[selection.selected.order]
         weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
         raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
         self.n_updates_ = 0
-        for _ in range(_MOST_UPDATES):
+        for _ in range(_MAX_UPDATES):
             encoder = SurvivalEncoder(BaselineHazard.breslow(y, raw - raw.mean(), weight))
             exposure = weight * encoder.expected(y)
-            # The penalty keeps its weight beside the loss of an event.
+            # The scale keeps the penalty constant relative to the loss of an event.
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solved(problem, solution.weights, _TIGHTEN, selection)
+            solution = self._solved(problem, solution.weights, _TOLERANCE_SHARE, selection)
             before, raw = raw, problem.matrix.matvec(solution.weights)
             self.n_updates_ += 1
-            settled = np.std(raw - before) <= _TIGHTEN * float(self.tol) * np.std(raw)
-            if settled or solution.status == "stopped":
+            tolerance = _TOLERANCE_SHARE * float(self.tol) * np.std(raw)
+            if np.std(raw - before) <= tolerance or solution.status == "stopped":
                 break
         centre, weights = np.average(raw, weights=weight), solution.weights.copy()
         weights[-1] -= centre
@@ -406,14 +406,14 @@ class KernelSurvival(KernelMachine):
         return weight / encoder.expected(self._observed(selection))
 
     def _observed(self, selection: Selection) -> AnyArray:
-        """Return events and times of the rows of a fit."""
+        """Return events and times of the training rows."""
         return selection.given.targets[selection.given.used][selection.data.fitted]
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         super().check_state(state)
         require(part_in(state, "weights_", np.ndarray).ndim == 1, "weights_ has several outputs")
-        require(state["errors_"] is None, "errors_ are none of a survival model")
+        require(state["errors_"] is None, "errors_ does not belong to a survival model")
         part_in(state, "baseline_", BaselineHazard)
 
     def _learn_errors(self, selection: Selection) -> None:
@@ -421,18 +421,18 @@ class KernelSurvival(KernelMachine):
 
 
 def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> float:
-    """Return the share of comparable pairs in which the row of the earlier event has more risk.
+    """Return the share of comparable pairs in which the earlier event has the higher risk.
 
-    Harrell's C, as scikit-survival's ``concordance_index_censored`` has it: a pair is comparable if
-    one row has an event before the other's time, which may be that of its own censoring; equal
-    risks count half. Takes some 0.1 s for 100,000 rows.
+    This is Harrell's C, as in scikit-survival's ``concordance_index_censored``. A pair is
+    comparable if one row has an event before the time of the other row, which may be its time of
+    censoring. Equal risks count half. It takes about 0.1 s for 100,000 rows.
 
     Parameters
     ----------
     event : array (n,) of bool
-        Whether the event was seen.
+        Whether the event was observed.
     time, risk : arrays (n,)
-        When each row was last seen, and its predicted risk.
+        The time of the event or of censoring of each row, and its predicted risk.
 
     Examples
     --------
@@ -447,9 +447,10 @@ def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> flo
     values, ranks = np.unique(np.asarray(risk, np.float64)[order], return_inverse=True)
     events = np.flatnonzero(event)
     _, first, group = np.unique(time[event], return_index=True, return_inverse=True)
-    found = np.zeros(3, np.int64)
+    counts = np.zeros(3, np.int64)  # comparable, concordant and tied pairs
     tree = np.zeros(len(values) + 1, np.int64)
-    count_pairs(ranks.reshape(-1) + 1, events, events[first][group.reshape(-1)], tree, found)
-    if found[0] == 0:
+    count_pairs(ranks.reshape(-1) + 1, events, events[first][group.reshape(-1)], tree, counts)
+    n_comparable, n_concordant, n_tied = counts
+    if n_comparable == 0:
         raise InputError("concordance_index: no event comes before the time of another row.")
-    return float((found[1] + 0.5 * found[2]) / found[0])
+    return float((n_concordant + 0.5 * n_tied) / n_comparable)

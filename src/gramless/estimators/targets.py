@@ -1,4 +1,4 @@
-"""Targets to the numbers that are fitted, and back: units, classes, codes and links."""
+"""Encode targets as the numbers that are fitted, and decode raw predictions."""
 
 from __future__ import annotations
 
@@ -32,80 +32,85 @@ from gramless.preprocessing.rows import check_integers
 from gramless.selection.data import Score
 from gramless.selection.goal import mean_loss
 
-_LARGEST_TARGET = np.finfo(np.float64).max / 16
-"""Predictions may lie beyond all targets."""
-LARGEST_CODE = 1e8  # of robust losses, whose sums over rows keep eight digits beside outliers
-_LEAST_COUNT = 1e-3
-"""Of the mean: least-squares predictions of counts below this are taken for so much."""
+# Predictions can exceed all targets; this leaves room before they overflow.
+_MAX_TARGET = np.finfo(np.float64).max / 16
+# Encoded targets of robust losses are clipped here, so that sums over rows keep eight digits.
+LARGEST_CODE = 1e8
+# Least-squares predictions of counts are at least this share of the mean.
+_MIN_COUNT = 1e-3
+# Per row and class: the codes, and the copies for the fit and for the validation.
 _BYTES_PER_CODE = 24.0
-"""Of a row and class: the codes, and what is taken of them to fit and to validate."""
-
 
 _TIMES = datetime.date, datetime.time, datetime.timedelta
-PROBABILISTIC = "logistic", "multinomial", "cumulative"
-"""Losses whose raw predictions stand for probabilities."""
+PROBABILISTIC = "logistic", "multinomial", "cumulative"  # losses that give probabilities
 
 
 class TargetEncoder(ABC):
-    """How the targets of an estimator become numbers, and raw predictions become targets again."""
+    """An invertible encoding of targets as numbers.
+
+    Attributes
+    ----------
+    fits_intercept : bool
+        Whether raw predictions have an unpenalised constant.
+    measure : str
+        The name of the score that :meth:`score` returns.
+    """
 
     fits_intercept: bool
-    """Whether predictions have a free constant."""
     measure: ClassVar[str] = "squared error"
-    """What :meth:`score` returns, in words."""
 
     @property
     @abstractmethod
     def n_outputs(self) -> int:
-        """Columns of the encoded targets, 1 where they have no second dimension."""
+        """The number of columns of the encoded targets, 1 if they are one-dimensional."""
 
     @abstractmethod
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return the numbers to fit, (n,) or (n, n_outputs)."""
+        """Return the encoded targets, (n,) or (n, n_outputs)."""
 
     @abstractmethod
     def decode(self, raw: FloatArray) -> AnyArray:
-        """Return the targets that raw predictions of encoded targets stand for."""
+        """Return predicted targets from raw predictions of encoded targets."""
 
     def decode_squares(self, raw: FloatArray) -> AnyArray:
-        """Return the targets that predictions of encoded targets by least squares stand for."""
+        """Return predicted targets from least-squares predictions of encoded targets."""
         return self.decode(raw)
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return coefficients and intercept of raw predictions in units of the targets.
+        """Return coefficients and intercept in units of the targets.
 
-        By default there is no unit, and the intercept is 0.
+        By default targets have no unit, and the intercept is 0.
         """
         return weights, np.zeros(weights.shape[1]) if weights.ndim == 2 else 0.0
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
-        """Return the weights of which :meth:`decode_weights` makes these."""
+        """Return the weights that :meth:`decode_weights` turns into ``coef`` and ``intercept``."""
         return coef
 
     def class_numbers(self, y: ArrayLike) -> IntArray | None:
-        """Return the number of each target's class; None where targets are no classes."""
+        """Return the index of each target's class, or None if targets are not classes."""
         return None
 
     @staticmethod
     @abstractmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
-        """Score raw predictions of encoded targets in a least-squares search; less is better."""
+        """Return the score of raw predictions in a least-squares search; lower is better."""
 
     def score_of(self, loss: Loss) -> Score:
-        """Return how held-back rows score fits by a loss: its mean, or the search's own score."""
+        """Return the score on validation rows: the mean loss, or :meth:`score` if it is squared."""
         return self.score if loss.name == "squared" else mean_loss(loss)
 
 
 @dataclass(frozen=True)
 class NumberEncoder(TargetEncoder):
-    """Numbers, centred and scaled; those of a loss with a log link are only scaled.
+    """The encoding of numbers, which are centred and scaled, or only scaled for a log link.
 
-    ``mean`` and ``deviation`` are in multiples of ``unit``, a power of two: it divides without
-    rounding, and keeps squares of huge targets finite. With a log link, ``offset`` is that of raw
-    predictions, the logarithm of what the targets are divided by: encoded targets have mean 1, so
-    that fits start from the best constant. For a robust loss, the median stands for the mean and
-    the interquartile range for the deviation, and encoded targets are at most ``largest``. Without
-    an intercept targets are not centred, nor divided beneath a log link.
+    ``mean`` and ``deviation`` are in multiples of ``unit``, a power of two. Dividing by it is
+    exact, and keeps squares of huge targets finite. With a log link, targets are divided by their
+    mean, so that fits start from the best constant, and ``offset`` is the logarithm of the mean.
+    A robust loss uses the median instead of the mean, the interquartile range instead of the
+    standard deviation, and clips encoded targets at ``largest``. Without an intercept, targets are
+    not centred, and with a log link not scaled.
 
     Examples
     --------
@@ -123,14 +128,14 @@ class NumberEncoder(TargetEncoder):
 
     @staticmethod
     def check(y: AnyArray, owner: str) -> FloatArray:
-        """Return targets in double precision; refuse such that predictions may be infinite."""
+        """Return targets in double precision; raise InputError if predictions could overflow."""
         check_integers(y, "y")
         with np.errstate(over="ignore"):
             y = np.asarray(y, np.float64)
-        if (largest := np.abs(y).max()) > _LARGEST_TARGET:
+        if (largest := np.abs(y).max()) > _MAX_TARGET:
             raise InputError(
-                f"{owner}: targets reach {largest:.3g}, and predictions beyond the largest "
-                f"number of double precision would be infinite; divide them by 1e10."
+                f"{owner}: targets reach {largest:.3g}, so predictions could exceed the largest "
+                f"number of double precision; divide the targets by 1e10."
             )
         return y
 
@@ -142,11 +147,11 @@ class NumberEncoder(TargetEncoder):
         loss: Loss | None = None,
         fit_intercept: bool = True,
     ) -> Self:
-        """Learn the units of checked targets, which depend on the loss (squared by default)."""
+        """Return the encoder of checked targets for a loss, by default the squared loss."""
         loss = Squared() if loss is None else loss
         loss.check_targets(y)
         if not fit_intercept:
-            return cls._without_centre(y, weight, loss)
+            return cls._fit_uncentred(y, weight, loss)
         if loss.robust:
             return cls(robust_centre(y, weight), robust_scale(y, weight), largest=LARGEST_CODE)
         largest = np.abs(y).max(axis=0)
@@ -158,18 +163,18 @@ class NumberEncoder(TargetEncoder):
         return cls(mean, np.where(deviation > 0, deviation, 1.0), unit)
 
     @classmethod
-    def _without_centre(cls, y: FloatArray, weight: FloatArray | None, loss: Loss) -> Self:
-        """Learn the unit of targets alone: the centre of their mirrored copies is 0."""
+    def _fit_uncentred(cls, y: FloatArray, weight: FloatArray | None, loss: Loss) -> Self:
         zeros = np.zeros(y.shape[1:])
         if loss.has_positive_means:
             return cls(zeros, np.ones_like(zeros), 1.0, zeros, fits_intercept=False)
+        # Targets and their negatives together have centre 0 and the scale of the targets.
         weights = None if weight is None else np.concatenate([weight, weight])
         mirrored = cls.fit(np.concatenate([y, -y]), weights, loss)
         return replace(mirrored, mean=zeros, fits_intercept=False)
 
     @property
     def n_outputs(self) -> int:
-        """Number of columns of the targets."""
+        """The number of columns of the targets."""
         return int(np.size(self.mean))
 
     @property
@@ -179,11 +184,11 @@ class NumberEncoder(TargetEncoder):
 
     @property
     def spread(self) -> FloatArray | float:
-        """What one unit of encoded targets is in units of the targets."""
+        """The standard deviation in units of the targets."""
         return self.deviation * self.unit
 
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return targets in deviations from their mean."""
+        """Return centred and scaled targets."""
         with np.errstate(over="ignore"):
             encoded = (np.asarray(y, np.float64) / self.unit - self.mean) / self.deviation
         return encoded if self.largest == np.inf else np.clip(encoded, -self.largest, self.largest)
@@ -195,14 +200,14 @@ class NumberEncoder(TargetEncoder):
         return self.decode_squares(raw)
 
     def decode_squares(self, raw: FloatArray) -> FloatArray:
-        """Return predictions in units of the targets; those of counts stay above 0."""
+        """Return predictions in units of the targets, above 0 for a log link."""
         if self.offset is not None:
-            raw = np.maximum(raw, _LEAST_COUNT)
+            raw = np.maximum(raw, _MIN_COUNT)
         decoded: FloatArray = raw * self.spread + self.centre
         return decoded
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return coefficients and intercept in units of the targets, or of their link."""
+        """Return coefficients and intercept on the scale of the targets, or of their link."""
         if not self.fits_intercept:
             return super().decode_weights(weights * self.spread)
         coef, constant = weights[:-1], weights[-1]
@@ -213,7 +218,7 @@ class NumberEncoder(TargetEncoder):
         return coef, intercept if weights.ndim == 2 else float(intercept)
 
     def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
-        """Return coefficients and intercept in units of encoded targets, or of their link."""
+        """Return coefficients and intercept on the scale of encoded targets, in one array."""
         if not self.fits_intercept:
             return coef / self.spread
         if self.offset is not None:
@@ -230,10 +235,10 @@ class NumberEncoder(TargetEncoder):
 
 @dataclass(frozen=True)
 class QuantileEncoder(NumberEncoder):
-    """Numbers of which several quantiles are predicted, an output each, never crossing.
+    """The encoding of numbers for several quantiles, one output per quantile.
 
-    Sorting the quantiles of a row never raises its pinball losses (Chernozhukov, Fernandez-Val &
-    Galichon 2010).
+    Predicted quantiles are sorted so that they never cross, which never increases the pinball loss
+    of a row (Chernozhukov, Fernandez-Val & Galichon 2010).
 
     Examples
     --------
@@ -246,21 +251,23 @@ class QuantileEncoder(NumberEncoder):
 
     @property
     def n_outputs(self) -> int:
-        """Number of quantiles."""
+        """The number of quantiles."""
         return self.n_levels
 
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return targets in deviations from their mean, a copy for each quantile."""
+        """Return centred and scaled targets, one copy per quantile."""
         return np.repeat(super().encode(y)[:, None], self.n_levels, axis=1)
 
     def decode_squares(self, raw: FloatArray) -> FloatArray:
-        """Return quantiles in units of the targets, in rising order."""
+        """Return quantiles in units of the targets, in increasing order."""
         return np.sort(super().decode_squares(raw), axis=1)
 
 
 @dataclass(frozen=True)
 class ClassEncoder(TargetEncoder):
-    """Two classes as -1 and 1; more as a column each, 1 for the true class and -1 for others.
+    """The encoding of two classes as -1 and 1, or of more classes by one column each.
+
+    The column of the true class is 1, the others are -1.
 
     Examples
     --------
@@ -271,21 +278,21 @@ class ClassEncoder(TargetEncoder):
 
     classes: AnyArray
 
-    # A row of no known bin should be undecided, not of the larger class: ijcnn1's test error
-    # falls from 1.4 to 1.1 %. Every grid's bins sum to a constant, so one can still be fitted.
+    # Without a constant, rows in unknown bins get no class instead of the largest one, which lowers
+    # the test error of ijcnn1 from 1.4 to 1.1 %. The bins of a grid sum to a constant anyway.
     fits_intercept = False
     measure = "wrong classes"
 
     @staticmethod
     def check(y: AnyArray, warn: bool = False) -> AnyArray:
-        """Return labels as one column; refuse measurements, and several columns."""
+        """Return labels as one column; raise ValueError for continuous or multi-column targets."""
         check_classification_targets(y)
         column: AnyArray = column_or_1d(y, warn=warn)
         return column
 
     @classmethod
     def fit(cls, labels: ArrayLike, owner: str) -> Self:
-        """Learn the classes from labels; where there is but one, a message names ``owner``."""
+        """Return the encoder of the distinct labels; ``owner`` is named in error messages."""
         classes = np.unique(np.asarray(labels))
         if len(classes) < 2:
             raise InputError(
@@ -295,33 +302,33 @@ class ClassEncoder(TargetEncoder):
 
     @property
     def n_outputs(self) -> int:
-        """Columns of the codes: one for two classes."""
+        """The number of columns of the codes, 1 for two classes."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def class_numbers(self, y: ArrayLike) -> IntArray:
-        """Return the number of each label's class; refuse a label that is none of the classes."""
+        """Return the index of each label's class; raise InputError for an unknown label."""
         labels, order = np.asarray(y), np.argsort(self.classes, kind="stable")
-        places = np.searchsorted(self.classes, labels, sorter=order)
-        numbers = order[np.minimum(places, len(self.classes) - 1)]
-        unknown = self.classes[numbers] != labels
-        if unknown.any():
+        positions = np.searchsorted(self.classes, labels, sorter=order)
+        indices = order[np.minimum(positions, len(self.classes) - 1)]
+        is_unknown = self.classes[indices] != labels
+        if is_unknown.any():
             raise InputError(
-                f"the label {labels[unknown].tolist()[0]!r} was not among the first; name all "
-                f"labels with classes=."
+                f"the label {labels[is_unknown].tolist()[0]!r} was not among the first labels; "
+                f"pass all labels by classes=."
             )
-        return numbers
+        return indices
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return codes -1 and 1, (n,) for two classes, else (n, n_classes)."""
-        numbers, n_classes = self.class_numbers(y), len(self.classes)
+        indices, n_classes = self.class_numbers(y), len(self.classes)
         if n_classes == 2:
-            return np.where(numbers == 1, 1.0, -1.0)
+            return np.where(indices == 1, 1.0, -1.0)
         check_memory(
-            f"{n_classes:,} classes of {len(numbers):,} rows",
-            _BYTES_PER_CODE * len(numbers) * n_classes,
+            f"{n_classes:,} classes of {len(indices):,} rows",
+            _BYTES_PER_CODE * len(indices) * n_classes,
             "merge classes, or fit fewer rows",
         )
-        return np.where(numbers[:, None] == np.arange(n_classes), 1.0, -1.0)
+        return np.where(indices[:, None] == np.arange(n_classes), 1.0, -1.0)
 
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return the class with the largest raw prediction."""
@@ -329,20 +336,20 @@ class ClassEncoder(TargetEncoder):
 
     @staticmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
-        """Return the share of wrong classes, with ties broken by a tenth of the squared hinge."""
-        wrong = most_likely(raw) != most_likely(codes)
+        """Return the error rate plus a tenth of the squared hinge loss, which breaks ties."""
+        is_wrong = most_likely(raw) != most_likely(codes)
         hinge = np.maximum(0.0, 1.0 - codes * raw) ** 2
-        shortfall = hinge if raw.ndim == 1 else hinge.sum(axis=1)
-        return float(np.average(wrong + 0.1 * shortfall, weights=weight))
+        hinge = hinge if raw.ndim == 1 else hinge.sum(axis=1)
+        return float(np.average(is_wrong + 0.1 * hinge, weights=weight))
 
     def score_of(self, loss: Loss) -> Score:
-        """Return how held-back rows score fits by a loss: the squared hinge as least squares."""
+        """Return the score on validation rows, :meth:`score` for the squared hinge loss too."""
         return self.score if loss.name == "squared_hinge" else super().score_of(loss)
 
 
 @dataclass(frozen=True)
 class OrderedEncoder(ClassEncoder):
-    """Classes in an order as their numbers, from 0; raw predictions rise with the class.
+    """The encoding of ordered classes as their indices, from 0.
 
     Examples
     --------
@@ -354,7 +361,7 @@ class OrderedEncoder(ClassEncoder):
     n_outputs = 1
 
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return the number of each label's class."""
+        """Return the index of each label's class."""
         return self.class_numbers(y).astype(np.float64)
 
     score = staticmethod(NumberEncoder.score)
@@ -362,7 +369,7 @@ class OrderedEncoder(ClassEncoder):
 
 @dataclass(frozen=True)
 class LabelsEncoder(TargetEncoder):
-    """Several labels a row, of which each holds or not: a column each, 1 where it holds, else -1.
+    """The encoding of several labels per row: one column per label, 1 if it is set, else -1.
 
     Examples
     --------
@@ -377,7 +384,7 @@ class LabelsEncoder(TargetEncoder):
 
     @property
     def n_outputs(self) -> int:
-        """One for each label."""
+        """The number of labels."""
         return self.n_labels
 
     def encode(self, y: ArrayLike) -> FloatArray:
@@ -385,18 +392,18 @@ class LabelsEncoder(TargetEncoder):
         return np.where(np.asarray(y) > 0, 1.0, -1.0)
 
     def decode(self, raw: FloatArray) -> AnyArray:
-        """Return 1 for labels that rather hold than not, 0 for others."""
+        """Return 1 for each label with a positive raw prediction, 0 for others."""
         return (raw > 0.0).astype(np.int64)
 
     @staticmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
-        """Return the share of wrong labels, with ties broken by a tenth of the squared hinge."""
-        wrong = ((raw > 0.0) != (codes > 0.0)) + 0.1 * np.maximum(0.0, 1.0 - codes * raw) ** 2
-        return float(np.average(wrong.mean(axis=1), weights=weight))
+        """Return the error rate of labels plus a tenth of the squared hinge loss."""
+        scores = ((raw > 0.0) != (codes > 0.0)) + 0.1 * np.maximum(0.0, 1.0 - codes * raw) ** 2
+        return float(np.average(scores.mean(axis=1), weights=weight))
 
 
 def most_likely(raw: FloatArray) -> IntArray:
-    """Return the number of the class with the largest raw prediction, or code.
+    """Return the index of the class with the largest raw prediction or code.
 
     Examples
     --------
@@ -409,7 +416,7 @@ def most_likely(raw: FloatArray) -> IntArray:
 
 
 def log_probabilities(raw: FloatArray) -> FloatArray:
-    """Return the logarithms of the classes' probabilities of a logistic or multinomial loss.
+    """Return the log probabilities of the classes for the logistic or multinomial loss.
 
     Examples
     --------
@@ -419,14 +426,15 @@ def log_probabilities(raw: FloatArray) -> FloatArray:
     if raw.ndim == 1 or raw.shape[1] == 1:
         raw = raw.reshape(-1)
         return np.column_stack([log_expit(-raw), log_expit(raw)])
-    found: FloatArray = log_softmax(raw, axis=1)
-    return found
+    result: FloatArray = log_softmax(raw, axis=1)
+    return result
 
 
 def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
-    """Return targets of a regression, those that come as text as numbers.
+    """Return the targets of a regression, with text converted to numbers.
 
-    Raises ``InputError`` where a target is missing, or text is not certainly numbers.
+    Raises ``InputError`` if a target is missing, or if text cannot be read as numbers without
+    ambiguity.
 
     Examples
     --------
@@ -436,33 +444,33 @@ def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
     try:
         dtype = np.asarray(y).dtype
     except ValueError:
-        # Ragged lists, of which scikit-learn says what is wrong.
+        # scikit-learn has an error message for ragged lists.
         return y
     if dtype.kind in "mM":
-        raise _refused_times(owner, f"of type {dtype}")
+        raise _times_error(owner, f"of type {dtype}")
     values = _column_of_objects(y, owner, "target")
     if values is None:
         return y
     times = [value for value in values if isinstance(value, _TIMES)]
     if times:
-        raise _refused_times(owner, f"of type {type(times[0]).__name__}")
+        raise _times_error(owner, f"of type {type(times[0]).__name__}")
     words = [value for value in values if isinstance(value, str)]
     if not words:
         return y
     cells = [*labels(values)]
     notation = notation_of(cells) or PLAIN
     if notation in NOTATIONS_OF_TIMES:
-        raise _refused_times(owner, f"text such as {words[0][:40]!r}")
+        raise _times_error(owner, f"text such as {words[0][:40]!r}")
     try:
         return read_cells(cells, notation)
     except ValueError as fault:
         raise InputError(
-            f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers with "
-            f"certainty; convert them, or use a classifier for labels."
+            f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers without "
+            f"ambiguity; convert them, or use a classifier for labels."
         ) from fault
 
 
-def _refused_times(owner: str, what: str) -> InputError:
+def _times_error(owner: str, what: str) -> InputError:
     return InputError(
         f"{owner}: targets are {what}, dates or durations; convert them to numbers, such as "
         f"seconds by (y - y.min()) / np.timedelta64(1, 's')."
@@ -470,9 +478,9 @@ def _refused_times(owner: str, what: str) -> InputError:
 
 
 def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
-    """Return labels; refuse missing ones, and such of types that scikit-learn does not know.
+    """Return labels that scikit-learn can handle; raise InputError for missing or other ones.
 
-    Integers and booleans of nullable and Arrow columns keep their type and every digit.
+    Integers and booleans of nullable and Arrow columns keep their type and all digits.
     """
     if is_frame(y) and not isinstance(y, (ArrowTable, NamedColumns)) and len(y.columns) == 1:
         y = y[y.columns[0]]
@@ -483,10 +491,10 @@ def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
         return y
     if len(values) and all(isinstance(value, numbers.Integral) for value in values):
         return np.array(values.tolist())
-    kinds = sorted({type(value).__name__ for value in values})
-    words = [isinstance(value, str) for value in values]
-    numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
-    if not all(words) and not numeric:
+    is_text = all(isinstance(value, str) for value in values)
+    is_numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
+    if not is_text and not is_numeric:
+        kinds = sorted({type(value).__name__ for value in values})
         raise InputError(
             f"{owner}: labels are of type {' and '.join(kinds)}; give all as text or all as whole "
             f"numbers, such as by y.astype(str)."
@@ -495,9 +503,9 @@ def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
 
 
 def weights_of_classes(given: Mapping[Any, float], classes: AnyArray) -> FloatArray:
-    """Return the weight of each class, 1 of a class that is not given.
+    """Return the weight of each class, 1 if a class is not given.
 
-    Classes are named as the labels are, or in another spelling if only one class can be meant.
+    A class can be given by another spelling of its label if this matches only one class.
 
     Examples
     --------
@@ -508,65 +516,65 @@ def weights_of_classes(given: Mapping[Any, float], classes: AnyArray) -> FloatAr
     weights, unknown = np.ones(len(classes)), []
     weighted: dict[int, object] = {}
     for key, weight in given.items():
-        same = [k for k, label in enumerate(classes.tolist()) if label == key]
+        equal = [k for k, label in enumerate(classes.tolist()) if label == key]
         (name,) = category_labels([key])
-        meant = same or [k for k, label in enumerate(names) if label == name]
-        if not meant:
+        matches = equal or [k for k, label in enumerate(names) if label == name]
+        if not matches:
             unknown.append(key)
             continue
-        if len(meant) > 1 or meant[0] in weighted:
+        if len(matches) > 1 or matches[0] in weighted:
             raise InputError(
-                f"class_weight: {key!r} may be another key or class too; write the classes as the "
-                f"labels are, {classes.tolist()[:5]}."
+                f"class_weight: {key!r} is ambiguous; write the classes like the labels, "
+                f"{classes.tolist()[:5]}."
             )
-        weighted[meant[0]], weights[meant[0]] = key, weight
+        weighted[matches[0]], weights[matches[0]] = key, weight
     if unknown and len(weighted) < len(classes):
         raise InputError(
-            f"class_weight: {unknown[0]!r} is none of the classes; write them as the labels are, "
+            f"class_weight: {unknown[0]!r} is none of the classes; write them like the labels, "
             f"{classes.tolist()[:5]}."
         )
     return weights
 
 
 def ordered_classes(y: object) -> AnyArray | None:
-    """Return the categories of an ordered column of pandas, from low to high, that it holds.
+    """Return the categories that occur in an ordered column of pandas, from low to high.
 
-    None for any other labels.
+    It is None for any other labels.
     """
     dtype = getattr(y, "dtype", None)
     if not getattr(dtype, "ordered", False):
         return None
-    categories, found = np.asarray(dtype.categories), np.asarray(y)  # type: ignore[union-attr]
-    return categories[np.isin(categories, found)]
+    categories = np.asarray(dtype.categories)  # type: ignore[union-attr]
+    return categories[np.isin(categories, np.asarray(y))]
 
 
 def _column_of_objects(y: ArrayLike, owner: str, what: str) -> AnyArray | None:
-    """Return one column of objects or text, none of them missing; None for any other targets."""
+    """Return a column of objects or text after a check for missing values, or None for others."""
     if y is None or is_frame(y):
         return None
     try:
         values = np.asarray(y)
     except ValueError:
-        # Ragged lists, of which scikit-learn says what is wrong.
+        # scikit-learn has an error message for ragged lists.
         return None
     if values.dtype.kind in "mM":
-        refuse_missing(values, owner, what)
+        check_not_missing(values, owner, what)
     if values.dtype.kind not in "OUT" or values.ndim != 1:
         return None
-    refuse_missing(y if isinstance(y, list) else values.astype(object), owner, what)
+    check_not_missing(y if isinstance(y, list) else values.astype(object), owner, what)
     return values.astype(object)
 
 
-def refuse_missing(values: Sequence[Any] | AnyArray, owner: str, what: str) -> None:
+def check_not_missing(values: Sequence[Any] | AnyArray, owner: str, what: str) -> None:
     """Raise InputError if a value is None, NaN, NaT or pandas' NA; ``what`` names the values.
 
-    Lists are checked as they are, because NumPy turns NaN in a list of text into "nan".
+    Lists are not converted first, because NumPy turns NaN in a list of text into "nan".
     """
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuSU":
         return
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InputError(
-            f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as "
-            f"of {len(missing):,} of {len(values):,} rows; remove these rows."
+            f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as in "
+            f"{len(missing):,} of {len(values):,} rows; remove these rows."
         )
