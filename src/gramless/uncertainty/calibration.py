@@ -1,4 +1,4 @@
-"""What held-back rows say about probabilities."""
+"""Calibrated probabilities of a classifier."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ from gramless.solvers.objective import columns
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_SEGMENTS = 8
-_TAILS = 0.01
-_ROUGHNESS = 10.0
-_SLOPE_PULL = 0.01
-_LOG_SLOPES = (-20.0, 20.0)
-_UNDECIDED_ROWS = 0.5
-_FLOOR = 0.1
+_N_SEGMENTS = 8
+_TAIL_SHARE = 0.01  # of the responses, beyond the knots on either side
+# Penalties, in rows: on differences of neighbouring log slopes, and on log slopes.
+_ROUGHNESS_PENALTY, _SLOPE_PENALTY = 10.0, 0.01
+_LOG_SLOPE_BOUNDS = (-20.0, 20.0)
+# A pseudo-row of equal probabilities keeps slopes finite if classes are separable (Platt 1999).
+_PSEUDO_ROWS = 0.5
+_FLOOR = 0.1  # rows of equal probabilities that are mixed into all predictions
 
 
 @dataclass(frozen=True, repr=False)
 class Calibration(Stateful):
-    """Probabilities from the raw responses of a classifier.
+    """A map from the raw responses of a classifier to probabilities.
 
-    ``softmax(g(z_k))`` over the classes; ``g(z)`` against 0 for two classes with one response.
-    ``g``, the same for all classes, is increasing, 0 at 0, and linear between knots. One slope
-    alone is temperature scaling. Several bend it where responses do not grow like log-odds, as
-    those of least squares.
+    Probabilities are ``softmax(g(z_k))`` over the classes, or the logistic function of ``g(z)`` for
+    two classes with one response. ``g`` is the same for all classes, increasing, 0 at 0, and linear
+    between knots. With one slope this is temperature scaling. Several slopes are for responses that
+    are not proportional to log-odds, such as those of least squares.
 
     Attributes
     ----------
     knots : array (n_segments + 1,)
-        Evenly spaced; the outer slopes hold beyond the outer knots too.
+        Evenly spaced knots. The outer segments extend beyond the outer knots.
     slopes : array (n_segments,)
-        Of ``g``, above 0.
+        The positive slopes of ``g``.
     n_responses : int
-        In a row: 1 for two classes, else one a class.
+        The number of responses per row, 1 for two classes, else the number of classes.
     floor : float
-        Share of the probability that is spread evenly over the classes: none is 0 or 1.
+        The share of the probability that is spread evenly over the classes, so that none is 0.
     """
 
     knots: Values
@@ -73,21 +74,20 @@ class Calibration(Stateful):
         sample_weight: Values | None = None,
         tol: float = 1e-13,
     ) -> Calibration:
-        """Minimise the log loss on held-back rows, with a little regularisation.
-
-        Logarithms of neighbouring slopes are drawn together, and half a row is undecided between
-        the classes (after Platt 1999): all stays finite. 20 to 60 steps of L-BFGS-B.
+        """Return the calibration that minimises the regularised log loss of validation rows.
 
         Parameters
         ----------
         responses : array (n,) or (n, K)
-            Of rows that the classifier was not fitted to; (n,) for two classes.
+            Responses of rows that the classifier was not fitted to; (n,) for two classes.
         targets : array of the same shape
-            1 and -1; in each row of K columns 1 once, for the true class.
+            1 and -1; each row of K columns has one 1, for the true class.
         sample_weight : array (n,), optional
-            Counts: a row of weight 2 is two rows. Give other weights a mean of 1.
+            Weights that count rows: a row of weight 2 is two rows. Other weights should have a mean
+            of 1.
         tol : float, default=1e-13
-            By how much of the log loss the last step may have lowered it.
+            L-BFGS-B stops when a step lowers the log loss by less than this share. It takes 20 to
+            60 steps.
 
         Examples
         --------
@@ -97,42 +97,42 @@ class Calibration(Stateful):
         array([[0.9, 0.1],
                [0.1, 0.9]])
         """
-        z, hit, weights = _held_back_rows(responses, targets, sample_weight)
-        knots = _place_knots(z, hit, weights)
+        z, is_true, weights = _check_rows(responses, targets, sample_weight)
+        knots = _place_knots(z, is_true, weights)
         unit = 0.5 * (knots[-1] - knots[0])
-        # Its linear systems have eight unknowns: BLAS threads would only wait for each other, a
-        # hundred times as long where another program keeps a core busy.
+        # Linear systems of eight unknowns gain nothing from BLAS threads, and become a hundred
+        # times slower if another program keeps a core busy.
         with one_blas_thread():
             best = scipy.optimize.minimize(
-                LinkObjective.build(z / unit, hit, weights, knots / unit),
-                np.zeros(_SEGMENTS),
+                LinkObjective.build(z / unit, is_true, weights, knots / unit),
+                np.zeros(_N_SEGMENTS),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[_LOG_SLOPES] * _SEGMENTS,
+                bounds=[_LOG_SLOPE_BOUNDS] * _N_SEGMENTS,
                 options={"maxiter": 500, "gtol": 1e-7, "ftol": tol},
             ).x
         floor = float(_FLOOR / (weights.sum() + 1.0))
         return cls(knots, np.exp(best) / unit, z.shape[1], floor)
 
     def log_probabilities(self, responses: Values) -> Values:
-        """Return the logarithm of each class's probability, (n, 2) or (n, K)."""
+        """Return the log probability of each class, (n, 2) or (n, K)."""
         z = np.asarray(responses, np.float64)
         if z.shape[1:] != (() if self.n_responses == 1 else (self.n_responses,)):
             raise InputError(
-                f"Calibration: fitted to {self.n_responses} column(s) of responses, got an array "
-                f"of shape {z.shape}."
+                f"Calibration was fitted to {self.n_responses} column(s) of responses, got an "
+                f"array of shape {z.shape}."
             )
         by_class = np.ascontiguousarray(columns(z).T)
-        risen = np.zeros_like(by_class)
+        scores = np.zeros_like(by_class)
         for slope, ramp in zip(self.slopes, _ramps(by_class, self.knots), strict=True):
-            risen += slope * ramp
-        scores = _relative(risen)
+            scores += slope * ramp
+        scores = _relative_scores(scores)
         log_p = scores - np.log(np.exp(scores).sum(axis=0))
-        found = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / len(log_p)))
-        return np.ascontiguousarray(found.T)
+        log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / len(log_p)))
+        return np.ascontiguousarray(log_p.T)
 
     def probabilities(self, responses: Values) -> Values:
-        """Return each class's probability, (n, 2) or (n, K).
+        """Return the probability of each class, (n, 2) or (n, K).
 
         Examples
         --------
@@ -146,91 +146,101 @@ class Calibration(Stateful):
 
 @dataclass(frozen=True)
 class LinkObjective:
-    """The regularised log loss of logarithms of slopes, and its gradient.
+    """The regularised log loss as a function of the log slopes, with its gradient.
 
-    ``ramps`` (n_segments, K, n) is what each response rises within each segment, ``wanted``
-    (n_classes, n) the weight of each class in each row, ``masses`` (n,) their sums. The rows of
-    a class are contiguous, which makes sums over few classes two to three times as fast.
+    Attributes
+    ----------
+    ramps : array (n_segments, K, n)
+        The part of each response that lies within each segment.
+    class_weights : array (n_classes, n)
+        The weight of each class in each row.
+    masses : array (n,)
+        The sums of ``class_weights`` over the classes.
     """
 
+    # Each class is contiguous, which makes sums over few classes two to three times as fast.
+
     ramps: Values
-    wanted: Values
+    class_weights: Values
     masses: Values
 
     @classmethod
-    def build(cls, z: Values, hit: Flags, weights: Values, knots: Values) -> LinkObjective:
-        """Return the objective over responses (n, K), ``hit`` where a target is 1.
+    def build(cls, z: Values, is_true: Flags, weights: Values, knots: Values) -> LinkObjective:
+        """Return the objective for responses (n, K) and the mask of targets that are 1.
 
         Examples
         --------
-        >>> z, hit = np.array([[-1.0], [2.0]]), np.array([[False], [True]])
-        >>> loss = LinkObjective.build(z, hit, np.ones(2), np.array([-2.0, 0.0, 2.0]))
+        >>> z, is_true = np.array([[-1.0], [2.0]]), np.array([[False], [True]])
+        >>> loss = LinkObjective.build(z, is_true, np.ones(2), np.array([-2.0, 0.0, 2.0]))
         >>> value, gradient = loss(np.zeros(2))
         >>> round(value, 4), gradient.round(4)
         (0.3701, array([-0.0845, -0.0192]))
         """
-        truth = np.vstack([~hit.T, hit.T]) if hit.shape[1] == 1 else hit.T
-        undecided = _UNDECIDED_ROWS / (weights.sum() * len(truth))
-        wanted = weights * (truth + undecided)
+        truth = np.vstack([~is_true.T, is_true.T]) if is_true.shape[1] == 1 else is_true.T
+        pseudo_mass = _PSEUDO_ROWS / (weights.sum() * len(truth))
+        class_weights = weights * (truth + pseudo_mass)
         ramps = np.stack([*_ramps(np.ascontiguousarray(z.T), knots)])
-        return cls(ramps, wanted, wanted.sum(axis=0))
+        return cls(ramps, class_weights, class_weights.sum(axis=0))
 
-    def __call__(self, logs: Values) -> tuple[float, Values]:
-        """Return the mean loss with its penalty, and the gradient."""
-        slopes = np.exp(logs)
-        scores = _relative(np.einsum("j,jkn->kn", slopes, self.ramps))
-        shares = np.exp(scores)
-        sums = shares.sum(axis=0)
-        excess = shares * (self.masses / sums) - self.wanted
-        log_loss = inner(self.masses, np.log(sums)) - inner(self.wanted, scores)
-        steps = np.diff(logs, prepend=logs[0], append=logs[-1])
-        value = 0.5 * (_ROUGHNESS * inner(steps, steps) + _SLOPE_PULL * inner(logs, logs))
-        gradient = slopes * np.einsum("kn,jkn->j", excess[-self.ramps.shape[1] :], self.ramps)
-        gradient += _SLOPE_PULL * logs - _ROUGHNESS * np.diff(steps)
+    def __call__(self, log_slopes: Values) -> tuple[float, Values]:
+        """Return the penalised mean loss and its gradient."""
+        slopes = np.exp(log_slopes)
+        scores = _relative_scores(np.einsum("j,jkn->kn", slopes, self.ramps))
+        exponentials = np.exp(scores)
+        sums = exponentials.sum(axis=0)
+        residuals = exponentials * (self.masses / sums) - self.class_weights
+        log_loss = inner(self.masses, np.log(sums)) - inner(self.class_weights, scores)
+        steps = np.diff(log_slopes, prepend=log_slopes[0], append=log_slopes[-1])
+        penalty = 0.5 * (
+            _ROUGHNESS_PENALTY * inner(steps, steps)
+            + _SLOPE_PENALTY * inner(log_slopes, log_slopes)
+        )
+        gradient = slopes * np.einsum("kn,jkn->j", residuals[-self.ramps.shape[1] :], self.ramps)
+        gradient += _SLOPE_PENALTY * log_slopes - _ROUGHNESS_PENALTY * np.diff(steps)
         total = float(self.masses.sum())
-        return (value + log_loss) / total, gradient / total
+        return (penalty + log_loss) / total, gradient / total
 
 
-def _held_back_rows(
+def _check_rows(
     responses: Values, targets: Values, sample_weight: Values | None
 ) -> tuple[Values, Flags, Values]:
-    """Return responses (n, K), where the target is 1, and weights, of rows that have one."""
+    """Return responses (n, K), the mask of true classes, and weights of rows with a weight."""
     z = check_numbers("Calibration: responses", responses)
     y = check_shape("targets", targets, z.shape)
-    hit = columns(y) > 0
-    one_each = z.ndim == 1 or (hit.sum(axis=1) == 1).all()
-    if not (np.abs(y) == 1).all() or not one_each or z.shape[1:] == (1,):
-        raise InputError("Calibration: targets must be -1 and 1; of several columns 1 in just one.")
+    is_true = columns(y) > 0
+    has_one_class = z.ndim == 1 or (is_true.sum(axis=1) == 1).all()
+    if not (np.abs(y) == 1).all() or not has_one_class or z.shape[1:] == (1,):
+        raise InputError(
+            "Calibration: targets must be -1 and 1, with one 1 per row of several columns."
+        )
     weights = check_counts("Calibration", sample_weight, len(z))
-    return columns(z)[weights > 0], hit[weights > 0], weights[weights > 0]
+    return columns(z)[weights > 0], is_true[weights > 0], weights[weights > 0]
 
 
-def _place_knots(z: Values, hit: Flags, weights: Values) -> Values:
-    """Spread knots over the responses that decide: of the true class and its strongest rival."""
+def _place_knots(z: Values, is_true: Flags, weights: Values) -> Values:
+    """Return knots over the range of the responses of true classes and the largest others."""
     if z.shape[1] > 1:
-        z = np.column_stack([z[hit], np.where(hit, -np.inf, z).max(axis=1)])
+        z = np.column_stack([z[is_true], np.where(is_true, -np.inf, z).max(axis=1)])
     order = np.argsort(z, axis=None, kind="stable")
     masses = np.cumsum(np.repeat(weights, z.shape[1])[order])
-    tail = _TAILS * masses[-1]
+    tail = _TAIL_SHARE * masses[-1]
     first, last = masses.searchsorted(tail), masses.searchsorted(masses[-1] - tail, "right")
     low, high = z.ravel()[order[[first, last]]]
     if not high > low:
         size = abs(low) or 1.0
         low, high = low - size, low + size
-    return np.linspace(low, high, _SEGMENTS + 1)
+    return np.linspace(low, high, _N_SEGMENTS + 1)
 
 
 def _ramps(z: Values, knots: Values) -> Iterator[Values]:
-    """Yield what responses rise from 0 within each segment; the outer ones have no end."""
+    """Yield the part of responses, measured from 0, that lies within each segment."""
     ends = [-np.inf, *knots[1:-1], np.inf]
     for low, high in pairwise(ends):
         yield np.clip(z, low, high) - np.clip(0.0, low, high)
 
 
-def _relative(scores: Values) -> Values:
-    """Return scores (n_classes, n) less the largest of each row.
-
-    A single one belongs to the second of two classes, of which the first has a score of 0.
-    """
-    both = np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
-    return both - both.max(axis=0)
+def _relative_scores(scores: Values) -> Values:
+    """Return scores (n_classes, n) minus the largest of each row."""
+    # One score is that of the second of two classes; the first has the score 0.
+    scores = np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+    return scores - scores.max(axis=0)

@@ -1,4 +1,4 @@
-"""What held-back rows say about errors: intervals and sets of classes that cover new rows."""
+"""Split conformal prediction: intervals and sets of classes with a given coverage."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from gramless.solvers.objective import columns
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_LARGEST_SCORES = 1000
+_N_LARGEST_SCORES = 1000
+# Relative rounding error of ``(n + 1) coverage``, which must not raise a whole number to the next.
 _ROUNDING = 1e-10
-"""By as much ``(n + 1) coverage`` may come out above the whole number that it is, relatively."""
 
 
 @dataclass(frozen=True, repr=False)
 class Conformal(Stateful):
-    """Quantiles of held-back scores that cover a new one as often as asked.
+    """The distribution of the scores of validation rows, for split conformal prediction.
 
-    Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018): where the new row
-    is like the held-back ones, its score is at most :meth:`quantile` with at least the
-    probability asked.
+    The score of a new row that is drawn like the validation rows is at most :meth:`quantile` with
+    at least the given probability (Vovk, Gammerman & Shafer 2005; Lei et al. 2018).
 
     Attributes
     ----------
     scores : array (m,) or (m, K)
-        In rising order. Of more than 2,000 the 1,000 largest, and 1,000 evenly chosen ranks: a
-        rank between two counts as the upper one.
+        Scores in increasing order. If there are more than 2,000, only the 1,000 largest and 1,000
+        at evenly spaced ranks are kept; ranks between two of them are rounded up.
     masses : array of the same shape
-        Weight of all rows up to each score.
+        The total weight of all rows up to each score.
     """
 
     scores: Values
@@ -48,30 +47,30 @@ class Conformal(Stateful):
 
     @classmethod
     def fit(cls, scores: Values, sample_weight: Values | None = None) -> Conformal:
-        """Sort scores of held-back rows, (n,) or (n, K), of which larger ones are worse.
+        """Return the distribution of scores, (n,) or (n, K), of which larger ones are worse.
 
-        Weights count: a row of weight 2 is two rows, a new row weighs 1.
+        Weights count rows: a row of weight 2 is two rows. A new row has weight 1.
 
         Examples
         --------
         >>> Conformal.fit(np.array([3.0, 1.0, 2.0, 4.0])).quantile(0.6)
         3.0
         """
-        found = check_numbers("Conformal: scores", scores)
-        weights = check_counts("Conformal", sample_weight, len(found))
-        found, weights = found[weights > 0], weights[weights > 0]
-        order = np.argsort(found, axis=0, kind="stable")
+        scores = check_numbers("Conformal: scores", scores)
+        weights = check_counts("Conformal", sample_weight, len(scores))
+        scores, weights = scores[weights > 0], weights[weights > 0]
+        order = np.argsort(scores, axis=0, kind="stable")
         masses = np.cumsum(weights[order], axis=0)
-        kept = np.arange(len(found))
-        if len(kept) > 2 * _LARGEST_SCORES:
-            evenly = np.linspace(0, len(kept) - 1, _LARGEST_SCORES).astype(np.intp)
-            kept = np.union1d(evenly, kept[-_LARGEST_SCORES:])
-        return cls(np.take_along_axis(found, order, axis=0)[kept], masses[kept])
+        kept = np.arange(len(scores))
+        if len(kept) > 2 * _N_LARGEST_SCORES:
+            spaced = np.linspace(0, len(kept) - 1, _N_LARGEST_SCORES).astype(np.intp)
+            kept = np.union1d(spaced, kept[-_N_LARGEST_SCORES:])
+        return cls(np.take_along_axis(scores, order, axis=0)[kept], masses[kept])
 
     def quantile(self, coverage: float) -> float | Values:
-        """Return the ``ceil((n + 1) coverage)``-th smallest of n scores, of each column.
+        """Return the ``ceil((n + 1) coverage)``-th smallest of n scores in each column.
 
-        Infinite for fewer than ``coverage / (1 - coverage)`` rows.
+        It is infinite with fewer than ``coverage / (1 - coverage)`` rows.
 
         Examples
         --------
@@ -83,16 +82,16 @@ class Conformal(Stateful):
             raise InputError(f"coverage must lie between 0 and 1, got {coverage!r}.")
         needed = (columns(self.masses)[-1] + 1.0) * coverage * (1.0 - _ROUNDING)
         rank = (columns(self.masses) < needed).sum(axis=0)
-        endless = np.vstack([columns(self.scores), np.full(len(rank), np.inf)])
-        found = endless[rank, np.arange(len(rank))]
-        return float(found[0]) if self.scores.ndim == 1 else found
+        extended = np.vstack([columns(self.scores), np.full(len(rank), np.inf)])
+        quantiles = extended[rank, np.arange(len(rank))]
+        return float(quantiles[0]) if self.scores.ndim == 1 else quantiles
 
 
 def interval_scores(predictions: Values, targets: Values, scale: Values | None = None) -> Values:
-    """Return absolute errors, in units of a local scale if given.
+    """Return absolute errors, divided by a local scale if given.
 
-    With q their quantile, ``prediction +- q * scale`` covers a new target (Lei et al. 2018).
-    The scale, above 0, may depend on the row alone: a prediction of the error.
+    If q is their quantile, the interval ``prediction +- q * scale`` covers a new target (Lei et al.
+    2018). The scale must be positive and depend only on the inputs of a row.
 
     Examples
     --------
@@ -120,10 +119,11 @@ def set_scores(log_probabilities: Values, class_index: NDArray[np.intp]) -> Valu
 
 
 def sets(log_probabilities: Values, threshold: float) -> Flags:
-    """Tell which classes are in each row's set: score at most a quantile of :func:`set_scores`.
+    """Return whether each class is in the set of each row.
 
-    A set may be empty: no class is as probable as true classes usually are. Such
-    a row lies between classes. An infinite threshold lets all classes in.
+    The set holds the classes whose score is at most ``threshold``, a quantile of
+    :func:`set_scores`. It is empty if no class is as probable as true classes usually are, and
+    holds all classes if the threshold is infinite.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Standard deviations of a ridge fit as of a Gaussian process: draws of its weights."""
+"""Posterior draws of the weights of a ridge fit, as of a Gaussian process."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import SampledRows
 
-_AT_ONCE = 32
-"""Draws that are solved together: a solve holds some five times their weights."""
+# Draws that are solved together; a solve needs about five times the memory of their weights.
+_BLOCK_DRAWS = 32
 _TOL = 1e-4
+# If the fit nearly interpolates, residuals are small differences of large numbers.
 _RESIDUAL_TOL = 1e-6
-"""Where the fit nearly interpolates, residuals are small differences of large numbers."""
-_MOST_ITERATIONS = 1000
-_SINGLE = 1e-6
-"""Sums of squares of float32 are no more exact."""
+_MAX_ITERATIONS = 1000
+_SINGLE_ROUNDING = 1e-6  # of sums of squares in single precision
 
 
 @dataclass(frozen=True, repr=False)
 class Posterior(Stateful):
-    """What a Gaussian process leaves open, as draws of the weights around those of the fit.
+    """Draws from the posterior of the weights, as deviations from the fitted weights.
 
-    A ridge fit is the mean of the process ``f(x) = w'z(x) + c`` with independent weights
-    ``w ~ N(0, s^2 / (n alpha))``, any constant ``c``, and targets ``f(x) + N(0, s^2 / weight)``,
-    the weights of the n rows having a mean of 1. Each draw of ``w`` tells what else could be true
+    A ridge fit is the posterior mean of the process ``f(x) = w'z(x) + c`` with independent weights
+    ``w ~ N(0, s^2 / (n alpha))``, a constant ``c`` with a flat prior, and targets
+    ``f(x) + N(0, s^2 / weight)``, where the sample weights of the n rows have a mean of 1
     (Rasmussen & Williams 2006, section 2.1).
 
     Attributes
     ----------
     draws : array (n_columns, n_draws)
-        In standard deviations ``s`` of the noise; the same for all outputs.
+        Draws in units of the standard deviation ``s`` of the noise; the same for all outputs.
     prior : float
-        Variance of a weight that no row tells about, in units of ``s^2``.
+        The prior variance of a weight in units of ``s^2``.
     noise : float or array (K,)
         ``s`` of each output, for a row of weight 1.
     """
@@ -57,7 +56,7 @@ class Posterior(Stateful):
     noise: float | NDArray[np.float64]
 
     def check(self) -> None:
-        """Check the parts of a posterior from a file."""
+        """Check that the parts of a posterior from a file fit each other."""
         draws = array_in(vars(self), "draws", np.float64, (None, None), finite=True)
         require(draws.size > 0, "a posterior has no draws")
         number_in(vars(self), "prior", float, 0.0)
@@ -70,27 +69,31 @@ class Posterior(Stateful):
     def sample(
         cls, problem: Problem, n_draws: int, *, seed: int = 0, n_jobs: int | None = None
     ) -> Posterior:
-        """Draw the weights by fits to noise: sample, then optimise.
+        """Return posterior draws of the weights of a ridge problem with alpha above 0.
 
-        With ``w`` from the prior and noise ``e``, the ridge fit to ``e - Z w``, added to ``w``, is
-        a draw from the posterior (Matthews, Hron, Turner & Ghahramani 2017).
+        Standard deviations have a relative error of about ``0.7 / sqrt(n_draws)``. A draw depends
+        only on the seed and on its index.
 
-        ``s^2`` is the sum of squares of the residuals over ``n - d``, d the effective dimension:
-        its expectation is right if the process is. Residuals of the draws have ``n - d`` for a sum
-        of squares, so they tell it, even where d is nearly n.
+        Notes
+        -----
+        If ``w`` is drawn from the prior and ``e`` is noise, then ``w`` plus the ridge fit to
+        ``e - Z w`` is a draw from the posterior (Matthews, Hron, Turner & Ghahramani 2017).
 
-        The problem is of the squared loss with alpha above 0. Standard deviations are off by about
-        ``0.7 / sqrt(n_draws)`` of themselves; a draw depends on the seed and its own number alone.
-        Takes a ridge solve with ``n_draws`` outputs, 32 at a time, one with those of the problem,
-        and ``8 * n_columns * n_draws`` bytes.
+        ``s^2`` is estimated by the sum of squares of the residuals divided by ``n - d``, where d is
+        the effective dimension, which is unbiased for the process. The sum of squares of the
+        residuals of a draw has the expectation ``n - d``, so draws estimate it even if d is close
+        to n.
+
+        This takes one ridge solve with ``n_draws`` outputs, 32 at a time, one with the outputs of
+        the problem, and ``8 * n_columns * n_draws`` bytes.
 
         Examples
         --------
         >>> from gramless.penalties import L2
         >>> Z = BinnedMatrix(np.array([[1, 1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
         >>> problem = Problem(Z, np.array([1.0, 3.0, 2.0, 2.0]), L2(0.25))
-        >>> found = Posterior.sample(problem, 1000)
-        >>> found.draws.std(axis=1).round(1)  # 1 / sqrt(rows + n alpha)
+        >>> posterior = Posterior.sample(problem, 1000)
+        >>> posterior.draws.std(axis=1).round(1)  # 1 / sqrt(rows + n alpha)
         array([0.5, 0.7])
         """
         require_ridge(problem, "Posterior")
@@ -108,26 +111,25 @@ class Posterior(Stateful):
         n_rows = np.count_nonzero(problem.row_weights)
         prior = 1.0 / (n_rows * problem.penalty.l2)
         rows = SampledRows().draw(problem.matrix, problem.row_weights)
-        solver = ConjugateGradient(rows, _TOL, _MOST_ITERATIONS, n_jobs)
-        draws, left = np.empty((n_columns, n_draws)), 0.0
-        for a, b in row_blocks(n_draws, _AT_ONCE):
-            noise, weights = _from_prior(problem, prior, seed, range(a, b))
-            unfitted = replace(problem, targets=noise - problem.matrix.matvec(weights))
-            weights += solver.solve(unfitted).weights
-            left += _squares(problem, noise, weights).sum() / n_draws
+        solver = ConjugateGradient(rows, _TOL, _MAX_ITERATIONS, n_jobs)
+        draws, draw_squares = np.empty((n_columns, n_draws)), 0.0
+        for a, b in row_blocks(n_draws, _BLOCK_DRAWS):
+            noise, weights = _draw_prior(problem, prior, seed, range(a, b))
+            noise_problem = replace(problem, targets=noise - problem.matrix.matvec(weights))
+            weights += solver.solve(noise_problem).weights
+            draw_squares += _mean_squares(problem, noise, weights).sum() / n_draws
             draws[:, a:b] = weights
         fitted = replace(solver, tol=_RESIDUAL_TOL).solve(problem).weights
-        squares = _squares(problem, problem.targets, fitted)
-        # One row and its constant leave nothing to either.
-        deviations = np.sqrt(squares / left if left > 0 else squares)
-        one = problem.targets.ndim == 1
-        return cls(draws, prior, float(deviations[0]) if one else deviations)
+        squares = _mean_squares(problem, problem.targets, fitted)
+        # A single row with a constant has no residual.
+        noise = np.sqrt(squares / draw_squares if draw_squares > 0 else squares)
+        return cls(draws, prior, float(noise[0]) if problem.targets.ndim == 1 else noise)
 
     def deviations(self, matrix: FeatureMatrix, unseen: NDArray[np.float64]) -> Vector:
-        """Return the standard deviation of the function at some rows, without the noise.
+        """Return the standard deviation of the function at each row, without the noise.
 
-        ``unseen`` is the sum of squares of the features that rows have besides, whose weights only
-        the prior knows: see :func:`unseen_squares`.
+        ``unseen`` is the sum of squares of each row's features that are missing in ``matrix``,
+        whose weights have the prior variance: see :func:`unseen_squares`.
 
         Examples
         --------
@@ -138,16 +140,17 @@ class Posterior(Stateful):
         """
         n_draws = self.draws.shape[1]
         variances = self.prior * unseen
-        for a, b in row_blocks(n_draws, _AT_ONCE):
+        for a, b in row_blocks(n_draws, _BLOCK_DRAWS):
             values = matrix.matvec(self.draws[:, a:b])
             variances += np.einsum("nk,nk->n", values, values) / n_draws
         return np.multiply.outer(np.sqrt(variances), self.noise)
 
 
 def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
-    """Return each row's sum of squares of features in bins never seen, or else left out.
+    """Return the sum of squares of each row's features that are missing in the matrix.
 
-    Of features without bins what their squares lack to 1, the kernel's value at distance 0.
+    For grids these are bins without training rows. For other features it is 1, the value of the
+    kernel at distance 0, minus the sum of squares of the features.
 
     Examples
     --------
@@ -161,8 +164,8 @@ def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
     if isinstance(matrix, HStack):
         parts = zip(matrix.scales, matrix.parts, strict=True)
         return np.sum([scale**2 * unseen_squares(part) for scale, part in parts], axis=0)
-    left = 1.0 - _row_squares(matrix)
-    return np.where(left > _SINGLE, left, 0.0)
+    missing = 1.0 - _row_squares(matrix)
+    return np.where(missing > _SINGLE_ROUNDING, missing, 0.0)
 
 
 def _row_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
@@ -172,23 +175,23 @@ def _row_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
     return np.concatenate([np.einsum("nd,nd->n", part, part, dtype=float) for part in parts])
 
 
-def _from_prior(problem: Problem, prior: float, seed: int, numbers: range) -> tuple[Vector, Vector]:
-    """Return noise (n_rows, K) and weights (n_columns, K) of some draws, before the fit."""
+def _draw_prior(problem: Problem, prior: float, seed: int, indices: range) -> tuple[Vector, Vector]:
+    """Return noise (n_rows, K) and weights (n_columns, K) from the prior."""
     n_rows, n_columns = problem.matrix.shape
-    noise, weights = np.empty((n_rows, len(numbers))), np.empty((n_columns, len(numbers)))
-    for k, number in enumerate(numbers):
-        generator = stream(seed, "posterior", number)
+    noise, weights = np.empty((n_rows, len(indices))), np.empty((n_columns, len(indices)))
+    for k, index in enumerate(indices):
+        generator = stream(seed, "posterior", index)
         noise[:, k] = generator.standard_normal(n_rows)
         weights[:, k] = generator.standard_normal(n_columns)
     counts = problem.row_weights * np.count_nonzero(problem.row_weights)
     noise *= np.where(counts > 0, counts, np.inf)[:, None] ** -0.5
     weights *= np.sqrt(prior)
-    # Without a prior of its own, a free weight may start anywhere: the fit corrects it.
+    # Free weights have a flat prior; they can start anywhere because the fit corrects them.
     weights[n_columns - problem.penalty.n_free :] = 0.0
     return noise, weights
 
 
-def _squares(problem: Problem, targets: Vector, weights: Vector) -> NDArray[np.float64]:
+def _mean_squares(problem: Problem, targets: Vector, weights: Vector) -> NDArray[np.float64]:
     """Return the weighted mean square of the residuals of each output, (K,)."""
     return weighted_sums(
         problem.row_weights, columns(targets - problem.matrix.matvec(weights)) ** 2
