@@ -307,14 +307,14 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return more rows as the inputs of the first fit, and their targets."""
+        """Return the inputs of more rows by the conversion of the first fit, and their targets."""
         self.inputs_ = self.inputs_.with_categories_of(self, X)
         rows = self.inputs_.transform(self, X)
         targets = validated_targets(self, y, **self._target_options)
         if rows.shape[0] != len(targets):
             raise InputError(
                 f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
-                f"target a row."
+                f"target per row."
             )
         return rows, targets
 
