@@ -1,8 +1,8 @@
-"""Predictions from a model file with NumPy alone: nothing is compiled, and nothing else imported.
+"""Predictions from a model file with NumPy alone.
 
-For services that start cold, and a reader of the file format to copy: this one file needs neither
-the rest of gramless nor numba, SciPy or scikit-learn. The rest of gramless reads the values of
-tables by functions of this file, so that both read them in the same way.
+This one file needs neither the rest of gramless nor numba, SciPy or scikit-learn, and compiles
+nothing. It is meant for services that start cold, and can be copied as a reader of the file format.
+The rest of gramless converts the values of tables by functions of this file, so that both agree.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-"""An array of numbers, truth values or text of any type."""
+# A value in a model file: an array, a number, text, None, or a list or dict of such.
 Fitted: TypeAlias = Any
-"""What a model file holds: an array, a number, text, None, or a list or dict of such."""
+# The attributes of an object in a model file, and its class under the key "class".
 Part: TypeAlias = dict[str, Fitted]
-"""The attributes of an object in a model file, and the name of its class."""
 
 _TYPES = {"BOOL": "?"} | {f"{k.upper()}{8 * n}": f"<{k}{n}" for k in "fiu" for n in (1, 2, 4, 8)}
-_IDENTITY, _EXPONENTIAL = ("Squared", "Huber"), ("Poisson", "Gamma", "Tweedie")
-_MOST_WEIGHT = 1e300
-_MOST_NUMBERS = 1 << 22
-"""Computed at once, in blocks of rows."""
+# Losses by the link between predictions and raw responses.
+_IDENTITY_LINK, _LOG_LINK = ("Squared", "Huber"), ("Poisson", "Gamma", "Tweedie")
+_MAX_WEIGHT = 1e300
+_NUMBERS_AT_ONCE = 1 << 22
 
 
 class PortableModel:
-    """A saved ``KernelRegressor``, ``KernelClassifier`` or ``KernelSurvival``, by NumPy alone.
+    """A saved kernel regressor, classifier or survival model that predicts with NumPy alone.
 
-    Covers bins of grids, Gaussian kernels and trends beside them and kernel ridge regression, as
-    default fits choose; data frames, categories, gaps and several outputs. Predictions differ from
-    those of the model by rounding, some 1e-15 of the largest response.
+    It supports the features that default fits select: binning, Gaussian kernels, trends, their
+    combinations, and kernel ridge regression. It also supports data frames, categories, missing
+    values and several outputs. Predictions differ from those of the model by rounding errors of
+    about 1e-15 of the largest response.
 
     Parameters
     ----------
     path : str or path-like
-        A file that :func:`gramless.save` wrote. Nothing in it is executed.
+        A file written by :func:`gramless.save`. Nothing in it is executed.
 
     Raises
     ------
     ValueError
-        If the file is damaged, or holds what is not covered: fits to sparse rows with many columns,
-        other feature maps, ordered classes, several labels, quantile losses.
+        If the file is damaged, or holds an unsupported model: a fit to sparse rows with many
+        columns, another feature map, ordered classes, several labels, or a quantile loss.
 
     Notes
     -----
-    Large batches are some ten times as fast by :func:`gramless.load`.
+    Models loaded by :func:`gramless.load` predict large batches about ten times as fast.
 
     Examples
     --------
@@ -81,17 +81,17 @@ class PortableModel:
             raise ValueError(f"{path} is no regular file; name a model file.")
         try:
             self._read(path)
-        except _NotCoveredError as fault:
-            raise ValueError(f"{path}: {fault}") from None
+        except _NotCoveredError as error:
+            raise ValueError(f"{path}: {error}") from None
         # A damaged header leads to errors of many kinds.
         except (
             *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError),
             *(RecursionError, AssertionError, StopIteration, zlib.error, np.linalg.LinAlgError),
-        ) as fault:
+        ) as error:
             raise ValueError(
-                f"{path} is damaged or no model of gramless ({type(fault).__name__}: "
-                f"{str(fault)[:200]}); copy it again, or save the model again."
-            ) from fault
+                f"{path} is damaged or no model of gramless ({type(error).__name__}: "
+                f"{str(error)[:200]}); copy it again, or save the model again."
+            ) from error
 
     def _read(self, path: str | os.PathLike[str]) -> None:
         with open(path, "rb") as file:
@@ -102,7 +102,7 @@ class PortableModel:
             data = file.read()
         header = json.loads(text)
         metadata = header.pop("__metadata__")
-        # The signature is that of the header with zeros in its place.
+        # The checksum was computed with zeros in its own place.
         signature = metadata["header_sha256"].encode()
         signed = length.to_bytes(8, "little") + text
         entry = b'"header_sha256":"%s"'
@@ -116,52 +116,52 @@ class PortableModel:
         fitted, inputs = self.fitted, self.fitted["inputs_"]
         loss = fitted["loss_"]["class"]
         if "classes_" in fitted:
-            covered = not fitted["multilabel_"] and loss != "CumulativeLogistic"
+            is_covered = not fitted["multilabel_"] and loss != "CumulativeLogistic"
         else:
-            covered = loss in _IDENTITY + _EXPONENTIAL
-        if not covered:
+            is_covered = loss in _IDENTITY_LINK + _LOG_LINK
+        if not is_covered:
             raise _NotCoveredError(f"{loss} models of this kind need gramless.load.")
         if inputs["kept"] is not None:
             raise _NotCoveredError("fits to sparse rows of many columns need gramless.load.")
         features = fitted["features_"]
-        joined = features["class"] == "JoinedMaps"
-        maps = features["maps_"] if joined else [features]
-        scales = features["scales_"] if joined else [1.0]
+        is_joined = features["class"] == "JoinedMaps"
+        maps = features["maps_"] if is_joined else [features]
+        scales = features["scales_"] if is_joined else [1.0]
         # Files up to version 0.2 call the weights coef_.
         weights = fitted["weights_"] if "weights_" in fitted else fitted["coef_"]
         self._parts, start = [], 0
         for part, scale in zip(maps, scales, strict=True):
-            kind = _PARTS.get(part["class"])
-            if kind is None:
+            part_class = _PARTS.get(part["class"])
+            if part_class is None:
                 raise _NotCoveredError(f"{part['class']} features need gramless.load.")
-            n_columns = kind.n_columns(part)
+            n_columns = part_class.n_columns(part)
             scaled = scale * weights[start : start + n_columns]
-            # NaN is not below the bound either.
-            if not np.abs(scaled).max(initial=0.0) < _MOST_WEIGHT:
-                raise ValueError(f"its weights are not finite or beyond {_MOST_WEIGHT:g}")
-            self._parts.append(kind(part, scaled))
+            # This comparison is False for NaN, too.
+            if not np.abs(scaled).max(initial=0.0) < _MAX_WEIGHT:
+                raise ValueError(f"its weights are not finite or beyond {_MAX_WEIGHT:g}")
+            self._parts.append(part_class(part, scaled))
             start += n_columns
-        # Predictions show faults of the header that reading it does not.
-        trial: Any = np.zeros((2, fitted["n_features_in_"]))
+        # Predictions of two rows show errors of the header that reading it does not.
+        rows: Any = np.zeros((2, fitted["n_features_in_"]))
         if inputs["encoder"] is not None:
-            trial = {str(code["name"]): [None, None] for code in inputs["encoder"]["columns"]}
-        raw = self.decision_function(trial)
+            rows = {str(code["name"]): [None, None] for code in inputs["encoder"]["columns"]}
+        raw = self.decision_function(rows)
         if raw.shape != (2, *weights.shape[1:]) or not np.isfinite(raw).all():
             raise ValueError("its predictions are not finite or do not fit its weights")
-        self.predict(trial)
+        self.predict(rows)
         if fitted.get("calibration_") is not None:
-            finite = np.isfinite(fitted["calibration_"]["slopes"]).all()
-            if not finite or not np.isfinite(self.predict_proba(trial)).all():
+            is_finite = np.isfinite(fitted["calibration_"]["slopes"]).all()
+            if not is_finite or not np.isfinite(self.predict_proba(rows)).all():
                 raise ValueError("its probabilities are not finite")
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the raw responses of rows, as of the saved model.
+        """Return the raw responses of the saved model.
 
         Parameters
         ----------
         X : array-like of numbers (n_samples, n_features), data frame, or dict of columns
-            NaN where a number is missing. A model that was fitted to a data frame takes one of
-            pandas, polars or pyarrow, or a dict, and matches its columns by name.
+            Missing numbers are NaN. A model that was fitted to a data frame needs a data frame of
+            pandas, polars or pyarrow, or a dict, whose columns are matched by name.
 
         Returns
         -------
@@ -169,23 +169,23 @@ class PortableModel:
         """
         encoder = self.fitted["inputs_"]["encoder"]
         if encoder is None:
-            inputs = self._filled(np.asarray(X, np.float64))
+            inputs = self._imputed(np.asarray(X, np.float64))
         else:
             inputs = _encoded(encoder, X).astype(np.float64)
         rows = self._scaled(inputs)
-        step = max(1, _MOST_NUMBERS // max(part.numbers_a_row for part in self._parts))
-        # At least one block, of no rows if there are none.
+        step = max(1, _NUMBERS_AT_ONCE // max(part.numbers_a_row for part in self._parts))
+        # Without rows, there is one empty block.
         blocks = [rows[a : a + step] for a in range(0, max(1, len(rows)), step)]
         sums = [sum(part(block) for part in self._parts) for block in blocks]
         return np.concatenate(sums) + self.fitted["intercept_"]
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return numbers, the most likely class of each row, or the logarithm of its risk.
+        """Return predicted numbers, the most likely classes, or the logarithms of the risks.
 
         Parameters
         ----------
-        X : array-like of numbers (n_samples, n_features)
-            NaN where a number is missing.
+        X : array-like of numbers (n_samples, n_features), data frame, or dict of columns
+            As in :meth:`decision_function`.
 
         Returns
         -------
@@ -195,16 +195,18 @@ class PortableModel:
         if "classes_" in self.fitted:
             return self.fitted["classes_"][raw.argmax(1) if raw.ndim > 1 else (raw > 0).astype(int)]
         is_survival = "baseline_" in self.fitted
-        has_means = self.fitted["loss_"]["class"] in _EXPONENTIAL and not is_survival
-        return np.exp(raw) if has_means else raw
+        has_log_link = self.fitted["loss_"]["class"] in _LOG_LINK and not is_survival
+        return np.exp(raw) if has_log_link else raw
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the calibrated probability of each class, of classifiers that have them.
+        """Return the calibrated probability of each class.
+
+        Raises ``ValueError`` if the model has no probabilities.
 
         Parameters
         ----------
-        X : array-like of numbers (n_samples, n_features)
-            NaN where a number is missing.
+        X : array-like of numbers (n_samples, n_features), data frame, or dict of columns
+            As in :meth:`decision_function`.
 
         Returns
         -------
@@ -223,7 +225,7 @@ class PortableModel:
         shares /= shares.sum(axis=1, keepdims=True)
         return (1.0 - link["floor"]) * shares + link["floor"] / shares.shape[1]
 
-    def _filled(self, X: Array) -> Array:
+    def _imputed(self, X: Array) -> Array:
         gaps, categories = self.fitted["inputs_"]["gaps"], self.fitted["inputs_"].get("categories")
         if X.ndim != 2 or X.shape[1] != self.fitted["n_features_in_"]:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
@@ -251,20 +253,20 @@ class PortableModel:
             return X
         if scaler["kind"] == "whiten":
             return self._whitened(scaler["whitening"], X)
-        first = X.shape[1] if scaler["kind"] == "both" else 0
+        first_rank = X.shape[1] if scaler["kind"] == "both" else 0
         out = np.zeros((len(X), len(scaler["unit"])))
         for j, unit in enumerate(scaler["unit"]):
-            category = scaler["categorical"] is not None and scaler["categorical"][j]
-            if j < first or category:
+            is_category = scaler["categorical"] is not None and scaler["categorical"][j]
+            if j < first_rank or is_category:
                 out[:, j] = X[:, j % X.shape[1]]
             elif np.isfinite(unit):
-                column, own = X[:, j % X.shape[1]], j - first
-                out[:, j] = np.interp(column, scaler["knots"][own], scaler["levels"][own])
+                column, k = X[:, j % X.shape[1]], j - first_rank
+                out[:, j] = np.interp(column, scaler["knots"][k], scaler["levels"][k])
         return out
 
     @staticmethod
     def _whitened(whitening: Fitted, X: Array) -> Array:
-        # Terms are added one after the other, as in the fit, for the same bits.
+        # The terms are added in the same order as in the fit, for the same bits.
         sums = np.zeros(X.shape[::-1])
         for column, mean, axes in zip(X.T, whitening["mean"], whitening["axes"], strict=True):
             sums += axes[:, None] * (column - mean)
@@ -295,13 +297,13 @@ class PortableModel:
 
 
 class _NotCoveredError(ValueError):
-    """A model that needs the whole of gramless."""
+    """A model that this file does not support."""
 
 
 # Values of tables.
 
-# What stands for a missing value among numbers and dates written as text: the words that pandas
-# reads so, and some that other programs write.
+# Words for missing values in text columns of numbers or dates: those of pandas and of some other
+# programs.
 MISSING_WORDS = frozenset(
     [
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
@@ -309,7 +311,7 @@ MISSING_WORDS = frozenset(
         *("?", "NAN", "NaT", "\\N"),  # \N: MySQL, PostgreSQL
     ]
 )
-# How files and other programs spell truth values.
+# Labels of booleans by their spellings in files and other programs.
 BOOLEAN_SPELLINGS = dict.fromkeys(("true", "TRUE", "True", "1"), "True")
 BOOLEAN_SPELLINGS |= dict.fromkeys(("false", "FALSE", "False", "0"), "False")
 # ISO 8601, to the month or finer.
@@ -330,17 +332,17 @@ def is_missing(value: Any) -> bool:
     try:
         return bool(value != value)
     except (TypeError, ValueError):
-        # A comparison of pandas' NA has no truth value.
+        # Comparisons with pandas' NA have no truth value.
         return True
 
 
 def type_of(value: object) -> str:
-    """Return the type of a value that is not missing, as files name the types of columns."""
+    """Return the type of a value that is not missing, a key of ``columns.COLUMN_TYPES``."""
     if isinstance(value, str):
         return "text"
     if isinstance(value, (bool, np.bool_)):
         return "boolean"
-    # NumPy's durations count as integers.
+    # Before numbers, because NumPy's durations are instances of integers.
     if isinstance(value, (datetime.timedelta, np.timedelta64)):
         return "timedelta"
     if isinstance(value, datetime.datetime):
@@ -353,7 +355,10 @@ def type_of(value: object) -> str:
 
 
 def seconds_or_number(value: Any) -> float:
-    """Return a number, or the seconds of a date (since 1970 in UTC), duration or time of day."""
+    """Return a number as a float, or the seconds of a date, duration or time of day.
+
+    Dates count from 1970 in UTC.
+    """
     if isinstance(value, np.datetime64):
         return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     if isinstance(value, np.timedelta64):
@@ -384,7 +389,7 @@ def has_offset(cell: str) -> bool:
 
 
 def label(value: Any) -> str:
-    """Return a value as text, whole numbers without ".0", and "" for a missing one."""
+    """Return a value as text, with whole numbers without ".0" and missing values as ""."""
     if isinstance(value, str):
         return value
     if is_missing(value):
@@ -394,67 +399,67 @@ def label(value: Any) -> str:
 
 
 def category_label(value: Any) -> str:
-    """Return the label of a category, one for all values that are equal, and "" for a missing one.
+    """Return the label of a category, the same for all equal values, and "" for missing ones.
 
-    1, 1.0, "1" and "1.0" are "1", but "01" stays. Datetimes, also as text, are as in
-    "2024-01-31 12:30:00", in UTC, without the time at midnight.
+    1, 1.0, "1" and "1.0" are "1", but "01" stays. Datetimes, also as text, become UTC as in
+    "2024-01-31 12:30:00", without the time if it is midnight.
     """
     if isinstance(value, str):
-        return _label_of_text(value)
+        return _text_label(value)
     if is_missing(value):
         return ""
-    write = LABEL_WRITERS.get(type_of(value))
-    if write is not None:
-        return write(seconds_or_number(value))
+    label_of = LABEL_WRITERS.get(type_of(value))
+    if label_of is not None:
+        return label_of(seconds_or_number(value))
     if isinstance(value, Decimal) and value.is_finite():
         text = f"{value.normalize():f}"
         return _POSITIVE_ZERO.get(text, text)
     return label(value)
 
 
-def _label_of_text(text: str) -> str:
+def _text_label(text: str) -> str:
     if text.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
         return _POSITIVE_ZERO.get(whole[1], whole[1])
     if len(text) > len("2024-01-31") and text[4] == text[7] == "-":
         with contextlib.suppress(ValueError, OverflowError):
-            return _written_datetime(seconds_of_date(text))
+            return _datetime_label(seconds_of_date(text))
     return text
 
 
-def _written_datetime(seconds: float) -> str:
+def _datetime_label(seconds: float) -> str:
     moment = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
     return moment.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
-def _written_time(seconds: float) -> str:
+def _time_label(seconds: float) -> str:
     clock = (datetime.datetime.min + datetime.timedelta(seconds=seconds % _DAY)).time()
     return clock.isoformat()
 
 
-def _written_timedelta(seconds: float) -> str:
-    return f"{int(seconds // _DAY)} days {_written_time(seconds)}"
+def _timedelta_label(seconds: float) -> str:
+    return f"{int(seconds // _DAY)} days {_time_label(seconds)}"
 
 
-# How categories are written whose values are seconds, by their type.
+# Functions from seconds to labels of categories, by type.
 LABEL_WRITERS = {
-    "datetime": _written_datetime,
-    "zoned": _written_datetime,
-    "timedelta": _written_timedelta,
-    "time": _written_time,
+    "datetime": _datetime_label,
+    "zoned": _datetime_label,
+    "timedelta": _timedelta_label,
+    "time": _time_label,
 }
 
 
 # Tables.
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
+_WITH_LEADING_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
 _CLOCK = re.compile(r"(-?\d+ days )?\d\d:\d\d:\d\d(\.\d{6})?", re.ASCII)
-# Labels of categories that values of a type can have.
-_ALLOWED = {
+# Patterns of the category labels of a type.
+_LABEL_PATTERNS = {
     **{"number": _NUMBER, "datetime": DATE, "zoned": DATE},
     **{"timedelta": _CLOCK, "time": _CLOCK},
 }
-# Types of new columns that can be read as the type of the fit.
+# Types of a column in new rows, by its type in the fit, that can be read.
 _READABLE = {
     "number": ("number", "boolean", "text"),
     "datetime": ("datetime", "zoned", "text"),
@@ -467,40 +472,40 @@ _MOST_UNKNOWN = 0.5
 
 
 def _encoded(encoder: Part, X: Any) -> Array:
-    """Return the columns of the fit as inputs, matched by name: see TableEncoder."""
+    """Return the inputs of a table, as TableEncoder.transform does."""
     columns = [(code, _values(str(code["name"]), X)) for code in encoder["columns"]]
     lengths = {len(values) for _, values in columns}
     if len(lengths) != 1:
         raise ValueError(f"the columns have different lengths: {sorted(lengths)}.")
-    inputs = [_inputs_of(code, values) for code, values in columns]
+    inputs = [_encoded_column(code, values) for code, values in columns]
     return np.hstack(inputs).astype(encoder["dtype"])
 
 
 def _values(name: str, X: Any) -> list[Any]:
-    """Return the values of a column as Python's or NumPy's, None where missing."""
+    """Return the values of a column as Python or NumPy objects, None for missing ones."""
     try:
         keys = {str(key): key for key in getattr(X, "columns", ()) if isinstance(key, int)}
         column = X[keys.get(name, name)]
-    # Frames raise errors of their own for a column that they lack.
-    except Exception as fault:
+    # Each library raises its own errors for a column that does not exist.
+    except Exception as error:
         raise ValueError(
             f"the rows have no column {name!r}; give a data frame or a dict with the columns of "
             "the fit."
-        ) from fault
+        ) from error
     if type(column).__module__.partition(".")[0] == "pyarrow":
         column = column.to_pylist()
     array = np.asarray(column) if not isinstance(column, list) else None
     if array is not None and array.ndim != 1:
         raise ValueError(f"column {name!r} holds more than one value a row.")
-    # NumPy turns integers with gaps into floats, and drops time zones.
+    # NumPy converts integers with missing values to floats, and drops time zones.
     dtype = str(getattr(column, "dtype", "")).lower()
-    as_given = "int" in dtype or (array is not None and array.dtype.kind == "M")
-    values: Iterable[Any] = column if array is None or as_given else array
+    loses_information = "int" in dtype or (array is not None and array.dtype.kind == "M")
+    values: Iterable[Any] = column if array is None or loses_information else array
     return [None if is_missing(value) else value for value in values]
 
 
-def _inputs_of(code: Part, values: list[Any]) -> Array:
-    """Return the columns that stand for one column of a table."""
+def _encoded_column(code: Part, values: list[Any]) -> Array:
+    """Return the inputs of one column of a table, as ColumnCode.write does."""
     present = [value for value in values if value is not None and value != ""]
     if code.get("type") == "empty":
         if present:
@@ -512,23 +517,23 @@ def _inputs_of(code: Part, values: list[Any]) -> Array:
         return np.tile([0.0, 1.0] if code["indicator"] else [0.0], (len(values), 1))
     if code["fill"] is None:
         return _codes(code, values, present)[:, None]
-    read = _numbers(code, values, present)
-    missing = np.isnan(read)
-    if np.isinf(read).any():
+    column = _numbers(code, values, present)
+    missing = np.isnan(column)
+    if np.isinf(column).any():
         raise ValueError(f"column {code['name']!r} holds infinity; give finite numbers.")
-    filled = np.where(missing, code["fill"], read)
+    filled = np.where(missing, code["fill"], column)
     return np.column_stack([filled, missing] if code["indicator"] else [filled])
 
 
 def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
-    """Return the numbers of a column, NaN where missing."""
+    """Return the numbers of a column, NaN for missing ones."""
     type_ = code.get("type") or "number"
     for now in {type_of(value) for value in present}:
-        # Files of 0.2.0 have no types: seconds and numbers are the same.
+        # Files of 0.2.0 have no types, and do not distinguish seconds from other numbers.
         if now not in _READABLE[type_] and (code.get("type") or now in ("text", "category")):
-            raise _refused(code, now, present)
-    are_booleans = any(type_of(value) == "boolean" for value in present)
-    if type_ == "number" and are_booleans and not 0.0 <= code["fill"] <= 1.0:
+            raise _type_error(code, now, present)
+    has_booleans = any(type_of(value) == "boolean" for value in present)
+    if type_ == "number" and has_booleans and not 0.0 <= code["fill"] <= 1.0:
         warnings.warn(
             f"column {code['name']!r} held numbers in fit and holds booleans now; they are read "
             "as 1 and 0.",
@@ -544,32 +549,32 @@ def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
             "zone; those without count as UTC.",
             stacklevel=2,
         )
-    are_dates = type_ in ("datetime", "zoned")
-    numbers_read = []
+    is_date = type_ in ("datetime", "zoned")
+    floats = []
     for value in values:
         is_text = isinstance(value, str)
         if value is None or (is_text and value.strip() in MISSING_WORDS):
-            numbers_read.append(np.nan)
+            floats.append(np.nan)
             continue
         try:
             if not is_text:
-                numbers_read.append(seconds_or_number(value))
-            elif are_dates:
-                numbers_read.append(seconds_of_date(value.strip()))
+                floats.append(seconds_or_number(value))
+            elif is_date:
+                floats.append(seconds_of_date(value.strip()))
             else:
-                numbers_read.append(_written_number(value.strip(), code["notation"]))
+                floats.append(_parse_number(value.strip(), code["notation"]))
         except (ValueError, OverflowError):
-            raise _refused(code, type_of(value), [value]) from None
-    return np.array(numbers_read, np.float64)
+            raise _type_error(code, type_of(value), [value]) from None
+    return np.array(floats, np.float64)
 
 
-def _written_number(cell: str, notation: str) -> float:
-    """Return a number that is written plainly, or as the text of the fit was."""
+def _parse_number(cell: str, notation: str) -> float:
+    """Return a number written plainly or in the notation of the fit."""
     if cell.lower() in ("true", "false"):
         return float(cell.lower() == "true")
     if _NUMBER.fullmatch(cell) and notation in ("1234.5", "1,234.5", "1 234.5", "1'234.5"):
         return float(cell)
-    # Such as 1.234,5: the mark before the last digit parts decimals, the other one thousands.
+    # In a notation such as 1.234,5, the first mark separates thousands, the second decimals.
     group, decimal = (notation[1], notation[-2]) if len(notation) == 7 else ("", ".")
     groups = " \u00a0\u202f" if group == " " else "'\u2019" if group == "'" else group
     part = f"[{re.escape(groups)}]" if groups else "(?!)"
@@ -583,60 +588,61 @@ def _written_number(cell: str, notation: str) -> float:
 
 
 def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
-    """Return the numbers of the categories of a column."""
-    places = {category: k for k, category in enumerate(code["categories"])}
-    type_, unknown = code.get("type"), len(places)
-    if places.keys() <= {"", "True", "False"}:
-        places |= {word: places[name] for word, name in BOOLEAN_SPELLINGS.items() if name in places}
-    elif type_ and places.keys() <= {"", "0", "1"}:
+    """Return the category codes of a column."""
+    code_of = {category: k for k, category in enumerate(code["categories"])}
+    type_, unknown = code.get("type"), len(code_of)
+    if code_of.keys() <= {"", "True", "False"}:
+        spellings = BOOLEAN_SPELLINGS.items()
+        code_of |= {word: code_of[name] for word, name in spellings if name in code_of}
+    elif type_ and code_of.keys() <= {"", "0", "1"}:
         digits = {"True": "1", "False": "0"}
-        spelled = [(word, digits[name]) for word, name in BOOLEAN_SPELLINGS.items()]
-        places |= {word: places[digit] for word, digit in spelled if digit in places}
+        numbered = [(word, digits[name]) for word, name in BOOLEAN_SPELLINGS.items()]
+        code_of |= {word: code_of[digit] for word, digit in numbered if digit in code_of}
     if type_ == "boolean":
-        places |= dict.fromkeys(MISSING_WORDS, places.get("", unknown))
+        code_of |= dict.fromkeys(MISSING_WORDS, code_of.get("", unknown))
     cells = [*map(category_label if type_ else label, values)]
     if type_:
-        _check_categories(code, places, cells, present)
-    codes = np.array([places.get(cell, unknown) for cell in cells], np.float64)
-    odd = [cell for cell, place in zip(cells, codes, strict=True) if cell and place == unknown]
+        _check_category_type(code, code_of, cells, present)
+    codes = np.array([code_of.get(cell, unknown) for cell in cells], np.float64)
+    unseen = [cell for cell, k in zip(cells, codes, strict=True) if cell and k == unknown]
     is_complete = len(code["categories"]) < 50_000
-    if type_ in ("text", "category") and is_complete and len(odd) > _MOST_UNKNOWN * len(present):
+    if type_ in ("text", "category") and is_complete and len(unseen) > _MOST_UNKNOWN * len(present):
         warnings.warn(
-            f"column {code['name']!r}: {100 * len(odd) / len(present):.0f} % of the values are "
-            f"none of the categories in fit, such as {odd[0][:40]!r}.",
+            f"column {code['name']!r}: {100 * len(unseen) / len(present):.0f} % of the values are "
+            f"none of the categories in fit, such as {unseen[0][:40]!r}.",
             stacklevel=2,
         )
     return codes
 
 
-def _check_categories(
-    code: Part, places: dict[str, int], cells: list[str], present: list[Any]
+def _check_category_type(
+    code: Part, code_of: dict[str, int], cells: list[str], present: list[Any]
 ) -> None:
-    """Raise ValueError unless a column can hold the categories of the fit."""
+    """Raise ValueError if a column of new rows cannot hold the categories of the fit."""
     for now in {type_of(value) for value in present}:
         if code["type"] == "boolean":
             odd = [c for c in cells if c not in BOOLEAN_SPELLINGS and c not in MISSING_WORDS]
-            fits = now in _READABLE["boolean"] and not odd
+            is_readable = now in _READABLE["boolean"] and not odd
         elif now == "boolean":
-            fits = bool(places.keys() & {"True", "False"})
-        elif now in _ALLOWED:
-            fits = any(map(_ALLOWED[now].fullmatch, code["categories"]))
+            is_readable = bool(code_of.keys() & {"True", "False"})
+        elif now in _LABEL_PATTERNS:
+            is_readable = any(map(_LABEL_PATTERNS[now].fullmatch, code["categories"]))
         else:
-            fits = now in ("text", "category")
-        if not fits:
-            raise _refused(code, now, present)
-        without = {name.lstrip("0"): name for name in code["categories"] if _ZEROS.fullmatch(name)}
-        lost = [cell for cell in cells if cell in without] if now == "number" else []
-        if lost:
+            is_readable = now in ("text", "category")
+        if not is_readable:
+            raise _type_error(code, now, present)
+        padded_names = filter(_WITH_LEADING_ZEROS.fullmatch, code["categories"])
+        padded = {name.lstrip("0"): name for name in padded_names}
+        stripped = [cell for cell in cells if cell in padded] if now == "number" else []
+        if stripped:
             warnings.warn(
-                f"column {code['name']!r} holds numbers such as {lost[0]} now, and "
-                f"{without[lost[0]]!r} "
-                "was a category in fit, which is another one.",
+                f"column {code['name']!r} holds numbers such as {stripped[0]} now, and "
+                f"{padded[stripped[0]]!r} was a category in fit, which is another one.",
                 stacklevel=2,
             )
 
 
-def _refused(code: Part, now: str, values: list[Any]) -> ValueError:
+def _type_error(code: Part, now: str, values: list[Any]) -> ValueError:
     held = code.get("type") or "number"
     return ValueError(
         f"column {code['name']!r} held values of the type {held} in fit and holds {now} now, such "
@@ -646,12 +652,12 @@ def _refused(code: Part, now: str, values: list[Any]) -> ValueError:
 
 
 def _with_codes(categories: Part, X: Array) -> Array:
-    """Return rows with codes in place of categories: -1 for NaN, the last code if unknown."""
+    """Return rows with codes in place of categories, as CategoryCodes.transform does."""
     out, ends = X.copy(), categories["starts"][1:]
     for j, known in zip(categories["columns"], np.split(categories["values"], ends), strict=False):
         order = np.append(np.argsort(known), len(known))
-        places = order[np.searchsorted(known, X[:, j], sorter=order[:-1])]
-        out[:, j] = np.where(np.append(known, np.nan)[places] == X[:, j], places, len(known))
+        codes = order[np.searchsorted(known, X[:, j], sorter=order[:-1])]
+        out[:, j] = np.where(np.append(known, np.nan)[codes] == X[:, j], codes, len(known))
         is_missing = np.isnan(X[:, j])
         out[is_missing, j] = -1.0
         share = np.mean(out[~is_missing, j] == len(known)) if not is_missing.all() else 0.0
@@ -664,55 +670,58 @@ def _with_codes(categories: Part, X: Array) -> Array:
 
 
 class _Bins:
-    """Bins of grids: each has a weight, found by its 64-bit key."""
+    """Random binning features: the weights of the bins, sorted by 64-bit key in each grid."""
 
     def __init__(self, part: Part, weights: Array) -> None:
-        self.shifts, self.inverse = part["shifts_"], 1.0 / part["widths_"]
+        self.shifts, self.inverse_widths = part["shifts_"], 1.0 / part["widths_"]
         self.projection = part.get("projection")
-        self.multipliers, self.begun = part["multipliers"], part["cell_offsets"]
+        self.multipliers, self.key_offsets = part["multipliers"], part["cell_offsets"]
+        # The bounds of inputs and cells are those of features/grids.py, so that inputs far away
+        # from the training rows get the same keys.
         with np.errstate(divide="ignore", over="ignore"):
-            far = 1e18 / self.inverse.max(axis=0)
-        self.limits = np.minimum(far, np.finfo(float).max)
-        is_category = (self.inverse == 1.0) & (self.shifts == 0.5)
+            bound = 1e18 / self.inverse_widths.max(axis=0)
+        self.input_bounds = np.minimum(bound, np.finfo(float).max)
+        is_category = (self.inverse_widths == 1.0) & (self.shifts == 0.5)
         is_short = (self.multipliers & (2**24 - 1) == 0) & ~is_category
-        self.most_cells = np.where(is_short, float(0x5555555555), 2.0**62)
+        self.cell_bounds = np.where(is_short, float(0x5555555555), 2.0**62)
         self.first, self.end = part["offsets_"][:-1], part["offsets_"][1:]
         ranges = zip(self.first, self.end, strict=True)
         keys = part["keys"] if "keys" in part else _keys_of_cells(part)
         order = np.concatenate([a + np.argsort(keys[a:b]) for a, b in ranges])
         self.keys = keys[order]
-        self.weights = weights[order] * part.get("scale_", len(self.inverse) ** -0.5)
-        self.numbers_a_row = self.inverse.size + self.weights[0].size * len(self.inverse)
+        n_grids = len(self.inverse_widths)
+        self.weights = weights[order] * part.get("scale_", n_grids**-0.5)
+        self.numbers_a_row = self.inverse_widths.size + self.weights[0].size * n_grids
 
     @staticmethod
     def n_columns(part: Part) -> int:
         return int(part["offsets_"][-1])
 
     def __call__(self, X: Array) -> Array:
-        """Return sums of weights; rows in a bin never seen add nothing in its grid."""
+        """Return the sums of the bins' weights; bins without training rows have none."""
         if self.projection is not None:
             X = _with_combinations(X, self.projection)
-        X = np.clip(X, -self.limits, self.limits)[:, None]
-        scaled = np.clip((X - self.shifts) * self.inverse, -self.most_cells, self.most_cells)
+        X = np.clip(X, -self.input_bounds, self.input_bounds)[:, None]
+        scaled = (X - self.shifts) * self.inverse_widths
+        scaled = np.clip(scaled, -self.cell_bounds, self.cell_bounds)
         cells = np.floor(scaled).astype(np.int64)
-        keys = (cells * self.multipliers).sum(axis=2) + self.begun
-        at = np.broadcast_to(self.first, keys.shape)
-        # A search by halves in all grids at once: how many of a grid's keys are below.
+        keys = (cells * self.multipliers).sum(axis=2) + self.key_offsets
+        # A binary search in all grids at once, for the first key of a grid that is not smaller.
+        positions = np.broadcast_to(self.first, keys.shape)
         for bit in range(int((self.end - self.first).max()).bit_length() - 1, -1, -1):
-            beyond = at + (1 << bit)
-            below = (beyond <= self.end) & (self.keys.take(beyond - 1, mode="clip") < keys)
-            at = np.where(below, beyond, at)
-        at = np.minimum(at, self.end - 1)
-        own = self.weights[at]
-        own[self.keys[at] != keys] = 0.0
-        return own.sum(axis=1)
+            candidates = positions + (1 << bit)
+            is_smaller = self.keys.take(candidates - 1, mode="clip") < keys
+            positions = np.where((candidates <= self.end) & is_smaller, candidates, positions)
+        positions = np.minimum(positions, self.end - 1)
+        bin_weights = self.weights[positions]
+        bin_weights[self.keys[positions] != keys] = 0.0
+        return bin_weights.sum(axis=1)
 
 
 def _with_combinations(X: Array, projection: Array) -> Array:
-    """Return rows with linear combinations of their inputs behind them.
-
-    Terms are added one after the other: a sum in another order may lie in another cell.
-    """
+    """Return rows followed by linear combinations of their inputs."""
+    # The terms are added in the order of the inputs, because rounding in another order could move
+    # a sum into another cell.
     sums = np.zeros((len(X), projection.shape[1]))
     with np.errstate(over="ignore"):
         for column, factors in zip(X.T, projection, strict=True):
@@ -721,28 +730,29 @@ def _with_combinations(X: Array, projection: Array) -> Array:
 
 
 def _keys_of_cells(part: Part) -> Array:
-    """Return the keys of bins that are given by the ranks of their cells in boxes."""
-    cells, divided = part["cells"], np.isfinite(part["widths_"])
-    ends, keys = np.cumsum(divided.sum(axis=1)), []
+    """Return the keys of bins that a file stores as ranks of cells in the box of each grid."""
+    cells, is_divided = part["cells"], np.isfinite(part["widths_"])
+    ends, keys = np.cumsum(is_divided.sum(axis=1)), []
     gaps = np.split(cells["gaps"], np.cumsum(cells["runs"])[:-1])
-    ranks = np.concatenate([np.cumsum(own + 1) - 1 for own in gaps])
+    ranks = np.concatenate([np.cumsum(run + 1) - 1 for run in gaps])
     for r, (a, b) in enumerate(zip(part["offsets_"][:-1], part["offsets_"][1:], strict=True)):
-        columns = np.flatnonzero(divided[r])
-        own = slice(ends[r] - len(columns), ends[r])
-        lowest, lengths, rest = cells["lowest"][own], cells["lengths"][own], ranks[a:b]
+        columns = np.flatnonzero(is_divided[r])
+        box = slice(ends[r] - len(columns), ends[r])
+        lowest, lengths, rest = cells["lowest"][box], cells["lengths"][box], ranks[a:b]
         if not lengths.all():
+            # Without a box, the ranks are the upper 40 bits of the keys.
             keys.append(rest << 24)
             continue
-        found = np.full(b - a, part["cell_offsets"][r])
+        grid_keys = np.full(b - a, part["cell_offsets"][r])
         for k in range(len(columns) - 1, -1, -1):
             rest, cell = np.divmod(rest, lengths[k])
-            found += part["multipliers"][r, columns[k]] * (cell + lowest[k])
-        keys.append(found)
+            grid_keys += part["multipliers"][r, columns[k]] * (cell + lowest[k])
+        keys.append(grid_keys)
     return np.concatenate(keys)
 
 
 class _Gaussians:
-    """A Gaussian kernel between rows and landmarks, whose weights may have been whitened."""
+    """A Gaussian kernel between rows and landmarks, with or without Nystrom whitening."""
 
     def __init__(self, part: Part, weights: Array) -> None:
         kernel = part["kernel"]
@@ -750,13 +760,13 @@ class _Gaussians:
             raise _NotCoveredError("kernels other than the Gaussian need gramless.load.")
         if not (part["bandwidth_"] > 0.0).all():
             raise ValueError("its bandwidths are not positive")
-        self.landmarks, self.inverse = part["landmarks_"], 1.0 / part["bandwidth_"]
+        self.landmarks, self.inverse_bandwidth = part["landmarks_"], 1.0 / part["bandwidth_"]
         self.numbers_a_row = self.landmarks.size
-        self.categorical = np.zeros(len(self.inverse), bool)
+        self.categorical = np.zeros(len(self.inverse_bandwidth), bool)
         if part.get("categorical_", part.get("categorical")) is not None:
             self.categorical[part.get("categorical_", part.get("categorical"))] = True
-        whitened = "factor_" in part
-        self.weights = np.linalg.solve(part["factor_"].T, weights) if whitened else weights
+        is_whitened = "factor_" in part
+        self.weights = np.linalg.solve(part["factor_"].T, weights) if is_whitened else weights
 
     @staticmethod
     def n_columns(part: Part) -> int:
@@ -764,9 +774,10 @@ class _Gaussians:
 
     def __call__(self, X: Array) -> Array:
         """Return weighted sums of kernel values."""
-        apart = X[:, None] - self.landmarks
-        apart[..., self.categorical] = apart[..., self.categorical] != 0.0
-        return np.exp(-0.5 * np.square(apart * self.inverse).sum(axis=2)) @ self.weights
+        differences = X[:, None] - self.landmarks
+        differences[..., self.categorical] = differences[..., self.categorical] != 0.0
+        squares = np.square(differences * self.inverse_bandwidth).sum(axis=2)
+        return np.exp(-0.5 * squares) @ self.weights
 
 
 class _Projected:
@@ -786,7 +797,7 @@ class _Projected:
 
 
 class _Trend:
-    """Products of two standardised inputs, or of one and 1, and indicators of categories."""
+    """A polynomial trend: products of up to two standardised inputs or category indicators."""
 
     def __init__(self, part: Part, weights: Array) -> None:
         self.centre, self.spread, self.means = part["centre_"], part["spread_"], part["means_"]
@@ -801,11 +812,11 @@ class _Trend:
         return len(part["factors_"])
 
     def __call__(self, X: Array) -> Array:
-        """Return weighted sums of products, less their means."""
-        scores = np.clip((X - self.centre) / self.spread, -6.0, 6.0)
-        # The last one is what -1 stands for.
-        scores = np.hstack([scores, X[:, self.columns] == self.values, np.ones((len(X), 1))])
-        return (scores[:, self.first] * scores[:, self.second] - self.means) @ self.weights
+        """Return weighted sums of centred products."""
+        factors = np.clip((X - self.centre) / self.spread, -6.0, 6.0)
+        # The factor -1, in products of one factor, refers to the ones at the end.
+        factors = np.hstack([factors, X[:, self.columns] == self.values, np.ones((len(X), 1))])
+        return (factors[:, self.first] * factors[:, self.second] - self.means) @ self.weights
 
 
 _PARTS: dict[str, type[_Bins | _Gaussians | _Projected | _Trend]] = {
@@ -822,8 +833,8 @@ def _tensor(data: bytes, entry: Part) -> Array:
     return numbers.reshape(entry["shape"]).astype(numbers.dtype.newbyteorder("="), copy=False)
 
 
-def _require(is_sound: bool) -> None:
-    if not is_sound:
+def _require(is_valid: bool) -> None:
+    if not is_valid:
         raise ValueError("a compact form of an array is damaged")
 
 
@@ -837,15 +848,15 @@ def _n_numbers(shape: list[int]) -> int:
 
 
 def _inflated(data: Array, size: int) -> Array:
-    """Return so many bytes of a foreign file, never more."""
+    """Return the inflated data; raise ValueError unless it has exactly ``size`` bytes."""
     _require(_is_array(data, np.uint8))
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(data.tobytes(), size)
-        # zlib checks the checksum only when it reads on.
+        # Reading beyond the end makes zlib verify the checksum.
         more = stream.decompress(stream.unconsumed_tail, 1)
-    except zlib.error as fault:
-        raise ValueError("a compact form of an array is damaged") from fault
+    except zlib.error as error:
+        raise ValueError("a compact form of an array is damaged") from error
     _require(len(content) == size and not more and stream.eof and not stream.unused_data)
     return np.frombuffer(content, np.uint8)
 
@@ -865,6 +876,7 @@ def _single_precision(values: Array) -> Array:
     return values.astype(np.float64)
 
 
+# The names of the parameters are the keys in files.
 def _mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> Array:
     size = _n_numbers(shape)
     _require(_is_array(places, np.uint8) and places.shape == (-(-size // 8),))
@@ -898,6 +910,7 @@ def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) ->
         return np.ldexp(columns, exponents).reshape(tuple(shape))
 
 
+# Functions that restore an array from its fields in a file, by the name of the form in files.
 ARRAY_FORMS: dict[str, Callable[..., Array]] = {
     "Deflated": _deflated,
     "FixedPoint": _fixed_point,
@@ -905,4 +918,3 @@ ARRAY_FORMS: dict[str, Callable[..., Array]] = {
     "SinglePrecision": _single_precision,
     "HighBytes": _high_bytes,
 }
-"""Functions that restore arrays from their fields in a file, by the names that files give them."""
