@@ -156,7 +156,7 @@ def others_at_work(records: Iterable[Record]) -> str:
     'Seconds are not reliable: other programs kept 1.8 cores busy during 1 of 3 fits; of 1 it is \
 not recorded.'
     """
-    cores = [job[0].get("others") for job in jobs_of(records)]
+    cores = [job[0].get("others") for job in jobs_of(records) if not _has_no_data(job[0])]
     told = [one for one in cores if one is not None]
     busy, n_unknown = [one for one in told if one > _QUIET], len(cores) - len(told)
     if not cores:

@@ -100,6 +100,7 @@ def test_sets_that_are_not_there_are_not_allowed_by_budgets(tmp_path):
     own = replace(STUDIES[0], jobs=lambda: STUDIES[0].jobs()[-1:])
     write_report([own], {own.key: [gone]}, tmp_path)
     assert "- Fits: 0 measured\n" in (tmp_path / "index.md").read_text()
+    assert "programs" not in (tmp_path / "rb16.md").read_text()
 
 
 def test_seconds_of_a_busy_machine_are_told(tmp_path):
