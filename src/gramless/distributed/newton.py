@@ -31,7 +31,7 @@ from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateRuns, Curvature, RowCurvature
 from gramless.solvers.hessian_subsampling import MEASURED_ROWS, WORTH_COPYING
 from gramless.solvers.line_search import AnyLine, Losses, derivatives
-from gramless.solvers.newton_cg import Holding, NewtonCG, NewtonState
+from gramless.solvers.newton_cg import CurvatureFloor, NewtonCG, NewtonState
 from gramless.solvers.objective import columns
 from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
 from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
@@ -65,7 +65,7 @@ class Draw:
     """
 
     losses: MeanLoss
-    holding: Holding
+    floor: CurvatureFloor
     number: int
     factor: float
     whole: bool
@@ -113,12 +113,12 @@ def curved_part(
 
     def make() -> CurvedPart:
         losses, there = draw.losses.of(block), responses(block, work, w)
-        held = draw.holding.held(losses.curvatures(there), losses.row_weights)
+        held = draw.floor.apply(losses.curvatures(there), losses.row_weights)
         rows, upscale = draw.drawn(block, held.max(axis=1), at)
         own = held[rows] * upscale[:, None]
         curvature: Curvature = RowCurvature(own)
         chosen = losses.of_rows(rows, upscale)
-        if losses.loss.coupled and not draw.holding.flat.any():
+        if losses.loss.coupled and not draw.floor.flat.any():
             curvature = chosen.curvature(there[rows])
         part = block if draw.whole else block.take_rows(rows)
         # No row of softmax curvature exceeds twice its weight.
@@ -283,18 +283,18 @@ class ClusterNewtonState(NewtonState):
         self.weights = numbers["weights"]
         draws, self.penalties = numbers["before"].tolist()
         self.draws = int(draws)
-        self._respond()
+        self._update_responses()
         self._differentiate()
         self._approximate()
         self.penalty_value, self.objective = numbers["penalty_value"], numbers["objective"]
-        self._compare()
+        self._update_residuals()
         self.slow, self.products = bool(numbers["slow"]), int(numbers["products"])
         self.penalties = float(numbers["penalties"])
 
-    def _respond(self) -> None:
+    def _update_responses(self) -> None:
         self.w = self.problem.shared(self.weights)
 
-    def _mean(self) -> FloatArray:
+    def _mean_losses(self) -> FloatArray:
         return self._means
 
     def _differentiate(self) -> None:
@@ -322,7 +322,7 @@ class ClusterNewtonState(NewtonState):
         if alpha > 0 and not self.whole:
             factor = self._squared_norm / (self.penalties * alpha)
         sizes = self.draws, factor, self.whole, self.rows.starts
-        self.draw = Draw(self.there, self.holding(flat), *sizes)
+        self.draw = Draw(self.there, self.curvature_floor(flat), *sizes)
         facts = self._asked(curved_facts)
         if self.whole:
             return facts
@@ -386,7 +386,7 @@ class ClusterNewtonState(NewtonState):
             bound, there = problem.bound(p) * self.mass, problem.shared(p)
             return problem.summed(curved_product, bound, self.draw, active, p=there, **at)
 
-        coupled = self.loss.coupled and not self.draw.holding.flat.any()
+        coupled = self.loss.coupled and not self.draw.floor.flat.any()
         right = self.gradient * factors
         system = ClusterSystem(right, self.ridge, RemoteCurvature(coupled), product)
         runs = ConjugateRuns(system, self.inverse, self.inner_tol(), self.options.n_jobs)
@@ -398,8 +398,8 @@ class ClusterNewtonState(NewtonState):
     ) -> ClusterLine:
         return ClusterLine(self, self.problem.shared(direction), penalty)
 
-    def _go(self, line: AnyLine, lengths: FloatArray) -> None:
-        self._respond()
+    def _move(self, line: AnyLine, lengths: FloatArray) -> None:
+        self._update_responses()
 
 
 @dataclass(frozen=True, eq=False)

@@ -235,6 +235,7 @@ class ColumnGram(Gram):
         for start, stop in row_blocks(n, _COLUMNS_PER_BLOCK):
             block = matvec(self.matrix, np.eye(n, stop - start, -start))
             gram[:, start:stop] = rmatvec(self.matrix, weights * block)
+        # Products are symmetric only up to rounding.
         return 0.5 * (gram + gram.T)
 
 

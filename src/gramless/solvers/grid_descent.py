@@ -143,7 +143,7 @@ class _State:
             check_start(weights, (n_columns, n_outputs), "GridDescent")
             self._set_weights(weights)
             self._differentiate()
-        self._compare()
+        self._update_residuals()
         if start is None and self.penalty.l1 > 0.0:
             self._solve_stronger_penalties()
 
@@ -161,13 +161,13 @@ class _State:
         stronger = strongest / _PATH_FACTOR
         while stronger > max(_PATH_FACTOR, _MIN_L1 * strongest):
             self.penalty = self.problem.penalty.scaled(stronger)
-            self._compare()
+            self._update_residuals()
             for _ in range(self.options.max_iter):
                 if (self.relative <= _PATH_TOL).all() or not self.step():
                     break
             stronger /= _PATH_FACTOR
         self.penalty, self.slow_rounds = self.problem.penalty, 0
-        self._compare()
+        self._update_residuals()
 
     def _set_weights(self, weights: Vector) -> None:
         """Set the weights and their responses."""
@@ -205,7 +205,7 @@ class _State:
             self.weights[move.columns, move.output] = new_weights
         self.responses += lengths[:, None] * shifts
         self._differentiate()
-        self._compare()
+        self._update_residuals()
         objective = self._objective()
         is_long = all(move.sweeps >= self.options.max_sweeps for move in moves)
         min_decrease = _MIN_DECREASE * self.options.max_sweeps * abs(objective)
@@ -286,7 +286,7 @@ class _State:
         self.curvatures = curvatures * row_weights
         self.gradient = rmatvec(self.problem.matrix, np.ascontiguousarray(self.slopes.T))
 
-    def _compare(self) -> None:
+    def _update_residuals(self) -> None:
         """Set the violation of optimality by each weight, and the largest relative to the scale."""
         penalty, n_outputs = self.penalty, len(self.violations)
 

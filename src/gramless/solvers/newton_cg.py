@@ -156,7 +156,7 @@ class NewtonState(ABC):
         self.scale, self.penalties = np.full(1, np.inf), _ROW_CURVATURE
         first = weights if start is None else columns(start)
         check_start(first, weights.shape, "NewtonCG")
-        self._respond()
+        self._update_responses()
         self._differentiate()
         self.at_zero = self.gradient
         if np.array_equal(first, weights):
@@ -165,19 +165,19 @@ class NewtonState(ABC):
             self.scale, self.penalties = self._norm(self.at_zero), _ROW_CURVATURE
         else:
             self.weights = first.astype(float)
-            self._respond()
+            self._update_responses()
             self._differentiate()
             self._approximate()
         self.penalty_value = self._penalty(self.weights)
-        self.objective = self._mean() + self.penalty_value
-        self._compare()
+        self.objective = self._mean_losses() + self.penalty_value
+        self._update_residuals()
 
     @abstractmethod
-    def _respond(self) -> None:
+    def _update_responses(self) -> None:
         """Compute the responses to the weights."""
 
     @abstractmethod
-    def _mean(self) -> FloatArray:
+    def _mean_losses(self) -> FloatArray:
         """Return each run's mean loss."""
 
     @abstractmethod
@@ -199,7 +199,7 @@ class NewtonState(ABC):
         """Return the objective along a direction."""
 
     @abstractmethod
-    def _go(self, line: AnyLine, lengths: FloatArray) -> None:
+    def _move(self, line: AnyLine, lengths: FloatArray) -> None:
         """Update the responses after a step of some lengths along a line."""
 
     def weights_of_columns(self) -> Vector:
@@ -209,8 +209,8 @@ class NewtonState(ABC):
         """Return sums over runs, given sums over outputs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
-    def holding(self, flat: BoolArray) -> Holding:
-        return Holding(flat, self.penalty.l2, self.typical_curvature)
+    def curvature_floor(self, flat: BoolArray) -> CurvatureFloor:
+        return CurvatureFloor(flat, self.penalty.l2, self.typical_curvature)
 
     def _flat_outputs(self, curvatures: FloatArray) -> BoolArray:
         """Return which outputs have no curvature, given its sums (K,); set which runs are flat."""
@@ -242,6 +242,7 @@ class NewtonState(ABC):
 
     def step(self) -> bool:
         """Take a Newton step; return False if none lowers the objective."""
+        # Runs that have converged do not move.
         factors = np.where(self.relative > self.options.tol, -1.0, 0.0)
         factors = np.broadcast_to(factors, self.gradient.shape[1])
         direction = self._newton_direction(factors)
@@ -250,6 +251,7 @@ class NewtonState(ABC):
         mixed = self._inner(self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
         rounding = ROUNDING * (np.abs(self.objective) + self.sensitivity)
+        # The gain is below rounding, and the Hessian uses all rows already.
         if self.slow and self.whole and (slope >= -2.0 * rounding).all():
             return False
         line = self._line(direction, penalty)
@@ -261,14 +263,14 @@ class NewtonState(ABC):
             self.weights = self.weights.copy()
         add_times(self.weights, lengths, direction, self.options.n_jobs)
         self.buffer, self.penalty_value = direction, line.penalty_at(lengths)
-        self._go(line, lengths)
+        self._move(line, lengths)
         last = self.relative.max()
         self._differentiate()
-        self._compare()
+        self._update_residuals()
         if self.converged():
             return True
         self._approximate()
-        self._compare()
+        self._update_residuals()
         self.slow = bool(self.relative.max() > _SLOW_SHARE * last)
         if self.slow:
             self.penalties /= _SAMPLE_GROWTH
@@ -280,7 +282,7 @@ class NewtonState(ABC):
         is_better = bool((self.relative <= 1.0).all())
         return self.options.inner_tol if is_better else min(self.options.inner_tol, _CAREFUL_TOL)
 
-    def _compare(self) -> None:
+    def _update_residuals(self) -> None:
         """Set the norm of each run's gradient relative to that at zero weights."""
         norm = self._norm(self.gradient)
         # The metric at zero weights alone is too lax if they have little curvature. For runs that
@@ -344,12 +346,12 @@ class _LocalNewtonState(NewtonState):
         self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
         self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
 
-    def _respond(self) -> None:
+    def _update_responses(self) -> None:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
         if self.weights.any():
             self.responses = self._responses_to(self.weights)
 
-    def _mean(self) -> FloatArray:
+    def _mean_losses(self) -> FloatArray:
         return self.losses.mean(self.responses)
 
     def _responses_to(self, direction: Vector) -> Vector:
@@ -359,7 +361,7 @@ class _LocalNewtonState(NewtonState):
         change = self._responses_to(direction)
         return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
 
-    def _go(self, line: AnyLine, lengths: FloatArray) -> None:
+    def _move(self, line: AnyLine, lengths: FloatArray) -> None:
         assert isinstance(line, Line)
         add_times(self.responses, lengths, line.change, self.options.n_jobs)
 
@@ -394,7 +396,7 @@ class _LocalNewtonState(NewtonState):
         # Each step copies other rows: without this, the process keeps the memory of the last copy.
         release_freed_memory()
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
-        curvatures = self.holding(flat).held(self.curvatures, self.losses.row_weights)
+        curvatures = self.curvature_floor(flat).apply(self.curvatures, self.losses.row_weights)
         self.rows = self.choice.choose(curvatures, self.penalties)
         self.whole = self.rows.whole
         sampled = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
@@ -436,7 +438,7 @@ class _RowNewtonState(_LocalNewtonState):
         weights = np.zeros((2 * n_rows + 1, n_outputs))
         NewtonState.__init__(self, weights, first, options, watched=False)
 
-    def _respond(self) -> None:
+    def _update_responses(self) -> None:
         self.responses = self.weights[self.space.n_rows + 1 :].copy()
 
     def _responses_to(self, direction: Vector) -> Vector:
@@ -502,7 +504,7 @@ def _has_fast_row_products(problem: Problem) -> bool:
 
 
 @dataclass(frozen=True)
-class Holding:
+class CurvatureFloor:
     """A lower bound of the curvature, without which free weights would be undetermined.
 
     ``flat`` outputs have no curvature of their own. Without a penalty, every row gets a little.
@@ -512,9 +514,12 @@ class Holding:
     alpha: float
     typical: float
 
-    def held(self, curvatures: Vector, row_weights: FloatArray) -> Vector:
+    def apply(self, curvatures: Vector, row_weights: FloatArray) -> Vector:
         """Return the curvatures (n_rows, K), raised to the lower bound."""
         typical, weights = self.typical, row_weights[:, None]
         floor = min(_FLAT_SHARE * self.alpha, typical) if self.alpha > 0 else typical
-        held = np.where(self.flat, weights * floor, curvatures) if self.flat.any() else curvatures
-        return np.maximum(held, _MIN_CURVATURE * typical * weights) if self.alpha == 0 else held
+        if self.flat.any():
+            curvatures = np.where(self.flat, weights * floor, curvatures)
+        if self.alpha == 0:
+            curvatures = np.maximum(curvatures, _MIN_CURVATURE * typical * weights)
+        return curvatures

@@ -22,8 +22,9 @@ from gramless.solvers.factor import cholesky_solve
 from gramless.solvers.objective import Problem
 from gramless.solvers.vectors import add_rmatvec, matvec, weighted_inner
 
+# The smallest eigenvalue that sampled rows resolve, times their number and relative to the trace.
 _RESOLUTION = 0.4
-_ALL_ROWS_RESOLUTION = 1e-9
+_ALL_ROWS_RESOLUTION = 1e-9  # relative to the trace; only rounding limits a sample of all rows
 _ROWS_PER_ROOT = 5.0  # sampled rows, times the square root of the number of rows
 _MIN_ROWS, _MAX_ROWS = 256, 2048
 # A number of a dense matrix is kept in float32 and in float64, the product of a pair of sampled
@@ -230,6 +231,7 @@ class RowSample(Preconditioner):
         roots = np.sqrt(weights / weights.sum())
         share = _ALL_ROWS_RESOLUTION if self.complete else resolution(len(roots))
         trace = float(self.products.diagonal() @ roots**2)
+        # If all sampled rows and the penalty are 0, any positive number does.
         mu = max(problem.penalty.l2, share * trace) or 1.0
         last = self._last.get(mu)
         if last is None or not np.array_equal(last.roots, roots):
@@ -239,6 +241,7 @@ class RowSample(Preconditioner):
             with one_blas_thread():
                 factor, _ = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
             last = SampledInverse(mu, self.rows, self.chosen, roots, factor)
+            # Only one factor is kept, because each takes 8 m^2 bytes.
             self._last.clear()
             self._last[mu] = last
         return last

@@ -175,6 +175,7 @@ class _Output(ABC):
             problem.matrix.shape[1] - problem.penalty.n_free,
         )
         at_zero = float(np.abs(problem.loss_gradient(self.weights)).max(initial=0.0))
+        # If the gradient at zero is 0, zero weights are optimal: avoid a division by 0.
         self.scale = min(penalty.l1 or at_zero, at_zero) or 1.0
         if start is not None:
             self.weights += start
