@@ -17,7 +17,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, System
-from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
+from gramless.solvers.factor import BorderedFactor, is_singular
 from gramless.solvers.objective import (
     Callback,
     Problem,
@@ -26,6 +26,7 @@ from gramless.solvers.objective import (
     free_part,
     last_columns,
 )
+from gramless.solvers.preconditioners import FactorInverse
 from gramless.solvers.vectors import matvec, rmatvec
 
 # Relative residuals up to which refinement is skipped, and up to which a solution has converged.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import scipy.linalg
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
@@ -134,25 +132,3 @@ class BorderedFactor:
                     solution[n:] = self.schur_inverse @ remainder
                     solution[:n] -= self.solved_border @ solution[n:]
         return solution
-
-
-@dataclass(frozen=True)
-class FactorInverse:
-    """The inverse of a factorised matrix, as a preconditioner."""
-
-    factor: BorderedFactor
-
-    @cached_property
-    def diagonal(self) -> Vector:
-        # The whole operator is in the subtracted part.
-        return np.zeros(self.factor.size)
-
-    def coefficients(self, residual: Vector) -> Vector:
-        return np.stack([residual, self.factor.solve(residual)])
-
-    def energy(self, coefficients: Vector) -> Vector:
-        residual, solution = coefficients
-        return -np.einsum("dk,dk->k", residual, solution)
-
-    def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        direction += coefficients[1]

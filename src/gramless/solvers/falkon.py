@@ -14,9 +14,9 @@ from gramless.matrices.stacked import with_ones, without_ones
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.factor import BorderedFactor, FactorInverse
+from gramless.solvers.factor import BorderedFactor
 from gramless.solvers.objective import Callback, Problem, Solution
-from gramless.solvers.preconditioners import Preconditioner, resolution
+from gramless.solvers.preconditioners import FactorInverse, Preconditioner, resolution
 
 # Landmarks span all features, so they resolve smaller eigenvalues than sampled rows.
 _RESOLUTION_SHARE = 0.1

@@ -18,7 +18,7 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
-from gramless.solvers.factor import cholesky_solve
+from gramless.solvers.factor import BorderedFactor, cholesky_solve
 from gramless.solvers.objective import Problem
 from gramless.solvers.vectors import add_rmatvec, matvec, weighted_inner
 
@@ -142,6 +142,28 @@ class SampledInverse:
     def subtracted(self, coefficients: Vector) -> Vector:
         """Return the coefficients of the rows in the low-rank part, (m, K)."""
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
+
+
+@dataclass(frozen=True)
+class FactorInverse:
+    """The inverse of a factorised matrix, as a preconditioner."""
+
+    factor: BorderedFactor
+
+    @cached_property
+    def diagonal(self) -> Vector:
+        # The whole operator is in the subtracted part.
+        return np.zeros(self.factor.size)
+
+    def coefficients(self, residual: Vector) -> Vector:
+        return np.stack([residual, self.factor.solve(residual)])
+
+    def energy(self, coefficients: Vector) -> Vector:
+        residual, solution = coefficients
+        return -np.einsum("dk,dk->k", residual, solution)
+
+    def subtract(self, coefficients: Vector, direction: Vector) -> None:
+        direction += coefficients[1]
 
 
 @dataclass(frozen=True)
