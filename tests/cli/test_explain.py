@@ -80,11 +80,11 @@ def marks(picture, colour: str = "") -> int:
 
 HEADINGS = [
     "How good are the predictions?",
-    "What drives them?",
+    "Which inputs drive them?",
     "How do they depend on the inputs?",
-    "For whom do they fail?",
+    "Where do they fail?",
     "Some rows, one by one",
-    "How the model was chosen",
+    "How was the model selected?",
 ]
 
 
@@ -218,14 +218,14 @@ def test_trials_are_shown(shell, tmp_path, columns):
     text, root = (tmp_path / "p.html").read_text(), ET.parse(tmp_path / "p.html").getroot()
     check_page(text, root)
     trials = load(tmp_path / "m").search_
-    assert f"{len(trials)} trials were judged" in words(root)
+    assert f"{len(trials)} trials were scored" in words(root)
     (name,) = (name for name in tables(root) if name.endswith("squared error"))
     assert name.startswith(f"The best of {len(trials)}: ")
     best = sorted(trial["score"] for trial in trials)[:5]
     shown = [row[0].text for row in root.find(".//details").iter("tr")]
     scores = [float(text) for text in shown if re.fullmatch(r"[\d.]+", text)]
     assert scores == [float(f"{score:.4g}") for score in best]
-    assert "best on held-back rows" in words(root)
+    assert "best on validation rows" in words(root)
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_a_single_trial_is_shown(shell, tmp_path, columns):
     shell(*command)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
-    assert "1 trial was judged" in words(root)
+    assert "1 trial was scored" in words(root)
 
 
 def test_few_rows_are_not_searched(shell, tmp_path, columns):
@@ -291,7 +291,7 @@ def test_stages_of_growth_are_the_learning_curve(shell, tmp_path, columns):
     shell(*command)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
-    assert "4 stages. The error on held-back rows went from 0.5 to 0.125" in words(root)
+    assert "4 stages. The error on validation rows went from 0.5 to 0.125" in words(root)
     curve = next(one for one in root.iter("figure") if "grids" in texts(one))
     assert marks(curve, COLOURS[0]) == 4
 
@@ -323,7 +323,9 @@ def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
     found = shell.json("explain", tmp_path / "m", "--data", tmp_path / "a.npz", "-o", out)
     assert len(found["importance"]) == 30
     assert {"x8", "x34"} <= set(found["importance"])
-    assert "Of 40 inputs the 30 most promising were shuffled" in words(ET.parse(out).getroot())
+    assert "Of 40 inputs, only the 30 most promising were shuffled" in words(
+        ET.parse(out).getroot()
+    )
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,7 @@ def test_a_page_of_quantiles(shell, tmp_path, columns):
     assert document["error_name"] == "pinball loss"
     shown = {text for picture in pictures(root).values() for text in texts(picture)}
     assert {"quantile 0.1", "quantile 0.5", "quantile 0.9"} <= shown
-    assert "Rows below each predicted quantile" in pictures(root)
+    assert "Share of rows below each predicted quantile" in pictures(root)
     assert list(tables(root)["Prediction intervals"]) == ["50%", "80%", "90%", "95%"]
 
 

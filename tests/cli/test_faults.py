@@ -34,7 +34,7 @@ FIT_FAULTS = {
     "no such weight": (["a.csv", "--weight", "cost"], "no column 'cost'"),
     "weights of text": (["colours.csv", "--weight", "colour"], "column 'colour' of weights holds"),
     "no such category": (["a.csv", "--categorical", "cost"], "no column 'cost'"),
-    "target among features": (["a.csv", "--features", "price"], "also among the features"),
+    "target among features": (["a.csv", "--features", "price"], "is also in --features"),
     "unknown kernel": (["a.csv", "--kernel", "cosine"], "unknown kernel 'cosine'"),
     "gaussian": (["a.csv", "--kernel", "gaussian"], "no random binning"),
     "bad power": (["a.csv", "--kernel", "exponential_power:3"], "above 1"),
@@ -136,7 +136,7 @@ def test_text_where_numbers_were(model, write, shell, columns):
 
 def test_an_input_is_no_target(model, write, shell):
     data = write("b.csv", ("size", "weight"))
-    assert "takes it as an input" in shell.error("evaluate", model, data, "--target", "size")
+    assert "is an input of the model" in shell.error("evaluate", model, data, "--target", "size")
 
 
 def test_scores_of_a_regressor(model, write, shell):

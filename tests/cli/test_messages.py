@@ -64,7 +64,7 @@ def test_fit_names_its_options(write, shell, tmp_path):
         ("--cv", "1", "--cv must be an integer"),
         ("--memory", "much", "--memory: a number of bytes"),
         ("--grids", "many", "--grids must be one of"),
-        ("--quantile", "0.5", "--quantile is for --loss quantile"),
+        ("--quantile", "0.5", "--quantile needs --loss quantile"),
     ]:
         words = ["fit", write("a.csv"), "--model", tmp_path / "m", option, value]
         assert said in shell.error(*words)
@@ -73,7 +73,7 @@ def test_fit_names_its_options(write, shell, tmp_path):
 def test_grids_of_features_that_have_none(write, shell, tmp_path):
     words = ["--approximation", "nystrom", "--n-grids", 8]
     error = shell.error("fit", write("a.csv"), "--model", tmp_path / "m", *words)
-    assert "--n-grids is for bins, and --approximation nystrom has none; give --size" in error
+    assert "--approximation nystrom has no grids, so --n-grids cannot be used; give --size" in error
 
 
 def test_a_quantile_is_fitted(write, shell, tmp_path, columns):

@@ -49,7 +49,7 @@ def words(command: str, files: dict[str, Path], out: Path) -> list[object]:
 def test_other_files_are_kept(files, shell):
     for command in COMMANDS:
         error = shell.error(*words(command, files, files["other"]))
-        assert "other.csv exists; name another file, or replace it by --force" in error
+        assert "other.csv exists; name another file, or use --force" in error
         assert files["other"].read_text() == "one,two\n1,2\n"
 
 

@@ -57,7 +57,7 @@ def test_inspect_tells_them_in_words(fitted, shell):
     text = " ".join(shell("inspect", model).stdout.split())
     for said in ("% of the rows, mean over grids (nu)", "(kappa bar)", "2, 8, 64 threads"):
         assert said in text
-    assert "in units of the target squared above that of endless grids" in text
+    assert "in units of the target squared above that of infinitely many grids" in text
     _, model = fitted("--loss", "logistic", **KINDS)
     assert "units of the target" not in shell("inspect", model).stdout
 
@@ -142,7 +142,7 @@ def test_sparse_rows_have_the_exact_kernel_of_dense_ones(fitted, shell, monkeypa
 def test_inspect_needs_rows_and_a_place_and_columns(fitted, shell, tmp_path):
     data, model = fitted()
     shell.error("inspect", model, "--data", data, code=2)
-    assert "need each other" in shell.error("inspect", model, "--picture", "a.png", code=2)
+    assert "must be given together" in shell.error("inspect", model, "--picture", "a.png", code=2)
     save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
     text = shell.error("inspect", tmp_path / "bins", "--data", data, "--picture", "a.png")
     assert "needs a model that gramless fit wrote" in text
@@ -185,7 +185,7 @@ def test_the_reliability_picture_has_the_numbers_of_the_table():
     title = f"log loss {found['log_loss']:.4g}, Brier score {found['brier']:.4g}"
     assert upper.get_title() == title
     assert lower.get_xlabel() == "probability of the predicted class"
-    assert {upper.get_ylabel(), lower.get_ylabel()} == {"share that was right", "rows"}
+    assert {upper.get_ylabel(), lower.get_ylabel()} == {"share of correct predictions", "rows"}
 
 
 def test_bars_reach_two_standard_errors_around_the_diagonal():
@@ -239,7 +239,7 @@ def test_classes_need_probabilities(write, shell, tmp_path):
 def test_places_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkeypatch):
     data, model = fitted()
     head = [verb, model, *(["--data"] if verb == "inspect" else []), data, "--picture"]
-    assert "ends in .png" in shell.error(*head, tmp_path / "a.gif")
+    assert "must end in .png" in shell.error(*head, tmp_path / "a.gif")
     assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert "pip install gramless[cli]" in shell.error(*head, tmp_path / "a.png")

@@ -64,7 +64,7 @@ def test_a_named_pipe(model, write, shell, tmp_path):
 
 
 def test_what_cannot_be_read_from_standard_input(model, shell, tmp_path):
-    assert "nothing came through the pipe" in shell.error("predict", model, "-", stdin=b"")
+    assert "the pipe is empty" in shell.error("predict", model, "-", stdin=b"")
     assert "stream reads its rows twice" in shell.error("stream", "-", tmp_path / "m")
 
 
@@ -72,7 +72,7 @@ def test_an_output_that_exists_is_kept_unless_forced(model, write, shell, tmp_pa
     data, out = write("a.csv"), tmp_path / "out.csv"
     out.write_text("precious")
     said = shell.error("predict", model, data, "-o", out)
-    assert "out.csv exists; name another file, or replace it by --force" in said
+    assert "out.csv exists; name another file, or use --force" in said
     assert out.read_text() == "precious"
     shell("predict", model, data, "-o", out, "--force")
     assert out.read_text().startswith("prediction\n")
@@ -162,5 +162,5 @@ def test_a_closed_standard_stream_is_an_error(stream, said, write, shell, tmp_pa
         ["sh", "-c", script, "sh", *map(str, command)], input=b"", capture_output=True
     )
     assert done.returncode == 1
-    assert f"the {said} is closed" in done.stderr.decode()
+    assert f"{said} is closed" in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1

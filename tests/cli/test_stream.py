@@ -109,7 +109,7 @@ def test_columns_are_matched_by_name(trained, shell, write):
     assert shell("predict", model, turned).stdout == shell("predict", model, data).stdout
     assert load(model).feature_names_in_.tolist() == ["size", "weight"]
     assert "lacks 1 of the 2 columns" in shell.error("predict", model, write("c.csv", ("size",)))
-    assert "as an input" in shell.error("evaluate", model, data, "--target", "size")
+    assert "is an input of the model" in shell.error("evaluate", model, data, "--target", "size")
 
 
 def test_arrays_have_columns_by_position(trained, shell, write):
@@ -174,10 +174,10 @@ def test_what_is_told_in_the_end(write, shell, tmp_path):
     told = words(done.stdout)
     for said in (
         "classification (the target holds text",
-        "270 to learn from, 30 held back",
+        "270 training rows, 30 validation rows",
         "checking (the blocks of CDSG)",
         "the median distance",
-        "status all steps taken",
+        "status all steps done",
         "30 with 40 rows each",
         "of 16 frequencies each",
         "% wrong",
@@ -188,7 +188,7 @@ def test_what_is_told_in_the_end(write, shell, tmp_path):
     lines = done.stderr.splitlines()
     steps = [line.partition(";")[0] for line in lines if line.startswith("step ")]
     assert steps == ["step 10 of 30", "step 20 of 30", "step 30 of 30"]
-    assert all("held back: loss" in line and "rows/s" in line for line in lines[:3])
+    assert all("validation: loss" in line and "rows/s" in line for line in lines[:3])
     assert any(line.startswith("next: gramless evaluate") for line in lines)
     assert any("--checkpoint FILE" in line for line in lines)
 
@@ -209,7 +209,7 @@ def test_inspect_tells_the_run(trained, shell):
     told = words(shell("inspect", model).stdout)
     for said in (
         "strategy checking (the blocks of CDSG)", "bandwidth scaling standard, the median distance",
-        "status all steps taken", "blocks", "names 2: size, weight", "classes 2: cheap, dear",
+        "status all steps done", "blocks", "names 2: size, weight", "classes 2: cheap, dear",
         "parameter batch_size 40",
     ):  # fmt: skip
         assert said in told, said
@@ -233,15 +233,15 @@ def test_a_run_goes_on_from_its_checkpoint(write, shell, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     shell("stream", data, whole, *TINY, "--patience", 0)
     short = shell("stream", data, parts, *TINY[:-1], 12, "--patience", 0, "--checkpoint", at)
-    assert "going on" not in short.stderr
-    assert f"the same command with more --steps goes on from {at}" in short.stderr
+    assert "resuming" not in short.stderr
+    assert f"the same command with more --steps resumes {at}" in short.stderr
     for verb in (["evaluate", at, data], ["predict", at, data]):
         assert shell.json(*verb) | {"seconds": 0, "model": 0} == shell.json(
             verb[0], parts, data
         ) | {"seconds": 0, "model": 0}
-    assert "goes on from this file" in words(shell("inspect", at).stdout)
+    assert "can resume this file" in words(shell("inspect", at).stdout)
     rest = shell("stream", data, parts, *TINY, "--patience", 0, "--checkpoint", at)
-    assert f"going on from {at}, after 12 steps" in rest.stderr
+    assert f"resuming {at} after 12 steps" in rest.stderr
     assert np.array_equal(load(whole).weights_, load(parts).weights_)
     assert load(parts).n_iter_ == 30
 
@@ -284,7 +284,7 @@ def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
     done = shell("stream", data, model, *TINY, "--checkpoint", at, code=130)
     assert signal.getsignal(signal.SIGINT) is before
     assert "status interrupted" in words(done.stdout)
-    assert "the same command goes on from" in done.stderr
+    assert "the same command resumes" in done.stderr
     assert load(model).n_iter_ == load(at).n_iter_ == 15
     assert shell.json("evaluate", model, data)["r2"] > 0.5
 
@@ -345,7 +345,7 @@ def test_control_c_in_a_real_process(write, shell, tmp_path):
     told, said = run.communicate(timeout=60)
     assert run.returncode == 130
     assert "status      interrupted" in told
-    assert f"goes on from {at}" in said
+    assert f"resumes {at}" in said
     steps = load(at).n_iter_
     assert steps == load(model).n_iter_ >= 10
     more = ["--steps", steps + 5, "--checkpoint", at]
@@ -377,7 +377,7 @@ FAULTS = {
     "bandwidth": (["a.csv", "--bandwidth", "-1"], "bandwidth must be positive"),
     "alpha": (["a.csv", "--alpha", "-1"], "alpha"),
     "too many components": (["a.csv", "--components", "3"], "from 1 to the 2 inputs"),
-    "picture": (["a.csv", "--picture", "a.gif"], "ends in .png"),
+    "picture": (["a.csv", "--picture", "a.gif"], "must end in .png"),
     "no threads": (["a.csv", "--n-jobs", "0"], "--n-jobs must be"),
 }
 
@@ -429,7 +429,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
     found, kind, reason = with_labels(source, "auto", tmp_path)
-    assert (kind, reason) == ("classification", "2 distinct whole numbers, 6 rows looked at")
+    assert (kind, reason) == ("classification", "2 distinct whole numbers in 6 rows")
     chunks = found.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
     with pytest.raises(InputError, match=r"holds 0\.5 where others are whole .* --task regression"):
@@ -438,7 +438,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
 
 def test_each_row_is_looked_at_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
-    assert with_labels(source, "auto", tmp_path)[2] == "50 distinct numbers, 50 rows looked at"
+    assert with_labels(source, "auto", tmp_path)[2] == "50 distinct numbers in 50 rows"
 
 
 def test_one_label_a_row_is_needed(write, shell, tmp_path):
@@ -451,7 +451,7 @@ def test_new_rows_must_be_complete_numbers(trained, shell, write, columns):
     _, model = trained()
     holes = columns["size"].copy()
     holes[3] = np.nan
-    assert "does not fill gaps" in shell.error("predict", model, write("b.csv", size=holes))
+    assert "does not fill them" in shell.error("predict", model, write("b.csv", size=holes))
     text = shell.error("evaluate", model, write("c.csv", size=columns["colour"]))
     assert "column 'size' holds text, but the model was fitted to numbers" in text
 
@@ -508,7 +508,7 @@ def test_lines_are_printed_where_there_is_no_terminal(monkeypatch, terminal, kin
     lines = report.err.file.getvalue().split("step ")[1:]
     # Nothing is judged: a line when there was none for more than half a minute.
     assert [line[:8] for line in lines] == ["5 of 100"]
-    assert "held back: not judged yet" in words(lines[0])
+    assert "validation: no evaluation yet" in words(lines[0])
     assert "speed: 400 rows/s" in words(lines[0])
     assert "left: up to 15 min 50 s" in words(lines[0])
 
@@ -571,15 +571,15 @@ def test_the_picture_has_the_numbers_of_the_run(models):
                 losses.get_lines()[1].get_ydata(), model.evaluations_["loss"]
             )
         else:
-            assert errors.texts[0].get_text() == "nothing was judged"
+            assert errors.texts[0].get_text() == "no evaluations"
 
 
 def test_a_run_in_numbers_and_words(models):
     run = run_of(models["not judged"])
     assert (run["held_back_loss"], run["kept_steps"], run["steps"]) == (None, 40, 40)
-    assert run_in_words(models["partial"])["status"] == "by partial_fit, batch by batch"
+    assert run_in_words(models["partial"])["status"] == "by partial_fit"
     told = run_in_words(models["grow"])
-    assert told["held back"].endswith("standard deviations of the target")
+    assert told["validation"].endswith("standard deviations of the target")
     assert told["strategy"] == "grow (DSG)"
 
 

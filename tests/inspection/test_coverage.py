@@ -30,5 +30,5 @@ def test_equal_widths_are_grouped_by_the_middles() -> None:
 
 
 def test_wrong_shapes() -> None:
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="of equal length"):
         conditional_coverage([1.0, 2.0], [0.0], [3.0])

@@ -28,7 +28,7 @@ def test_numbers_are_means_over_the_grids():
     assert found.kappa_bar == 7 / 3
     with pytest.raises(InputError, match="at least one row"):
         diagnose(BinnedMatrix(codes[:, :0], np.array([0, 2, 4, 7])))
-    with pytest.raises(InputError, match="a bin that holds rows"):
+    with pytest.raises(InputError, match="rows in a bin of each grid"):
         diagnose(BinnedMatrix(np.zeros((1, 4), np.uint8), np.array([0, 2])))
 
 
@@ -112,7 +112,7 @@ def test_the_estimate_is_the_formula():
 
 
 def test_weights_of_another_matrix():
-    with pytest.raises(InputError, match="one row a column, got 41"):
+    with pytest.raises(InputError, match="one row per column, got 41"):
         sized(4, 40).error_estimate(Squared(), np.zeros(41))
 
 

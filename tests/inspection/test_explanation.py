@@ -317,7 +317,7 @@ def test_pairs_are_those_counted_one_by_one():
         )
         np.testing.assert_allclose(found.share, weights @ uses / weights.sum())
         assert found.counts.tolist() == uses.sum(axis=1).tolist()
-        assert found.selective
+        assert found.is_selective
 
 
 def test_grids_of_no_weight_count_alike():
@@ -327,7 +327,7 @@ def test_grids_of_no_weight_count_alike():
 
 
 def test_a_column_that_no_grid_uses_makes_no_choice():
-    assert not grid_use(np.array([[True, False], [True, False]]), np.ones(2)).selective
+    assert not grid_use(np.array([[True, False], [True, False]]), np.ones(2)).is_selective
     assert grid_use(np.ones((2, 3), bool), np.ones(2)).pairs == [
         *((0, 1, 1.0), (0, 2, 1.0), (1, 2, 1.0))
     ]
@@ -372,7 +372,7 @@ def test_grids_weigh_as_much_as_they_vary(pets):
     assert 0 < used[:, 2].sum() < len(used)  # Only some grids tell pets apart.
     expected = [1.0, weights[used[:, 2]].sum() / weights.sum(), weights[1::2].sum() / weights.sum()]
     np.testing.assert_allclose(found.share, expected)
-    assert found.selective
+    assert found.is_selective
     np.testing.assert_array_equal(found.counts, 1 + used[:, 2:].sum(axis=1))
 
 
@@ -383,7 +383,7 @@ def test_classes_and_sparse_rows_and_ignored_inputs():
     model = KernelClassifier(RandomBinning(n_grids=16), **(GIVEN | {"bandwidth": widths})).fit(X, y)
     found = model_grid_use(model, X)
     np.testing.assert_allclose(found.share, [1.0, 1.0, 1.0, 0.0])
-    assert not found.selective
+    assert not found.is_selective
 
 
 def test_small_codes_are_categories_in_ascending_order():

@@ -65,7 +65,7 @@ def test_labels_tell_bins_and_the_fullest(matrix):
         for c in matrix.codes[:4]
     ]
     assert [label.get_text() for label in axes.get_xticklabels()] == expected
-    assert axes.get_ylabel() == "120 rows, alike ones together"
+    assert axes.get_ylabel() == "120 rows, ordered by similarity"
     assert axes.get_title() == "Z: 4 of 40 grids"
     assert "fullest" in axes.get_xlabel()
 
@@ -124,7 +124,7 @@ def test_another_scale_is_the_same_picture(matrix):
 def test_nothing_to_draw():
     for shape in [(0, 5), (5, 0)]:
         empty = BinnedMatrix(np.ones(shape, np.uint8), np.arange(shape[0] + 1))
-        with pytest.raises(InputError, match="nothing to draw"):
+        with pytest.raises(InputError, match="must have at least one row"):
             draw_matrix(empty)
 
 
@@ -161,8 +161,8 @@ def test_svg_is_xml(matrix, tmp_path):
 def test_places_that_cannot_be_written(tmp_path):
     (tmp_path / "folder.png").mkdir()
     for name, said in [
-        ("a.jpg", "ends in .png, .svg, .pdf"),
-        ("a", "ends in .png, .svg, .pdf"),
+        ("a.jpg", "must end in .png, .svg, .pdf"),
+        ("a", "must end in .png, .svg, .pdf"),
         ("absent/a.png", "there is no folder"),
         ("folder.png", "is a folder"),
     ]:

@@ -1,4 +1,4 @@
-"""``gramless anomalies``: a table in, how strange its rows are out."""
+"""``gramless anomalies``: score how unusual the rows of a table are."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ if TYPE_CHECKING:
 
 Page = Annotated[
     Path | None,
-    Option(metavar="OUT.html", help="Write a page: the scores, and the strangest rows."),
+    Option(metavar="OUT.html", help="Also write a page with the scores and the strangest rows."),
 ]
 Train = Annotated[
     Path | None,
     Option(
         "--train",
         metavar="TABLE",
-        help="Rows to compare with, usual ones; without it the rows of DATA with each other.",
+        help="Normal rows to compare DATA with. By default the rows of DATA are compared with "
+        "each other.",
     ),
 ]
 Model = Annotated[
-    Path | None, Option("--model", "-m", metavar="MODEL", help="A detector that --save wrote.")
+    Path | None,
+    Option("--model", "-m", metavar="MODEL", help="A detector written by an earlier --save."),
 ]
-Save = Annotated[Path | None, Option("--save", metavar="MODEL", help="Keep the detector.")]
+Save = Annotated[Path | None, Option("--save", metavar="MODEL", help="Save the detector here.")]
 Contamination = Annotated[
     str,
     Option(
         metavar="auto|SHARE",
-        help="The share to call outliers: of the rows of DATA, or of new rows like those of TABLE.",
+        help="Share of rows to call outliers: of the rows of DATA, or, with --train or --model, of "
+        "new rows that are like those of the fit.",
     ),
 ]
 
@@ -56,18 +59,18 @@ def anomalies(
     ignore: options.Ignore = None,
     ids: options.Ids = None,
     contamination: Contamination = "auto",
-    seed: Annotated[int, Option(min=0, help="Of the random grids.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
     force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Tell how strange each row of a table is, as CSV.
+    """Score how strange each row of a table is, and write the scores as CSV.
 
-    Columns: the score (the lower, the stranger), 1 for an outlier, and of new
-    rows (--train or --model) a p-value: of rows like those of the fit, a share
-    of at most ALPHA has a p-value of at most ALPHA.
+    Columns: the score (lower is stranger), 1 for an outlier, and with --train
+    or --model a p-value: of new rows that are like those of the fit, at most a
+    share of ALPHA has a p-value of at most ALPHA.
     """
     kept = options.names(ids, "--id")
     left_out = [*options.names(ignore, "--ignore"), *kept]
@@ -88,20 +91,24 @@ def anomalies(
             source = table if train is None else read_data(train, limits=limits)
         with report.stage("fit", "counting rows"):
             if model is None:
-                given: dict[str, Any] = {"contamination": share, "random_state": seed}
-                detector = gramless.AnomalyDetector(**given, n_jobs=n_jobs)
+                parameters: dict[str, Any] = {"contamination": share, "random_state": seed}
+                detector = gramless.AnomalyDetector(**parameters, n_jobs=n_jobs)
                 detector.fit(unlabelled_rows(source, None, left_out)[0])
             else:
-                detector = _loaded(model, n_jobs)
+                detector = _load_detector(model, n_jobs)
             if save is not None:
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
             X = _inputs_for(detector, table, left_out)
             is_new = train is not None or model is not None
             threshold = detector.offset_ if is_new else detector.training_offset_
-            columns = _scored(detector, X, threshold, is_new)
-        told = {"rows": len(columns["outlier"]), "outliers": int(columns["outlier"].sum())}
-        lines: dict[str, object] = {**told}
+            scores = detector.score_samples(X)
+            is_outlier = scores < threshold
+            columns: dict[str, AnyArray] = {"score": scores, "outlier": is_outlier.astype(int)}
+            if is_new:
+                columns["p_value"] = detector.p_values(X)
+        counts = {"rows": len(scores), "outliers": int(is_outlier.sum())}
+        lines: dict[str, object] = {**counts}
         if page is not None:
             from gramless.cli.anomalies_page import page_of
 
@@ -109,36 +116,24 @@ def anomalies(
             report.write_page(page, "--page", page_of, detector, X, columns, threshold, places)
             lines["page"] = f"{page} ({sized(page.stat().st_size)})"
         columns = with_ids(table, kept, columns)
-        document = {**told, "page": page, "output": output, "seconds": report.seconds}
-        report.rows(columns, output, document, lines, tell=page is not None)
-
-
-def _scored(
-    detector: AnomalyDetector, X: Matrix | Table, threshold: float, is_new: bool
-) -> dict[str, AnyArray]:
-    """Return the columns of the output, without those that are passed through."""
-    scores = detector.score_samples(X)
-    columns: dict[str, AnyArray] = {"score": scores, "outlier": (scores < threshold).astype(int)}
-    if is_new:
-        columns["p_value"] = detector.p_values(X)
-    return columns
+        document = {**counts, "page": page, "output": output, "seconds": report.seconds}
+        report.rows(columns, output, document, lines, has_summary=page is not None)
 
 
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
-    """Return the columns that a detector takes: by name where it was fitted with names."""
     from gramless.cli.reading import check_names, inputs_of, unlabelled_rows
 
     if detector.inputs_.encoder is None:
         return unlabelled_rows(table, None, ignored)[0]
-    wanted = detector.inputs_.encoder.names
-    check_names(table, wanted, "detector")
-    return inputs_of(table, wanted)
+    names = detector.inputs_.encoder.names
+    check_names(table, names, "detector")
+    return inputs_of(table, names)
 
 
-def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:
+def _load_detector(path: Path, n_jobs: int | None) -> AnomalyDetector:
     detector = gramless.load(path)
     if not isinstance(detector, gramless.AnomalyDetector):
-        raise InputError(f"{path} holds a {type(detector).__name__}, which finds no anomalies.")
+        raise InputError(f"{path} holds a {type(detector).__name__}, not an AnomalyDetector.")
     if n_jobs is not None:
         detector.n_jobs = detector.bin_counts_.bins.n_jobs = n_jobs
     return detector

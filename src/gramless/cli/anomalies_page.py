@@ -1,4 +1,4 @@
-"""The page of ``gramless anomalies``: one file of HTML."""
+"""The HTML page of ``gramless anomalies``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gramless.cli.pages import (
 )
 from gramless.datasets.table import Matrix, Table
 
-_STRANGEST, _INPUTS_PER_ROW, _MAX_BARS = 12, 6, 12
-_BARS, _LEVELS = 40, 200
+_N_STRANGEST, _INPUTS_PER_ROW, _MAX_BARS = 12, 6, 12
+_N_BINS, _N_LEVELS = 40, 200  # of the histogram of scores, and of the chart of p-values
 
 
 @chart_style
@@ -39,9 +39,9 @@ def page_of(
     threshold: float,
     places: Mapping[str, Path | None],
 ) -> str:
-    """Return the page."""
+    """Return the page as HTML."""
     scores, outlier = columns["score"], columns["outlier"] == 1
-    strangest = np.argsort(scores, kind="stable")[:_STRANGEST]
+    strangest = np.argsort(scores, kind="stable")[:_N_STRANGEST]
     # The contributions of a thousand outliers are enough to see what makes rows strange.
     explained = np.union1d(strangest, np.flatnonzero(outlier)[:1000])
     rows = X.take_rows(explained) if isinstance(X, Table) else X[explained]
@@ -53,13 +53,14 @@ def page_of(
     if "p_value" in columns:
         charts.append(_p_value_chart(columns["p_value"]))
         note = (
-            "Of rows like those of the fit, a share of at most so much has a p-value of at most so "
-            "much: the line of these rows is above the dashed one where some are not like them."
+            "If all rows were like those of the fit, the share of rows with a p-value below any "
+            "level would be at most that level: the dashed line. Where the line of these rows is "
+            "above it, some of them are different."
         )
     cards = [
         Card(
             f"Row {row + 1:,}",
-            _row_words(columns, row),
+            _row_summary(columns, row),
             _row_table(rows, k, shares[k], names),
         )
         for row, k in zip(strangest, np.searchsorted(explained, strangest), strict=True)
@@ -76,9 +77,8 @@ def page_of(
                 "How strange are they?",
                 [
                     f"{n_outliers:,} of {n_rows:,} rows ({n_outliers / n_rows:.2%}) have a score "
-                    f"below {readable(threshold)} and are called outliers. A score tells how rare "
-                    "the bins are that a row falls into: from -1, which is like no other row, up "
-                    "to 0.",
+                    f"below {readable(threshold)} and are called outliers. The score measures how "
+                    "rare the bins of a row are: from -1 for a row like no other up to 0.",
                     Grid(charts),
                     Note(note),
                 ],
@@ -86,7 +86,7 @@ def page_of(
             Section(
                 "inputs",
                 "What makes outliers strange?",
-                _most_often(shares[outlier[explained]], names),
+                _input_table(shares[outlier[explained]], names),
             ),
             Section("rows", "The strangest rows", [Grid(cards)]),
         ],
@@ -101,19 +101,19 @@ def _names(detector: AnomalyDetector) -> list[str]:
 
 
 def _histogram(scores: FloatArray, threshold: float) -> Chart:
-    """Chart how many rows have a score, on a logarithmic axis: the strange ones are few."""
-    chart = Chart("How many rows have a score", "score", "rows")
-    chart.axes.hist(scores, bins=_BARS, color=COLOURS[0], log=True)
-    chart.axes.axvline(threshold, linestyle="--", color=GREY, label="outliers are left")
+    chart = Chart("Distribution of the scores", "score", "rows")
+    # The few outliers would be invisible on a linear axis.
+    chart.axes.hist(scores, bins=_N_BINS, color=COLOURS[0], log=True)
+    chart.axes.axvline(threshold, linestyle="--", color=GREY, label="outliers are to the left")
     chart.axes.yaxis.set_major_formatter("{x:g}")
     chart.axes.legend()
     return chart
 
 
 def _p_value_chart(p_values: FloatArray) -> Chart:
-    chart = Chart("Rows with a p-value of at most so much", "p-value", "share of the rows")
+    chart = Chart("Cumulative distribution of the p-values", "p-value", "share of the rows")
     p = np.sort(p_values)
-    levels = np.geomspace(max(p[0], 1e-4), 1.0, _LEVELS)
+    levels = np.geomspace(max(p[0], 1e-4), 1.0, _N_LEVELS)
     below = np.searchsorted(p, levels, side="right") / len(p)
     chart.axes.loglog(levels, levels, "--", color=GREY, label="rows like those of the fit")
     chart.axes.loglog(levels, below, color=COLOURS[0], label="these rows")
@@ -123,31 +123,31 @@ def _p_value_chart(p_values: FloatArray) -> Chart:
     return chart
 
 
-def _most_often(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedTable]:
-    """Return the inputs that make outliers strange, and by how much on average."""
+def _input_table(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedTable]:
+    """Return a table of the inputs that contribute most to the scores of outliers."""
     if not len(shares):
         return ["No row is called an outlier."]
     means = shares.mean(axis=0)
     order = [j for j in np.argsort(-means, kind="stable")[:_MAX_BARS] if means[j] > 0.0]
-    first = np.bincount(shares.argmax(axis=1), minlength=len(names))
+    counts = np.bincount(shares.argmax(axis=1), minlength=len(names))
     columns: Columns = {
         "input": [names[j] for j in order],
         "share of the score": bar_cells(means[order], [readable(means[j], 3) for j in order]),
-        "strangest input of": [f"{first[j]:,} of {len(shares):,}" for j in order],
+        "strangest input of": [f"{counts[j]:,} of {len(shares):,}" for j in order],
     }
     text = (
-        "The rarity of a bin, beyond what is usual in its grid, is shared among the inputs that "
-        "the grid divides, by how rare the row is along each alone; over all inputs the shares of "
-        "a row add up to its score, less the mean."
+        "If a row's bin is rarer than usual in a grid, the difference is divided among the inputs "
+        "of that grid in proportion to how rare the row is along each of them alone. The shares "
+        "of a row add up to the difference between its score and the mean score."
     )
     return [text, ShadedTable.of(columns)]
 
 
-def _row_words(columns: Mapping[str, AnyArray], row: int) -> str:
-    words = f"score {readable(columns['score'][row])}"
+def _row_summary(columns: Mapping[str, AnyArray], row: int) -> str:
+    text = f"score {readable(columns['score'][row])}"
     if "p_value" in columns:
-        words += f", p-value {readable(columns['p_value'][row], 2)}"
-    return words + ("" if columns["outlier"][row] else ", no outlier")
+        text += f", p-value {readable(columns['p_value'][row], 2)}"
+    return text + ("" if columns["outlier"][row] else ", no outlier")
 
 
 def _row_table(

@@ -1,4 +1,4 @@
-"""The ``gramless`` command: it says what to install if packages are missing."""
+"""The entry point of the ``gramless`` command, which names missing packages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import io
 import sys
 from importlib.util import find_spec
 
-PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")
-"""Packages of the extra ``cli``."""
+PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")  # those of the extra ``cli``
 
 
 def main() -> None:
@@ -19,7 +18,7 @@ def main() -> None:
             'pip install "gramless[cli]".'
         )
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
-        # What goes to a file or a pipe is UTF-8 on every system, as are the files of verbs.
+        # Redirected output is UTF-8 on every system, like the files that commands write.
         sys.stdout.reconfigure(encoding="utf-8")
     from gramless.cli.main import app
 

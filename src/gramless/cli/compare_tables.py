@@ -1,4 +1,4 @@
-"""``gramless compare-tables``: whether the rows of two files follow the same distribution."""
+"""``gramless compare-tables``: test whether two files follow the same distribution."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from gramless.cli.report import facts, listing, reporting
 if TYPE_CHECKING:
     from gramless.cli.table_changes import Changes
 
-CHANGED = 3
-"""The exit code where the distribution has changed."""
-_SHOWN = 20
+CHANGED = 3  # exit code if the distribution has changed
+_MAX_COLUMNS = 20  # listed at most
 
 
 def compare_tables(
@@ -28,29 +27,33 @@ def compare_tables(
     after: Annotated[Path, Argument(metavar="AFTER", help="A table with the same columns.")],
     output: Annotated[
         Path | None,
-        Option("--output", "-o", "--page", metavar="OUT.html", help="A page with pictures."),
+        Option("--output", "-o", "--page", metavar="OUT.html", help="Write a page with charts."),
     ] = None,
     ignore: options.Ignore = None,
     categorical: options.Categorical = None,
     alpha: Annotated[
-        float, Option(min=0.0, max=1.0, help="Probability of a false alarm, at most.")
+        float, Option(min=0.0, max=1.0, help="Largest probability of a false alarm.")
     ] = 0.05,
     permutations: Annotated[
-        int, Option(min=19, help="The smallest p-value is 1 / (1 + PERMUTATIONS).")
+        int,
+        Option(
+            min=19,
+            help="Number of permutations; the smallest p-value is 1 / (1 + PERMUTATIONS).",
+        ),
     ] = 999,
-    seed: Annotated[int, Option(min=0, help="Seed of permutations and features.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the permutations and features.")] = 0,
     force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Say whether the rows of two files follow the same distribution, and what has changed.
+    """Test whether the rows of two files follow the same distribution, and show what changed.
 
-    A kernel test of all columns that both files have finds whether anything has changed,
-    and a test of each column which columns have. Rows must be independent of each other.
-    Intervals, sets and probabilities of a model hold for rows that follow the
-    distribution of its fit: compare new rows with those before you trust them.
+    A kernel test of all common columns shows whether anything has changed, and a test
+    of each column shows which columns have. Rows must be independent of each other.
+    Intervals, sets and probabilities of a model are valid for rows that follow the
+    distribution of its training rows: compare new rows with those before you trust them.
 
     The exit code is 0 if no change is found, 3 if the distribution has changed.
     """
@@ -68,41 +71,41 @@ def compare_tables(
         with report.stage("compare", "comparing"):
             from gramless.cli.table_changes import changes
 
-            found = changes(
+            result = changes(
                 (before, after), tables, left_out, named, alpha, permutations, seed, n_jobs
             )
         if output is not None:
             from gramless.cli.table_changes_page import page
 
-            report.write_page(output, "-o", page, found)
+            report.write_page(output, "-o", page, result)
         rest = {"output": output, "seconds": report.seconds}
-        report.result(found.as_dict() | rest, *_shown(found, output))
-    if found.is_changed:
+        report.result(result.as_dict() | rest, *_summary_tables(result, output))
+    if result.is_changed:
         raise typer.Exit(CHANGED)
 
 
-def _shown(found: Changes, output: Path | None) -> list[Table]:
-    result, names = found.result, [path.name for path in found.places]
+def _summary_tables(changes: Changes, output: Path | None) -> list[Table]:
+    result, names = changes.result, [path.name for path in changes.places]
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),
-        "the distribution": found.verdict,
+        "the distribution": changes.verdict,
         **{
-            f"columns of {name} alone": own or None
-            for name, own in zip(names, found.alone, strict=True)
+            f"columns of {name} alone": columns or None
+            for name, columns in zip(names, changes.alone, strict=True)
         },
         "page": output,
     }
-    changed = result.changed(found.alpha)
+    changed = result.changed(changes.alpha)
     tables = [facts(lines)]
     if changed:
         rows = [
             (
-                one.name,
-                one.p_value,
-                f"{one.distance:.1%}",
-                "category" if one.is_category else "number",
+                column.name,
+                column.p_value,
+                f"{column.distance:.1%}",
+                "category" if column.is_category else "number",
             )
-            for one in changed[:_SHOWN]
+            for column in changed[:_MAX_COLUMNS]
         ]
         title = f"Columns that changed: {len(changed)} of {len(result.inputs)}"
         tables.append(listing(title, ["column", "p-value", "distance", "kind"], rows))

@@ -1,4 +1,4 @@
-"""``gramless demo``: first models of a photograph and of digits, beside well-known methods."""
+"""``gramless demo``: a first regressor and classifier, compared with well-known methods."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, Option(metavar="FOLDER", help="Where files go.")] = Path("out/demo"),
+    out: Annotated[Path, Option(metavar="FOLDER", help="Folder for the files.")] = Path("out/demo"),
     seed: Annotated[int, Option(min=0, help="Seed of the splits and of every method.")] = 0,
     force: options.Force = False,
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Learn a photograph and handwritten digits with defaults, and show what comes out.
+    """Fit default models to a photograph and to handwritten digits, and show the results.
 
-    Needs no network. A photograph of scikit-learn's is learned from a tenth of
-    its 273,280 pixels, colour by place, and 1,437 digits tell 360 others apart,
-    in five splits. Other methods get the same rows. Writes both models and two
-    pictures.
+    Needs no network; the data come with scikit-learn. A regressor learns the
+    colours of a photograph from a tenth of its 273,280 pixels. A classifier
+    learns 1,437 digits and predicts 360 others, in five splits. Other methods
+    get the same rows. Writes both models and two pictures.
     """
     files = {
         "photograph_model": out / "photograph.gramless",
@@ -51,7 +51,7 @@ def demo(
             from gramless.cli.figures import draw_digits, draw_photograph
 
             photograph, splits = demo_methods.load_photograph(seed), demo_methods.load_digits(seed)
-        with report.stage("compile", "compiling (once an installation)"):
+        with report.stage("compile", "compiling (once per installation)"):
             warmup(n_jobs=n_jobs)
         methods = demo_methods.photograph_methods(photograph, seed, n_jobs)
         of_colours = _entries(report, methods, files["photograph_model"])
@@ -66,9 +66,9 @@ def _entries(report: Report, methods: dict[str, Callable[[], Entry]], file: Path
     from gramless import save
 
     entries = []
-    for name, enter in methods.items():
+    for name, evaluate in methods.items():
         with report.stage(name, f"fitting {name}"):
-            entries.append(enter())
+            entries.append(evaluate())
     save(entries[0].model, file)
     entries[0].n_bytes = file.stat().st_size
     return entries
@@ -87,24 +87,25 @@ def _report_result(
         "photograph": {
             "known_pixels": len(photograph.known),
             "predicted_pixels": len(photograph.unknown),
-            "methods": [{**one.as_dict(), "psnr": one.psnr} for one in of_colours],
+            "methods": [{**entry.as_dict(), "psnr": entry.psnr} for entry in of_colours],
         },
         "digits": {
             "training_rows": len(split.y_train),
             "test_rows": len(split.y_test),
             "splits": len(splits),
-            "methods": [one.as_dict() for one in of_digits],
+            "methods": [entry.as_dict() for entry in of_digits],
         },
         "compile_seconds": report.seconds["compile"],
         **files,
     }
     rows_of_colours = [
-        (one.name, f"{one.psnr:.2f}", one.fit_seconds, one.predict_seconds) for one in of_colours
+        (entry.name, f"{entry.psnr:.2f}", entry.fit_seconds, entry.predict_seconds)
+        for entry in of_colours
     ]
     rows_of_digits = []
-    for one in of_digits:
-        costs = one.fit_seconds, one.predict_seconds, sized(one.n_bytes or 0)
-        rows_of_digits.append((one.name, f"{one.error:.2%}", *costs))
+    for entry in of_digits:
+        costs = entry.fit_seconds, entry.predict_seconds, sized(entry.n_bytes or 0)
+        rows_of_digits.append((entry.name, f"{entry.error:.2%}", *costs))
     report.result(
         document,
         listing(
@@ -115,7 +116,7 @@ def _report_result(
         ),
         facts(_facts(of_colours)),
         listing(
-            f"{len(split.y_train):,} digits to learn from, {len(split.y_test):,} to judge; "
+            f"{len(split.y_train):,} training digits, {len(split.y_test):,} test digits; "
             f"means of {len(splits)} splits",
             ["method", "test error", "fit s", "predict s", "size"],
             rows_of_digits,
@@ -123,7 +124,7 @@ def _report_result(
         facts(_facts(of_digits)),
         facts(
             {
-                "compiling": f"{report.seconds['compile']:.1f} s; less once an installation has",
+                "compiling": f"{report.seconds['compile']:.1f} s, once per installation",
                 **{name.replace("_", " "): path for name, path in files.items()},
             }
         ),
@@ -133,9 +134,9 @@ def _report_result(
 def _facts(entries: list[Entry]) -> dict[str, object]:
     from gramless.cli.summaries import choices_of
 
-    rivals = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
+    others = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
     return {
         **choices_of(entries[0].model),
         "file": sized(entries[0].n_bytes or 0),
-        "rivals": rivals,
+        "other methods": others,
     }

@@ -21,37 +21,37 @@ from sklearn.svm import SVC
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.types import AnyArray, FloatArray, IntArray
 
-_BRIGHTEST, _KNOWN_SHARE = 255.0, 0.1
-_TREES, _NEIGHBOURS, _SPLITS = 100, 5, 5
+_MAX_BRIGHTNESS, _KNOWN_SHARE = 255.0, 0.1
+_N_TREES, _N_NEIGHBOURS, _N_SPLITS = 100, 5, 5
 
 
 class Photograph(NamedTuple):
-    """A photograph, colours (height, width, 3) in [0, 1], of which some pixels are known."""
+    """A photograph with colours (height, width, 3) in [0, 1] and the indices of known pixels."""
 
     colours: FloatArray
     known: IntArray
 
     def rows(self, pixels: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the places of pixels, (n, 2), and their colours, (n, 3)."""
+        """Return the coordinates of pixels, (n, 2), and their colours, (n, 3)."""
         width = self.colours.shape[1]
-        places = np.column_stack(np.divmod(pixels, width)).astype(np.float64)
-        return places, self.colours.reshape(-1, 3)[pixels]
+        coordinates = np.column_stack(np.divmod(pixels, width)).astype(np.float64)
+        return coordinates, self.colours.reshape(-1, 3)[pixels]
 
     @property
     def unknown(self) -> IntArray:
-        """The numbers of the pixels that are to be predicted."""
+        """The indices of the pixels to predict."""
         return np.setdiff1d(np.arange(self.colours.size // 3), self.known)
 
     def completed(self, predicted: FloatArray | float) -> FloatArray:
-        """Return the photograph with other colours in the place of those that are not known."""
+        """Return the photograph with predicted colours at the unknown pixels."""
         colours = self.colours.reshape(-1, 3).copy()
         colours[self.unknown] = np.clip(predicted, 0.0, 1.0)
         return colours.reshape(self.colours.shape)
 
 
 def load_photograph(seed: int) -> Photograph:
-    """Take a photograph of scikit-learn's; a tenth of its pixels, drawn at random, is known."""
-    colours = datasets.load_sample_image("china.jpg") / _BRIGHTEST
+    """Load a photograph from scikit-learn, with a random tenth of its pixels known."""
+    colours = datasets.load_sample_image("china.jpg") / _MAX_BRIGHTNESS
     n_pixels = colours.size // 3
     order = np.random.default_rng(seed).permutation(n_pixels)
     return Photograph(colours, order[: int(_KNOWN_SHARE * n_pixels)])
@@ -73,17 +73,17 @@ class Digits(NamedTuple):
 def load_digits(seed: int) -> list[Digits]:
     """Split scikit-learn's digits five times, four fifths for training."""
     X, y = datasets.load_digits(return_X_y=True)
-    drawn = StratifiedShuffleSplit(_SPLITS, test_size=0.2, random_state=seed)
-    return [Digits(X[a], X[b], y[a], y[b]) for a, b in drawn.split(X, y)]
+    splitter = StratifiedShuffleSplit(_N_SPLITS, test_size=0.2, random_state=seed)
+    return [Digits(X[a], X[b], y[a], y[b]) for a, b in splitter.split(X, y)]
 
 
 @dataclass
 class Entry:
-    """One method with its test error, its costs and its fitted model.
+    """A method with its test error, its costs and its fitted model.
 
-    The error is the share of wrong digits, or the mean squared error of colours. The time of a fit
-    includes choosing options; ``n_bytes`` is the size of the file, of others that of a pickle, None
-    where nobody looked.
+    ``error`` is the share of wrong digits, or the mean squared error of colours. ``fit_seconds``
+    includes the model selection. ``n_bytes`` is the size of the model file, or of a pickle for
+    other methods; it is None if it was not measured.
     """
 
     name: str
@@ -101,37 +101,42 @@ class Entry:
         return float(-10.0 * np.log10(self.error))
 
     def as_dict(self) -> dict[str, object]:
-        """Return everything but the model and what it predicts."""
+        """Return the name, the settings and the measurements."""
         return {k: v for k, v in vars(self).items() if k not in ("model", "predicted")}
 
 
 def photograph_methods(
     photograph: Photograph, seed: int = 0, n_jobs: int | None = None
 ) -> dict[str, Callable[[], Entry]]:
-    """Return, by name, functions that each learn colour by place from the known pixels."""
+    """Return functions, by name of the method, that fit and evaluate it on the photograph."""
     threads = -1 if n_jobs is None else n_jobs
     boosting = HistGradientBoostingRegressor(max_iter=300, early_stopping=True, random_state=seed)
-    found = {
+    methods = {
         "gramless, defaults": (KernelRegressor(random_state=seed, n_jobs=threads), "see below"),
         "nearest neighbours": (
-            KNeighborsRegressor(_NEIGHBOURS, weights="distance", n_jobs=threads),
-            f"{_NEIGHBOURS}, by their distance",
+            KNeighborsRegressor(_N_NEIGHBOURS, weights="distance", n_jobs=threads),
+            f"{_N_NEIGHBOURS}, weighted by distance",
         ),
         "ExtraTrees": (
-            ExtraTreesRegressor(_TREES, random_state=seed, n_jobs=threads),
-            f"{_TREES} trees",
+            ExtraTreesRegressor(_N_TREES, random_state=seed, n_jobs=threads),
+            f"{_N_TREES} trees",
         ),
         "HistGradientBoosting": (
             MultiOutputRegressor(boosting),
-            "at most 300 trees a colour, stopped early",
+            "at most 300 trees per colour, stopped early",
         ),
     }
-    return {name: partial(_coloured, name, *own, photograph) for name, own in found.items()}
+    return {
+        name: partial(_evaluate_on_photograph, name, model, chosen, photograph)
+        for name, (model, chosen) in methods.items()
+    }
 
 
-def _coloured(name: str, model: BaseEstimator, chosen: str, photograph: Photograph) -> Entry:
-    places, colours = photograph.rows(photograph.unknown)
-    entry = _timed(name, model, chosen, photograph.rows(photograph.known), places)
+def _evaluate_on_photograph(
+    name: str, model: BaseEstimator, chosen: str, photograph: Photograph
+) -> Entry:
+    coordinates, colours = photograph.rows(photograph.unknown)
+    entry = _fit_and_predict(name, model, chosen, photograph.rows(photograph.known), coordinates)
     entry.error = float(np.mean((np.clip(entry.predicted, 0.0, 1.0) - colours) ** 2))
     return entry
 
@@ -139,23 +144,28 @@ def _coloured(name: str, model: BaseEstimator, chosen: str, photograph: Photogra
 def digits_methods(
     splits: list[Digits], seed: int = 0, n_jobs: int | None = None
 ) -> dict[str, Callable[[], Entry]]:
-    """Return, by name, functions that each tell digits apart; errors are means of the splits."""
+    """Return functions, by name of the method, that fit and evaluate it on all splits."""
     ours = KernelClassifier(random_state=seed, n_jobs=n_jobs)
-    neighbours = KNeighborsClassifier(_NEIGHBOURS, weights="distance")
-    found = {
+    neighbours = KNeighborsClassifier(_N_NEIGHBOURS, weights="distance")
+    methods = {
         "gramless, defaults": (ours, "see below"),
         "SVC, Gaussian kernel": (SVC(C=10.0), "C 10, gamma 'scale'"),
-        "nearest neighbours": (neighbours, f"{_NEIGHBOURS}, by their distance"),
+        "nearest neighbours": (neighbours, f"{_N_NEIGHBOURS}, weighted by distance"),
     }
-    return {name: partial(_told_apart, name, *own, splits) for name, own in found.items()}
+    return {
+        name: partial(_evaluate_on_digits, name, model, chosen, splits)
+        for name, (model, chosen) in methods.items()
+    }
 
 
-def _told_apart(name: str, model: BaseEstimator, chosen: str, splits: list[Digits]) -> Entry:
-    """Return the last split's model, with the mean error and mean seconds of all splits."""
+def _evaluate_on_digits(
+    name: str, model: BaseEstimator, chosen: str, splits: list[Digits]
+) -> Entry:
+    """Return the model of the last split, with the mean error and mean times of all splits."""
     entries = []
     for split in splits:
         known = split.X_train, split.y_train
-        entry = _timed(name, clone(model), chosen, known, split.X_test)
+        entry = _fit_and_predict(name, clone(model), chosen, known, split.X_test)
         entry.error = float(np.mean(entry.predicted != split.y_test))
         entry.n_bytes = len(pickle.dumps(entry.model))
         entries.append(entry)
@@ -164,14 +174,14 @@ def _told_apart(name: str, model: BaseEstimator, chosen: str, splits: list[Digit
     return entries[-1]
 
 
-def _timed(
+def _fit_and_predict(
     name: str,
     model: BaseEstimator,
     chosen: str,
     known: tuple[FloatArray, AnyArray],
     new: FloatArray,
 ) -> Entry:
-    """Fit a method and predict new rows; the error is left open."""
+    """Time the fit and the predictions of new rows; the caller sets the error."""
     started = time.perf_counter()
     model.fit(*known)
     fitted = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``gramless evaluate``: how well a model predicts a table whose labels are known."""
+"""``gramless evaluate``: measure how well a model predicts a table with known labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def evaluate(
     part: options.PartOption = "auto",
     picture: Annotated[
         Path | None,
-        Option(metavar=options.PICTURE, help="Draw the predictions; classes need probabilities."),
+        Option(
+            metavar=options.PICTURE,
+            help="Draw the predictions; a classifier must have probabilities.",
+        ),
     ] = None,
     force: options.Force = False,
     limits: options.Limits = "",
@@ -37,9 +40,9 @@ def evaluate(
     Regression: RMSE, also relative to the standard deviation of the labels,
     mean absolute error and R2. Classification: error, accuracy, balanced
     accuracy, and precision and recall of each class; log loss, Brier score and
-    reliability of the probabilities where the model has them. Labels are the column
+    reliability if the model predicts probabilities. The labels are in the column
     that the model was fitted to, unless --target names another. --picture draws predicted
-    against true numbers, or how often the model was right against how sure it was.
+    against true numbers or, for classes, accuracy against predicted probability.
     """
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
@@ -56,29 +59,29 @@ def evaluate(
 
             from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 
-            predicted, told = predictor.predict(X), None
+            predicted, probabilities = predictor.predict(X), None
             if has_probabilities(predictor):
-                told = predictor.predict_proba(X)
+                probabilities = predictor.predict_proba(X)
         if is_classifier(predictor):
-            found = class_metrics(predictor, y, predicted, told)
-            tables = _class_tables(found)
+            metrics = class_metrics(predictor, y, predicted, probabilities)
+            tables = _class_tables(metrics)
         else:
-            found = regression_metrics(y, predicted)
-            tables = [facts(found)]
+            metrics = regression_metrics(y, predicted)
+            tables = [facts(metrics)]
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if picture is not None:
             from gramless.cli.figures import draw_predictions, draw_reliability
 
-            if "reliability" in found:
-                report.draw(picture, draw_reliability, found)
+            if "reliability" in metrics:
+                report.draw(picture, draw_reliability, metrics)
             else:
-                report.draw(picture, draw_predictions, y, predicted, found)
+                report.draw(picture, draw_predictions, y, predicted, metrics)
             document["picture"] = picture
-        report.result(document | found, facts({"rows": len(y), "picture": picture}), *tables)
+        report.result(document | metrics, facts({"rows": len(y), "picture": picture}), *tables)
 
 
 def _check_picture(picture: Path, predictor: object) -> None:
-    """Refuse before any work what could not be drawn or written."""
+    """Raise InputError before any work if the picture cannot be drawn or written."""
     from sklearn.base import is_classifier
 
     from gramless.cli.metrics import has_probabilities
@@ -87,34 +90,34 @@ def _check_picture(picture: Path, predictor: object) -> None:
     check_picture(picture)
     if is_classifier(predictor) and not has_probabilities(predictor):
         raise InputError(
-            f"--picture {picture} draws how reliable probabilities are, and this classifier has "
+            f"--picture {picture} draws how reliable probabilities are, but this classifier has "
             "none: fit it with calibrate=True or the logistic loss."
         )
 
 
-def _class_tables(found: dict[str, Json]) -> list[Table]:
-    """Return the metrics of classes and, where there are any, of probabilities."""
+def _class_tables(metrics: dict[str, Json]) -> list[Table]:
+    """Return tables of the metrics of classes and, if there are any, of probabilities."""
     shares = ("error", "accuracy", "balanced_accuracy")
-    tables = [facts({name.replace("_", " "): f"{found[name]:.2%}" for name in shares})]
+    tables = [facts({name.replace("_", " "): f"{metrics[name]:.2%}" for name in shares})]
     rows = [
         (
-            str(own["class"]),
-            own["rows"],
-            *(f"{own[key]:.3f}" for key in ("precision", "recall", "f1")),
+            str(metrics_of_class["class"]),
+            metrics_of_class["rows"],
+            *(f"{metrics_of_class[key]:.3f}" for key in ("precision", "recall", "f1")),
         )
-        for own in found["classes"]
+        for metrics_of_class in metrics["classes"]
     ]
     tables.append(listing("Classes", ["class", "rows", "precision", "recall", "F1"], rows))
-    if "confusion" in found:
+    if "confusion" in metrics:
         names = [row[0] for row in rows]
-        cells = [[name, *row] for name, row in zip(names, found["confusion"], strict=True)]
+        cells = [[name, *row] for name, row in zip(names, metrics["confusion"], strict=True)]
         tables.append(listing("Confusion: true class by predicted class", ["", *names], cells))
-    if "reliability" in found:
-        tables.append(facts({"log loss": found["log_loss"], "Brier score": found["brier"]}))
-        parts = [
-            (own["rows"], f"{own['predicted']:.3f}", f"{own['observed']:.3f}")
-            for own in found["reliability"]
+    if "reliability" in metrics:
+        tables.append(facts({"log loss": metrics["log_loss"], "Brier score": metrics["brier"]}))
+        bins = [
+            (one["rows"], f"{one['predicted']:.3f}", f"{one['observed']:.3f}")
+            for one in metrics["reliability"]
         ]
-        columns = ["rows", "said", "right"]
-        tables.append(listing("Reliability of the predicted class", columns, parts))
+        columns = ["rows", "mean probability", "share correct"]
+        tables.append(listing("Reliability of the predicted class", columns, bins))
     return tables

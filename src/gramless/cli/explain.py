@@ -1,4 +1,4 @@
-"""``gramless explain``: a page that tells what a model has learned."""
+"""``gramless explain``: write a page that shows what a model has learned."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def explain(
     model: options.ModelFile,
     data: Annotated[
         Path,
-        Option(metavar="DATA", help="Rows with known labels; best ones that fit has not seen."),
+        Option(metavar="DATA", help="Rows with known labels, ideally not used in the fit."),
     ],
     output: Annotated[
-        Path, Option("--output", "-o", "--page", metavar="OUT.html", help="The page.")
+        Path,
+        Option("--output", "-o", "--page", metavar="OUT.html", help="Where to write the page."),
     ],
     target: options.KnownTarget = None,
     force: options.Force = False,
@@ -34,12 +35,13 @@ def explain(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Write a page that tells what a model has learned.
+    """Write a page that shows what a model has learned.
 
-    How good the predictions of the rows given are, beside simple ones; which
-    inputs drive them, and how; groups of rows for which they fail; some rows
-    one by one; how the model was chosen. One HTML file with everything in it:
-    no script, nothing is fetched. Labels are found as in evaluate.
+    The page shows the error on the given rows, compared with simple models;
+    which inputs matter, and how predictions depend on them; groups of rows with
+    larger errors; some single rows; and how the model was selected. It is one
+    HTML file without scripts or links to other files. The labels are read as by
+    gramless evaluate.
     """
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
@@ -53,8 +55,8 @@ def explain(
             if isinstance(predictor, StreamedMachine):
                 raise InputError(
                     f"{model} holds a {type(predictor).__name__}, which has no search and no grids "
-                    "to explain; gramless inspect --picture draws its run, gramless evaluate tells "
-                    "its errors."
+                    "to explain; gramless inspect --picture draws its run, gramless evaluate "
+                    "prints its errors."
                 )
             if isinstance(predictor, KernelSurvival):
                 raise InputError(
@@ -65,36 +67,38 @@ def explain(
             from gramless.cli.explanation_findings import findings
             from gramless.cli.explanation_page import page
 
-            found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
-        report.write_page(output, "-o", page, found)
-        _show(report, found, output)
+            results = findings(predictor, X, y, {"model": model, "data": data, "target": name})
+        report.write_page(output, "-o", page, results)
+        _show(report, results, output)
 
 
-def _show(report: Report, found: Findings, output: Path) -> None:
-    shuffled, metrics, n_bytes = found.shuffled, found.metrics, output.stat().st_size
-    names = [found.names[j] for j in shuffled.columns]
+def _show(report: Report, results: Findings, output: Path) -> None:
+    shuffled, metrics, n_bytes = results.shuffled, results.metrics, output.stat().st_size
+    names = [results.names[j] for j in shuffled.columns]
     importance = dict(zip(names, shuffled.increases.mean(axis=1).tolist(), strict=True))
     document = {
         "output": output,
         "bytes": n_bytes,
-        **found.places,
+        **results.places,
         **metrics,
-        "error_name": found.measure.name,
-        "scores": found.scores,
+        "error_name": results.measure.name,
+        "scores": results.scores,
         "shuffled_error": shuffled.error,
         "importance": importance,
-        "relevance": dict(zip(found.names, found.relevance.tolist(), strict=True)),
+        "relevance": dict(zip(results.names, results.relevance.tolist(), strict=True)),
         "worst_groups": [
             {"group": one.words, "rows": len(one.rows), "loss": one.loss, "ratio": one.ratio}
-            for one in found.groups
+            for one in results.groups
         ],
-        "pairs": [[found.names[i], found.names[j], weight] for i, j, weight in found.use.pairs],
+        "pairs": [
+            [results.names[i], results.names[j], weight] for i, j, weight in results.use.pairs
+        ],
         "seconds": report.seconds,
     }
     top = [f"{name} (+{number(mean)})" for name, mean in importance.items() if mean > 0]
     lines = {
         "rows": metrics["rows"],
-        found.measure.name: found.scores["this model"][found.measure.name],
+        results.measure.name: results.scores["this model"][results.measure.name],
         "inputs that matter most": ", ".join(top[:5]) or None,
         "page": f"{output} ({sized(n_bytes)})",
     }

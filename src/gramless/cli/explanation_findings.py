@@ -1,4 +1,4 @@
-"""What ``gramless explain`` finds out about a model with rows whose targets are known."""
+"""The analysis of a model on rows with known targets, for ``gramless explain``."""
 
 from __future__ import annotations
 
@@ -40,28 +40,27 @@ from gramless.inspection.slices import WorstGroup, worst_groups
 from gramless.losses import SmoothPinball
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
-Trial: TypeAlias = Mapping[str, Json]
-"""A line of the record of a search."""
-Stage: TypeAlias = tuple[str, Sequence[Trial]]
-"""A stage of a search: its name and its trials."""
+Trial: TypeAlias = Mapping[str, Json]  # an entry of ``search_``
+Stage: TypeAlias = tuple[str, Sequence[Trial]]  # the name of a stage of the search, its trials
 
-_MOST_INPUTS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 6, 5
-_ROWS, _LEAST_ROWS, _NUMBERS = 2000, 250, 200_000
-"""Rows whose columns are shuffled: at most, at least, and by the numbers in them."""
-_DRAWN_ROWS, _PAIR_ROWS, _COVERED_ROWS = 500, 200, 5000
-_IN_PAIRS, _PAIRS, _LEAST_INTERACTION = 5, 3, 0.003
-"""Inputs whose pairs are tried, pairs shown, and what they explain of the predictions at least."""
-_MOST_ATTRIBUTED, _LEAST_ATTRIBUTED, _ATTRIBUTED_NUMBERS = 256, 30, 4000
-"""Inputs up to which there are attributions; rows at least, and by the numbers in them."""
+_MAX_SHUFFLED, _MAX_DRAWN, _MAX_OUTPUTS = 30, 6, 5  # columns shuffled, columns drawn, outputs
+# Rows to shuffle at most and at least, and cells of the table, which bound the rows between.
+_MAX_ROWS, _MIN_ROWS, _MAX_CELLS = 2000, 250, 200_000
+# Samples of rows for the dependences, for the interactions and for the coverage.
+_DEPENDENCE_ROWS, _PAIR_ROWS, _COVERAGE_ROWS = 500, 200, 5000
+_MAX_PAIRED_INPUTS, _MAX_PAIRS = 5, 3
+_MIN_INTERACTION = 0.003  # of the variance of the predictions, below which a pair is not shown
+# Columns and cells that attributions are computed for; their cost grows with both.
+_MAX_ATTRIBUTED, _MIN_ATTRIBUTED_ROWS, _MAX_ATTRIBUTED_CELLS = 256, 30, 4000
 _COVERAGES = 0.5, 0.8, 0.9, 0.95
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Growth of the error when columns are shuffled, the most important column first.
+    """Increases of the error when columns are shuffled, the most important column first.
 
-    ``error`` is that of the ``n_rows`` rows as they are; ``increases`` has shape (n_columns,
-    n_shuffles).
+    ``error`` is the error on the ``n_rows`` rows without shuffling; ``increases`` has shape
+    (n_columns, n_shuffles).
     """
 
     error: float
@@ -72,9 +71,9 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """One row: its number in the table, from 0, why it is shown, and what its inputs hold.
+    """One row: its index in the table, why it is shown, and the names and values of its inputs.
 
-    ``output`` is the number of the raw prediction that is told of.
+    ``output`` is the index of the raw prediction that is explained.
     """
 
     number: int
@@ -89,13 +88,14 @@ class ShownRow:
 class Findings:
     """Everything that the page shows.
 
-    ``places`` has the files ``model`` and ``data`` and the name of the ``target``; ``metrics`` are
-    those of ``gramless evaluate``, with ``rows``. ``y`` and ``predicted`` are as ``measure`` takes
-    them, and ``scores`` has the figures of the model and of simple predictions. ``coverage`` lists
-    how many intervals are asked for and hold, and their mean width. ``relevance`` is the largest
-    among the inputs of a column. ``dependence`` has means of the ``response`` for each of the
-    ``outputs``, whose name is empty if there is only one. ``attributions`` are those of a sample
-    and of ``rows`` after it; None of very many inputs.
+    ``places`` has the files ``model`` and ``data`` and the name of the ``target``. ``metrics`` are
+    those of ``gramless evaluate``, with ``rows``. ``y`` and ``predicted`` are arguments of
+    ``measure.losses``; ``scores`` has the metrics of the model and of simple predictions by name.
+    ``coverage`` lists nominal coverage, observed coverage and mean width of prediction intervals.
+    ``relevance`` is the largest among the inputs of a column. ``dependence`` has means of the
+    ``response`` for each of the ``outputs``, whose name is empty if there is only one.
+    ``attributions`` has those of a sample, followed by those of ``rows``; it is None for tables
+    with very many columns.
     """
 
     model: Model
@@ -121,22 +121,25 @@ class Findings:
 
 
 def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
-    """Examine a model with rows and their labels."""
-    _check_outputs(model)
+    """Analyse a model on rows with known labels."""
+    _check_single_target(model)
     measure, inputs = measure_of(model), input_columns(model)
     truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
     losses = measure.losses(truth, predicted)
-    n_rows = min(_ROWS, max(_LEAST_ROWS, _NUMBERS // len(model.relevance_)))
-    rows, few = sampled_rows(len(y), n_rows), sampled_rows(len(y), _DRAWN_ROWS)
-    some, drawn = take_rows(X, rows), take_rows(X, few)
-    use = model_grid_use(model, some)
-    relevance = np.array([model.relevance_[own].max(initial=0.0) for own in inputs.values()])
-    what, outputs, response = _response(model, predicted)
-    columns = _promising(some, response, relevance * use.share)
-    shuffled = _shuffle(measure, some, truth[rows], columns)
-    n_drawn = min(_MOST_DRAWN, max(1, int((shuffled.increases.mean(axis=1) > 0.0).sum())))
+    n_rows = min(_MAX_ROWS, max(_MIN_ROWS, _MAX_CELLS // len(model.relevance_)))
+    rows = sampled_rows(len(y), n_rows)
+    X_shuffled = take_rows(X, rows)
+    use = model_grid_use(model, X_shuffled)
+    relevance = np.array(
+        [model.relevance_[indices].max(initial=0.0) for indices in inputs.values()]
+    )
+    response_name, outputs, response = _response(model, predicted)
+    columns = _columns_to_shuffle(X_shuffled, response, relevance * use.share)
+    shuffled = _shuffle(measure, X_shuffled, truth[rows], columns)
+    n_drawn = min(_MAX_DRAWN, max(1, int((shuffled.increases.mean(axis=1) > 0.0).sum())))
     top = [int(j) for j in shuffled.columns[:n_drawn]]
-    dependence = [dependence_on(response, drawn, j, names[j]) for j in top]
+    X_dependence = take_rows(X, sampled_rows(len(y), _DEPENDENCE_ROWS))
+    dependence = [dependence_on(response, X_dependence, j, names[j]) for j in top]
     varied = [j for j, one in zip(top, dependence, strict=True) if len(one.values) > 1]
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
     shown = _shown_rows(model, losses, predicted, y, values)
@@ -154,22 +157,22 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
         relevance,
         use,
         shuffled,
-        what,
+        response_name,
         outputs,
         [one for one in dependence if len(one.values) > 1],
-        _interactions(response, drawn, names, varied[:_IN_PAIRS]),
+        _interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
         worst_groups(losses, values),
         shown,
         _attributions(model, X, [row.number for row in shown]),
     )
 
 
-def _check_outputs(model: Model) -> None:
+def _check_single_target(model: Model) -> None:
     if isinstance(model, KernelClassifier):
-        several = model.multilabel_
+        has_several = model.multilabel_
     else:
-        several = model.weights_.ndim == 2 and model.loss_.name != "quantile"
-    if several:
+        has_several = model.weights_.ndim == 2 and model.loss_.name != "quantile"
+    if has_several:
         raise InputError(
             f"This model predicts {model.weights_.shape[1]} numbers a row; explain takes models of "
             "one target."
@@ -177,7 +180,7 @@ def _check_outputs(model: Model) -> None:
 
 
 def levels_of(model: Model) -> FloatArray:
-    """Return the quantiles of a model that predicts several."""
+    """Return the levels of a model of several quantiles."""
     loss = model.loss_
     assert isinstance(loss, SmoothPinball)
     return loss.levels
@@ -188,11 +191,11 @@ def _stages(model: Model) -> list[Stage]:
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
     for trial in model.search_:
-        # Files of older versions name no measure, or not even the stage.
-        searched = trial.get("stage", "search") == "search"
-        what = "least squares" if searched or is_ridge else f"{model.loss_.name} loss"
-        what = trial.get("measure", what)
-        name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {what}"
+        # Files of older versions have no measure, or not even a stage.
+        is_search = trial.get("stage", "search") == "search"
+        measure = "least squares" if is_search or is_ridge else f"{model.loss_.name} loss"
+        measure = trial.get("measure", measure)
+        name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {measure}"
         stages.setdefault(name, []).append(trial)
     return list(stages.items())
 
@@ -200,76 +203,76 @@ def _stages(model: Model) -> list[Stage]:
 def _metrics(
     model: Model, X: Rows, y: AnyArray, truth: AnyArray, predicted: FloatArray
 ) -> dict[str, Json]:
-    """Return the metrics of ``gramless evaluate``, of which several quantiles have none."""
+    """Return the metrics of ``gramless evaluate``; a model of several quantiles has none."""
     if isinstance(model, KernelClassifier):
-        likely = predicted if has_probabilities(model) else None
-        found = class_metrics(model, y, model.predict(X), likely)
+        probabilities = predicted if has_probabilities(model) else None
+        metrics = class_metrics(model, y, model.predict(X), probabilities)
         _, counts = np.unique(y, return_counts=True)
-        return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
+        return {"rows": len(y), **metrics, "guess_error": float(1.0 - counts.max() / len(y))}
     return {"rows": len(y)} | ({} if predicted.ndim > 1 else regression_metrics(truth, predicted))
 
 
 def _scores(
     model: Model, measure: Measure, X: Rows, y: AnyArray, predicted: FloatArray
 ) -> dict[str, dict[str, float]]:
-    compared = {
+    predictions = {
         "this model": predicted,
         "a linear model": linear_predictions(measure, model, X, y),
         f"a constant ({measure.constant_words})": measure.all_constant(y),
     }
     return {
-        name: {measure.name: measure.error(y, own)} | measure.scores(y, own)
-        for name, own in compared.items()
-        if own is not None
+        name: {measure.name: measure.error(y, values)} | measure.scores(y, values)
+        for name, values in predictions.items()
+        if values is not None
     }
 
 
 def _coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, float]]:
-    """Return the shares of targets that intervals should and do hold, and their mean widths."""
+    """Return nominal coverage, observed coverage and mean width of prediction intervals."""
     if isinstance(model, KernelClassifier) or (model.quantile_model_ or model).errors_ is None:
         return []
-    rows = sampled_rows(len(y), _COVERED_ROWS)
-    some, own, found = take_rows(X, rows), y[rows], []
+    rows = sampled_rows(len(y), _COVERAGE_ROWS)
+    X, y, results = take_rows(X, rows), y[rows], []
     for coverage in _COVERAGES:
-        lower, upper = model.predict_interval(some, coverage)
-        inside = float(np.mean((lower <= own) & (own <= upper)))
-        found.append((coverage, inside, float(np.mean(upper - lower))))
-    return found
+        lower, upper = model.predict_interval(X, coverage)
+        observed = float(np.mean((lower <= y) & (y <= upper)))
+        results.append((coverage, observed, float(np.mean(upper - lower))))
+    return results
 
 
 def _response(model: Model, predicted: FloatArray) -> tuple[str, list[str], Predictor]:
-    """Describe predictions, name the outputs shown, and return the function that gives them."""
+    """Return the name of the predicted quantity, the names of the outputs, and the predictor."""
     if not isinstance(model, KernelClassifier):
         if predicted.ndim == 1:
             return "prediction", [""], lambda X: model.predict(X)[:, None]
         levels = levels_of(model)
-        shown = np.unique(np.round(np.linspace(0, len(levels) - 1, _MOST_OUTPUTS)).astype(int))
+        shown = np.unique(np.round(np.linspace(0, len(levels) - 1, _MAX_OUTPUTS)).astype(int))
         names = [f"quantile {level:g}" for level in levels[shown]]
         return "predicted quantile", names, lambda X: model.predict(X)[:, shown]
-    classes, likely = model.classes_, has_probabilities(model)
-    if len(classes) == 2 and likely:
+    classes, is_probability = model.classes_, has_probabilities(model)
+    if len(classes) == 2 and is_probability:
         return f"probability of {classes[1]}", [""], lambda X: model.predict_proba(X)[:, 1:]
     if len(classes) == 2:
-        what = f"response (above 0 for {classes[1]}, below for {classes[0]})"
-        return what, [""], lambda X: model.decision_function(X)[:, None]
-    chosen = predicted.argmax(axis=1) if likely else predicted
-    counts = np.bincount(chosen, minlength=len(classes))
-    shown = np.sort(np.argsort(-counts, kind="stable")[:_MOST_OUTPUTS])
+        name = f"response (above 0 for {classes[1]}, below for {classes[0]})"
+        return name, [""], lambda X: model.decision_function(X)[:, None]
+    predicted_classes = predicted.argmax(axis=1) if is_probability else predicted
+    counts = np.bincount(predicted_classes, minlength=len(classes))
+    shown = np.sort(np.argsort(-counts, kind="stable")[:_MAX_OUTPUTS])
     names = [str(label) for label in classes[shown]]
-    if likely:
+    if is_probability:
         return "probability of a class", names, lambda X: model.predict_proba(X)[:, shown]
     return "response of a class", names, lambda X: model.decision_function(X)[:, shown]
 
 
-def _promising(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
-    """Return the columns to shuffle: all, or those of most weight or main effect."""
-    if len(weights) <= _MOST_INPUTS:
+def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
+    """Return all columns, or those with the largest weight or else the largest main effect."""
+    if len(weights) <= _MAX_SHUFFLED:
         return list(range(len(weights)))
     if np.ptp(weights) == 0:
         responses = response(X)
         columns = [column_values(X, j)[0] for j in range(len(weights))]
         weights = np.array([main_effect(values, responses) for values in columns])
-    return [int(j) for j in np.argsort(-weights, kind="stable")[:_MOST_INPUTS]]
+    return [int(j) for j in np.argsort(-weights, kind="stable")[:_MAX_SHUFFLED]]
 
 
 def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
@@ -285,14 +288,14 @@ def _interactions(
     response: Predictor, X: Rows, names: Sequence[str], columns: Sequence[int]
 ) -> list[JointDependence]:
     """Return the pairs of columns whose joint effect differs most from the sum of both."""
-    few = take_rows(X, sampled_rows(shape_of(X)[0], _PAIR_ROWS))
-    variance = response(few).var(axis=0).max()
-    found = [
-        joint_dependence_on(response, few, pair, (names[pair[0]], names[pair[1]]))
+    X = take_rows(X, sampled_rows(shape_of(X)[0], _PAIR_ROWS))
+    variance = response(X).var(axis=0).max()
+    pairs = [
+        joint_dependence_on(response, X, pair, (names[pair[0]], names[pair[1]]))
         for pair in combinations(columns, 2)
     ]
-    strong = [one for one in found if one.interaction.max() > _LEAST_INTERACTION * variance]
-    return sorted(strong, key=lambda one: -one.interaction.max())[:_PAIRS]
+    strong = [one for one in pairs if one.interaction.max() > _MIN_INTERACTION * variance]
+    return sorted(strong, key=lambda one: -one.interaction.max())[:_MAX_PAIRS]
 
 
 def _shown_rows(
@@ -302,31 +305,32 @@ def _shown_rows(
     y: AnyArray,
     values: Mapping[str, AnyArray],
 ) -> list[ShownRow]:
-    """Choose two typical rows, the best and three of the worst."""
+    """Return two typical rows, the best and the three worst."""
     order, n_rows = np.argsort(losses, kind="stable"), len(losses)
     middle = order[int(0.4 * n_rows) : int(0.6 * n_rows) + 1]
-    height = predicted[middle].reshape(len(middle), -1)[:, -1]
-    by_height = middle[np.argsort(height, kind="stable")]
-    chosen = [(by_height[int(part * (len(by_height) - 1))], "typical") for part in (0.2, 0.8)]
+    last_output = predicted[middle].reshape(len(middle), -1)[:, -1]
+    by_prediction = middle[np.argsort(last_output, kind="stable")]
+    chosen = [
+        (by_prediction[int(part * (len(by_prediction) - 1))], "typical") for part in (0.2, 0.8)
+    ]
     chosen += [(order[0], "best"), *((k, "worst") for k in order[:-4:-1])]
-    seen: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     for row, kind in chosen:
-        seen.setdefault(int(row), kind)
+        kinds.setdefault(int(row), kind)
     return [
         ShownRow(
             row,
             kind,
             str(y[row]) if isinstance(model, KernelClassifier) else readable(float(y[row])),
-            _told(model, predicted[row]),
+            _prediction_text(model, predicted[row]),
             _raw_output(model, predicted[row]),
-            [(name, value_text(own[row])) for name, own in values.items()],
+            [(name, value_text(column[row])) for name, column in values.items()],
         )
-        for row, kind in seen.items()
+        for row, kind in kinds.items()
     ]
 
 
-def _told(model: Model, predicted: AnyArray) -> str:
-    """Return the prediction of one row in words."""
+def _prediction_text(model: Model, predicted: AnyArray) -> str:
     if not isinstance(model, KernelClassifier):
         return " to ".join(map(readable, dict.fromkeys(np.ravel(predicted)[[0, -1]].tolist())))
     if predicted.ndim == 0:
@@ -336,7 +340,7 @@ def _told(model: Model, predicted: AnyArray) -> str:
 
 
 def _raw_output(model: Model, predicted: AnyArray) -> int:
-    """Return the number of the raw prediction of a row's class, or of the middle quantile."""
+    """Return the index of the raw prediction of a row's class, or of the middle quantile."""
     if model.weights_.ndim == 1:
         return 0
     if isinstance(model, KernelClassifier):
@@ -346,16 +350,15 @@ def _raw_output(model: Model, predicted: AnyArray) -> int:
 
 def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
     n_rows, n_columns = shape_of(X)
-    if n_columns > _MOST_ATTRIBUTED:
+    if n_columns > _MAX_ATTRIBUTED:
         return None
-    few = sampled_rows(
-        n_rows, min(_PAIR_ROWS, max(_LEAST_ATTRIBUTED, _ATTRIBUTED_NUMBERS // n_columns))
-    )
-    return shapley_values(model, take_rows(X, np.append(few, rows)), take_rows(X, few))
+    n_sampled = min(_PAIR_ROWS, max(_MIN_ATTRIBUTED_ROWS, _MAX_ATTRIBUTED_CELLS // n_columns))
+    sample = sampled_rows(n_rows, n_sampled)
+    return shapley_values(model, take_rows(X, np.append(sample, rows)), take_rows(X, sample))
 
 
 def value_text(value: object) -> str:
-    """Return what a row holds in a column, in words."""
+    """Return a cell of a table as text."""
     if isinstance(value, float | np.number):
         return "missing" if np.isnan(value) else readable(float(value))
     return str(value) or "missing"

@@ -1,4 +1,4 @@
-"""The page of ``gramless explain``: one file of HTML."""
+"""The HTML page of ``gramless explain``."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ from gramless.inspection.explanation import Dependence, JointDependence, sampled
 
 _MAX_BARS, _INPUTS_PER_ROW, _MAX_CLASSES = 15, 6, 12
 _N_GROUPS, _N_POINTS = 10, 500
-# The text names no input whose shuffling increases the error by less than this share of the most.
-_MIN_IMPORTANCE = 0.01
+_MIN_IMPORTANCE = 0.01  # of the largest, below which the text does not name an input
 _N_BEST_TRIALS, _MAX_GRID_PAIRS = 5, 6
 _GIVEN = "as given"
 _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}
@@ -48,13 +47,13 @@ _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}
 
 @chart_style
 def page(findings: Findings) -> str:
-    """Return the page."""
+    """Return the page as HTML."""
     places, n_rows = findings.places, findings.metrics["rows"]
     target = f" for {places['target']}" if places["target"] else ""
     title = f"What {places['model'].name} has learned"
     note = (
-        f"{type(findings.model).__name__}{target}, looked at with {n_rows:,} rows of "
-        f"{places['data'].name}. Rows that the fit has seen look better predicted than others. "
+        f"{type(findings.model).__name__}{target}, evaluated on {n_rows:,} rows of "
+        f"{places['data'].name}. Errors on training rows are smaller than on new rows. "
         "Written by"
     )
     sections = [
@@ -78,31 +77,31 @@ def _performance(findings: Findings) -> Section:
     text = ""
     if isinstance(findings.model, KernelClassifier):
         text = (
-            f"{metrics['error']:.2%} of the predicted classes are wrong. Always naming the most "
-            f"frequent class would be wrong in {metrics['guess_error']:.2%}. "
+            f"{metrics['error']:.2%} of the predicted classes are wrong. Always predicting the "
+            f"most frequent class would be wrong in {metrics['guess_error']:.2%}. "
         )
     else:
         deviations = np.abs(findings.y - _middle_quantile(findings.model, findings.predicted))
-        half, most = map(readable, np.quantile(deviations, [0.5, 0.9]).tolist())
+        median, tail = map(readable, np.quantile(deviations, [0.5, 0.9]).tolist())
         text = (
-            f"Half of the predictions are off by less than {half}, nine of ten by less than "
-            f"{most}. "
+            f"Half of the predictions are off by less than {median}, nine of ten by less than "
+            f"{tail}. "
         )
     comparisons = [
-        f"{_compared(errors[0], error)} {name}"
+        f"{_comparison(errors[0], error)} {name}"
         for error, name in zip(errors[1:], list(findings.scores)[1:], strict=True)
     ]
     text += f"The {measure} is {readable(errors[0])}: {', and '.join(comparisons)}."
-    note = "The constant is the best one for these very rows."
+    note = "The constant is the best one for these rows."
     if len(comparisons) > 1:
-        note += " The linear model is validated on these rows by five-fold cross-validation."
+        note += " The linear model is evaluated by five-fold cross-validation on these rows."
     charts = _error_charts(findings)
     pictures = Grid([*charts, *_error_tables(findings)])
     parts: list[Part] = [text, ShadedTable.of(columns), Note(note), pictures]
     return Section("good", "How good are the predictions?", parts)
 
 
-def _compared(error: float, other: float) -> str:
+def _comparison(error: float, other: float) -> str:
     if not other > 0.0 or not np.isfinite(other):
         return f"against {readable(other)} of"
     change = error / other - 1.0
@@ -115,10 +114,10 @@ def _error_charts(findings: Findings) -> list[Chart]:
         if predicted.ndim == 1:
             return []
         if predicted.shape[1] == 2:
-            title = f"How often it is {findings.model.classes_[1]}, by the predicted probability"
+            title = f"Share of {findings.model.classes_[1]} by predicted probability"
             groups = _tenths(predicted[:, 1], y == 1)
         else:
-            title = "How often the predicted class is right, by its probability"
+            title = "Share of correct predictions by probability of the predicted class"
             bins = findings.metrics["reliability"]
             x, observed, n_rows = (
                 np.array([one[key] for one in bins]) for key in ("predicted", "observed", "rows")
@@ -128,7 +127,7 @@ def _error_charts(findings: Findings) -> list[Chart]:
     if predicted.ndim == 2:
         levels = levels_of(findings.model)
         below = np.mean(y[:, None] <= predicted, axis=0)
-        title = "Rows below each predicted quantile"
+        title = "Share of rows below each predicted quantile"
         zeros = np.zeros(len(levels))
         return _against_diagonal(
             title, "quantile", "share of the rows below it", levels, below, zeros
@@ -141,7 +140,7 @@ def _error_charts(findings: Findings) -> list[Chart]:
     scatter = Chart(title, "predicted", "actual")
     _draw_diagonal(scatter.axes, np.append(y[sample], predicted[sample]))
     scatter.axes.plot(predicted[sample], y[sample], ".", color=COLOURS[0], alpha=0.45)
-    title = "Mean of the actual values, by tenths of the rows"
+    title = "Mean actual value by tenths of the predictions"
     means = _against_diagonal(title, "predicted", "actual", *_tenths(predicted, y))
     return [scatter, *means]
 
@@ -152,7 +151,7 @@ def _draw_diagonal(axes: Axes, values: AnyArray) -> None:
 
 
 def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means of predictions and targets in groups of equal size, and standard errors."""
+    """Return mean predictions and targets of ten groups of rows, and standard errors."""
     order = np.argsort(predicted, kind="stable")
     groups = np.array_split(order, min(_N_GROUPS, len(observed)))
     statistics = [
@@ -166,7 +165,7 @@ def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, Floa
 def _against_diagonal(
     title: str, x_label: str, y_label: str, x: FloatArray, y: FloatArray, errors: FloatArray
 ) -> list[Chart]:
-    """Chart observations against predictions, with two standard errors to both sides."""
+    """Chart observations against predictions, with two standard errors on both sides."""
     if len(np.unique(x)) < 3:
         return []
     chart = Chart(title, x_label, y_label)
@@ -175,20 +174,20 @@ def _against_diagonal(
     if y_label == "share":
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     if errors.any():
-        look: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
-        chart.axes.vlines(x, low, high, label="two standard errors", **look)
+        style: dict[str, Any] = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
+        chart.axes.vlines(x, low, high, label="two standard errors", **style)
     chart.axes.plot(x, y, color=COLOURS[0], **_LINE)
     chart.axes.legend()
     return [chart]
 
 
 def _error_tables(findings: Findings) -> list[ShadedTable]:
-    """Return the coverage of intervals, or the classes that are confused."""
+    """Return a table of the coverage of intervals, or the confusion matrix and class metrics."""
     if findings.coverage:
         expected, observed, widths = zip(*findings.coverage, strict=True)
         intervals: Columns = {
-            "intervals for": [f"{share:.0%}" for share in expected],
-            "actual values inside": list(map(_share, observed)),
+            "nominal coverage": [f"{share:.0%}" for share in expected],
+            "observed coverage": list(map(_share_cell, observed)),
             "mean width": list(map(readable, widths)),
         }
         return [ShadedTable.of(intervals, "Prediction intervals")]
@@ -198,7 +197,7 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
     if "confusion" in findings.metrics:
         names = [str(one["class"]) for one in classes]
         rows = [
-            (name, _confusion(k, counts))
+            (name, _confusion_cells(k, counts))
             for k, (name, counts) in enumerate(
                 zip(names, findings.metrics["confusion"], strict=True)
             )
@@ -209,20 +208,20 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
     columns: Columns = {
         "class": [str(one["class"]) for one in worst],
         "rows": [f"{one['rows']:,}" for one in worst],
-        "recall": [_share(one["recall"]) for one in worst],
-        "precision": [_share(one["precision"]) for one in worst],
+        "recall": [_share_cell(one["recall"]) for one in worst],
+        "precision": [_share_cell(one["precision"]) for one in worst],
     }
-    is_all = len(worst) == len(classes)
-    title = "Classes" if is_all else f"The {len(worst)} worst of {len(classes)} classes"
+    has_all = len(worst) == len(classes)
+    title = "Classes" if has_all else f"The {len(worst)} worst of {len(classes)} classes"
     return [*tables, ShadedTable.of(columns, title)]
 
 
-def _share(value: float) -> Cell:
+def _share_cell(value: float) -> Cell:
     return Cell(f"{value:.1%}", 0.0, value)
 
 
-def _confusion(actual: int, counts: Sequence[int]) -> list[Cell]:
-    """Return the predicted classes of one actual class, mistakes in the second colour."""
+def _confusion_cells(actual: int, counts: Sequence[int]) -> list[Cell]:
+    """Return a row of the confusion matrix, with mistakes in the second colour."""
     total = max(1, sum(counts))
     return [
         Cell(
@@ -248,40 +247,46 @@ def _drivers(findings: Findings) -> Section:
     names = [findings.names[j] for j in shuffled.columns]
     texts = [f"{readable(m, 3)} ± {readable(s, 2)}" for m, s in zip(increase, spread, strict=True)]
     increases = bar_cells(np.maximum(increase, 0.0).tolist(), texts)
-    columns: Columns = {"input": names, f"growth of the {measure} when shuffled": increases}
+    columns: Columns = {"input": names, f"increase of the {measure} when shuffled": increases}
     important = [
         name
-        for name, own in zip(names, increase, strict=True)
-        if own > max(0.0, _MIN_IMPORTANCE * increase[0])
+        for name, mean in zip(names, increase, strict=True)
+        if mean > max(0.0, _MIN_IMPORTANCE * increase[0])
     ]
     text = (
-        f"Shuffling a column among {shuffled.n_rows:,} rows takes away what it says. The bars show "
-        f"how much the {measure} then grows from {readable(shuffled.error)}: mean and spread of "
-        f"{shuffled.increases.shape[1]} shuffles."
+        f"Shuffling a column among {shuffled.n_rows:,} rows removes its information. The bars show "
+        f"how much the {measure} then increases from {readable(shuffled.error)}: mean and standard "
+        f"deviation of {shuffled.increases.shape[1]} shuffles."
     )
     if findings.attributions is not None:
         effects = np.abs(findings.attributions.values[: -len(findings.rows)])
         means = effects.reshape(*effects.shape[:2], -1).mean(axis=(0, 2))[shuffled.columns].tolist()
         texts = [readable(value, 3) for value in means]
         columns["mean effect on a prediction"] = bar_cells(means, texts, COLOURS[2])
-        raw = _raw_words(findings.model)
-        text += " Beside them is how far an input moves predictions from their mean"
+        raw = _raw_quantity(findings.model)
+        text += " The last column shows how far an input moves predictions from their mean"
         text += "." if raw == "prediction" else f", in units of the {raw}."
     if len(names) < len(findings.names):
-        text += f" Of {len(findings.names):,} inputs the {len(names)} most promising were shuffled."
-    note = "Two inputs that say the same can each be shuffled at little loss: judge them together."
+        text += (
+            f" Of {len(findings.names):,} inputs, only the {len(names)} most promising were "
+            "shuffled."
+        )
+    note = (
+        "If two inputs carry the same information, shuffling either of them changes the error "
+        "little: consider them together."
+    )
     if len(names) > _MAX_BARS:
         note = f"{len(names) - _MAX_BARS} more inputs matter less. {note}"
     shown = {head: cells[:_MAX_BARS] for head, cells in columns.items()}
-    most = f"Most of all {', '.join(important[:3])}." if important else ""
-    parts: list[Part] = [most, text, ShadedTable.of(shown), Note(note)]
-    return Section("drivers", "What drives them?", parts)
+    top = f"Most of all {', '.join(important[:3])}." if important else ""
+    parts: list[Part] = [top, text, ShadedTable.of(shown), Note(note)]
+    return Section("drivers", "Which inputs drive them?", parts)
 
 
 def _dependences(findings: Findings) -> Section:
     heading = "How do they depend on the inputs?"
     if not findings.dependence:
-        return Section("how", heading, ["No input takes more than one value in these rows."])
+        return Section("how", heading, ["No important input has more than one value here."])
     inner = [_without_extremes(one) for one in findings.dependence]
     means = np.concatenate(
         [one.means.ravel() for one in inner if _is_numeric(one)] or [np.zeros(1)]
@@ -293,23 +298,23 @@ def _dependences(findings: Findings) -> Section:
         else _category_table(one, findings.outputs, findings.response)
         for one in inner
     ]
-    n_outputs, several = len(findings.outputs), ""
+    n_outputs, which_classes = len(findings.outputs), ""
     if isinstance(findings.model, KernelClassifier) and n_outputs > 1:
-        several = f" (of the {n_outputs} that are predicted most often)"
+        which_classes = f" (for the {n_outputs} classes that are predicted most often)"
     text = (
-        f"Mean {findings.response}{several} when all rows are given the same value of one input, "
-        "from the 5th to the 95th percentile; marks along the axis part the rows into tenths. "
-        "Where inputs depend on each other, the means are also of rows that never occur."
+        f"Mean {findings.response}{which_classes} if all rows are given the same value of one "
+        "input, from the 5th to the 95th percentile; marks along the axis divide the rows into "
+        "tenths. If inputs depend on each other, the means include combinations that never occur."
     )
     maps = [_pair_map(one, findings.outputs) for one in findings.pairs]
     if maps:
-        together = (
-            "These pairs do more together than each for itself. The cells hold the mean "
-            f"{findings.response}."
+        interactions = (
+            "These pairs of inputs interact: their joint effect is more than the sum of both. The "
+            f"cells show the mean {findings.response}."
         )
     else:
-        together = "No two of the main inputs do much more together than each for itself."
-    return Section("how", heading, [text, Grid(shown), together, Grid(maps)])
+        interactions = "No two of the main inputs interact much."
+    return Section("how", heading, [text, Grid(shown), interactions, Grid(maps)])
 
 
 def _is_numeric(one: Dependence) -> bool:
@@ -317,7 +322,7 @@ def _is_numeric(one: Dependence) -> bool:
 
 
 def _without_extremes(one: Dependence) -> Dependence:
-    """Leave out the least and the largest of many numbers, which are hardly ever met."""
+    """Drop the smallest and largest of many numbers, which only few rows come close to."""
     if not _is_numeric(one) or len(one.values) < _N_GROUPS:
         return one
     return Dependence(one.name, one.values[1:-1], one.shares[1:-1], one.means[1:-1])
@@ -332,7 +337,7 @@ def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> S
         "": labels,
         "rows": [f"{share:.0%}" for share in one.shares],
         f"mean {response}": aligned(one.means[:, 0]),
-        "from the average": bar_cells((one.means[:, 0] - mean).tolist()),
+        "difference from average": bar_cells((one.means[:, 0] - mean).tolist()),
     }
     return ShadedTable.of(columns, one.name)
 
@@ -340,7 +345,7 @@ def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> S
 def _dependence_chart(
     one: Dependence, outputs: Sequence[str], limits: tuple[float, float]
 ) -> Chart:
-    chart, values = Chart(one.name, "", "", 220.0), one.values
+    chart, values = Chart(one.name, "", "", height=220.0), one.values
     for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False):
         chart.axes.plot(values, means, color=colour, label=name or None, **_LINE)
     tenths = values[1::2] if len(values) > _N_GROUPS else values
@@ -362,11 +367,11 @@ def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
 
 
 def _failures(findings: Findings) -> Section:
-    heading, n_rows = "For whom do they fail?", len(findings.y)
+    heading, n_rows = "Where do they fail?", len(findings.y)
     if not findings.groups:
         text = (
-            "No group of rows, by one input or two, has errors that are certainly larger than "
-            "those of the others."
+            "No group of rows, defined by one input or two, has significantly larger errors than "
+            "the other rows."
         )
         return Section("failures", heading, [text])
     groups = {"all rows": np.arange(n_rows)}
@@ -384,8 +389,8 @@ def _failures(findings: Findings) -> Section:
         bias: [_bias(findings, rows) for rows in groups.values()],
     }
     text = (
-        "These groups have larger errors than the other rows. They were searched for in half of "
-        "the rows; the errors are from the other half."
+        "These groups have larger errors than the other rows. The groups were found on one half "
+        "of the rows; the errors were measured on the other half."
     )
     return Section("failures", heading, [text, ShadedTable.of(columns)])
 
@@ -402,13 +407,13 @@ def _bias(findings: Findings, rows: AnyArray) -> str:
 def _rows(findings: Findings) -> Section:
     text, attributions = "", findings.attributions
     if attributions is not None:
-        raw, base = _raw_words(findings.model), ""
+        raw, base = _raw_quantity(findings.model), ""
         if not isinstance(findings.model, KernelClassifier):
             mean = np.ravel(attributions.base_values[-1])[findings.rows[-1].output]
             base = f", {readable(float(mean))}"
         text = (
             f"An effect (Shapley value) is how far an input moves the {raw} from its mean{base}. "
-            f"With the mean, the effects of a row add up to its {raw}."
+            f"The mean plus all effects of a row equals its {raw}."
         )
     cards = [
         Card(
@@ -443,8 +448,8 @@ def _row_table(findings: Findings, k: int) -> ShadedTable:
     return ShadedTable.of(columns)
 
 
-def _raw_words(model: Model) -> str:
-    """Return what effects add up to."""
+def _raw_quantity(model: Model) -> str:
+    """Return the name of the quantity that effects add up to."""
     if isinstance(model, KernelClassifier):
         if model.loss_.name == "logistic":
             return f"log odds of {model.classes_[1]}"
@@ -457,10 +462,10 @@ def _raw_words(model: Model) -> str:
 
 
 def _history(findings: Findings) -> Section:
-    """Return how the model was chosen: hyperparameters, trials and the learning curve."""
+    """Return the hyperparameters, the trials and the learning curve."""
     model, use = findings.model, findings.use
-    parts: list[Part] = [_choices(findings), *model.limits_]
-    if use.selective:
+    parts: list[Part] = [_hyperparameter_table(findings), *model.limits_]
+    if use.is_selective:
         low, high, mean = use.counts.min(), use.counts.max(), use.counts.mean()
         text = f"A grid of this model divides {mean:.1f} inputs on average, from {low} to {high}. "
         pairs = [
@@ -470,48 +475,48 @@ def _history(findings: Findings) -> Section:
         parts.append(
             f"{text}Most often together, by the weight of the grids, are {', '.join(pairs)}."
             if pairs
-            else f"{text}No small grid divides two inputs."
+            else f"{text}No grid of few inputs divides two of them."
         )
     parts.append(Heading("Trials"))
     if not findings.stages:
         parts.append("Nothing was searched, so there are no trials to show.")
     else:
         n_trials = len(model.search_)
-        scorer = "" if model.scorer_ == "loss" else f"What chose is {model.scorer_}. "
+        scorer = "" if model.scorer_ == "loss" else f"The scorer is {model.scorer_}. "
         parts.append(
-            f"{n_trials} trial{'s were' if n_trials > 1 else ' was'} judged on held-back rows. "
-            f"{scorer}Of every score smaller is better: squared errors are of targets with a "
-            "variance of 1, or of classes as -1 and 1; wrong classes are their share and a tenth "
-            "of the squared hinge, and of scorers that are best at 1 it is what is missing from "
-            "1. Trials have fewer features than the final fit, which does better. Bandwidths are "
-            "in mean distances between rows here."
+            f"{n_trials} trial{'s were' if n_trials > 1 else ' was'} scored on validation rows. "
+            f"{scorer}Smaller scores are better. Squared errors are computed for targets scaled to "
+            "a variance of 1, or for classes coded as -1 and 1. The score of wrong classes is "
+            "their share plus a tenth of the squared hinge loss. A scorer whose best value is 1 "
+            "is subtracted from 1. Trials have fewer features than the final fit, which predicts "
+            "better. Bandwidths in this table are multiples of the mean distance between rows."
         )
         parts += [_best_trials(*stage) for stage in findings.stages]
     parts += _learning_curve(model, findings.stages)
-    return Section("history", "How the model was chosen", parts, is_folded=True)
+    return Section("history", "How was the model selected?", parts, is_folded=True)
 
 
-def _choices(findings: Findings) -> ShadedTable:
+def _hyperparameter_table(findings: Findings) -> ShadedTable:
     model, settings, counts = findings.model, findings.model.settings_, findings.use.counts
     by = "" if model.scorer_ == "loss" else f", by {model.scorer_}"
-    best = f"best on held-back rows{by}" if model.search_ else "by rule: too few rows to compare"
-    each = f"{counts.mean():.1f} inputs on average" if findings.use.selective else "all inputs"
-    equal = "weights were not tried, or did not help enough"
-    by_rule = "by rule: logistic for classes where grids are grown, else squared"
+    best = f"best on validation rows{by}" if model.search_ else "by rule: too few rows to compare"
+    each = f"{counts.mean():.1f} inputs on average" if findings.use.is_selective else "all inputs"
+    equal = "relevances were not tried, or did not help enough"
+    by_rule = "by rule: logistic for classes if grids are grown, else squared"
     choices = [
         ("scaling", settings.scaling, best if model.scaling == "auto" else _GIVEN),
         ("bandwidth", bandwidth_of(model), best if model.bandwidth == "auto" else _GIVEN),
         ("alpha", readable(model.alpha_), best if model.alpha == "auto" else _GIVEN),
-        ("inputs", "all alike", _GIVEN if model.relevance == "equal" else equal)
+        ("inputs", "equal relevance", _GIVEN if model.relevance == "equal" else equal)
         if settings.relevance is None
-        else ("inputs", "weighed by relevance", best),
-        ("features", features_of(model), f"each of {each}"),
+        else ("inputs", "weighted by relevance", best),
+        ("features", features_of(model), f"each over {each}"),
         ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
         ("weights", f"{model.weights_.size:,}", ""),
         ("model file", sized(findings.places["model"].stat().st_size), ""),
     ]
-    heads = ("what", "choice", "why")
+    heads = ("setting", "value", "reason")
     return ShadedTable.of(dict(zip(heads, zip(*choices, strict=True), strict=True)))
 
 
@@ -531,27 +536,27 @@ def _best_trials(name: str, trials: Sequence[Trial]) -> ShadedTable:
 
 
 def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
-    """Chart the growth of grids, else the best trial of the search, else the final solve."""
+    """Return a chart of the growth of grids, of the best trial or else of the final solve."""
     growth = vars(model).get("growth_") or []
     trials = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
     best = min(trials, key=lambda trial: trial["score"])
-    x_label, y_label = "iteration", "score on held-back rows"
+    x_label, y_label = "iteration", "score on validation rows"
     if growth:
-        x_label, y_label = "grids", "error on held-back rows"
+        x_label, y_label = "grids", "error on validation rows"
         x = [float(stage["n_grids"]) for stage in growth]
         y = [stage["score"] for stage in growth]
         text = (
-            f"Grids were added in {len(growth)} stages. The error on held-back rows went from "
+            f"Grids were added in {len(growth)} stages. The error on validation rows went from "
             f"{readable(y[0])} to {readable(y[-1])}."
         )
     elif len(best["curve"]) > 2:
         y = best["curve"]
         x = [4.0 * (k + 1) for k in range(len(y) - 1)] + [float(best["n_iter"])]
-        text = "The score of the best trial on held-back rows, along the solver's iterations."
+        text = "The score of the best trial on validation rows after each check of the solver."
     else:
         y_label, y = "objective", [step["objective"] for step in model.history_]
         x = list(map(float, range(len(y))))
-        text = "The objective on the training rows, along the iterations of the final solve."
+        text = "The objective on the training rows after each iteration of the final solve."
     if len(set(x)) < 3:
         return []
     chart = Chart("", x_label, y_label)

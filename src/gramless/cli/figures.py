@@ -1,4 +1,4 @@
-"""Figures of the verbs, drawn by matplotlib."""
+"""Matplotlib figures of the command line."""
 
 from __future__ import annotations
 
@@ -29,25 +29,24 @@ if TYPE_CHECKING:
     from gramless.estimators.streamed import StreamedMachine
     from gramless.preprocessing.rows import Rows
 
-Style: TypeAlias = dict[str, Any]
-"""Keywords of a matplotlib method."""
+Style: TypeAlias = dict[str, Any]  # keyword arguments of a matplotlib method
 
-_ROWS, _COLUMNS = 3, 5
-_OWN, _RIVAL, _WRONG = "#1b6ca8", "#b8b8b8", "#b3261e"
-_POINTS = 5000
+_N_ROWS, _N_COLUMNS = 3, 5  # of pictures of digits
+_BLUE, _LIGHT_GREY, _RED = "#1b6ca8", "#b8b8b8", "#b3261e"
+_MAX_POINTS = 5000
 _DIAGONAL: Style = {"color": "0.4", "lw": 0.9, "ls": "--"}
 _BATCH: Style = {"color": "#e9a13b", "lw": 0.8, "alpha": 0.8}
-_HELD: Style = {"color": "#222222", "marker": "o", "ms": 3, "lw": 1.3}
+_VALIDATION: Style = {"color": "#222222", "marker": "o", "ms": 3, "lw": 1.3}
 _BEST: Style = {"color": "#222222", "marker": "o", "mfc": "none", "ms": 9, "ls": "none"}
-# Smaller and above: where steps of both kinds are as long as each other, both are seen.
+# Points of new blocks are smaller and in front, so that both kinds are visible if they coincide.
 _NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
 _OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
 _SO_FAR: Style = {"color": "0.75", "lw": 1.0, "zorder": 1, "label": "blocks so far"}
-_WIDE = 5.0  # above this ratio of the numbers an axis is logarithmic
+_WIDE_RATIO = 5.0  # of the largest to the smallest number, above which an axis is logarithmic
 
 
 def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
-    """Draw the known pixels of a photograph, what the first method makes of them, and all."""
+    """Draw the known pixels, the prediction of the first method, and the photograph."""
     first = entries[0]
     titles = {
         f"{len(photograph.known):,} known pixels": photograph.completed(1.0),
@@ -63,7 +62,7 @@ def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
 
 
 def draw_digits(digits: Digits, entries: Sequence[Entry]) -> Figure:
-    """Draw the digits that the first method finds hardest, and errors and times of all."""
+    """Draw the hardest digits of the first method, and the errors and times of all methods."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
     _draw_digits(parts[0], digits, entries[0].model)
@@ -77,20 +76,20 @@ def _draw_digits(figure: SubFigure, digits: Digits, model: KernelClassifier) -> 
     wrong = predicted != truth
     # Mistakes first, then the narrowest margins between the two best classes.
     hardest = np.lexsort((responses[:, -1] - responses[:, -2], ~wrong))
-    figure.suptitle(f"{wrong.sum()} of {len(wrong)} digits mistaken, then the least certain")
-    for axes, row in zip(figure.subplots(_ROWS, _COLUMNS).flat, hardest, strict=False):
+    figure.suptitle(f"{wrong.sum()} of {len(wrong)} digits wrong, then the least certain ones")
+    for axes, row in zip(figure.subplots(_N_ROWS, _N_COLUMNS).flat, hardest, strict=False):
         axes.imshow(digits.X_test[row].reshape(8, 8), cmap="gray_r")
         axes.set_axis_off()
-        taken = f", taken for {predicted[row]}" if wrong[row] else ""
-        axes.set_title(f"{truth[row]}{taken}", color=_WRONG if wrong[row] else "black", size=9)
+        mistake = f", predicted {predicted[row]}" if wrong[row] else ""
+        axes.set_title(f"{truth[row]}{mistake}", color=_RED if wrong[row] else "black", size=9)
 
 
 def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
     names = [entry.name for entry in entries]
-    colours = [_OWN] + [_RIVAL] * (len(entries) - 1)
+    colours = [_BLUE] + [_LIGHT_GREY] * (len(entries) - 1)
     values = {
         "Test error, %": [100 * entry.error for entry in entries],
-        "Seconds to fit, choices included": [entry.fit_seconds for entry in entries],
+        "Seconds to fit, with model selection": [entry.fit_seconds for entry in entries],
         "Seconds to predict": [entry.predict_seconds for entry in entries],
     }
     for axes, (title, lengths) in zip(figure.subplots(3, 1), values.items(), strict=True):
@@ -104,28 +103,31 @@ def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
         axes.spines[:].set_visible(False)
 
 
-def draw_reliability(found: Mapping[str, Json]) -> Figure:
-    """Draw how often a classifier was right against how confident it was.
+def draw_reliability(metrics: Mapping[str, Json]) -> Figure:
+    """Draw the accuracy of a classifier against the probability of the predicted class.
 
-    Above, one point per tenth of confidence; grey bars span two standard errors around the
-    diagonal, where calibrated probabilities lie in some 95 % of samples. Below, the rows in each.
+    The upper panel has one point per tenth of the probability; grey bars span two standard errors
+    around the diagonal, and contain the points of calibrated probabilities in about 95 % of
+    samples. The lower panel shows the rows per point.
     """
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.0])
     names = ("low", "high", "rows", "predicted", "observed")
-    table = np.array([[part[name] for name in names] for part in found["reliability"]])
-    low, high, rows, said, right = table.T
-    spread = 2.0 * np.sqrt(said * (1.0 - said) / rows)
-    upper.plot([0, 1], [0, 1], label="as sure as right", **_DIAGONAL)
-    honest: Style = {"fmt": "none", "ecolor": "0.82", "elinewidth": 7, "zorder": 0}
-    upper.errorbar(said, said, spread, label="two standard errors", **honest)
-    upper.plot(said, right, "o-", color=_OWN, ms=5, lw=1.2, label="this model")
-    least = np.floor(10.0 * min(low.min(), right.min(), (said - spread).min())) / 10.0
-    upper.set(ylabel="share that was right", ylim=(max(0.0, least) - 0.01, 1.01))
-    upper.set_title(f"log loss {found['log_loss']:.4g}, Brier score {found['brier']:.4g}", size=11)
-    # Below both: points and bars may lie anywhere in the upper panel.
+    table = np.array([[part[name] for name in names] for part in metrics["reliability"]])
+    low, high, rows, predicted, observed = table.T
+    spread = 2.0 * np.sqrt(predicted * (1.0 - predicted) / rows)
+    upper.plot([0, 1], [0, 1], label="calibrated", **_DIAGONAL)
+    bar_style: Style = {"fmt": "none", "ecolor": "0.82", "elinewidth": 7, "zorder": 0}
+    upper.errorbar(predicted, predicted, spread, label="two standard errors", **bar_style)
+    upper.plot(predicted, observed, "o-", color=_BLUE, ms=5, lw=1.2, label="this model")
+    lowest = min(low.min(), observed.min(), (predicted - spread).min())
+    bottom = max(0.0, np.floor(10.0 * lowest) / 10.0)
+    upper.set(ylabel="share of correct predictions", ylim=(bottom - 0.01, 1.01))
+    scores = f"log loss {metrics['log_loss']:.4g}, Brier score {metrics['brier']:.4g}"
+    upper.set_title(scores, size=11)
+    # The legend is outside, because points and bars can be anywhere in the upper panel.
     figure.legend(frameon=False, loc="outside lower center", ncols=3, fontsize=9)
-    bars = lower.bar(low, rows, high - low, align="edge", color=_OWN, edgecolor="white")
+    bars = lower.bar(low, rows, high - low, align="edge", color=_BLUE, edgecolor="white")
     lower.bar_label(bars, [f"{n:,.0f}" for n in rows], padding=2, size=7)
     lower.margins(y=0.2)
     lower.set(xlabel="probability of the predicted class", ylabel="rows")
@@ -135,33 +137,33 @@ def draw_reliability(found: Mapping[str, Json]) -> Figure:
     return figure
 
 
-def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float]) -> Figure:
-    """Draw predicted against true numbers of at most 5,000 rows, and metrics of all rows."""
+def draw_predictions(y: AnyArray, predicted: AnyArray, metrics: Mapping[str, float]) -> Figure:
+    """Draw predicted against true numbers of at most 5,000 rows, with metrics of all rows."""
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
-    axes, rows = figure.subplots(), sampled_rows(len(y), _POINTS)
+    axes, rows = figure.subplots(), sampled_rows(len(y), _MAX_POINTS)
     ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
     axes.plot(ends, ends, zorder=3, **_DIAGONAL)
-    axes.plot(y[rows], predicted[rows], "o", color=_OWN, ms=3, alpha=0.4, mew=0)
+    axes.plot(y[rows], predicted[rows], "o", color=_BLUE, ms=3, alpha=0.4, mew=0)
     of_all = "" if len(rows) == len(y) else f"of {len(y):,} "
     axes.set(xlabel=f"true, {len(rows):,} {of_all}rows", ylabel="predicted", aspect="equal")
-    axes.set_title(f"RMSE {found['rmse']:.4g}, R2 {found['r2']:.4g}", size=11)
+    axes.set_title(f"RMSE {metrics['rmse']:.4g}, R2 {metrics['r2']:.4g}", size=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
-    """Draw the course of a run: losses and errors by time, blocks and lengths of steps."""
+    """Draw the losses and errors of a run over time, and the blocks and lengths of its steps."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
     run, history = run_of(model), model.history_
     times, unit = np.asarray(history["seconds"]), "seconds"
     if times.min() == 0:
-        # Partial fits have no seconds.
+        # partial_fit records no times.
         times, unit = np.arange(1.0, len(times) + 1.0), "step"
-    judged = {name: np.asarray(values) for name, values in model.evaluations_.items()}
-    at = times[judged["iteration"] - 1] if judged else np.zeros(0)
-    _draw_losses(panels[0, 0], times, history["objective"], at, judged.get("loss"))
-    _draw_errors(panels[1, 0], at, judged.get("error"), is_classifier(model))
+    evaluations = {name: np.asarray(values) for name, values in model.evaluations_.items()}
+    at = times[evaluations["iteration"] - 1] if evaluations else np.zeros(0)
+    _draw_losses(panels[0, 0], times, history["objective"], at, evaluations.get("loss"))
+    _draw_errors(panels[1, 0], at, evaluations.get("error"), is_classifier(model))
     log_if_wide(panels[1, 0].xaxis, times)
     panels[1, 0].set_xlabel(unit)
     is_new = np.diff(history["n_blocks"], prepend=0) > 0
@@ -177,15 +179,15 @@ def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
 
 
 def _draw_losses(
-    axes: Axes, times: AnyArray, objective: AnyArray, at: AnyArray, held: AnyArray | None
+    axes: Axes, times: AnyArray, objective: AnyArray, at: AnyArray, loss: AnyArray | None
 ) -> None:
     axes.plot(times, objective, label="objective on each batch: loss and penalty", **_BATCH)
     values = objective
-    if held is not None:
-        best = int(np.argmin(held))
-        axes.plot(at, held, label="loss on held-back rows", **_HELD)
-        axes.plot(at[best], held[best], label=f"the least: {held[best]:.4g}", **_BEST)
-        values = np.append(objective, held)
+    if loss is not None:
+        best = int(np.argmin(loss))
+        axes.plot(at, loss, label="loss on validation rows", **_VALIDATION)
+        axes.plot(at[best], loss[best], label=f"the lowest: {loss[best]:.4g}", **_BEST)
+        values = np.append(objective, loss)
     log_if_wide(axes.yaxis, values)
     axes.set(ylabel="loss")
     axes.set_title("Objective and loss", loc="left", size=10)
@@ -194,13 +196,13 @@ def _draw_losses(
 
 def _draw_errors(axes: Axes, at: AnyArray, error: AnyArray | None, has_classes: bool) -> None:
     name = "Share of wrong classes" if has_classes else "Root mean squared error"
-    axes.set_title(f"{name} on held-back rows", loc="left", size=10)
+    axes.set_title(f"{name} on validation rows", loc="left", size=10)
     if error is None:
         middle: Style = {"ha": "center", "va": "center", "transform": axes.transAxes}
-        axes.text(0.5, 0.5, "nothing was judged", color="0.5", **middle)
+        axes.text(0.5, 0.5, "no evaluations", color="0.5", **middle)
         return
     shown = 100.0 * error if has_classes else error
-    axes.plot(at, shown, **_HELD)
+    axes.plot(at, shown, **_VALIDATION)
     log_if_wide(axes.yaxis, shown)
     axes.set(ylabel="%" if has_classes else "standard deviations of the target")
 
@@ -210,7 +212,7 @@ def _draw_blocks(
 ) -> None:
     axes.step(np.arange(1, len(is_new) + 1), history["n_blocks"], where="post", **_SO_FAR)
     _draw_kinds(axes, history["block"] + 1, is_new, most)
-    axes.set(ylabel="number of the block that changed", ylim=(0, None))
+    axes.set(ylabel="block that the step changed", ylim=(0, None))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
     n_new = int(is_new.sum())
@@ -228,17 +230,17 @@ def _draw_steps(axes: Axes, lengths: AnyArray, is_new: BoolArray, most: int) -> 
 
 
 def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> None:
-    """Draw one value per step, new and old blocks in two colours; at most ``most`` of each."""
-    for chosen, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
-        points = np.flatnonzero(chosen)
-        few = points[:: max(1, -(-len(points) // most))]
-        axes.plot(few + 1, values[few], "o", label=f"{name}: {len(points):,} steps", **style)
+    """Draw one value per step, at most ``most`` of new and of old blocks in two colours."""
+    for is_kind, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
+        steps = np.flatnonzero(is_kind)
+        drawn = steps[:: max(1, -(-len(steps) // most))]
+        axes.plot(drawn + 1, values[drawn], "o", label=f"{name}: {len(steps):,} steps", **style)
 
 
-def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE) -> bool:
-    """Make an axis of positive numbers logarithmic if their largest is ``ratio`` times the least.
+def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE_RATIO) -> bool:
+    """Make an axis logarithmic if its positive values span more than a factor of ``ratio``.
 
-    Ticks are at 1, 2 and 5 times powers of ten. Returns whether the axis was changed.
+    Ticks are at 1, 2 and 5 times powers of ten. Returns whether the axis is logarithmic.
     """
     finite = values[np.isfinite(values)]
     if not len(finite) or not 0.0 < ratio * finite.min() < finite.max():
@@ -254,15 +256,15 @@ def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE) -> bool:
 
 
 def draw_bins(model: KernelMachine, rows: Rows) -> Figure:
-    """Draw the bins of rows, and the kernel that they imply."""
+    """Draw the bins of rows and the kernel that they imply."""
     features = parts_of(model.features_)[0]
     if not isinstance(features, BinningMap):
-        raise InputError(f"--picture draws plain bins; a {type(features).__name__} has none.")
+        raise InputError(f"--picture draws bins, and a {type(features).__name__} has none.")
     exact = None
     if isinstance(features, RandomBinning):
         template = clone(features).set_params(bandwidth=features.bandwidth_)
 
-        def exact(chosen: AnyArray) -> FloatArray:
-            return exact_gram(template, rows[chosen])
+        def exact(indices: AnyArray) -> FloatArray:
+            return exact_gram(template, rows[indices])
 
     return pictures.draw_matrix(features.rows_matrix(rows), exact=exact)

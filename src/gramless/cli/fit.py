@@ -1,4 +1,4 @@
-"""``gramless fit``: a table in, a model file out."""
+"""``gramless fit``: fit a model to a table and save it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from gramless.kernels import Kernel
 
 Features = Annotated[
-    str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
+    str | None,
+    Option(metavar="A,B,...", help="Columns to learn from; by default all other columns."),
 ]
 Approximation = Annotated[
     str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom or exact.")
@@ -37,8 +38,8 @@ KernelName = Annotated[
     str | None,
     Option(
         metavar="NAME[:NUMBER]",
-        help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also "
-        "gaussian, matern:1.5, rational_quadratic:1, cauchy.",
+        help="laplacian, exponential_power:0.5, inverse_power:1, hat; approximations without bins "
+        "also allow gaussian, matern:1.5, rational_quadratic:1, cauchy.",
         show_default="that of the approximation",
     ),
 ]
@@ -46,41 +47,49 @@ Grids = Annotated[
     str,
     Option(
         metavar="auto|random|grown",
-        help="Draw grids over all inputs, or choose grids over a few inputs each.",
+        help="random: draw grids over all inputs; grown: select grids over a few inputs each.",
     ),
 ]
-NGrids = Annotated[int | None, Option(min=1, help="By default as many as are worth their time.")]
+NGrids = Annotated[
+    int | None, Option(min=1, help="Number of grids; by default as many as improve the model.")
+]
 Effort = Annotated[
     int, Option(min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough.")
 ]
 Size = Annotated[
     int | None,
-    Option(min=1, help="Columns, or rows a block, of other features; by default by the rows."),
+    Option(
+        min=1,
+        help="Number of columns of features without grids; for exact, the most rows. By default "
+        "it depends on the number of rows.",
+    ),
 ]
 TimeBudget = Annotated[
-    float | None, Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
+    float | None,
+    Option(metavar="SECONDS", min=0.01, help="Time for the fit; with less time it tries less."),
 ]
 Memory = Annotated[
     str | None,
     Option(
         metavar="SIZE",
-        help="What the fit may take, as in 4GB. The table is read a piece at a time, and lies on "
-        "the disk, as does what else does not fit.",
+        help="Memory limit of the fit, such as 4GB. The table is read in pieces and kept on the "
+        "disk, and so is everything else that does not fit.",
     ),
 ]
 Loss = Annotated[
     str,
     Option(
         metavar="NAME",
-        help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
-        "quantile, poisson, gamma, tweedie. auto is logistic for classes where grids are grown.",
+        help="squared; for classes also squared_hinge, logistic; for numbers also huber, median, "
+        "quantile, poisson, gamma, tweedie. auto is logistic for classes if grids are grown, "
+        "otherwise squared.",
     ),
 ]
 Quantile = Annotated[
     float | None,
     Option(
         callback=options.inner_share,
-        help="Of the targets, with --loss quantile.",
+        help="Quantile to predict with --loss quantile.",
         show_default="0.5",
     ),
 ]
@@ -89,13 +98,17 @@ Bandwidth = Annotated[
 ]
 L1Ratio = Annotated[
     float,
-    Option(min=0.0, max=1.0, help="1 makes most weights zero: a small, fast model; 0 keeps all."),
+    Option(
+        min=0.0,
+        max=1.0,
+        help="Share of the L1 penalty: 1 makes most weights zero and the model small and fast.",
+    ),
 ]
 Scoring = Annotated[
     str | None,
     Option(
         metavar="NAME",
-        help="What chooses: a scorer of scikit-learn such as roc_auc, neg_log_loss or r2.",
+        help="scikit-learn scorer for model selection, such as roc_auc, neg_log_loss or r2.",
         show_default="the loss",
     ),
 ]
@@ -104,12 +117,13 @@ Folds = Annotated[
     Option(
         "--cv",
         metavar="NUMBER|time|group",
-        help="Rows that are held back: so many folds, the last rows, or groups.",
+        help="Validation rows: a number of folds, the last rows in time, or whole groups.",
         show_default="by rule",
     ),
 ]
 Groups = Annotated[
-    str | None, Option(metavar="NAME", help="Column of what rows share: not parted by folds.")
+    str | None,
+    Option(metavar="NAME", help="Column of groups of rows; folds never split a group."),
 ]
 Scaling = Annotated[
     Literal["auto", "standard", "quantile", "whiten", "none"], Option(help="Units of the inputs.")
@@ -118,19 +132,19 @@ Cluster = Annotated[
     str | None,
     Option(
         metavar="tcp://HOST:PORT",
-        help="Fit on the Dask cluster of this scheduler, whose workers read the file: CSV or "
-        "Parquet.",
+        help="Fit on the Dask cluster with this scheduler. Its workers read the file (CSV or "
+        "Parquet).",
     ),
 ]
 Checkpoint = Annotated[
     Path | None,
-    Option(help="With --cluster: where the solve is kept, to go on after a fault."),
+    Option(help="With --cluster: file that saves the solve, to resume it after a failure."),
 ]
 
 
 def fit(
     data: options.DataFile,
-    model: Annotated[Path, Option("--model", "-m", help="Where the model goes.")],
+    model: Annotated[Path, Option("--model", "-m", help="File to write the model to.")],
     target: options.Target = None,
     task: options.TaskOption = "auto",
     features: Features = None,
@@ -159,40 +173,40 @@ def fit(
     cluster: Cluster = None,
     checkpoint: Checkpoint = None,
     n_jobs: options.Jobs = None,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="List what is tried.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print what the fit tries.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
     """Fit a kernel machine to a table and save it.
 
-    Scaling, bandwidth and alpha are chosen on held-back rows unless given.
-    Text is encoded and missing numbers filled by rules kept in the model file.
+    Scaling, bandwidth and alpha are selected on validation rows unless given.
+    Text is encoded and missing numbers are filled by rules saved in the model file.
     """
     parameters = {"loss": loss, "quantile": quantile, "l1_ratio": l1_ratio, "grids": grids}
     parameters |= {"effort": effort, "scoring": scoring, "time_budget": time_budget}
     parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth")
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
     parameters |= {"n_grids": n_grids or "auto", "memory_budget": memory, "scaling": scaling}
-    parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
-    chosen, text = (
-        options.names(features, "--features"),
-        options.names(categorical, "--categorical"),
-    )
+    parameters |= {"cv": _splitter(cv, groups), "random_state": seed, "n_jobs": n_jobs}
+    inputs = options.names(features, "--features")
+    categories = options.names(categorical, "--categorical")
     with reporting(as_json, debug, verbose) as report:
         check_outputs([Output("--model", model, "model")], {"the data": data}, force)
-        columns, kind = (target, chosen, weight, groups), (approximation, kernel, size)
-        prepared = partial(_prepared, columns, task, kind, parameters)
+        columns, feature_map = (target, inputs, weight, groups), (approximation, kernel, size)
+        prepare = partial(_prepare_task, columns, task, feature_map, parameters)
         if cluster is None:
-            found = _fit_here(report, data, text, limits, memory, prepared)
-        elif text:
-            raise BadParameter("--categorical does not go with --cluster; write text.")
+            result = _fit_locally(report, data, categories, limits, memory, prepare)
+        elif categories:
+            raise BadParameter(
+                "--categorical cannot be used with --cluster; write these columns as text."
+            )
         else:
-            found = _fit_on_cluster(report, data, cluster, checkpoint, (weight, groups), prepared)
-        _show(report, *found, model)
+            result = _fit_on_cluster(report, data, cluster, checkpoint, (weight, groups), prepare)
+        _show(report, *result, model)
 
 
 class _Task(NamedTuple):
-    """Rows, the unfitted machine for them, the kind of task and the reason for it."""
+    """The rows, the unfitted estimator, the kind of task and the reason for it."""
 
     rows: Training
     machine: KernelMachine
@@ -200,14 +214,17 @@ class _Task(NamedTuple):
     reason: str
 
 
-def _prepared(
+def _prepare_task(
     columns: tuple[str | None, Sequence[str], str | None, str | None],
     task: str,
     features: tuple[str, str | None, int | None],
     parameters: dict[str, Any],
     table: Table | StoredTable,
 ) -> _Task:
-    """Split a table and decide the task; ``columns`` are target, inputs, weights and groups."""
+    """Split a table and decide the task; ``columns`` are target, inputs, weights and groups.
+
+    ``features`` are the name of the approximation, the kernel and the size.
+    """
     from gramless.cli.reading import decide_task, training_rows
 
     rows = training_rows(table, *columns)
@@ -221,24 +238,24 @@ def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
         yield lambda progress: show(progress.message)
 
 
-def _fit_here(
+def _fit_locally(
     report: Report,
     data: Path,
     categorical: Sequence[str],
     limits: str,
     memory: str | None,
-    prepared: Callable[[Table | StoredTable], _Task],
+    prepare: Callable[[Table | StoredTable], _Task],
 ) -> tuple[KernelMachine, _Task, int]:
-    """Read a table and fit a machine to it, in a budget of memory from the disk."""
+    """Read a table and fit a model to it; with a limit of memory the table stays on the disk."""
     with report.stage("read", f"reading {data}") as show:
         from gramless.cli.reading import labels_of, read_data, store_data
 
         read = read_data if memory is None else partial(store_data, report=show)
-        task = prepared(read(data, categorical=categorical, limits=limits))
+        task = prepare(read(data, categorical=categorical, limits=limits))
     rows = task.rows
     with _fitting(report) as callback:
-        told = rows.X, labels_of(rows.y, task.kind), rows.weight, rows.groups
-        task.machine.fit(*told, callbacks=callback)
+        y = labels_of(rows.y, task.kind)
+        task.machine.fit(rows.X, y, rows.weight, rows.groups, callbacks=callback)
     return task.machine, task, len(rows.y)
 
 
@@ -248,9 +265,9 @@ def _fit_on_cluster(
     address: str,
     checkpoint: Path | None,
     others: Sequence[str | None],
-    prepared: Callable[[Table], _Task],
+    prepare: Callable[[Table], _Task],
 ) -> tuple[KernelMachine, _Task, int]:
-    """Fit where workers read the file; its first rows say which columns there are.
+    """Fit on workers that read the file; its first rows show which columns there are.
 
     ``others`` are the columns of weights and groups.
     """
@@ -259,18 +276,20 @@ def _fit_on_cluster(
     from gramless.distributed.files import connected, head_of, on_cluster, read_frame
 
     with connected(address) as client:
-        with report.stage("read", f"looking at {data}"):
+        with report.stage("read", f"reading the first rows of {data}"):
             frame = read_frame(data)
-            task = prepared(Table(head_of(frame), source=str(data)))
+            task = prepare(Table(head_of(frame), source=str(data)))
         estimator = on_cluster(task.machine, client)
-        told = [None if name is None else frame[name] for name in (task.rows.target, *others)]
+        y, weight, groups = (
+            None if name is None else frame[name] for name in (task.rows.target, *others)
+        )
         with _fitting(report) as callback:
             inputs = frame[list(named_columns(task.rows.X))]
-            estimator.fit(inputs, *told, callbacks=callback, checkpoint=checkpoint)
+            estimator.fit(inputs, y, weight, groups, callbacks=callback, checkpoint=checkpoint)
         return estimator.to_local(), task, len(frame)
 
 
-def _folds(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
+def _splitter(text: str | None, groups: str | None) -> BaseCrossValidator | int | None:
     if text == "time":
         from sklearn.model_selection import TimeSeriesSplit
 
@@ -278,7 +297,7 @@ def _folds(text: str | None, groups: str | None) -> BaseCrossValidator | int | N
     if text is None or (text == "group" and groups is not None):
         return None
     if text == "group":
-        raise BadParameter("--cv group needs --groups with the name of a column.")
+        raise BadParameter("--cv group needs --groups NAME, the column of the groups.")
     try:
         return int(text)
     except ValueError:
@@ -296,10 +315,11 @@ def _estimator(
     if parameters["quantile"] is None:
         parameters = {name: value for name, value in parameters.items() if name != "quantile"}
     elif parameters["loss"] != "quantile":
-        raise InputError("--quantile is for --loss quantile; give both.")
+        raise InputError("--quantile needs --loss quantile; give both.")
     if parameters["n_grids"] != "auto" and map_class(approximation).size_name != "n_grids":
         raise InputError(
-            f"--n-grids is for bins, and --approximation {approximation} has none; give --size."
+            f"--approximation {approximation} has no grids, so --n-grids cannot be used; give "
+            "--size."
         )
     if kernel is not None or size is not None:
         kind = map_class(approximation)
@@ -315,7 +335,7 @@ def _estimator(
 
 
 def named_kernel(text: str) -> Kernel:
-    """Turn ``name`` or ``name:number`` into a kernel; the number is its first parameter."""
+    """Return the kernel for ``name`` or ``name:number``; the number is its first parameter."""
     from gramless.kernels import KERNELS, as_kernel, from_config
 
     name, colon, number_text = text.partition(":")
@@ -363,12 +383,12 @@ def _show(report: Report, model: KernelMachine, task: _Task, n_rows: int, path: 
         "seconds": report.seconds,
     }
     shown = {
-        "target": target or "the labels that the file keeps apart",
+        "target": target or "the separate labels of the file",
         "task": f"{task.kind} ({task.reason})",
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": classes,
         **choices,
-        "chosen by": f"{model.scorer_}; rows held back {model.cv_}",
+        "selected by": f"{model.scorer_}; validation rows {model.cv_}",
         "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
         "limits": "; ".join(model.limits_) or None,
         "model": f"{path} ({sized(n_bytes)})",

@@ -1,4 +1,4 @@
-"""``gramless inspect``: what a model file holds, and what its bins look like."""
+"""``gramless inspect``: show the contents of a model file, and draw its bins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gramless.estimators.streamed import StreamedMachine
     from gramless.features.base import FeatureMap
 
-_TOGETHER = "--data and --picture need each other: rows, and where to draw."
+_NEEDED_TOGETHER = "--data and --picture must be given together: the rows, and the file to draw to."
 
 
 def inspect(
@@ -30,8 +30,8 @@ def inspect(
         Path | None,
         Option(
             metavar=options.PICTURE,
-            help="Draw the bins of --data and the kernel that they imply; or, without --data, the "
-            "run of a model that gramless stream wrote.",
+            help="With --data: draw the bins of its rows and the kernel that they imply. Without: "
+            "draw the training run of a model that gramless stream wrote.",
         ),
     ] = None,
     part: options.PartOption = "auto",
@@ -40,16 +40,16 @@ def inspect(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Tell what a model file holds, and draw the bins that rows fall into.
+    """Show what a model file contains, and draw the bins of rows.
 
-    The class, the parameters, what was chosen, and what the bins say about
-    learning: nu, kappa, the law of parallel speed-up and an estimate of the
+    Prints the class, the parameters, the selected settings and statistics of
+    the bins: nu, kappa, the predicted parallel speed-up and an estimate of the
     error by Theorem 1 of the 2016 paper. --data and --picture together draw
-    some 200 rows. Of a streamed model, or a checkpoint: how its run went, which
-    --picture draws.
+    about 200 rows. For a streamed model or a checkpoint it prints how the run
+    went, and --picture draws it.
     """
     if data is not None and picture is None:
-        raise BadParameter(_TOGETHER)
+        raise BadParameter(_NEEDED_TOGETHER)
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
         check_outputs([Output("--picture", picture, "picture")], inputs, force)
@@ -68,20 +68,22 @@ def inspect(
         if isinstance(loaded, StreamedMachine):
             if data is not None:
                 kind = type(loaded).__name__
-                raise InputError(f"--data {data}: a {kind} has no bins; leave it out.")
+                raise InputError(f"--data {data}: a {kind} has no bins; leave out --data.")
             lines |= run_lines(loaded, document)
             if picture is not None:
                 lines["picture"] = _draw_run(report, loaded, picture)
         else:
             if picture is not None and data is None:
-                raise BadParameter(_TOGETHER)
+                raise BadParameter(_NEEDED_TOGETHER)
             lines |= fitted_lines(loaded) | bin_lines(loaded, document)
             if data is not None and picture is not None:
                 lines["picture"] = _draw_bins(report, model, loaded, data, part, limits, picture)
         if picture is not None:
             document["picture"] = picture
         parameters = loaded.get_params(deep=False).items()
-        report.result(document, facts(lines | {f"parameter {name}": it for name, it in parameters}))
+        report.result(
+            document, facts(lines | {f"parameter {name}": value for name, value in parameters})
+        )
 
 
 def _draw_run(report: Report, model: StreamedMachine, picture: Path) -> Path:
@@ -111,8 +113,8 @@ def _draw_bins(
     check_picture(picture)
     if not isinstance(model, KernelMachine):
         raise InputError(
-            f"{path} holds a {type(model).__name__} alone, which does not know the columns of a "
-            "file; --picture needs a model that gramless fit wrote."
+            f"{path} holds a {type(model).__name__} without the columns of a table; --picture "
+            "needs a model that gramless fit wrote."
         )
     with report.stage("read", f"reading {data}"):
         rows = model.inputs_.transform(model, rows_for(model, read_for(model, data, part, limits)))

@@ -1,4 +1,4 @@
-"""The command line: one verb a file, heavy packages loaded by the verbs that need them."""
+"""The commands of the command line, which import heavy packages only when they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (
+for _command in (
     demo,
     fit,
     stream,
@@ -38,11 +38,11 @@ for _verb in (
     compare_tables,
     warmup,
 ):
-    app.command()(_verb)
+    app.command()(_command)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"gramless {gramless.__version__}")
         raise typer.Exit
 

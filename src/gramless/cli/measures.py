@@ -1,4 +1,4 @@
-"""What the predictions of a model are judged by, and simple predictions to compare them with."""
+"""The error measure of a model, and simple predictions to compare with."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from gramless.estimators.targets import ClassEncoder
 from gramless.inspection.explanation import Predictor
 from gramless.losses import Huber, Loss, SmoothPinball, TweedieFamily
 
-_LEAST = 1e-15  # probabilities and means below this are taken for so much
-_LARGEST = 1e100  # inputs beyond this have no squares
-_FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
+_MIN_VALUE = 1e-15  # lower bound of probabilities and means before their logarithm is taken
+_MAX_INPUT = 1e100  # the squares of larger inputs may overflow
+# Limits that keep the linear model cheap.
+_N_FOLDS, _MAX_ROWS, _MAX_INPUTS, _MAX_CATEGORIES = 5, 10_000, 200, 50
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How the predictions of a model are judged, in the measure of its loss.
+    """The error measure that corresponds to the loss of a model.
 
-    ``predict`` returns what ``losses`` takes beside targets that went through ``targets``: one loss
-    a row. ``shown`` turns a mean loss into the error that people know. ``constant`` returns the
-    best prediction that is the same for all rows, ``constant_words`` what that is. ``scores`` has
-    further figures by name. ``linear`` is a linear model with a like loss; None where none is
-    cheap.
+    ``losses(targets(y), predict(X))`` has one loss per row. ``shown`` converts a mean loss to the
+    usual error. ``constant`` returns the best constant prediction, which ``constant_words``
+    describes. ``scores`` returns other metrics by name. ``linear`` is a linear model with a similar
+    loss; None if none is cheap.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Measure:
     shown: Callable[[float], float] = float
 
     def error(self, y: AnyArray, predicted: FloatArray) -> float:
-        """Return the error of predictions."""
+        """Return the error of predictions of all rows."""
         return self.shown(float(np.mean(self.losses(y, predicted))))
 
     def all_constant(self, y: AnyArray) -> FloatArray:
@@ -64,7 +64,7 @@ class Measure:
 
 
 def measure_of(model: KernelMachine) -> Measure:
-    """Return how the predictions of a model are judged."""
+    """Return the error measure of a model."""
     if isinstance(model, KernelClassifier):
         return _class_measure(model)
     loss = model.loss_
@@ -91,7 +91,7 @@ def measure_of(model: KernelMachine) -> Measure:
             losses=partial(_deviances, loss),
             constant=np.mean,
             constant_words="the mean",
-            targets=partial(_checked, loss),
+            targets=partial(_checked_targets, loss),
             linear=TweedieRegressor(power=loss.power, link="log", alpha=1e-3, max_iter=200)
             if isinstance(loss, TweedieFamily)
             else None,
@@ -107,11 +107,11 @@ def measure_of(model: KernelMachine) -> Measure:
 
 
 def _number_scores(y: AnyArray, predicted: FloatArray) -> dict[str, float]:
-    found = regression_metrics(y, predicted)
-    return {"mean absolute error": found["mae"], "R2": found["r2"]}
+    metrics = regression_metrics(y, predicted)
+    return {"mean absolute error": metrics["mae"], "R2": metrics["r2"]}
 
 
-def _checked(loss: Loss, y: AnyArray) -> AnyArray:
+def _checked_targets(loss: Loss, y: AnyArray) -> AnyArray:
     loss.check_targets(y)
     return y
 
@@ -123,11 +123,11 @@ def _pinball(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArr
 
 
 def _deviances(loss: Loss, y: AnyArray, predicted: FloatArray) -> FloatArray:
-    return 2.0 * loss.value(np.log(np.maximum(predicted, _LEAST)), y)
+    return 2.0 * loss.value(np.log(np.maximum(predicted, _MIN_VALUE)), y)
 
 
 def _class_measure(model: KernelClassifier) -> Measure:
-    """Return how classes are judged; as targets they are numbers, -1 for unknown ones."""
+    """Return the measure of a classifier; its targets are class indices, -1 if unknown."""
     n_classes = len(model.classes_)
     make: partial[Measure] = partial(
         Measure,
@@ -155,56 +155,57 @@ def _class_measure(model: KernelClassifier) -> Measure:
 
 
 def _log_losses(y: AnyArray, probabilities: FloatArray) -> FloatArray:
-    given = np.where(y >= 0, probabilities[np.arange(len(y)), y], 0.0)
-    return -np.log(np.maximum(given, _LEAST))
+    of_truth = np.where(y >= 0, probabilities[np.arange(len(y)), y], 0.0)
+    return -np.log(np.maximum(of_truth, _MIN_VALUE))
 
 
 def _probability_scores(y: AnyArray, probabilities: FloatArray) -> dict[str, float]:
     truth = np.eye(probabilities.shape[1] + 1)[y, :-1]
-    found = {
+    scores = {
         "share of wrong classes": float(np.mean(probabilities.argmax(axis=1) != y)),
         "Brier score": float(((probabilities - truth) ** 2).sum(axis=1).mean()),
     }
     if probabilities.shape[1] == 2 and set(np.unique(y)) == {0, 1}:
-        found["area under the ROC curve"] = float(roc_auc_score(y, probabilities[:, 1]))
-    return found
+        scores["area under the ROC curve"] = float(roc_auc_score(y, probabilities[:, 1]))
+    return scores
 
 
 def linear_predictions(
     measure: Measure, model: KernelMachine, X: TableLike, y: AnyArray
 ) -> FloatArray | None:
-    """Return what linear models predict of folds that they were not fitted to.
+    """Return cross-validated predictions of a linear model; None if it would not be cheap.
 
-    The rows of the model's own fit are not known any more. None where a linear model is not cheap.
+    The linear model is fitted to these rows, because the model's training rows are unknown here.
     """
     rows = model.inputs_.transform(model, X)
-    if measure.linear is None or rows.shape[1] > _MOST_INPUTS:
+    if measure.linear is None or rows.shape[1] > _MAX_INPUTS:
         return None
     if sp.issparse(rows):
         rows = rows.toarray()
-    if np.abs(rows).max(initial=0.0) > _LARGEST:
+    if np.abs(rows).max(initial=0.0) > _MAX_INPUT:
         return None
-    known = y >= 0 if is_classifier(measure.linear) else np.ones(len(y), bool)
-    if known.sum() < 2 * _FOLDS:
+    is_known = y >= 0 if is_classifier(measure.linear) else np.ones(len(y), bool)
+    if is_known.sum() < 2 * _N_FOLDS:
         return None
-    given = model.inputs_.categorical
-    categorical = np.zeros(rows.shape[1], bool) if given is None else given
-    codes = OneHotEncoder(handle_unknown="ignore", max_categories=_MOST_CATEGORIES)
-    prepared = ColumnTransformer(
-        [("codes", codes, categorical), ("numbers", StandardScaler(), ~categorical)]
+    categorical = model.inputs_.categorical
+    if categorical is None:
+        categorical = np.zeros(rows.shape[1], bool)
+    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=_MAX_CATEGORIES)
+    transformer = ColumnTransformer(
+        [("codes", encoder, categorical), ("numbers", StandardScaler(), ~categorical)]
     )
     predicted = np.array(measure.all_constant(y), dtype=np.float64)
-    for fitted, others in KFold(_FOLDS, shuffle=True, random_state=0).split(rows):
-        own = fitted[known[fitted]][:_MOST_FITTED]
-        if is_classifier(measure.linear) and len(np.unique(y[own])) < 2:
+    for train, test in KFold(_N_FOLDS, shuffle=True, random_state=0).split(rows):
+        train = train[is_known[train]][:_MAX_ROWS]
+        if is_classifier(measure.linear) and len(np.unique(y[train])) < 2:
             return None
         with warnings.catch_warnings():
             # A simple model to compare with need not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            linear = make_pipeline(prepared, clone(measure.linear)).fit(rows[own], y[own])
+            linear = make_pipeline(transformer, clone(measure.linear)).fit(rows[train], y[train])
         if predicted.ndim == 2:
-            predicted[others] = 0.0
-            predicted[np.ix_(others, linear.classes_)] = linear.predict_proba(rows[others])
+            predicted[test] = 0.0
+            predicted[np.ix_(test, linear.classes_)] = linear.predict_proba(rows[test])
         else:
-            predicted[others] = linear.predict(rows[others])
+            predicted[test] = linear.predict(rows[test])
     return predicted

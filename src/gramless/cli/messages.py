@@ -1,10 +1,10 @@
-"""Messages of the library in the words of the command line."""
+"""Translate messages of the library to the options of the command line."""
 
 from __future__ import annotations
 
 import re
 
-_OPTIONS = {
+_OPTIONS = {  # by the parameter that an option sets
     "alpha": "--alpha",
     "bandwidth": "--bandwidth",
     "batch_size": "--batch-size",
@@ -41,16 +41,16 @@ _OPTIONS = {
     "time_budget": "--time-budget",
     "update": "--update",
 }
-"""Options by the parameters that they set."""
 
 _NAMES = "|".join(_OPTIONS)
 _UNUSUAL = "|".join(name for name in _OPTIONS if "_" in name or name == "cv")
-# Names of one word are English too: they are parameters at the head of a message and before "=".
+# Names of one word are also English words; they are parameters only at the start of a message
+# and before "=".
 _HEAD = re.compile(rf"^(?:[A-Z]\w+: )?({_NAMES})\b(?=:| (?:must|needs?|names|is|has)\b)")
 _ASSIGNED = re.compile(rf"(?<![\w.-])({_NAMES})=(?:'([^']*)'|\"([^\"]*)\"|([\w.+-]*\w))?(?!\()")
 _ANYWHERE = re.compile(rf"(?<![\w./'\"=`-])`?({_UNUSUAL})\b`?(?![\w/'\"=(-]|\.\w)")
-# Remedies in Python, and those in their place.
-_REMEDIES = {
+# Advice for Python users, and its replacement on the command line.
+_REPLACEMENTS = {
     r"limits=ReadLimits\([^)]*\), on the command line ": "",
     r", or say format= one of ([^.]*)\.": r" to one of \1.",
     r", or say format=\.": ".",
@@ -71,20 +71,20 @@ _REMEDIES = {
 
 
 def in_options(message: str) -> str:
-    """Return a message with the options of the command line in place of Python's parameters.
+    """Return a message with options of the command line instead of Python parameters.
 
     Examples
     --------
     >>> in_options("KernelRegressor: n_jobs must not be 0; n_grids=8 and grids='random' do.")
     '--n-jobs must not be 0; --n-grids 8 and --grids random do.'
     """
-    for pattern, remedy in _REMEDIES.items():
-        message = re.sub(pattern, remedy, message)
+    for pattern, replacement in _REPLACEMENTS.items():
+        message = re.sub(pattern, replacement, message)
     message = _HEAD.sub(lambda match: _OPTIONS[match[1]], message)
-    message = _ASSIGNED.sub(_assigned, message)
+    message = _ASSIGNED.sub(_option_with_value, message)
     return _ANYWHERE.sub(lambda match: _OPTIONS[match[1]], message)
 
 
-def _assigned(match: re.Match[str]) -> str:
+def _option_with_value(match: re.Match[str]) -> str:
     values = [value for value in match.groups()[1:] if value is not None]
     return " ".join([_OPTIONS[match[1]], *values])

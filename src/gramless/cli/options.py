@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typer import Argument, BadParameter, Option
 Task = Literal["auto", "classification", "regression"]
 Part = Literal["auto", "train", "test"]
 
-PICTURE = "OUT.png|svg|pdf"
-"""The endings of pictures, as help shows them."""
+PICTURE = "OUT.png|svg|pdf"  # the metavar of picture files
 
 DataFile = Annotated[
     Path,
     Argument(
         metavar="DATA",
-        help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz; - is stdin.",
+        help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, also compressed as .gz, .bz2 or .xz; - "
+        "reads stdin.",
     ),
 ]
 Categorical = Annotated[
-    str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
+    str | None, Option(metavar="A,B,...", help="Columns of numbers that are categories.")
 ]
 Ignore = Annotated[
     str | None,
     Option("--ignore", metavar="A,B,...", help="Columns to leave out, such as known labels."),
 ]
-ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A file that fit or stream wrote.")]
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="Model file written by fit or stream.")]
 Target = Annotated[
     str | None,
     Option(
         metavar="NAME",
-        help="Column to predict. By default the labels that the file keeps apart, else the "
-        "column called target, label, class or y, else the last one.",
+        help="Column to predict. By default the separate labels of the file, if it has any, else "
+        "the column called target, label, class or y, else the last one.",
     ),
 ]
 KnownTarget = Annotated[
@@ -46,55 +46,58 @@ KnownTarget = Annotated[
     ),
 ]
 PartOption = Annotated[
-    Part, Option("--part", help="Part of an NPZ file with two; auto takes the test part.")
+    Part, Option("--part", help="Part of an NPZ file with two parts; auto is the test part.")
 ]
 Limits = Annotated[
     str,
     Option(
         metavar="NAME=NUMBER,...",
-        help="What reading the data may take, as in max_memory=8e9: max_line_bytes, max_ratio (of "
-        "what compressed text unpacks to), max_memory.",
+        help="Limits for reading the data, such as max_memory=8e9: max_line_bytes, max_ratio (of "
+        "uncompressed to compressed size), max_memory.",
         show_default=False,
     ),
 ]
 TaskOption = Annotated[
-    Task, Option(help="auto takes text and few distinct whole numbers for classes.")
+    Task,
+    Option(help="auto is classification if the target is text or few distinct whole numbers."),
 ]
 Alpha = Annotated[str, Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
-Jobs = Annotated[int | None, Option("--n-jobs", help="Threads; by default every processor.")]
+Jobs = Annotated[
+    int | None, Option("--n-jobs", help="Number of threads; by default all processors.")
+]
 Output = Annotated[
     Path | None,
     Option(
         "--output",
         "-o",
         metavar="OUT.csv",
-        help="By default they go to stdout.",
+        help="CSV file to write; by default stdout.",
         callback=lambda path: None if str(path) in ("-", "/dev/stdout") else path,
     ),
 ]
 Force = Annotated[
-    bool, Option("--force", help="Replace files that exist, of any kind, without asking.")
+    bool, Option("--force", help="Replace existing files of any kind without asking.")
 ]
 Ids = Annotated[
     str | None,
-    Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
+    Option("--id", metavar="A,B,...", help="Columns of DATA to copy to the output."),
 ]
-AsJson = Annotated[bool, Option("--json", help="Print one JSON document, nothing else.")]
-Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")]
+Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
 
 
 def names(text: str | None, option: str) -> list[str]:
-    """Split a list of names at its commas; there are none in None."""
+    """Return the names in a list separated by commas; none if it is None."""
     if text is None:
         return []
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    result = [name.strip() for name in text.split(",")]
+    if not all(result):
         raise BadParameter(f"{option} needs names separated by commas, got {text!r}.")
-    return found
+    return result
 
 
 def inner_share(share: float | None) -> float | None:
-    """Return an option's number if it lies strictly between 0 and 1."""
+    """Return the value of an option; raise BadParameter unless it is strictly within 0 and 1."""
     if share is not None and not 0.0 < share < 1.0:
         raise BadParameter(f"it must be above 0 and below 1, got {share}.")
     return share
@@ -103,10 +106,10 @@ def inner_share(share: float | None) -> float | None:
 def auto_or_number(
     text: str, option: str, *words: str, number: Callable[[str], float] = float
 ) -> str | float:
-    """Read a number, or the word auto or one of others."""
+    """Return the number in ``text``, or ``text`` itself if it is auto or one of ``words``."""
     allowed = ("auto", *words)
     try:
         return text if text in allowed else number(text)
     except ValueError:
-        told = " or ".join(("a number", *allowed))
-        raise BadParameter(f"{option} needs {told}, got {text!r}.") from None
+        expected = " or ".join(("a number", *allowed))
+        raise BadParameter(f"{option} needs {expected}, got {text!r}.") from None

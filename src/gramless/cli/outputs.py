@@ -1,4 +1,4 @@
-"""Checks that outputs replace no input, and other files only with --force."""
+"""Checks that outputs replace no input, and replace other files only with --force."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramless.base.files import reason_of
 
 Kind = Literal["table", "model", "page", "picture"]
 
-# What files that gramless wrote hold near their beginning or end. Tables have no mark: they are
+# Bytes near the beginning or end of files that gramless wrote. Tables have no mark, so they are
 # never replaced without --force.
 _MARKS: dict[Kind, tuple[bytes, ...]] = {
     "model": (b'{"__metadata__":{"format":"gramless"',),
@@ -28,7 +28,7 @@ _MARKS: dict[Kind, tuple[bytes, ...]] = {
     "table": (),
 }
 _MARK_BYTES = 4096
-_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
+_STREAM_PREFIXES = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 class Output(NamedTuple):
@@ -45,55 +45,49 @@ def check_outputs(
     """Raise InputError if an output cannot be written or would replace a file of another kind.
 
     At a terminal the command asks before it replaces such a file. ``force`` allows it, but never
-    for an input or another output. ``inputs`` has the files that the command reads, with the words
-    that name them in messages.
+    for an input or another output. ``inputs`` has the files that the command reads, by their
+    description in messages.
     """
-    others = {what: path for what, path in inputs.items() if path is not None}
+    others = {description: path for description, path in inputs.items() if path is not None}
     for option, path, kind in outputs:
         if path is None:
             continue
         name = f"{option} {path}"
         try:
             _check_place(name, path, kind, others)
-            if not force and path.is_file() and not _is_written_by_us(path, kind):
-                _ask_to_replace(name, path)
-        except OSError as fault:
+            if not force and path.is_file() and not _is_written_by_gramless(path, kind):
+                if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                    raise InputError(f"{name} exists; name another file, or use --force.")
+                typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)
+        except OSError as error:
             raise InputError(
-                f"{name} cannot be written ({reason_of(fault)}); name another place."
-            ) from fault
+                f"{name} cannot be written ({reason_of(error)}); name another file."
+            ) from error
         others[f"the file of {option}"] = path
 
 
 def _check_place(name: str, path: Path, kind: Kind, others: Mapping[str, Path]) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise InputError(f"{name}: there is no folder {folder}; make it.")
+        raise InputError(f"{name}: there is no folder {folder}; create it.")
     same = [
-        what
-        for what, other in others.items()
+        description
+        for description, other in others.items()
         if path.resolve() == other.resolve()
         or (os.path.exists(path) and os.path.exists(other) and path.samefile(other))
     ]
     if path.is_dir() or same:
-        what = " and ".join(same) or "a folder"
-        raise InputError(f"{name} is {what}; name another file.")
-    is_stream = str(path).startswith(_STREAMS) or (path.exists() and not path.is_file())
+        raise InputError(f"{name} is {' and '.join(same) or 'a folder'}; name another file.")
+    is_stream = str(path).startswith(_STREAM_PREFIXES) or (path.exists() and not path.is_file())
     if kind != "table" and is_stream:
         raise InputError(f"{name} is a pipe or a device; a {kind} needs a file.")
     if not os.access(folder, os.W_OK) and not is_stream:
-        raise InputError(f"{name}: nothing can be written to the folder {folder}; name another.")
+        raise InputError(f"{name}: the folder {folder} is not writable; name another.")
 
 
-def _is_written_by_us(path: Path, kind: Kind) -> bool:
+def _is_written_by_gramless(path: Path, kind: Kind) -> bool:
     with open(path, "rb") as file:
         head = file.read(_MARK_BYTES)
         file.seek(max(0, path.stat().st_size - _MARK_BYTES))
         ends = head + file.read(_MARK_BYTES)
     return any(mark in ends for mark in _MARKS[kind])
-
-
-def _ask_to_replace(name: str, path: Path) -> None:
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)
-        return
-    raise InputError(f"{name} exists; name another file, or replace it by --force.")

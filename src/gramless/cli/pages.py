@@ -1,4 +1,4 @@
-"""Pages of HTML, each one file that needs nothing else: sections of text, tables and charts."""
+"""Self-contained HTML pages made of sections with text, tables and charts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ COLOURS = (
     *("#0b66ab", "#c9500c", "#0a8464", "#a8417f", "#a67200", "#2f94c4", "#3f444c", "#77731f"),
 )
 GREY = "#9aa1aa"
-LONGEST_NAME = 120
-"""Names with more characters are cut."""
-_LONGEST_LABEL = 46
+LONGEST_NAME, _LONGEST_LABEL = 120, 46  # characters, after which names and labels are cut
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
-# A decorator for functions that make pages, so that a user's matplotlib settings change nothing.
+# Decorator of functions that make pages: the matplotlib settings of the user do not affect them.
 chart_style = style.context(
     [
         "default",
@@ -61,12 +59,12 @@ chart_style = style.context(
 
 
 class Chart:
-    """One pair of axes by matplotlib, with a title for the page."""
+    """A matplotlib figure with one pair of axes, and a title for the page."""
 
     kind: ClassVar[str] = "chart"
 
     def __init__(self, title: str, x_label: str, y_label: str, height: float = 270.0) -> None:
-        self.title, self._what = title, ": ".join(filter(None, (title, y_label)))
+        self.title, self._description = title, ": ".join(filter(None, (title, y_label)))
         # At 72 dots an inch, matplotlib's points are the page's pixels.
         self._figure = Figure(figsize=(420.0 / 72.0, height / 72.0))
         self.axes = self._figure.subplots()
@@ -79,15 +77,15 @@ class Chart:
         file = io.StringIO()
         self._figure.savefig(file, format="svg", metadata=_NO_METADATA)
         _, _, svg = file.getvalue().partition("<svg")
-        label = Markup('<svg role="img" aria-label="{}"').format(printable(self._what))
+        label = Markup('<svg role="img" aria-label="{}"').format(printable(self._description))
         return label + Markup(svg)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number in a table, over a bar from ``start`` to ``end``, in parts of the cell's width.
+    """A cell with text over a bar from ``start`` to ``end``, in fractions of the cell's width.
 
-    ``strength``, at most 1, is how much of the colour shows; text over it can always be read.
+    ``strength``, at most 1, is the opacity of the bar; the text stays readable at any strength.
     """
 
     text: str
@@ -98,20 +96,20 @@ class Cell:
 
     @property
     def css(self) -> str:
-        """The bar as CSS, empty where there is none."""
+        """The bar as CSS, empty if there is none."""
         if not self.end > self.start:
             return ""
         tint = f"{self.colour}{round(115 * self.strength):02x}"
         return f"--from: {100 * self.start:.1f}%; --to: {100 * self.end:.1f}%; --tint: {tint}"
 
 
+# Cells by the heading of their column; the first column has the names of the rows.
 Columns: TypeAlias = dict[str, Sequence[str | Cell]]
-"""Cells by the head of their column; the first column has the names of the rows."""
 
 
 @dataclass(frozen=True)
 class ShadedTable:
-    """A table whose rows have a name and cells; bars and heat maps are such tables."""
+    """A table whose rows have a name and cells, also used for bars and heat maps."""
 
     caption: str
     head: Sequence[str]
@@ -121,7 +119,7 @@ class ShadedTable:
 
     @classmethod
     def of(cls, columns: Columns, caption: str = "") -> Self:
-        """Return a table of columns.
+        """Return a table with these columns.
 
         Examples
         --------
@@ -145,7 +143,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading of the parts that follow in a section."""
+    """A heading inside a section."""
 
     text: str
     kind: ClassVar[str] = "heading"
@@ -169,13 +167,12 @@ class Grid:
     kind: ClassVar[str] = "grid"
 
 
-Part: TypeAlias = str | Note | Heading | Grid | ShadedTable
-"""Strings are paragraphs; empty ones are left out."""
+Part: TypeAlias = str | Note | Heading | Grid | ShadedTable  # strings are paragraphs, if not empty
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with a heading; folded ones are opened by the reader."""
+    """A part of a page with a heading; the reader must open a folded section."""
 
     key: str
     heading: str
@@ -205,20 +202,20 @@ def render(title: str, heading: str, note: str, sections: Sequence[Section]) -> 
 
 
 def printable(text: object) -> str:
-    """Return text in which a mark replaces each character that XML forbids."""
+    """Return text with U+FFFD in place of each character that XML forbids."""
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 
-def cut(text: str, most: int) -> str:
-    """Return text in at most so many characters, all of which XML allows."""
+def cut(text: str, max_length: int) -> str:
+    """Return printable text, shortened to ``max_length`` characters."""
     line = printable(text)
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
 
 
 def bar_cells(
     values: Sequence[float], texts: Sequence[str] | None = None, colour: str = COLOURS[0]
 ) -> list[Cell]:
-    """Return cells with bars from zero, those of negative values to the left.
+    """Return cells with bars from zero; bars of negative values extend to the left.
 
     Examples
     --------
@@ -227,12 +224,12 @@ def bar_cells(
     """
     finite = [value if math.isfinite(value) else 0.0 for value in values]
     low, high = min([0.0, *finite]), max([0.0, *finite])
-    reach = (high - low) or 1.0
+    width = (high - low) or 1.0
     return [
         Cell(
             text,
-            (min(0.0, value) - low) / reach,
-            (max(0.0, value) - low) / reach,
+            (min(0.0, value) - low) / width,
+            (max(0.0, value) - low) / width,
             colour if value > 0.0 else COLOURS[1],
         )
         for value, text in zip(finite, texts or [""] * len(finite), strict=True)
@@ -242,7 +239,7 @@ def bar_cells(
 def heat_map(
     caption: str, labels: Sequence[str], head: Sequence[str], values: FloatArray
 ) -> ShadedTable:
-    """Return a table of numbers (n_labels, n_head), whose cells are the darker the larger."""
+    """Return a table of numbers (n_labels, n_head), with darker cells for larger numbers."""
     shades = (values - values.min()) / (np.ptp(values) or 1.0)
     texts = np.reshape(aligned(values.ravel()), values.shape)
     rows = [
@@ -253,7 +250,7 @@ def heat_map(
 
 
 def readable(value: float, digits: int = 4) -> str:
-    """Return a number with so many significant digits, as people write it.
+    """Return a number as text with so many significant digits.
 
     Examples
     --------
@@ -268,7 +265,7 @@ def readable(value: float, digits: int = 4) -> str:
 
 
 def aligned(values: FloatArray, digits: int = 3) -> list[str]:
-    """Return numbers with as many decimals each, so that the largest has so many digits.
+    """Return numbers as text with equally many decimals, of which the largest has ``digits``.
 
     Examples
     --------

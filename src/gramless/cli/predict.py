@@ -1,4 +1,4 @@
-"""``gramless predict``: a model and a table in, predictions out."""
+"""``gramless predict``: predict the rows of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gramless.cli.reading import Predictor
 
 
-Scores = Annotated[bool, Option("--scores", help="Add the responses of each class.")]
+Scores = Annotated[bool, Option("--scores", help="Add the decision function of each class.")]
 Probabilities = Annotated[
     bool, Option("--probabilities", help="Add the probability of each class.")
 ]
@@ -25,7 +25,7 @@ Interval = Annotated[
     Option(
         metavar="COVERAGE",
         callback=options.inner_share,
-        help="Add the bounds that so many targets lie between, as in 0.9.",
+        help="Add the bounds of intervals that contain this share of the targets, such as 0.9.",
     ),
 ]
 Set = Annotated[
@@ -34,7 +34,8 @@ Set = Annotated[
         "--set",
         metavar="COVERAGE",
         callback=options.inner_share,
-        help="Add 1 for each class of a set that holds the true one so often.",
+        help="Add a column per class: 1 if it is in the prediction set, which contains the true "
+        "class with this probability.",
     ),
 ]
 
@@ -48,16 +49,16 @@ def predict(
     scores: Scores = False,
     probabilities: Probabilities = False,
     interval: Interval = None,
-    chosen_set: Set = None,
+    set_coverage: Set = None,
     part: options.PartOption = "auto",
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Predict every row of a table, as CSV.
+    """Predict every row of a table, and write the predictions as CSV.
 
-    Columns are matched to those of fit by name; other columns are ignored.
+    Columns are matched to those of the fit by name; other columns are ignored.
     """
     kept = options.names(ids, "--id")
     with reporting(as_json, debug) as report:
@@ -70,19 +71,19 @@ def predict(
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)
         with report.stage("predict", "predicting"):
-            columns = _columns(predictor, X, scores)
+            columns = _predictions(predictor, X, scores)
             if probabilities:
                 columns |= _probabilities(predictor, X)
             if interval is not None:
                 columns |= _interval(predictor, X, interval)
-            if chosen_set is not None:
-                columns |= _set(predictor, X, chosen_set)
-        result = {"rows": len(columns["prediction"])}
+            if set_coverage is not None:
+                columns |= _set(predictor, X, set_coverage)
+        summary = {"rows": len(columns["prediction"])}
         columns = with_ids(table, kept, columns)
-        report.rows(columns, output, result | {"seconds": report.seconds}, result)
+        report.rows(columns, output, summary | {"seconds": report.seconds}, summary)
 
 
-def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
+def _predictions(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
     from gramless.cli.metrics import Classifier
 
     if not scores:
@@ -103,10 +104,10 @@ def _probabilities(model: Predictor, X: TableLike) -> dict[str, AnyArray]:
     if not isinstance(model, Classifier):
         raise InputError("--probabilities is for classifiers; this model is a regressor.")
     try:
-        found = model.predict_proba(X)
-    except AttributeError as fault:
-        raise InputError(f"--probabilities: {fault}") from fault
-    return {f"probability_{c}": found[:, k] for k, c in enumerate(model.classes_)}
+        probabilities = model.predict_proba(X)
+    except AttributeError as error:
+        raise InputError(f"--probabilities: {error}") from error
+    return {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
 
 
 def _interval(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]:
@@ -123,5 +124,5 @@ def _set(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]
 
     if not isinstance(model, KernelClassifier):
         raise InputError(f"--set is for a KernelClassifier; this is a {type(model).__name__}.")
-    found = model.predict_set(X, coverage).astype(int)
-    return {f"in_set_{c}": found[:, k] for k, c in enumerate(model.classes_)}
+    is_in_set = model.predict_set(X, coverage).astype(int)
+    return {f"in_set_{c}": is_in_set[:, k] for k, c in enumerate(model.classes_)}

@@ -1,4 +1,4 @@
-"""Read data files and models, and match the columns of the one to the other by name."""
+"""Read data files and models, and match the columns of a table to those of a model."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from gramless.preprocessing.encoder import TableEncoder
 
 Predictor: TypeAlias = KernelMachine | StreamedMachine
 
-FEW_VALUES = 20
+FEW_VALUES = 20  # a target with at most so many distinct whole numbers is taken for classes
 
 
 @dataclass(frozen=True)
 class Training:
-    """Inputs, labels, weights and groups; ``target`` is None for labels that a file keeps apart."""
+    """Inputs, labels, weights and groups; ``target`` is None if the file has separate labels."""
 
     X: Matrix | Table | StoredTable | LazyRows
     y: AnyArray
@@ -57,69 +57,69 @@ def read_data(
     n_features: int | None = None,
     limits: str = "",
 ) -> Table:
-    """Read a table of any format, from a file, a pipe or, as ``-``, from standard input.
+    """Read a table of any format from a file, a pipe or, if ``path`` is ``-``, standard input.
 
     Columns in ``categorical`` are read as text. ``part`` selects a part of an NPZ file that has
-    two; ``"auto"`` is the test part. ``n_features`` is for LIBSVM, whose last columns may be empty.
+    two; ``"auto"`` is the test part. ``n_features`` is the number of columns of a LIBSVM file,
+    whose last columns may be empty.
     """
     if not is_piped(path):
         return _read_file(path, categorical, part, n_features, limits)
     if str(path) == "-" and sys.stdin is None:
-        raise InputError("-: the standard input is closed; send a table, or name a file.")
+        raise InputError("-: standard input is closed; pipe a table to it, or name a file.")
     # Windows cannot remove a file that is still mapped into memory.
     with tempfile.TemporaryDirectory(prefix="gramless-", ignore_cleanup_errors=True) as folder:
-        file = _spooled(path, Path(folder, "standard-input"))
+        file = _copy_pipe(path, Path(folder, "standard-input"))
         return _read_file(file, categorical, part, n_features, limits)
 
 
 def is_piped(path: Path) -> bool:
-    """Tell whether a path is ``-`` for standard input, or something that is read only once."""
+    """Return whether a path is ``-`` for standard input, or can be read only once."""
     if str(path) == "-" or path.parts[:2] == ("/", "dev"):
         return True
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _spooled(path: Path, place: Path) -> Path:
-    """Copy what a pipe holds to a file, which can be read as often as formats need."""
-    with open(place, "wb") as file:
+def _copy_pipe(path: Path, copy: Path) -> Path:
+    """Copy the bytes of a pipe to a file, because some formats are read more than once."""
+    with open(copy, "wb") as file:
         if str(path) == "-":
             shutil.copyfileobj(sys.stdin.buffer, file)
         else:
             with open(path, "rb") as pipe:
                 shutil.copyfileobj(pipe, file)
-    if place.stat().st_size == 0:
-        raise InputError(f"{path}: nothing came through the pipe; send a table.")
-    return name_by_content(place)
+    if copy.stat().st_size == 0:
+        raise InputError(f"{path}: the pipe is empty; send a table.")
+    return name_by_content(copy)
 
 
 def _read_file(
     path: Path, categorical: Sequence[str], part: str, n_features: int | None, limits: str
 ) -> Table:
-    own = parse_limits(limits)
+    read_limits = parse_limits(limits)
     kind = detect_format(plain_path(path), None)
     if kind == "npz" and part == "auto":
-        parts = read_npz(path, limits=own)
+        parts = read_npz(path, limits=read_limits)
         return parts.get("test") or next(iter(parts.values()))
     if kind in ("csv", "tsv"):
-        return read_table(path, categorical=categorical, limits=own)
-    wanted: Literal["train", "test"] = "test" if part == "test" else "train"
-    table = read_table(path, part=wanted, n_features=n_features, limits=own)
+        return read_table(path, categorical=categorical, limits=read_limits)
+    name: Literal["train", "test"] = "test" if part == "test" else "train"
+    table = read_table(path, part=name, n_features=n_features, limits=read_limits)
     return with_text(table, categorical) if categorical else table
 
 
 def as_text(values: AnyArray) -> AnyArray:
-    """Return labels of values as an array of objects."""
+    """Return values as an array of text."""
     return np.array([*labels(values)], dtype=object)
 
 
 def store_data(
     path: Path, *, categorical: Sequence[str], limits: str, report: Callable[[str], None]
 ) -> StoredTable:
-    """Read a table once and keep its numbers on the disk; columns in ``categorical`` are text."""
+    """Read a table once and store its numbers on the disk; columns in ``categorical`` are text."""
     if is_piped(path):
-        raise InputError(f"{path}: --memory reads files, and no pipes; save the table first.")
-    own = parse_limits(limits)
-    return store_table(path, categorical=categorical, limits=own, report=report)
+        raise InputError(f"{path}: --memory cannot read a pipe; save the table to a file first.")
+    return store_table(path, categorical=categorical, limits=parse_limits(limits), report=report)
 
 
 def training_rows(
@@ -135,7 +135,7 @@ def training_rows(
         if features or weight or groups:
             raise InputError(
                 f"{table.source} holds a sparse matrix without column names, so --features, "
-                "--weight and --groups cannot be used; write a file with the columns wanted."
+                "--weight and --groups cannot be used; write a file with column names."
             )
         X, y, _ = table.split_target(target)
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
@@ -144,24 +144,28 @@ def training_rows(
     if name not in table.declared:
         y = numbers_of(y)
     if features and name in features:
-        raise InputError(f"The target {name!r} is also among the features.")
+        raise InputError(f"The target {name!r} is also in --features; remove it there.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
-    named = head.columns is not None or bool(features or weight or groups)
+    has_names = head.columns is not None or bool(features or weight or groups)
     weights = None if weight is None else numbers_of(table.column(weight))
     if weights is not None and weights.dtype.kind == "O":
         raise InputError(
             f"{table.source}: column {weight!r} of weights holds text, such as {weights[0]!r}; "
-            "give numbers."
+            "weights must be numbers."
         )
-    shared = None if groups is None else table.column(groups)
-    if shared is not None and shared.dtype.kind == "O" and (n_empty := int((shared == "").sum())):
+    group_labels = None if groups is None else table.column(groups)
+    if (
+        group_labels is not None
+        and group_labels.dtype.kind == "O"
+        and (n_empty := int((group_labels == "").sum()))
+    ):
         raise InputError(
             f"{table.source}: column {groups!r} of groups is empty in {n_empty:,} of "
-            f"{len(shared):,} rows; remove these rows."
+            f"{len(group_labels):,} rows; remove these rows."
         )
     if isinstance(table, Table):
-        return Training(inputs_of(table, inputs, named), y, weights, name, shared)
-    return Training(_stored_inputs(table, inputs, named), y, weights, name, shared)
+        return Training(inputs_of(table, inputs, has_names), y, weights, name, group_labels)
+    return Training(_stored_inputs(table, inputs, has_names), y, weights, name, group_labels)
 
 
 def unlabelled_rows(
@@ -169,33 +173,33 @@ def unlabelled_rows(
 ) -> tuple[Matrix | Table, Sequence[str]]:
     """Return inputs, by default all columns that are not ignored, and their names.
 
-    Labels that the file keeps apart are left out.
+    Labels that the file stores separately are left out.
     """
     if table.names is None and not features and not ignored:
         X = table.select()
         return X, [f"x{j + 1}" for j in range(table.shape[1])]
-    every = table.names or [f"x{j + 1}" for j in range(table.shape[1])]
-    names = [name for name in features or every if name not in ignored]
+    all_names = table.names or [f"x{j + 1}" for j in range(table.shape[1])]
+    names = [name for name in features or all_names if name not in ignored]
     if not names:
-        raise InputError(f"{table.source}: no column is left; ignore fewer.")
+        raise InputError(f"{table.source}: all columns are ignored; ignore fewer.")
     if table.columns is None:
         return table.select(names), names
     return inputs_of(table, names), names
 
 
 def _labels(table: Table | StoredTable, target: str | None) -> tuple[AnyArray, str | None]:
-    """Return labels and the name of their column, None if the file keeps them apart."""
-    # On one row, for the names alone.
+    """Return labels and the name of their column, None if the file stores them separately."""
     head = table if isinstance(table, Table) else table.head
+    # One row is enough for the names.
     _, _, inputs = head.take_rows(slice(0, 1)).split_target(target)
-    taken = set(inputs or ())
-    name = next((name for name in table.names or () if name not in taken), None)
+    input_names = set(inputs or ())
+    name = next((name for name in table.names or () if name not in input_names), None)
     y = np.asarray(table.target) if name is None else table.column(name)
     return y, name
 
 
 def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
-    """Return labels if every row has exactly one."""
+    """Return the labels; raise InputError unless every row has exactly one."""
     if y.ndim != 1:
         raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
     missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
@@ -207,9 +211,9 @@ def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
     return y
 
 
-def inputs_of(table: Table, names: Sequence[str], named: bool = True) -> Matrix | Table:
-    """Return columns as a table if names matter or numbers are missing, else as an array."""
-    if not named:
+def inputs_of(table: Table, names: Sequence[str], has_names: bool = True) -> Matrix | Table:
+    """Return columns as a table if they have names or missing numbers, else as an array."""
+    if not has_names:
         X = table.select(names)
         if not isinstance(X, Table) and not np.isnan(X).any():
             return X
@@ -222,41 +226,43 @@ def _columns_of(table: Table, names: Sequence[str]) -> Table:
     return Table(columns, source=table.source, declared=table.declared, types=types)
 
 
-def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> StoredTable | LazyRows:
+def _stored_inputs(
+    table: StoredTable, names: Sequence[str], has_names: bool
+) -> StoredTable | LazyRows:
     """Return columns as :func:`inputs_of` does, on the disk."""
-    own = table.of_columns([table.head.index_of(name) for name in names])
-    if named or own.categorical:
-        return own
-    rows = own.rows
-    return own if any(np.isnan(rows[a:b]).any() for a, b in rows.row_blocks()) else rows
+    columns = table.of_columns([table.head.index_of(name) for name in names])
+    if has_names or columns.categorical:
+        return columns
+    rows = columns.rows
+    return columns if any(np.isnan(rows[a:b]).any() for a, b in rows.row_blocks()) else rows
 
 
 def numbers_of(y: AnyArray) -> AnyArray:
-    """Return labels that certainly are numbers written as text as numbers."""
+    """Return text labels as numbers if all of them are numbers in one notation."""
     notation = notation_of(y) if y.dtype.kind == "O" else None
-    # Dates stay text: they may be classes, and seconds since 1970 would be no one's target.
+    # Dates stay text: they may be classes, and nobody predicts seconds since 1970.
     if notation is None or notation in NOTATIONS_OF_TIMES:
         return y
     return read_cells(y, notation)
 
 
-def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
-    """Return the task, ``classification`` or ``regression``, and the reason for it."""
+def decide_task(y: AnyArray, task: str) -> tuple[str, str]:
+    """Return ``classification`` or ``regression``, and the reason; ``task`` may be ``auto``."""
     if y.dtype.kind == "O":
-        if asked == "regression":
+        if task == "regression":
             raise InputError("the target holds text; regression needs numbers.")
         return "classification", "the target holds text"
-    if asked != "auto":
-        return asked, "as asked"
+    if task != "auto":
+        return task, "as given by --task"
     values = np.unique(y)
-    whole = bool((values == np.round(values)).all())
-    if len(values) == 2 or (whole and len(values) <= FEW_VALUES):
-        return "classification", f"{len(values)} distinct {'whole ' * whole}numbers"
-    return "regression", f"{len(values):,} distinct {'whole ' * whole}numbers"
+    is_whole = bool((values == np.round(values)).all())
+    if len(values) == 2 or (is_whole and len(values) <= FEW_VALUES):
+        return "classification", f"{len(values)} distinct {'whole ' * is_whole}numbers"
+    return "regression", f"{len(values):,} distinct {'whole ' * is_whole}numbers"
 
 
 def labels_of(y: AnyArray, task: str) -> AnyArray:
-    """Return labels as estimators take them: integers or text for classes.
+    """Return labels in the type that estimators expect: integers or text for classes.
 
     Examples
     --------
@@ -276,32 +282,32 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:
-    """Return the inputs that a model takes.
+    """Return the inputs of a model.
 
-    A model fitted with names finds its columns by name, in any order and among others; a model
-    fitted without names takes all columns but the one named ``target``.
+    A model fitted with names selects its columns by name, whatever their order; a model fitted
+    without names uses all columns except ``target``.
     """
-    wanted = input_names(model)
-    if wanted:
-        check_names(table, wanted, "model")
+    columns = input_names(model)
+    if columns:
+        check_names(table, columns, "model")
         if encoder_of(model) is None:
-            return _complete(table, table.select(wanted))
-        return _columns_of(table, wanted)
+            return _checked_numbers(table, table.select(columns))
+        return _columns_of(table, columns)
     names = table.names or ()
     X = table.select([name for name in names if name != target] if target in names else None)
     if isinstance(X, Table) and not X.types:
-        X = _with_gaps(X)
+        X = _without_missing_words(X)
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
-        among = ", some of them text" if isinstance(X, Table) and X.categorical else ""
+        text = ", some of them text" if isinstance(X, Table) and X.categorical else ""
         raise InputError(
-            f"{table.source} has {X.shape[1]} input columns{among}; the model was fitted "
-            f"to {model.n_features_in_} columns of numbers without names. Give these alone."
+            f"{table.source} has {X.shape[1]} input columns{text}; the model was fitted "
+            f"to {model.n_features_in_} columns of numbers without names. Give only these columns."
         )
-    return _complete(table, X) if isinstance(model, StreamedMachine) else X
+    return _checked_numbers(table, X) if isinstance(model, StreamedMachine) else X
 
 
-def _with_gaps(table: Table) -> Matrix | Table:
-    """Return numbers if all text is words for missing values, which readers keep as text."""
+def _without_missing_words(table: Table) -> Matrix | Table:
+    """Return an array with NaN for text, if all text in the table stands for missing values."""
     columns = [table.column(name) for name in table.names or ()]
     texts = [column for column in columns if column.dtype.kind == "O"]
     if any(cell.strip() not in MISSING_WORDS for text in texts for cell in text):
@@ -309,13 +315,13 @@ def _with_gaps(table: Table) -> Matrix | Table:
     return np.column_stack([np.full(len(c), np.nan) if c.dtype.kind == "O" else c for c in columns])
 
 
-def check_names(table: Table, wanted: Sequence[str], what: str) -> None:
-    """Refuse a table without the columns that a model was fitted to."""
-    have = set(table.names or ())
-    missing = [name for name in wanted if name not in have]
+def check_names(table: Table, names: Sequence[str], what: str) -> None:
+    """Raise InputError if a table lacks columns that a model was fitted to."""
+    known = set(table.names or ())
+    missing = [name for name in names if name not in known]
     if missing:
         raise InputError(
-            f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the {what} was "
+            f"{table.source} lacks {len(missing)} of the {len(names)} columns that the {what} was "
             f"fitted to: {', '.join(missing[:10])}."
         )
 
@@ -323,18 +329,18 @@ def check_names(table: Table, wanted: Sequence[str], what: str) -> None:
 def input_names(model: Predictor) -> Sequence[str]:
     """Return the names of the columns that a model was fitted to, empty if they had none."""
     encoder = encoder_of(model)
-    # scikit-learn's convention: the attribute is there only where there were names.
+    # By scikit-learn's convention, the attribute exists only if there were names.
     names = vars(model).get("feature_names_in_", ()) if encoder is None else encoder.names
     return tuple(names)
 
 
 def encoder_of(model: Predictor) -> TableEncoder | None:
-    """Return the encoder of columns; a streamed model has none."""
+    """Return the encoder of a model's columns; a streamed model has none."""
     return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
-def _complete(table: Table, X: Matrix | Table) -> Matrix:
-    """Return columns if all of them hold numbers and none is missing."""
+def _checked_numbers(table: Table, X: Matrix | Table) -> Matrix:
+    """Return the inputs; raise InputError if they have text or missing numbers."""
     if isinstance(X, Table):
         raise InputError(
             f"{table.source}: column {X.categorical[0]!r} holds text, but the model was fitted to "
@@ -343,14 +349,14 @@ def _complete(table: Table, X: Matrix | Table) -> Matrix:
     rows = X.data if sparse.issparse(X) else X
     if np.isnan(rows).any():
         raise InputError(
-            f"{table.source}: numbers are missing, and a streamed model does not fill gaps; fill "
-            "them, or drop such rows."
+            f"{table.source}: numbers are missing, and a streamed model does not fill them; fill "
+            "them, or drop these rows."
         )
     return X
 
 
 def with_ids(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> dict[str, AnyArray]:
-    """Return columns of ``--id`` before those of an output; raise InputError if names clash."""
+    """Return the columns of ``--id`` before the outputs; raise InputError if names clash."""
     for name in ids:
         if name in outputs:
             raise InputError(
@@ -360,7 +366,7 @@ def with_ids(table: Table, ids: Sequence[str], outputs: dict[str, AnyArray]) -> 
 
 
 def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
-    """Return the labels, and the name of their column if they are one."""
+    """Return the labels, and the name of their column unless the file stores them separately."""
     target = _target_of(model, table) if target is None else target
     if table.names is None:
         y, name = table.split_target(target)[1], None
@@ -368,33 +374,33 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         y, name = _labels(table, target)
     if name in input_names(model):
         raise InputError(
-            f"{table.source}: column {name!r} would be the target, but the model takes it as an "
-            "input; name the target with --target."
+            f"{table.source}: column {name!r} would be the target, but it is an input of the "
+            "model; name the target with --target."
         )
-    y, regression = checked_labels(table, y), not is_classifier(model)
-    if y.dtype.kind == "O" and regression:
+    y, is_regression = checked_labels(table, y), not is_classifier(model)
+    if y.dtype.kind == "O" and is_regression:
         y = numbers_of(y)
-    if y.dtype.kind == "O" and regression:
+    if y.dtype.kind == "O" and is_regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
-    y = labels_of(y, "regression" if regression else "classification")
+    y = labels_of(y, "regression" if is_regression else "classification")
     if isinstance(model, Classifier):
-        y = _spelled_as_in_fit(y, model.classes_)
+        y = _respell_booleans(y, model.classes_)
         _check_known_labels(model, table, y, name)
     return y, name
 
 
-def _spelled_as_in_fit(y: AnyArray, classes: AnyArray) -> AnyArray:
-    """Return labels that are truth values in the spelling of a model's classes."""
-    spelled = {BOOLEAN_SPELLINGS.get(label): k for k, label in enumerate(labels(classes))}
+def _respell_booleans(y: AnyArray, classes: AnyArray) -> AnyArray:
+    """Return boolean labels in the spelling of a model's classes, other labels unchanged."""
+    indices = {BOOLEAN_SPELLINGS.get(label): k for k, label in enumerate(labels(classes))}
     words = [BOOLEAN_SPELLINGS.get(label) for label in labels(y)]
-    if spelled.keys() != {"True", "False"} or None in words:
+    if indices.keys() != {"True", "False"} or None in words:
         return y
-    return classes[[spelled[word] for word in words]]
+    return classes[[indices[word] for word in words]]
 
 
 def _target_of(model: Predictor, table: Table) -> str | None:
-    """Return the name of the model's target; None means labels that the file keeps apart."""
-    # Files of earlier versions lack the name.
+    """Return the name of the model's target; None means separate labels of the file."""
+    # Model files of earlier versions do not have the name.
     name, columns = vars(model).get("target_name_"), table.names or ()
     if name in columns:
         return str(name)
@@ -417,7 +423,7 @@ def _target_of(model: Predictor, table: Table) -> str | None:
 
 
 def _check_known_labels(model: Classifier, table: Table, y: AnyArray, name: str | None) -> None:
-    """Raise InputError if the model knows none of the labels; warn if it lacks some."""
+    """Raise InputError if the model knows none of the labels; warn if it does not know some."""
     is_unknown = class_numbers(y, model.classes_) < 0
     if not is_unknown.any():
         return
@@ -427,7 +433,7 @@ def _check_known_labels(model: Classifier, table: Table, y: AnyArray, name: str 
     if is_unknown.all():
         raise InputError(
             f"{table.source}: the model knows none of {column}: they are {unknown}, and the "
-            f"model was fitted to {known}. Write them as in the training table, or name another "
+            f"model was fitted to {known}. Spell them as in the training table, or name another "
             "column with --target."
         )
     warnings.warn(
@@ -438,12 +444,12 @@ def _check_known_labels(model: Classifier, table: Table, y: AnyArray, name: str 
 
 
 def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
-    """Load a model that predicts; ``n_jobs`` threads, None keeps the model's own setting."""
+    """Load a model that predicts; if ``n_jobs`` is None, the model keeps its setting."""
     model = load(path)
     if not isinstance(model, (KernelMachine, StreamedMachine)):
         raise InputError(f"{path} holds a {type(model).__name__}, which predicts nothing.")
     if isinstance(model, StreamedMachine):
-        # Columns are matched by name before; scikit-learn would warn of arrays without names.
+        # Columns are already matched by name; scikit-learn would warn of arrays without names.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
     if n_jobs is not None:
         model.n_jobs = n_jobs
@@ -455,13 +461,13 @@ def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
 def read_for(
     model: Predictor, path: Path, part: str, limits: str = "", text: Sequence[str] = ()
 ) -> Table:
-    """Read a table with the categories that the model knows, and columns of ``text``, as text."""
+    """Read a table with the model's categorical columns and those in ``text`` as text."""
     encoder = encoder_of(model)
-    known = () if encoder is None else encoder.categorical
+    categorical = () if encoder is None else encoder.categorical
     return read_data(
         path,
         part=part,
-        categorical=list(dict.fromkeys([*known, *text])),
+        categorical=list(dict.fromkeys([*categorical, *text])),
         n_features=model.n_features_in_ if encoder is None else None,
         limits=limits,
     )
@@ -470,7 +476,7 @@ def read_for(
 def labelled_rows(
     model: Predictor, path: Path, target: str | None, part: str, limits: str
 ) -> tuple[Matrix | Table, AnyArray, str | None]:
-    """Read a model's inputs, the labels with_ids them, and the name of their column."""
+    """Read a model's inputs, the labels, and the name of their column."""
     table = read_for(model, path, part, limits)
     y, name = labels_for(model, table, target)
     return rows_for(model, table, name), y, name

@@ -1,4 +1,4 @@
-"""The output of the verbs: results on stdout, progress and errors on stderr."""
+"""The output of commands: results on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
     from gramless.base.types import AnyArray
 
-INTERRUPTED = 130
-FAILED = 1
+INTERRUPTED, FAILED = 130, 1  # exit codes
 
-_QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
+_HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
 
 
 class Report:
-    """The output of one verb: tables on stdout, or one JSON document in their place."""
+    """The output of a command: tables on stdout, or one JSON document instead."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -48,7 +47,7 @@ class Report:
 
     @contextlib.contextmanager
     def stage(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
-        """Time a stage and show it on a terminal; yields a function that updates the line."""
+        """Time a stage and show it on a terminal; yield a function that updates the line."""
         with self.timed(name):
             if self.err.is_terminal:
                 with self.err.status(f"{text} ...") as status:
@@ -72,10 +71,10 @@ class Report:
         with self.stage("draw", "drawing"):
             write_picture(draw(*arguments), picture)
 
-    def write_page(self, place: Path, option: str, page: Callable[..., str], *told: object) -> None:
-        """Write a page of HTML; ``option`` named its place."""
+    def write_page(self, place: Path, option: str, page: Callable[..., str], *args: object) -> None:
+        """Write the HTML that ``page(*args)`` returns; ``option`` is named in errors."""
         with self.stage("write", f"writing {place}"):
-            text = page(*told)
+            text = page(*args)
             with writing(place, f"{option} {place}") as file:
                 file.write(text.encode())
 
@@ -85,24 +84,26 @@ class Report:
         output: Path | None,
         document: Mapping[str, object],
         lines: Mapping[str, object],
-        tell: bool = False,
+        has_summary: bool = False,
     ) -> None:
-        """Write columns as CSV to a file, or to stdout in place of the result."""
+        """Write columns as CSV to a file, or else to stdout.
+
+        The summary of the result is printed if there is a file, or if ``has_summary``.
+        """
         if output is not None:
             with writing(output, f"-o {output}") as file:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
                 _write_columns(text, columns)
                 text.detach()
-        if output is not None or tell:
-            place = {"output": output}
-            self.result({**document, **place}, facts({**lines, **place}))
+        if output is not None or has_summary:
+            self.result({**document, "output": output}, facts({**lines, "output": output}))
         elif self.as_json:
             self.result({**document, **columns})
         else:
             _write_columns(sys.stdout, columns)
 
     def result(self, document: Mapping[str, object], *tables: Table) -> None:
-        """Print the document as JSON, or the tables in its place."""
+        """Print the document as JSON, or else the tables."""
         if self.as_json:
             sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
             return
@@ -110,12 +111,12 @@ class Report:
             self.out.print(table)
 
     def note(self, line: str) -> None:
-        """Log a line, which is shown on stderr."""
+        """Log a line, which appears on stderr."""
         LOGGER.info("%s", line)
 
 
-class _Lines(logging.Handler):
-    """Shows records of the logger on stderr, those of the progress of fits only if asked for."""
+class _StderrHandler(logging.Handler):
+    """Prints log records on stderr; records of the progress of fits only if verbose."""
 
     def __init__(self, report: Report, verbose: bool) -> None:
         super().__init__(logging.INFO)
@@ -129,27 +130,27 @@ class _Lines(logging.Handler):
 
 @contextlib.contextmanager
 def logged(report: Report, verbose: bool = False) -> Iterator[None]:
-    """Show what is logged in the meantime."""
-    lines, level = _Lines(report, verbose), LOGGER.level
-    LOGGER.addHandler(lines)
+    """Print log records on stderr inside the context."""
+    handler, level = _StderrHandler(report, verbose), LOGGER.level
+    LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     try:
         yield
     finally:
-        LOGGER.removeHandler(lines)
+        LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)
 
 
 @contextlib.contextmanager
 def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
-    """Run a verb: warnings become lines, and errors become one line and an exit code."""
+    """Run a command: warnings become lines, and an error becomes one line and an exit code."""
     report = Report(as_json)
     with warnings.catch_warnings(), logged(report, verbose):
         warnings.showwarning = lambda message, category, *_, **__: _warn(message, category)
         try:
             if sys.stdout is None:
-                # Python has none if the shell has closed it. The next file would take its number.
-                raise InputError("the standard output is closed; send it to a file or /dev/null.")
+                # The shell closed it: the next file to be opened would get its descriptor.
+                raise InputError("standard output is closed; redirect it to a file or /dev/null.")
             yield report
             sys.stdout.flush()
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -158,47 +159,47 @@ def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Rep
             report.note("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader of a pipe has left; nothing more can reach it, not even at exit.
+            # The reader closed the pipe. Python must not fail again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from None
-        except Exception as fault:
+        except Exception as error:
             if debug:
                 traceback.print_exc()
-            sys.stderr.write(f"error: {_one_line(fault)}\n")
+            sys.stderr.write(f"error: {_error_line(error)}\n")
             raise typer.Exit(FAILED) from None
 
 
-def _one_line(fault: Exception) -> str:
-    text = in_options(" ".join(str(fault).split()))
-    if isinstance(fault, MemoryError):
+def _error_line(error: Exception) -> str:
+    text = in_options(" ".join(str(error).split()))
+    if isinstance(error, MemoryError):
         return f"not enough memory ({text or 'no details'}); use fewer rows, columns or grids."
-    if isinstance(fault, (GramlessError, ValueError)) and text:
+    if isinstance(error, (GramlessError, ValueError)) and text:
         return text
-    if isinstance(fault, OSError) and fault.strerror:
-        return f"{fault.filename or 'the standard output or a file'}: {fault.strerror}."
-    return f"{type(fault).__name__}: {text} (--debug shows where)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'standard output or a file'}: {error.strerror}."
+    return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
 def _warn(message: Warning | str, category: type[Warning]) -> None:
-    if not issubclass(category, _QUIET):
+    if not issubclass(category, _HIDDEN_WARNINGS):
         LOGGER.warning("warning: %s", in_options(" ".join(str(message).split())))
 
 
 def _write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
-    """Write columns as CSV, those of several numbers a row as several."""
+    """Write columns as CSV; an array of several numbers per row becomes several columns."""
     flat: dict[str, AnyArray] = {}
     for name, values in columns.items():
         if values.ndim == 1:
             flat[name] = values
         else:
-            flat |= {f"{name}_{k + 1}": own for k, own in enumerate(values.T)}
+            flat |= {f"{name}_{k + 1}": column for k, column in enumerate(values.T)}
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(flat)
     writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))
 
 
 def plain(value: object) -> object:
-    """Return a value as plain data for JSON, with None for NaN and infinity."""
+    """Return a value as data for JSON, with None for NaN and infinity."""
     import numpy as np
 
     if isinstance(value, Mapping):
@@ -215,7 +216,7 @@ def plain(value: object) -> object:
 
 
 def facts(rows: Mapping[str, object]) -> Table:
-    """Return names and values as a borderless table; None is left out."""
+    """Return names and values as a borderless table without those that are None."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -236,7 +237,7 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def brief(value: object) -> str:
-    """Return a value in one short line: of a number four digits, of a list eight items.
+    """Return a value as a short line: numbers with four digits, lists with eight items.
 
     Examples
     --------

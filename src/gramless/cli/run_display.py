@@ -1,4 +1,4 @@
-"""The display of a run of steps, and its orderly end by Ctrl-C."""
+"""The progress display of gramless stream, and its clean stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from gramless.streaming.doubly_stochastic import Step
     from gramless.streaming.training_loop import Evaluation
 
-_RECENT = 20  # number of steps over which speed is measured
-_SILENCE = 30.0  # seconds without validation after which a line is due
+_N_RECENT = 20  # steps over which the speed is measured
+_MAX_SILENCE = 30.0  # seconds without an evaluation, after which a line is printed
 
 
 class Interruption:
-    """Ctrl-C as a request to stop after the step.
+    """A request by Ctrl-C to stop after the current step.
 
-    It ends the process at once if it comes twice, or before steps have ``begun``.
+    A second Ctrl-C, or one before the first step has ``begun``, stops the process at once.
     """
 
     def __init__(self) -> None:
@@ -37,19 +37,19 @@ class Interruption:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Take Ctrl-C as a request in the meantime; where it is ignored it stays so."""
-        # Shells have background runs ignore it: it is meant for what runs in front.
+        """Treat Ctrl-C as a request inside the context, unless the process ignores it."""
+        # Shells make background jobs ignore Ctrl-C, which is meant for the foreground job.
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             yield
             return
-        before = signal.signal(signal.SIGINT, self._take)
+        before = signal.signal(signal.SIGINT, self._request)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def _take(self, signum: int, frame: FrameType | None) -> None:
-        # Nothing is printed here: the signal may come in the middle of another line.
+    def _request(self, signum: int, frame: FrameType | None) -> None:
+        # Nothing is printed here, because the signal may come in the middle of another line.
         if self.requested or not self.begun:
             raise KeyboardInterrupt
         self.requested = True
@@ -58,7 +58,7 @@ class Interruption:
 class RunDisplay:
     """Shows the steps of a run, as a panel on a terminal and as lines elsewhere.
 
-    ``error`` describes an error on held-back rows in words.
+    ``error`` returns an error on validation rows as text.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class RunDisplay:
         self._time_budget, self._interruption = time_budget, interruption
         self._started = self._last_line = time.perf_counter()
         self._pace = Pace()
-        self._held = ""
+        self._evaluation = ""
         self._facts: dict[str, str] = {}
         self._step = 0
         self._spinner = Spinner("dots", "preparing: scale of the inputs, bandwidth ...")
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
-        """Show the run on a terminal, while it lasts."""
+        """Return a context that shows the run on a terminal."""
         if not self._has_panel:
             return contextlib.nullcontext()
         console: Console = self._report.err
@@ -89,33 +89,33 @@ class RunDisplay:
 
     @property
     def _has_panel(self) -> bool:
-        # A dumb terminal shows no panel: lines say the same there.
+        # A dumb terminal cannot redraw a panel; it gets lines instead.
         console: Console = self._report.err
         return console.is_terminal and not console.is_dumb_terminal
 
     def after(self, step: Step, evaluation: Evaluation | None, batch_rows: int) -> None:
-        """Show a step and, if there was one, its validation on held-back rows."""
+        """Show a step and its evaluation on validation rows, if there was one."""
         now = time.perf_counter()
         self._pace.add(step.n_blocks, now)
         self._step = step.iteration
         if evaluation is not None:
-            self._held = f"loss {number(evaluation.loss)}, {self._error(evaluation.error)}"
+            self._evaluation = f"loss {number(evaluation.loss)}, {self._error(evaluation.error)}"
         speed, left = "not known yet", "not known yet"
         if (pace := self._pace.steps_a_second()) is not None:
             seconds = self._pace.left(self._max_steps - step.iteration)
             if self._time_budget is not None:
                 seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
-            # Three digits of the speed mean something.
+            # More than three digits would suggest a precision that the speed does not have.
             speed = f"{float(f'{batch_rows * pace:.3g}'):,.0f} rows/s"
             left = f"up to {duration(seconds)}"
         self._facts = {
             "blocks": f"{step.n_blocks:,}",
             "batch loss": number(step.loss),
-            "held back": self._held or "not judged yet",
+            "validation": self._evaluation or "no evaluation yet",
             "speed": speed,
             "left": left,
         }
-        is_due = evaluation is not None or now - self._last_line > _SILENCE
+        is_due = evaluation is not None or now - self._last_line > _MAX_SILENCE
         if is_due and not self._has_panel:
             self._last_line = now
             line = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
@@ -127,12 +127,12 @@ class RunDisplay:
         bar = Table.grid(padding=(0, 1))
         done = ProgressBar(total=self._max_steps, completed=self._step, width=40)
         bar.add_row("training", done, f"{self._step:,} of {self._max_steps:,} steps")
-        notice = "interrupted: this step is finished and all saved; Ctrl-C again ends at once"
+        notice = "interrupted: saving after this step; press Ctrl-C again to stop at once"
         return Group(bar, facts(self._facts), *([notice] if self._interruption.requested else []))
 
 
 class Pace:
-    """The cost of recent steps by the number of blocks, and so the cost of the rest.
+    """The time of recent steps per block of features, from which the rest is predicted.
 
     Examples
     --------
@@ -148,20 +148,20 @@ class Pace:
         self._ends: list[float] = []
 
     def add(self, n_blocks: int, now: float) -> None:
-        """Take note of a step that has ended, and of the blocks it leaves."""
+        """Record the end of a step and the number of blocks after it."""
         self._blocks.append(n_blocks)
         self._ends.append(now)
 
     def steps_a_second(self) -> float | None:
-        """Return how fast the last steps were; None before the second."""
-        # When the first step began is not known.
-        steps = min(_RECENT, len(self._ends) - 1)
+        """Return the speed of the last steps; None before the second step."""
+        # The start of the first step is unknown.
+        steps = min(_N_RECENT, len(self._ends) - 1)
         return steps / (self._ends[-1] - self._ends[-1 - steps]) if steps > 0 else None
 
     def left(self, steps: int) -> float:
-        """Return the seconds of so many steps more, if blocks go on as in the later half."""
-        recent, middle = min(_RECENT, len(self._ends) - 1), (len(self._ends) - 1) // 2
-        of_block = (self._ends[-1] - self._ends[-1 - recent]) / sum(self._blocks[-recent:])
+        """Return the seconds for so many more steps, if blocks grow as in the second half."""
+        recent, middle = min(_N_RECENT, len(self._ends) - 1), (len(self._ends) - 1) // 2
+        seconds_a_block = (self._ends[-1] - self._ends[-1 - recent]) / sum(self._blocks[-recent:])
         last = self._blocks[-1]
         growth = (last - self._blocks[middle]) / (len(self._blocks) - 1 - middle)
-        return of_block * (steps * last + growth * steps * (steps + 1) / 2)
+        return seconds_a_block * (steps * last + growth * steps * (steps + 1) / 2)

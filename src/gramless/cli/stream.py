@@ -1,4 +1,4 @@
-"""``gramless stream``: a file larger than memory in, a model file out."""
+"""``gramless stream``: train a model on a file that is larger than memory."""
 
 from __future__ import annotations
 
@@ -25,31 +25,33 @@ if TYPE_CHECKING:
     from gramless.streaming.sources import RowSource
     from gramless.streaming.training_loop import Evaluation
 
-Parameters: TypeAlias = dict[str, Any]
-"""Of a streamed estimator, by their names."""
+Parameters: TypeAlias = dict[str, Any]  # of an estimator, by name
 
-_ROWS_LOOKED_AT = 8192  # rows whose labels decide the task, in addition to those held back
+_N_SAMPLED_LABELS = 8192  # that decide the task, in addition to those of validation rows
 
 DataFile = Annotated[
     Path,
     Argument(
         metavar="DATA",
-        help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and "
-        "any labels.",
+        help="CSV, TSV, LIBSVM (also compressed as .gz, .bz2 or .xz), Parquet, NPZ or NPY. Inputs "
+        "must be numbers; labels can be anything.",
     ),
 ]
 Strategy = Annotated[
     Literal["checking", "cdsg", "uniform", "grow"],
     Option(
-        help="Which block of features a step changes. cdsg: an old one if a bound allows a longer "
-        "step, and then that step (CDSG); checking: the same block, but the usual step, because "
-        "runs of cdsg can diverge; uniform: new and old ones by turns (UDSG); grow: always a new "
-        "one (DSG)."
+        help="How a step selects its block of features. cdsg: an old block with a longer step if "
+        "a bound allows one, else a new block (CDSG); checking: the same block as cdsg with the "
+        "usual step, because cdsg can diverge; uniform: new and old blocks alternate (UDSG); "
+        "grow: always a new block (DSG)."
     ),
 ]
 Update = Annotated[
     Literal["auto", "newton", "gradient"],
-    Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
+    Option(
+        help="How a step changes its block: by Newton's method, or by the gradient as in the "
+        "papers."
+    ),
 ]
 KernelName = Annotated[
     str,
@@ -71,7 +73,9 @@ Loss = Annotated[
         show_default="the first of these",
     ),
 ]
-Components = Annotated[int | None, Option(min=1, help="Work on so many principal components.")]
+Components = Annotated[
+    int | None, Option(min=1, help="Project the inputs to so many principal components.")
+]
 Scaling = Annotated[
     Literal["auto", "standard", "whiten", "none"], Option(help="Units of the inputs.")
 ]
@@ -82,19 +86,19 @@ Time = Annotated[
         "--time",
         metavar="SECONDS",
         min=0.01,
-        help="For the steps, once the rows are shuffled.",
+        help="Time for the steps, after the rows are shuffled.",
     ),
 ]
 Patience = Annotated[
     int,
     Option(
         min=0,
-        help="Stop after so many evaluations without a lower loss, and keep the best function; 0 "
-        "takes all steps and keeps the last one.",
+        help="Stop after so many evaluations without a lower loss and keep the best function; 0 "
+        "runs all steps and keeps the last function.",
     ),
 ]
 Intercept = Annotated[
-    bool, Option("--intercept/--no-intercept", help="Fit a constant without penalty.")
+    bool, Option("--intercept/--no-intercept", help="Fit an intercept without penalty.")
 ]
 Average = Annotated[
     bool, Option("--average/--no-average", help="Average the function over the steps.")
@@ -103,31 +107,33 @@ Checkpoint = Annotated[
     Path | None,
     Option(
         metavar="FILE",
-        help="The run is written here every minute and in the end. Where the file exists, the "
-        "run in it goes on.",
+        help="File that saves the run every minute and at the end. If it exists, its run is "
+        "resumed.",
     ),
 ]
 RowsFolder = Annotated[
     Path | None,
     Option(
         metavar="FOLDER",
-        help="The shuffled rows are kept here, and found again next time.",
-        show_default="a temporary one",
+        help="Folder that keeps the shuffled rows, so that the next run can reuse them.",
+        show_default="a temporary folder",
     ),
 ]
 PictureOut = Annotated[
     Path | None,
-    Option(metavar=options.PICTURE, help="Draw the run: losses, errors, blocks and steps."),
+    Option(metavar=options.PICTURE, help="Draw the losses, errors, blocks and steps of the run."),
 ]
-Device = Annotated[
-    str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
-]
+Device = Annotated[str, Option(metavar="cpu|cuda|...", help="cpu, or a device of PyTorch.")]
 
 
 def stream(
     data: DataFile,
-    place: Annotated[Path | None, Argument(metavar="MODEL", help="As --model.")] = None,
-    model: Annotated[Path | None, Option("--model", "-m", help="Where the model goes.")] = None,
+    positional_model: Annotated[
+        Path | None, Argument(metavar="MODEL", help="The same as --model.")
+    ] = None,
+    model: Annotated[
+        Path | None, Option("--model", "-m", help="File to write the model to.")
+    ] = None,
     target: options.Target = None,
     task: options.TaskOption = "auto",
     strategy: Strategy = "checking",
@@ -138,9 +144,9 @@ def stream(
     loss: Loss = None,
     components: Components = None,
     scaling: Scaling = "auto",
-    block_size: Annotated[int, Option(min=1, help="Frequencies a block.")] = 256,
-    batch_size: Annotated[int, Option(min=1, help="Rows a step.")] = 4096,
-    steps: Annotated[int, Option(min=1, help="At most.")] = 500,
+    block_size: Annotated[int, Option(min=1, help="Frequencies per block.")] = 256,
+    batch_size: Annotated[int, Option(min=1, help="Rows per step.")] = 4096,
+    steps: Annotated[int, Option(min=1, help="Maximum number of steps.")] = 500,
     time_budget: Time = None,
     patience: Patience = 10,
     fit_intercept: Intercept = True,
@@ -148,7 +154,9 @@ def stream(
     checkpoint: Checkpoint = None,
     rows_folder: RowsFolder = None,
     picture: PictureOut = None,
-    seed: Annotated[int, Option(min=0, help="Of the order of the rows, and of the features.")] = 0,
+    seed: Annotated[
+        int, Option(min=0, help="Seed of the order of the rows and of the features.")
+    ] = 0,
     force: options.Force = False,
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
@@ -158,15 +166,15 @@ def stream(
 ) -> None:
     """Train a kernel machine on a file larger than memory.
 
-    The rows are shuffled on the disk. Each step then takes a batch of them and
+    The rows are shuffled on the disk. Each step then uses a batch of rows and
     a block of random features (doubly stochastic gradients). The function with
-    the lowest loss on up to 4,096 held-out rows is saved. Ctrl-C ends a
-    run properly: what it has learned is saved. Tables that fit into memory are
-    for gramless fit, which is faster and more accurate on them.
+    the lowest loss on up to 4,096 validation rows is saved. Ctrl-C stops the
+    run after the current step and saves the model. If a table fits into memory,
+    use gramless fit, which is faster and more accurate.
     """
-    path = place if model is None else model
-    if path is None or None not in (place, model):
-        raise BadParameter("--model must say where the model goes; give it once.")
+    path = positional_model if model is None else model
+    if path is None or None not in (positional_model, model):
+        raise BadParameter("--model must name the file to write the model to; give it once.")
     parameters: Parameters = {"strategy": strategy, "update": update, "scaling": scaling}
     parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth", "median")
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
@@ -177,10 +185,10 @@ def stream(
     parameters |= {"device": device, "random_state": seed, "n_jobs": n_jobs}
     with reporting(as_json, debug) as report:
         parameters["kernel"] = named_kernel(kernel)
-        _check_places(data, path, checkpoint, picture, force)
+        _check_files(data, path, checkpoint, picture, force)
         _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
-            report.note(_going_on(checkpoint, loss, parameters))
+            report.note(_resumption(checkpoint, loss, parameters))
         source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
@@ -191,20 +199,20 @@ def stream(
         raise Exit(INTERRUPTED)
 
 
-def _check_places(
+def _check_files(
     data: Path, model: Path, checkpoint: Path | None, picture: Path | None, force: bool
 ) -> None:
-    """Refuse what could not be read twice or be written, before any work."""
+    """Raise InputError before any work if a file cannot be read twice or be written."""
     from gramless.cli.reading import is_piped
 
     if is_piped(data):
         raise InputError(
-            f"{data} can be read only once, and stream reads its rows twice; save them to a file "
-            "first, or give them to gramless fit."
+            f"{data} can be read only once, but stream reads its rows twice; save them to a file "
+            "first, or use gramless fit."
         )
     outputs = [Output("--model", model, "model"), Output("--picture", picture, "picture")]
     check_outputs(outputs, {"the data": data}, force)
-    # The run in an existing checkpoint goes on; other files are refused when it is loaded.
+    # An existing checkpoint is resumed; loading it raises InputError for other files.
     inputs = {"the data": data, "the model": model, "the picture": picture}
     check_outputs([Output("--checkpoint", checkpoint, "model")], inputs, force=True)
     if picture is not None:
@@ -222,22 +230,26 @@ def _open(
     seed: int,
     limits: str,
 ) -> tuple[RowSource, str, str]:
-    """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
+    """Shuffle the rows on the disk; return their source, the task and the reason for it."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
     with report.stage("shuffle", f"reading {data}") as show_line:
-        own = parse_limits(limits)
         source = open_stream(
-            data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
+            data,
+            target=target,
+            folder=folder,
+            random_state=seed,
+            report=show_line,
+            limits=parse_limits(limits),
         )
         return with_labels(source, task, data)
 
 
 def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
-    """Decide the task by some rows, and convert the labels as ``gramless fit`` does.
+    """Decide the task by a sample of labels, and convert labels as ``gramless fit`` does.
 
-    Returns the source, the task and the reason for it. Classes that are whole numbers become
+    Returns the source, the task and the reason for it. If classes are whole numbers they become
     integers, other numbers become text.
     """
     import numpy as np
@@ -245,15 +257,15 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     from gramless.cli.reading import as_text, decide_task, labels_of
     from gramless.streaming.sources import MappedSource
 
-    n_rows = min(_ROWS_LOOKED_AT, source.n_rows or _ROWS_LOOKED_AT)
+    n_rows = min(_N_SAMPLED_LABELS, source.n_rows or _N_SAMPLED_LABELS)
     y = np.concatenate([source.held_out()[1], source.read(0, n_rows)[1]])
     if y.ndim > 1:
         raise InputError(f"{data} has {y.shape[1]} labels a row; one is needed.")
     kind, reason = decide_task(y, task)
-    reason = f"{reason}, {len(y):,} rows looked at" if task == "auto" else reason
+    reason = f"{reason} in {len(y):,} rows" if task == "auto" else reason
     if kind == "regression" or y.dtype.kind == "O":
         return source, kind, reason
-    # Numbers become text even in a batch where all of them happen to be whole.
+    # The conversion is fixed for all batches: in some of them all numbers may happen to be whole.
     convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else as_text
     return MappedSource(source, convert), kind, reason
 
@@ -261,28 +273,28 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
 def _as_integers(y: AnyArray) -> AnyArray:
     from gramless.cli.reading import labels_of
 
-    found = labels_of(y, "classification")
-    if found.dtype.kind != "i":
-        odd = y[y % 1 != 0][0]
+    result = labels_of(y, "classification")
+    if result.dtype.kind != "i":
+        fraction = y[y % 1 != 0][0]
         raise InputError(
-            f"the target holds {odd:g} where others are whole numbers; if it measures something, "
-            "ask for --task regression."
+            f"the target holds {fraction:g}, but its first values are whole numbers; if it is a "
+            "measurement, use --task regression."
         )
-    return found
+    return result
 
 
 def _check_loss(loss: str | None, task: str) -> None:
-    known = {kind: list(made._losses) for kind, made in _estimators().items()}
+    known = {kind: list(estimator._losses) for kind, estimator in _estimators().items()}
     if loss is None or any(loss in known[kind] for kind in known if task in ("auto", kind)):
         return
-    listed = "; ".join(f"{kind} has {', '.join(own)}" for kind, own in known.items())
+    losses = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in known.items())
     raise InputError(
-        f"--loss {loss} is no loss{'' if task == 'auto' else f' of {task}'}: {listed}."
+        f"--loss {loss} is no loss{'' if task == 'auto' else f' of {task}'}: {losses}."
     )
 
 
 def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
-    """Refuse parameters that the estimator would only refuse once the rows are read."""
+    """Raise InputError for invalid parameters that the estimator would find after reading."""
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
@@ -302,20 +314,20 @@ def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
         TorchProducts(blocks, one, one, 0, model.device)
 
 
-def _going_on(path: Path, loss: str | None, parameters: Parameters) -> str:
-    """Return a line about the run that a checkpoint holds; refuse one that cannot go on."""
+def _resumption(path: Path, loss: str | None, parameters: Parameters) -> str:
+    """Return a line about the run in a checkpoint; raise InputError if it cannot be resumed."""
     from gramless.estimators.checkpoints import Checkpoint
     from gramless.estimators.persistence import describe
 
     name = describe(path)["class"]
-    kinds = {made.__name__: kind for kind, made in _estimators().items()}
+    kinds = {estimator.__name__: kind for kind, estimator in _estimators().items()}
     if name not in kinds:
         raise InputError(
-            f"--checkpoint {path} holds a {name}, and no run that could go on; name another file."
+            f"--checkpoint {path} holds a {name}, not a run that can be resumed; name another file."
         )
     earlier = Checkpoint(path, 0.0).found(_estimator(kinds[name], loss, parameters))
     steps = 0 if earlier is None else earlier.n_iter_
-    return f"going on from {path}, after {steps:,} steps"
+    return f"resuming {path} after {steps:,} steps"
 
 
 def _estimators() -> dict[str, type[StreamedMachine]]:
@@ -326,23 +338,23 @@ def _estimators() -> dict[str, type[StreamedMachine]]:
 
 def _estimator(kind: str, loss: str | None, parameters: Parameters) -> StreamedMachine:
     _check_loss(loss, kind)
-    made = _estimators()[kind]
-    return made(**parameters) if loss is None else made(**parameters, loss=loss)
+    estimator = _estimators()[kind]
+    return estimator(**parameters) if loss is None else estimator(**parameters, loss=loss)
 
 
 def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
     from gramless.cli.summaries import error_of
 
-    interruption, in_words = Interruption(), partial(error_of, model)
-    progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
+    interruption, error_text = Interruption(), partial(error_of, model)
+    display = RunDisplay(report, model.max_steps, model.time_budget, error_text, interruption)
 
-    def after(step: Step, evaluation: Evaluation | None) -> bool:
+    def after_step(step: Step, evaluation: Evaluation | None) -> bool:
         interruption.begun = True
-        progress.after(step, evaluation, model.batch_rows_)
+        display.after(step, evaluation, model.batch_rows_)
         return interruption.requested
 
-    with report.timed("train"), progress.shown(), interruption.watched():
-        model.fit_stream(source, callback=after)
+    with report.timed("train"), display.shown(), interruption.watched():
+        model.fit_stream(source, callback=after_step)
 
 
 def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | None) -> None:
@@ -366,14 +378,15 @@ def _show(
 ) -> None:
     from gramless.cli.summaries import classes_of, run_in_words, run_of
 
-    held, rows, n_bytes = len(source.held_out()[1]), source.n_rows, path.stat().st_size
+    n_validation, rows = len(source.held_out()[1]), source.n_rows
+    n_bytes = path.stat().st_size
     classes = classes_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,
         "task": task.partition(" ")[0],
         "rows": rows,
-        "held_back_rows": held,
+        "held_back_rows": n_validation,
         "classes": classes,
         **run_of(model),
         **files,
@@ -381,7 +394,7 @@ def _show(
     }
     lines = {
         "task": task,
-        "rows": f"{rows:,} to learn from, {held:,} held back",
+        "rows": f"{rows:,} training rows, {n_validation:,} validation rows",
         "classes": classes,
         **run_in_words(model),
         "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
@@ -398,10 +411,10 @@ def _show(
 def _next_steps(model: StreamedMachine, name: str, checkpoint: Path | None) -> Iterator[str]:
     if model.status_ in ("stopped", "time", "max_steps"):
         if checkpoint is None:
-            yield "with --checkpoint FILE a run like this one can go on later"
+            yield "with --checkpoint FILE such a run can be resumed later"
         else:
             more = " with more --steps" if model.status_ == "max_steps" else ""
-            yield f"the same command{more} goes on from {checkpoint}"
+            yield f"the same command{more} resumes {checkpoint}"
     yield f"gramless evaluate {name} OTHER_ROWS"
     yield f"gramless predict {name} OTHER_ROWS -o OUT.csv"
     yield f"gramless inspect {name} --picture RUN.png"

@@ -1,4 +1,4 @@
-"""What a fitted model chose, and how its run went, in words and as plain data."""
+"""Summaries of fitted models and of training runs, as text and as data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.inspection.diagnostics import summarise
 
-_THREADS = (2, 8, 64)  # numbers of threads whose speed-up is shown
+_THREADS = (2, 8, 64)  # for which the speed-up is shown
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
 _STRATEGIES = {
     "checking": "checking (the blocks of CDSG)",
@@ -26,19 +26,19 @@ _STRATEGIES = {
     "grow": "grow (DSG)",
 }
 _ENDS = {
-    "patience": "settled: the loss on held-back rows hardly falls any more",
-    "max_steps": "all steps taken",
-    "time": "the time was up",
+    "patience": "converged: the loss on validation rows no longer decreases",
+    "max_steps": "all steps done",
+    "time": "out of time",
     "stopped": "interrupted",
-    "diverged": "diverged: steps led to numbers beyond all bounds",
-    "running": "in the middle of a run",
-    "partial": "by partial_fit, batch by batch",
+    "diverged": "diverged: the steps led to infinite numbers",
+    "running": "unfinished",
+    "partial": "by partial_fit",
     "ended": "the stream had no more rows",
 }
 
 
 def choices_of(model: KernelMachine) -> dict[str, object]:
-    """Return what a model chose, in words."""
+    """Return the selected settings of a model as text."""
     return {
         "scaling": model.scaler_.kind,
         "bandwidth": bandwidth_of(model),
@@ -52,56 +52,58 @@ def choices_of(model: KernelMachine) -> dict[str, object]:
 
 
 def bandwidth_of(model: KernelMachine) -> str:
-    """Return the bandwidths of a model's random grids."""
+    """Return the bandwidths of a model's random grids as text."""
     if model.bandwidth_ is None:
-        return "none, each grid has its own widths"
-
+        return "none, because each grid has its own widths"
     ends = (float(np.min(model.bandwidth_)), float(np.max(model.bandwidth_)))
     return " to ".join(dict.fromkeys(map(number, ends)))
 
 
 def relevance_of(model: KernelMachine) -> str:
-    """Return how a model weighs its inputs."""
+    """Return how a model weights its inputs."""
     if model.settings_.grids != "random":
-        return "by choice of grids"
+        return "by selection of grids"
     return "equal" if model.settings_.relevance is None else "learned"
 
 
 def grids_of(model: KernelMachine) -> int | None:
-    """Return the number of a model's grids; None if its features are no bins."""
-    counts = [n for n in map(_grids_in, parts_of(model.features_)) if n is not None]
+    """Return the number of a model's grids; None if its features have none."""
+    counts = [n for n in map(_n_grids_of, parts_of(model.features_)) if n is not None]
     return sum(counts) if counts else None
 
 
 def features_of(model: KernelMachine) -> str:
-    """Return what a model's features are, how many, and how many were left out."""
-    kind, told = _KINDS[model.settings_.grids], []
+    """Return the kinds and sizes of a model's features as text."""
+    kind, texts = _KINDS[model.settings_.grids], []
     for part in parts_of(model.features_):
-        n_grids, n_columns = _grids_in(part), part._n_features_out
-        own = f"{type(part).__name__}, {n_columns:,} columns"
-        told.append(own if n_grids is None else f"{n_grids:,} {kind}, {n_columns:,} bins")
+        n_grids, n_columns = _n_grids_of(part), part._n_features_out
+        if n_grids is None:
+            texts.append(f"{type(part).__name__}, {n_columns:,} columns")
+        else:
+            texts.append(f"{n_grids:,} {kind}, {n_columns:,} bins")
     if model.sparsity_ > 0:
-        told.append(f"{model.sparsity_:.1%} of the columns left out")
-    return "; ".join(told)
+        texts.append(f"{model.sparsity_:.1%} of the columns have no weight")
+    return "; ".join(texts)
 
 
-def _grids_in(features: FeatureMap) -> int | None:
-
+def _n_grids_of(features: FeatureMap) -> int | None:
     return len(features.n_bins_) if isinstance(features, BinningMap | SmoothBinning) else None
 
 
 def run_of(model: StreamedMachine) -> dict[str, Json]:
-    """Return the run of a streamed model and its result as plain data.
+    """Return the run of a streamed model and its result as data.
 
-    ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function, or of the
-    last one without patience. ``held_back_*`` are those of the best evaluation, or of the last
-    one. ``held_back_error`` is the share of wrong classes, or the root mean squared error in
+    ``steps`` and ``blocks`` count those of the run. ``kept_steps`` and ``kept_blocks`` count those
+    of the saved function: the best one, or the last one if the model has no patience.
+    ``held_back_loss`` and ``held_back_error`` are from the evaluation of that function on
+    validation rows. The error is the share of wrong classes, or the root mean squared error in
     standard deviations of the target.
     """
-    judged, history, strategy = model.evaluations_, model.history_, model.strategy
-    keeps_best = model.patience is not None
-    shown = None if not judged else int(np.argmin(judged["loss"])) if keeps_best else -1
-    kept = len(model.weights_) // (2 * model.block_size_)
+    evaluations, history, strategy = model.evaluations_, model.history_, model.strategy
+    keeps_best, shown = model.patience is not None, None
+    if evaluations:
+        shown = int(np.argmin(evaluations["loss"])) if keeps_best else -1
+    n_kept_blocks = len(model.weights_) // (2 * model.block_size_)
     projection = model.preparation_.projection
     if not isinstance(strategy, str):
         strategy = f"{_STRATEGIES[type(strategy).__name__.lower()]}, {strategy}"
@@ -117,53 +119,55 @@ def run_of(model: StreamedMachine) -> dict[str, Json]:
         "status": model.status_,
         "steps": model.n_iter_,
         "blocks": int(history["n_blocks"][-1]) if history else 0,
-        "kept_steps": int(judged["iteration"][shown]) if judged and keeps_best else model.n_iter_,
-        "kept_blocks": kept,
-        "frequencies": kept * model.block_size_,
-        "held_back_loss": None if shown is None else float(judged["loss"][shown]),
-        "held_back_error": None if shown is None else float(judged["error"][shown]),
+        "kept_steps": int(evaluations["iteration"][shown])
+        if evaluations and keeps_best
+        else model.n_iter_,
+        "kept_blocks": n_kept_blocks,
+        "frequencies": n_kept_blocks * model.block_size_,
+        "held_back_loss": None if shown is None else float(evaluations["loss"][shown]),
+        "held_back_error": None if shown is None else float(evaluations["error"][shown]),
     }
 
 
 def run_in_words(model: StreamedMachine) -> dict[str, object]:
-    """Return the same for people."""
+    """Return the run of a streamed model as text."""
     run = run_of(model)
     best = "" if run["kept_steps"] == run["steps"] else f"; the best after {run['kept_steps']:,}"
     loss, error = run["held_back_loss"], run["held_back_error"]
-    same = ("strategy", "kernel", "inputs", "components", "bandwidth", "loss", "alpha")
+    unchanged = ("strategy", "kernel", "inputs", "components", "bandwidth", "loss", "alpha")
     return {
-        **{name: run[name] for name in same},
+        **{name: run[name] for name in unchanged},
         "status": _ENDS[run["status"]],
         "steps": f"{run['steps']:,} with {run['batch_rows']:,} rows each{best}",
         "blocks": f"{run['kept_blocks']:,} of {model.block_size_:,} frequencies each, "
         f"{run['frequencies']:,} in all",
-        "held back": None if loss is None else f"loss {number(loss)}, {error_of(model, error)}",
+        "validation": None if loss is None else f"loss {number(loss)}, {error_of(model, error)}",
     }
 
 
 def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, object]:
-    """Return lines about a run, and document it."""
+    """Return lines about a run, and add it to ``document``."""
     document["run"] = run_of(model)
     lines = run_in_words(model)
     lines |= {"names": input_names(model) or None, "classes": classes_of(model)}
     if "run_" in vars(model):
-        lines["checkpoint"] = "gramless stream --checkpoint goes on from this file"
+        lines["checkpoint"] = "gramless stream --checkpoint can resume this file"
     return lines
 
 
 def error_of(model: StreamedMachine, error: float) -> str:
-    """Return an error on held-back rows of a streamed model in words."""
+    """Return an error of a streamed model on validation rows as text."""
     unit = "standard deviations of the target"
     return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {number(error)} {unit}"
 
 
 def classes_of(model: KernelMachine | StreamedMachine) -> list[object] | None:
-    """Return the classes of a classifier."""
+    """Return the classes of a classifier, None for a regressor."""
     return model.classes_.tolist() if isinstance(model, Classifier) else None
 
 
 def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
-    """Return lines about what was fitted."""
+    """Return lines about a fitted model or feature map."""
     if not isinstance(model, KernelMachine):
         return {"inputs": model.n_inputs, "columns": model._n_features_out}
     inputs = input_names(model) or model.n_features_in_
@@ -171,37 +175,40 @@ def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
 
 
 def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) -> dict[str, object]:
-    """Return lines about the bins of the training rows, if there are any, and document them."""
+    """Return lines about the bins of the training rows, and add them to ``document``.
+
+    There are none if the features are no bins.
+    """
     estimator = model if isinstance(model, KernelMachine) else None
-    # Of joined maps the grids come first.
+    # Grids come first in joint maps.
     features = parts_of(model if estimator is None else estimator.features_)[0]
     if not isinstance(features, BinningMap):
         return {}
-    found, estimate = summarise(features.nu_, features.offsets_[-1]), None
-    # The weights are in the model's own units of the target. The estimate scales with their
-    # square, as most losses do; a quantile loss does not, and the file does not hold its unit.
+    diagnostics, estimate = summarise(features.nu_, features.offsets_[-1]), None
+    # The weights are in the model's units of the target. The estimate scales with their square,
+    # like most losses; a quantile loss does not, and the file does not contain its unit.
     if estimator is not None and estimator.loss_.name != "quantile":
         coef = estimator.weights_[: features._n_features_out]
-        estimate = found.error_estimate(estimator.loss_, coef)
-    speedups = {str(threads): found.speedup(threads) for threads in _THREADS}
+        estimate = diagnostics.error_estimate(estimator.loss_, coef)
+    speedups = {str(threads): diagnostics.speedup(threads) for threads in _THREADS}
     document["diagnostics"] = {
-        "nu": found.nu,
-        "kappa": found.kappa,
-        "kappa_bar": found.kappa_bar,
+        "nu": diagnostics.nu,
+        "kappa": diagnostics.kappa,
+        "kappa_bar": diagnostics.kappa_bar,
         "speedup": speedups,
-        "speedup_limit": found.speedup_limit,
+        "speedup_limit": diagnostics.speedup_limit,
         "error_estimate": estimate,
     }
     unit = "" if estimator and classes_of(estimator) else " in units of the target squared"
     return {
-        "fullest bin": f"{found.nu:.1%} of the rows, mean over grids (nu)",
-        "kappa": f"{number(found.kappa)}, one over that share, mean over grids",
-        "bins a grid": f"{number(found.kappa_bar)} (kappa bar)",
+        "fullest bin": f"{diagnostics.nu:.1%} of the rows, mean over grids (nu)",
+        "kappa": f"{number(diagnostics.kappa)}, one over that share, mean over grids",
+        "bins per grid": f"{number(diagnostics.kappa_bar)} (kappa bar)",
         "parallel law": f"{', '.join(speedups)} threads: coordinate descent "
         f"{', '.join(map(number, speedups.values()))} times as fast; "
-        f"at most {number(found.speedup_limit)}",
+        f"at most {number(diagnostics.speedup_limit)}",
         "theorem 1": None
         if estimate is None
-        else f"objective at most some {number(estimate)}{unit} above that of endless grids; an "
-        "estimated bound",
+        else f"objective at most about {number(estimate)}{unit} above that of infinitely many "
+        "grids; an estimated bound",
     }

@@ -1,4 +1,4 @@
-"""What ``gramless compare-tables`` finds out about two tables."""
+"""The comparison of two tables for ``gramless compare-tables``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Changes:
     """Everything that the page shows.
 
-    ``tables`` hold the columns that were compared, ``alone`` names those that only one of the files
-    has.
+    ``tables`` hold the compared columns; ``alone`` has the names of the columns that only the first
+    or only the second file has.
     """
 
     places: tuple[Path, Path]
@@ -31,17 +31,17 @@ class Changes:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the distribution has changed, at the level ``alpha``."""
+        """True if the distribution has changed at the level ``alpha``."""
         return self.result.p_value <= self.alpha
 
     @property
     def verdict(self) -> str:
-        """Whether the distribution has changed, with the p-value, in words."""
-        what = "has changed" if self.is_changed else "no change found"
-        return f"{what} (p-value {self.result.p_value:.3g})"
+        """The result of the test as text."""
+        verdict = "has changed" if self.is_changed else "no change found"
+        return f"{verdict} (p-value {self.result.p_value:.3g})"
 
     def as_dict(self) -> dict[str, object]:
-        """Return the findings as plain data."""
+        """Return the results as data."""
         result = self.result
         return {
             "before": self.places[0],
@@ -69,23 +69,23 @@ def changes(
     n_jobs: int | None,
 ) -> Changes:
     """Compare two tables by the columns that both have."""
-    compared, alone = _common(tables, left_out, categorical)
-    given: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
-    given["categorical_features"] = [*categorical] or "auto"
-    result = two_sample_test(*compared, n_permutations=n_permutations, **given)
+    compared, alone = _common_columns(tables, left_out, categorical)
+    parameters: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
+    parameters["categorical_features"] = [*categorical] or "auto"
+    result = two_sample_test(*compared, n_permutations=n_permutations, **parameters)
     return Changes(places, compared, alone, alpha, result)
 
 
-def _common(
+def _common_columns(
     tables: Sequence[Table], left_out: Sequence[str], categorical: Sequence[str]
 ) -> tuple[Sequence[Table | Matrix], Sequence[Sequence[str]]]:
-    """Return the tables of the common columns, and the names of others."""
+    """Return both tables with their common columns, and the names of the other columns."""
     first, second = (table.names for table in tables)
     if first is None or second is None:
         if left_out or categorical:
             source = tables[0 if first is None else 1].source
             raise InputError(
-                f"{source} has no names of columns, so --ignore and --categorical cannot be used."
+                f"{source} has no column names, so --ignore and --categorical cannot be used."
             )
         return [table.select() for table in tables], ((), ())
     for name in (*left_out, *categorical):
@@ -95,7 +95,7 @@ def _common(
     if not common:
         raise InputError("the tables have no columns in common; give two of the same kind.")
     alone = [
-        [name for name in own if name not in set(other) | set(left_out)]
-        for own, other in ((first, second), (second, first))
+        [name for name in names if name not in set(others) | set(left_out)]
+        for names, others in ((first, second), (second, first))
     ]
     return [inputs_of(table, common) for table in tables], alone

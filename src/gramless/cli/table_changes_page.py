@@ -1,4 +1,4 @@
-"""The page of ``gramless compare-tables``: one file of HTML."""
+"""The HTML page of ``gramless compare-tables``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MISSING = " (missing)"
 
 @chart_style
 def page(changes: Changes) -> str:
-    """Return the page."""
+    """Return the page as HTML."""
     first, second = (path.name for path in changes.places)
     n_first, n_second = changes.result.n_rows
     verdict = "The distribution has changed" if changes.is_changed else "No change found"
@@ -47,14 +47,14 @@ def _answer(changes: Changes) -> Section:
     p_value = f"{changes.result.p_value:.3g}"
     if changes.is_changed:
         text = (
-            "No. If they did, a difference as large as this one would be found with a probability "
-            f"of about {p_value} (p-value)."
+            "No. If they did, the probability of a difference as large as this one would be about "
+            f"{p_value} (p-value)."
         )
     else:
         text = (
-            "Nothing says that they do not. If they do, a difference as large as this one is found "
-            f"with a probability of about {p_value} (p-value). Smaller changes need more rows to "
-            "be seen."
+            "There is no evidence that they do not. If they do, the probability of a difference as "
+            f"large as this one is about {p_value} (p-value). Detecting smaller changes needs more "
+            "rows."
         )
     parts = [text]
     for path, names in zip(changes.places, changes.alone, strict=False):
@@ -68,18 +68,18 @@ def _answer(changes: Changes) -> Section:
 
 
 def _columns(changes: Changes) -> list[Section]:
-    """Return the columns in the order of their changes, and pictures of the first."""
+    """Return a table of the columns, the most changed first, and charts of the first columns."""
     ranked = sorted(changes.result.inputs, key=lambda one: (one.p_value, -one.statistic))
     changed, n_columns = changes.result.changed(changes.alpha), len(ranked)
     if changed:
         text = (
-            f"{len(changed)} of {n_columns}, each by itself, with a probability of at most "
-            f"{changes.alpha:.3g} that any is named by chance."
+            f"{len(changed)} of {n_columns} columns, each tested by itself. The probability that "
+            f"any of them is listed by chance is at most {changes.alpha:.3g}."
         )
     elif changes.is_changed:
-        text = "No column by itself: it is how they go together that has changed."
+        text = "No single column, but the relations between the columns have changed."
     else:
-        text = "None is certain to have changed."
+        text = "No column has changed significantly."
     heading = "Which columns changed?"
     if not ranked:
         return [Section("columns", heading, [text])]
@@ -89,19 +89,20 @@ def _columns(changes: Changes) -> list[Section]:
         "distance": [Cell(f"{one.distance:.1%}", 0.0, one.distance) for one in listed],
         "p-value": [readable(one.p_value, 3) for one in listed],
     }
-    rest, n_more = "", n_columns - len(listed)
+    omitted, n_more = "", n_columns - len(listed)
     if n_more:
-        rest = f"{n_more} more columns are less certain. "
+        omitted = f"{n_more} more columns are not listed. "
     note = (
-        f"{rest}The distance is a share of the rows: of a number, the largest difference between "
-        "the shares of rows at or below a value; of a category, the share of rows that would have "
-        f"to change. P-values count that {n_columns} columns were looked at."
+        f"{omitted}The distance is a share of the rows. For numbers it is the largest difference "
+        "between the shares of rows at or below a value; for categories it is the share of rows "
+        "that would have to change. The p-values are corrected for testing "
+        f"{n_columns} columns."
     )
     pictures = [_picture(changes, one) for one in (changed or ranked)[:_MAX_DRAWN]]
     how = "How did they change?" if changed else "How do the columns look?"
     explained = (
-        "Numbers from the 0.5th to the 99.5th percentile of both files; of categories, the values "
-        "whose shares differ most."
+        "Numbers are shown from the 0.5th to the 99.5th percentile of both files; categories are "
+        "shown by the values whose shares differ most."
     )
     return [
         Section("columns", heading, [text, ShadedTable.of(columns), Note(note)]),
@@ -113,13 +114,13 @@ def _test(changes: Changes) -> Section:
     kernels, n_permutations = changes.result.kernels, changes.result.n_permutations
     plural = "s" if len(kernels) > 1 else ""
     text = (
-        f"By the maximum mean discrepancy of {len(kernels)} kernel{plural} of all columns, and of "
-        "each column by itself. The largest, each measured by its own permutations, was compared "
-        f"with the largest of {n_permutations:,} random permutations of rows between the files: "
-        "where the distribution is the same, a change is found with a probability of at most "
-        f"{changes.alpha:.3g}. Rows must be independent of each other: those that follow each "
-        "other in time, or belong to the same person, often are not, and then changes are found "
-        "too often."
+        "The test uses the maximum mean discrepancy (MMD) with "
+        f"{len(kernels)} kernel{plural} of all columns, and with a kernel of each column. Each MMD "
+        "is scaled by its distribution under permutations, and the largest is compared with the "
+        f"largest of {n_permutations:,} random permutations of rows between the files. If the "
+        "distribution is the same, the probability of finding a change is at most "
+        f"{changes.alpha:.3g}. Rows must be independent of each other. Rows that follow each other "
+        "in time or belong to the same person often are not, and then changes are found too often."
     )
     columns: Columns = {
         "bandwidth, in units of the scaled columns": [
@@ -132,24 +133,24 @@ def _test(changes: Changes) -> Section:
 
 
 def _picture(changes: Changes, one: InputDifference) -> Chart | ShadedTable:
-    """Return the distribution of one input in both tables: a chart, or a table of shares."""
+    """Return the distribution of an input in both tables as a chart or as a table of shares."""
     title = f"{one.name}: {one.distance:.1%} apart"
     files = [path.name for path in changes.places]
     parts = [_values(table, one) for table in changes.tables]
-    # Dates in text are numbers to the test.
-    are_labels = one.is_category or any(part.dtype == object for part in parts)
-    if are_labels or len(np.unique(np.concatenate(parts))) <= _MAX_VALUES:
+    # The test treats dates in text as numbers.
+    has_labels = one.is_category or any(part.dtype == object for part in parts)
+    if has_labels or len(np.unique(np.concatenate(parts))) <= _MAX_VALUES:
         return _shares(title, files, [[*labels(part.tolist())] for part in parts])
     return _histograms(title, one.name, files, parts)
 
 
 def _values(table: Table | Matrix, one: InputDifference) -> AnyArray:
-    """Return the values of an input: numbers without gaps, or labels."""
+    """Return the values of an input: numbers that are not missing, or labels."""
     names = list(table.names or ()) if isinstance(table, Table) else []
     is_marker = one.name not in names and one.name.endswith(_MISSING)
-    own = one.name.removesuffix(_MISSING) if is_marker else one.name
-    place = names.index(own) if names else int(own.removeprefix("x")) - 1
-    values, is_category = column_values(table, place)
+    column = one.name.removesuffix(_MISSING) if is_marker else one.name
+    index = names.index(column) if names else int(column.removeprefix("x")) - 1
+    values, is_category = column_values(table, index)
     if is_category:
         return values
     if is_marker:
@@ -160,7 +161,7 @@ def _values(table: Table | Matrix, one: InputDifference) -> AnyArray:
 def _shares(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) -> ShadedTable:
     values, codes = np.unique([*parts[0], *parts[1]], return_inverse=True)
     counts = np.stack(
-        [np.bincount(own, minlength=len(values)) for own in np.split(codes, [len(parts[0])])]
+        [np.bincount(part, minlength=len(values)) for part in np.split(codes, [len(parts[0])])]
     )
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
     order = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")[:_MAX_VALUES]
@@ -168,8 +169,8 @@ def _shares(title: str, files: Sequence[str], parts: Sequence[Sequence[str]]) ->
         (
             str(values[k]) or "missing",
             [
-                Cell(f"{own[k]:.1%}", 0.0, float(own[k]), colour)
-                for own, colour in zip(shares, COLOURS[:2], strict=True)
+                Cell(f"{share:.1%}", 0.0, float(share), colour)
+                for share, colour in zip(shares[:, k], COLOURS[:2], strict=True)
             ],
         )
         for k in order
@@ -182,7 +183,7 @@ def _histograms(title: str, name: str, files: Sequence[str], parts: Sequence[Flo
     if not low < high:
         low, high = (edge(np.concatenate(parts)) for edge in (np.min, np.max))
     edges = np.linspace(low, high, _BINS + 1)
-    chart = Chart(title, name, "share of the rows", 220.0)
+    chart = Chart(title, name, "share of the rows", height=220.0)
     for values, file, colour in zip(parts, files, COLOURS, strict=False):
         shares = np.histogram(values, edges)[0] / max(1, len(values))
         chart.axes.stairs(shares, edges, color=colour, label=file, linewidth=1.6)

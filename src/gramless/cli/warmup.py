@@ -1,4 +1,4 @@
-"""``gramless warmup``: compiled loops before they are needed."""
+"""``gramless warmup``: compile the loops ahead of their first use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gramless.cli.report import facts, reporting
 
 
 def warmup(n_jobs: Jobs = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Compile what fits and predictions need, once an installation: some ten seconds."""
+    """Compile the loops of fits and predictions, which takes about ten seconds per installation."""
     with reporting(as_json, debug) as report:
         with report.stage("warmup", "compiling"):
             from gramless import warmup as compile_ahead

@@ -1,7 +1,6 @@
 """Explanations and diagnostics of fitted models.
 
-Modules are imported one by one, so that looking at a model loads no more than it needs; the names
-below load on first use.
+The names below are imported on first use, so that inspecting a model loads only what it needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For whom intervals hold: the share that is covered, by groups of rows."""
+"""The coverage of prediction intervals in groups of rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from gramless.base.errors import InputError
 
 @dataclass(frozen=True)
 class CoveredGroup:
-    """Rows of like values, and what intervals do for them.
+    """The coverage of prediction intervals in a group of rows.
 
     Attributes
     ----------
     least, most : float
-        The range of the values.
+        The range of the values that define the group.
     n_rows : int
+        Number of rows.
     covered : float
         Share of the rows whose target lies within its interval.
     width : float
@@ -39,20 +40,25 @@ def conditional_coverage(
     by: ArrayLike | None = None,
     n_groups: int = 5,
 ) -> list[CoveredGroup]:
-    """Return how often intervals hold in groups of rows, which split by ``by`` into equal parts.
+    """Return the coverage of prediction intervals in groups of rows with similar values of ``by``.
 
-    Intervals of ``predict_interval`` hold on average over all rows; good ones also do for rows that
-    are easy or hard to predict.
+    Intervals of ``predict_interval`` have the requested coverage on average over all rows. Good
+    intervals have it also for rows that are easy and for rows that are hard to predict.
 
     Parameters
     ----------
     y, lower, upper : arrays (n,)
-        Targets of rows that were not fitted, and the bounds for them.
+        Targets of rows that were not in the fit, and the bounds of their intervals.
     by : array (n,), optional
-        What groups have in common, an input for example; the widths if left out, or where these
-        are all the same the middles of the intervals.
+        Values that the rows are grouped by, for example an input. By default the widths of the
+        intervals, or their centres if all widths are equal.
     n_groups : int, default=5
         Number of groups of about the same size.
+
+    Returns
+    -------
+    list of CoveredGroup
+        In ascending order of ``by``.
 
     Examples
     --------
@@ -62,22 +68,24 @@ def conditional_coverage(
     """
     truth, low, high = (np.asarray(part, np.float64) for part in (y, lower, upper))
     if truth.ndim != 1 or not (truth.shape == low.shape == high.shape):
-        raise InputError("conditional_coverage: y, lower and upper must be columns of one length.")
+        raise InputError(
+            "conditional_coverage: y, lower and upper must be one-dimensional and of equal length."
+        )
     widths = high - low
     if by is not None:
         values = np.asarray(by, np.float64)
     else:
         values = widths if np.ptp(widths) > 0.0 else 0.5 * (low + high)
-    inside = (low <= truth) & (truth <= high)
+    is_covered = (low <= truth) & (truth <= high)
     order = np.argsort(values, kind="stable")
     return [
         CoveredGroup(
-            float(values[own].min()),
-            float(values[own].max()),
-            len(own),
-            float(inside[own].mean()),
-            float(widths[own].mean()),
+            float(values[rows].min()),
+            float(values[rows].max()),
+            len(rows),
+            float(is_covered[rows].mean()),
+            float(widths[rows].mean()),
         )
-        for own in np.array_split(order, n_groups)
-        if len(own) > 0
+        for rows in np.array_split(order, n_groups)
+        if len(rows) > 0
     ]

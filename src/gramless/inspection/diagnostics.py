@@ -1,4 +1,4 @@
-"""What the bins of a matrix say about learning on it (RB16, sections 3.2 and 4.2)."""
+"""Statistics of bins that describe how fast they learn (RB16, sections 3.2 and 4.2)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gramless.matrices.binned import BinnedMatrix, fullest_shares
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Statistics of bins that RB16 relates to how fast random binning learns.
+    """Statistics of bins that RB16 relates to the convergence of random binning.
 
     Parameters
     ----------
     n_grids : int
-        R, the non-zeros of a row.
+        R, the number of non-zeros per row.
     n_columns : int
-        D, the occupied bins of all grids.
+        D, the number of occupied bins of all grids.
     nu : float
-        The mean over the grids of the share of the rows in the fullest bin (equation 9 and below):
-        1 where a grid separates no rows, ``1/n_rows`` where it separates all.
+        The mean over the grids of the share of rows in the fullest bin (equation 9 and below). The
+        share is 1 if a grid separates no rows, and ``1/n_rows`` if it separates all.
     kappa : float
         The mean over the grids of the inverse of that share (equation 10), at least ``1 / nu`` and
         at most ``kappa_bar``.
@@ -43,7 +43,7 @@ class Diagnostics:
 
     @property
     def kappa_bar(self) -> float:
-        """``D / R``, the mean number of occupied bins a grid (RB16, section 4.2)."""
+        """``D / R``, the mean number of occupied bins per grid (RB16, section 4.2)."""
         return self.n_columns / self.n_grids
 
     def speedup(self, threads: float) -> float:
@@ -52,7 +52,7 @@ class Diagnostics:
         Parameters
         ----------
         threads : float
-            Threads that update a column each at the same time.
+            Number of threads that each update one column at the same time.
         """
         return law_of_speedup(threads, self.n_grids, self.n_columns)
 
@@ -75,20 +75,20 @@ class Diagnostics:
         rows, ``w_R`` its minimiser on R random grids, ``w*`` a reference solution over the bins of
         infinitely many grids, and beta is ``loss.smoothness``.
 
-        This is no bound: the norm of the fitted weights replaces that of the unknown ``w*``, and R
-        replaces ``R'``. It is about the mean over draws of the grids and the training objective,
-        not about this draw or new rows: a small bandwidth raises kappa and overfits.
+        The estimate is no bound, because it replaces the norm of the unknown ``w*`` by that of the
+        fitted weights, and ``R'`` by R. It concerns the training objective and its mean over draws
+        of the grids, not this draw or new rows: a small bandwidth increases kappa and overfits.
 
         Parameters
         ----------
         loss : Loss
-            With a bounded curvature.
+            A loss with bounded curvature.
         weights : array (n_columns,) or (n_columns, K)
-            Without the intercept, in the units of the targets.
+            Weights without the intercept, in units of the targets.
         """
         if len(weights) != self.n_columns:
             raise InputError(
-                f"Diagnostics of {self.n_columns} columns: weights need one row a column, "
+                f"Diagnostics of {self.n_columns} columns: weights must have one row per column, "
                 f"got {len(weights)}."
             )
         return loss.smoothness * float(np.sum(weights**2)) / (self.kappa * self.n_grids)
@@ -97,10 +97,10 @@ class Diagnostics:
 def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
     """Return the speed-up of parallel coordinate descent (RB16, equation 29).
 
-    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads that each update a column drawn
-    uniformly from all D, where rows have at most R non-zeros. It compares guarantees, steps of one
-    thread with rounds of tau steps; it ignores the costs of memory and threads, and does not apply
-    to solvers other than coordinate descent.
+    It is ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads that each update a column
+    drawn uniformly from all D, if rows have at most R non-zeros. It compares the guarantees of
+    single steps with those of rounds of tau steps. It ignores the costs of memory and threads, and
+    applies only to coordinate descent.
 
     Examples
     --------
@@ -109,18 +109,18 @@ def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
     """
     if not threads >= 1:
         raise InputError(f"The law of speed-up: threads must be at least 1, got {threads!r}.")
-    # One column alone is among the features without zeros.
+    # The formula is 0 / 0 for a single column, which has no zeros.
     shared = 1.0 if n_columns == n_nonzeros else (n_nonzeros - 1) / (n_columns - 1)
     return threads / (1.0 + shared * (threads - 1.0))
 
 
 def diagnose(matrix: BinnedMatrix) -> Diagnostics:
-    """Measure the bins of a matrix.
+    """Return the diagnostics of the bins of a matrix.
 
     Parameters
     ----------
     matrix : BinnedMatrix (n_rows, D)
-        Training rows as bins.
+        Matrix of the training rows.
 
     Returns
     -------
@@ -129,11 +129,11 @@ def diagnose(matrix: BinnedMatrix) -> Diagnostics:
     Raises
     ------
     InputError
-        If the matrix has no rows or no grids, or a grid knows none of the rows.
+        If the matrix has no rows or no grids, or if none of the rows has a known bin in a grid.
 
     Notes
     -----
-    One pass over the codes: n_rows * n_grids additions; 8 bytes a column.
+    One pass over the codes: n_rows * n_grids additions and 8 bytes per column.
 
     Examples
     --------
@@ -145,11 +145,11 @@ def diagnose(matrix: BinnedMatrix) -> Diagnostics:
 
 
 def summarise(shares: FloatArray, n_columns: int) -> Diagnostics:
-    """Return the diagnostics of grids with ``n_columns`` bins from the shares of their fullest."""
+    """Return the diagnostics of grids, given the share of rows in the fullest bin of each."""
     if len(shares) == 0 or not ((shares > 0.0) & (shares <= 1.0)).all():
         raise InputError(
-            "Diagnostics need at least one grid and, in each, a bin that holds rows: take the "
-            "matrix of the rows that the grids were fitted to."
+            "Diagnostics need at least one grid, and rows in a bin of each grid: use the matrix "
+            "of the rows that the grids were fitted to."
         )
     return Diagnostics(
         n_grids=len(shares),

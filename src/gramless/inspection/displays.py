@@ -1,4 +1,4 @@
-"""Displays in the manner of scikit-learn: what is drawn is kept, and drawn again by ``plot``."""
+"""Displays of importances and Shapley values with the interface of scikit-learn's displays."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_HIGH, _LOW, _INK = "#d1495b", "#1b6ca8", "#1b6ca8"
-_BAND = 0.4  # half the height of the row of points of a column
+_RED, _BLUE = "#d1495b", "#1b6ca8"
+_MAX_OFFSET = 0.4  # of points from the line of their column; lines are 1 apart
 
 
 class _BarDisplay:
-    """Axes with a column of the table on each line."""
+    """Axes with one line per column of the table."""
 
     ax_: Axes
     figure_: Figure | SubFigure
 
-    def _begin(self, ax: Axes | None, names: list[str]) -> Axes:
-        """Return axes whose lines bear names, the first on top."""
+    def _prepare_axes(self, ax: Axes | None, names: list[str]) -> Axes:
+        """Label the lines with names from top to bottom, on new axes if ``ax`` is None."""
         require_matplotlib()
         if ax is None:
             import matplotlib.pyplot as plt
@@ -42,7 +42,7 @@ class _BarDisplay:
 
 
 class FeatureImportancesDisplay(_BarDisplay):
-    """Bars of ``feature_importances_``, the largest on top.
+    """Bars of ``feature_importances_`` with the largest on top.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class FeatureImportancesDisplay(_BarDisplay):
 
     Attributes
     ----------
-    ax_, figure_ : of matplotlib
-        Once drawn.
+    ax_, figure_ : matplotlib axes and figure
+        Set by :meth:`plot`.
 
     Examples
     --------
@@ -77,9 +77,9 @@ class FeatureImportancesDisplay(_BarDisplay):
         estimator : KernelRegressor, KernelClassifier or KernelSurvival
             Fitted model.
         max_features : int, default=20
-            The most that are drawn.
+            Maximum number of columns to draw.
         ax : matplotlib axes, optional
-            New ones if left out.
+            Axes to draw on; by default new ones.
 
         Returns
         -------
@@ -90,24 +90,24 @@ class FeatureImportancesDisplay(_BarDisplay):
         return cls(estimator.feature_importances_, names).plot(ax, max_features=max_features)
 
     def plot(self, ax: Axes | None = None, *, max_features: int = 20, **options: Any) -> Self:
-        """Draw the importances as bars, the largest above.
+        """Draw the importances as bars with the largest on top.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            New ones if left out.
+            Axes to draw on; by default new ones.
         max_features : int, default=20
-            The most that are drawn.
+            Maximum number of columns to draw.
         **options
-            Those of matplotlib's ``barh``.
+            Keyword arguments of matplotlib's ``barh``.
 
         Returns
         -------
         FeatureImportancesDisplay
         """
         order = _largest(self.importances, max_features)
-        axes = self._begin(ax, [self.feature_names[j] for j in order])
-        axes.barh(range(len(order)), self.importances[order], **{"color": _INK, **options})
+        axes = self._prepare_axes(ax, [self.feature_names[j] for j in order])
+        axes.barh(range(len(order)), self.importances[order], **{"color": _BLUE, **options})
         axes.set_xlabel("share of the mean absolute Shapley values")
         return self
 
@@ -118,14 +118,14 @@ class AttributionsDisplay(_BarDisplay):
     Parameters
     ----------
     attributions : Attributions
-        What :func:`shapley_values` returned.
+        The result of :func:`shapley_values`.
     output : int, default=0
-        Which of several outputs is drawn.
+        Index of the output to draw.
 
     Attributes
     ----------
-    ax_, figure_ : of matplotlib
-        Once drawn.
+    ax_, figure_ : matplotlib axes and figure
+        Set by :meth:`plot`.
 
     Examples
     --------
@@ -157,13 +157,13 @@ class AttributionsDisplay(_BarDisplay):
         Parameters
         ----------
         estimator : KernelRegressor, KernelClassifier or KernelSurvival
-            Fitted.
+            Fitted model.
         X, background
-            As of :func:`shapley_values`.
+            See :func:`shapley_values`.
         output : int, default=0
-            Which output or class to draw.
+            Index of the output or class to draw.
         row, max_features, ax
-            As of :meth:`plot`.
+            See :meth:`plot`.
 
         Returns
         -------
@@ -175,100 +175,101 @@ class AttributionsDisplay(_BarDisplay):
     def plot(
         self, ax: Axes | None = None, *, row: int | None = None, max_features: int = 12
     ) -> Self:
-        """Draw.
+        """Draw the Shapley values.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            New ones if left out.
+            Axes to draw on; by default new ones.
         row : int, optional
-            Draw this row alone, as steps from the mean prediction to its own. Else every row is a
-            point on each column's line, red where the column has a large value, blue where small,
-            grey where it holds no numbers.
+            Draw only this row, as steps from the mean prediction to the prediction of the row. By
+            default every row is a point on the line of each column: red if its value of the column
+            is large, blue if small, grey if the column does not hold numbers.
         max_features : int, default=12
-            Columns with the largest values; those of all others are summed on the last line of a
-            row's steps.
+            Maximum number of columns to draw, those with the largest values. With ``row``, the
+            last line has the sum of all other columns.
 
         Returns
         -------
         AttributionsDisplay
         """
-        found = self.attributions
-        values, base = found.values, found.base_values
+        values, base = self.attributions.values, self.attributions.base_values
         if values.ndim == 3:
             values, base = values[:, :, self.output], base[:, self.output]
         if not len(values):
             raise InputError("AttributionsDisplay: there are no rows to draw.")
         if row is None:
-            self._points(ax, values, max_features)
+            self._draw_points(ax, values, max_features)
         else:
-            self._steps(ax, values[row], float(base[row]), row, max_features)
+            self._draw_steps(ax, values[row], float(base[row]), row, max_features)
         return self
 
-    def _points(self, ax: Axes | None, values: FloatArray, most: int) -> None:
+    def _draw_points(self, ax: Axes | None, values: FloatArray, max_features: int) -> None:
         from matplotlib.colors import LinearSegmentedColormap
 
         data, names = self.attributions.data, self.attributions.feature_names
-        order = _largest(np.abs(values).mean(axis=0), most)
-        axes = self._begin(ax, [names[j] for j in order])
-        colours = LinearSegmentedColormap.from_list("values", [_LOW, "0.8", _HIGH])
+        order = _largest(np.abs(values).mean(axis=0), max_features)
+        axes = self._prepare_axes(ax, [names[j] for j in order])
+        colours = LinearSegmentedColormap.from_list("values", [_BLUE, "0.8", _RED])
         for line, j in enumerate(order):
-            ranks, drawn = _ranks(data[:, j]), line + _offsets(values[:, j])
+            ranks, heights = _ranks(data[:, j]), line + _offsets(values[:, j])
             axes.scatter(
-                values[:, j], drawn, c=ranks, cmap=colours, vmin=0.0, vmax=1.0, s=9, linewidths=0,
-                plotnonfinite=True,
+                values[:, j], heights, c=ranks, cmap=colours, vmin=0.0, vmax=1.0, s=9,
+                linewidths=0, plotnonfinite=True,
             )  # fmt: skip
         axes.axvline(0.0, color="0.5", lw=0.8, zorder=0)
-        axes.set_xlabel("what columns add to the raw prediction\nred: large values; blue: small")
+        axes.set_xlabel("effect on the raw prediction\nred: large input values; blue: small")
 
-    def _steps(self, ax: Axes | None, values: FloatArray, base: float, row: int, most: int) -> None:
+    def _draw_steps(
+        self, ax: Axes | None, values: FloatArray, base: float, row: int, max_features: int
+    ) -> None:
         data, names = self.attributions.data[row], self.attributions.feature_names
-        order = _largest(np.abs(values), most)
-        labels = [f"{names[j]} = {_shown(data[j])}" for j in order]
+        order = _largest(np.abs(values), max_features)
+        labels = [f"{names[j]} = {_text(data[j])}" for j in order]
         sizes = values[order]
         if len(order) < len(values):
             sizes = np.append(sizes, values.sum() - sizes.sum())
             labels.append(f"{len(values) - len(order)} others")
-        axes = self._begin(ax, labels)
+        axes = self._prepare_axes(ax, labels)
         ends = base + np.cumsum(sizes)
-        colours = [_HIGH if size > 0 else _LOW for size in sizes]
+        colours = [_RED if size > 0 else _BLUE for size in sizes]
         lines = np.arange(len(ends))
         axes.barh(lines, sizes, left=ends - sizes, color=colours)
         axes.vlines(ends[:-1], lines[:-1], lines[1:], color="0.4", lw=0.8)
         axes.axvline(base, color="0.5", lw=0.8, zorder=0)
         axes.use_sticky_edges = False
         axes.margins(x=0.05)
-        axes.set_xlabel(f"raw prediction: mean {_shown(base)}, of this row {_shown(ends[-1])}")
+        axes.set_xlabel(f"raw prediction: mean {_text(base)}, of this row {_text(ends[-1])}")
 
 
-def _largest(sizes: FloatArray, most: int) -> AnyArray:
-    return np.argsort(-sizes, kind="stable")[:most]
+def _largest(sizes: FloatArray, n: int) -> AnyArray:
+    return np.argsort(-sizes, kind="stable")[:n]
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _ranks(values: AnyArray) -> FloatArray:
-    """Return ranks in [0, 1], equal where values are; NaN for anything but numbers."""
+    """Return ranks in [0, 1], equal for equal values; NaN if the values are not numbers."""
     if not all(isinstance(value, float) for value in values.tolist()):
         return np.full(len(values), np.nan)
     numbers = values.astype(np.float64)
-    _, places = np.unique(numbers, return_inverse=True)
-    ranks = places / max(1, int(places.max()))
+    _, indices = np.unique(numbers, return_inverse=True)
+    ranks = indices / max(1, int(indices.max()))
     return np.where(np.isnan(numbers), np.nan, ranks)
 
 
 def _offsets(values: FloatArray) -> FloatArray:
-    """Return how far points move off their line, so that those of one place stand side by side."""
+    """Return vertical offsets of points, so that points of similar values do not overlap."""
     low, high = float(values.min()), float(values.max())
-    place = np.zeros(len(values), np.intp)
+    slot = np.zeros(len(values), np.intp)
     if high > low:
-        place = ((values - low) / (high - low) * 80).astype(np.intp)
-    order = np.argsort(place, kind="stable")
-    counts = np.bincount(place)
+        slot = ((values - low) / (high - low) * 80).astype(np.intp)
+    order = np.argsort(slot, kind="stable")
+    counts = np.bincount(slot)
     rank = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
     signs = np.where(rank % 2 == 0, 1.0, -1.0)
     offsets = np.empty(len(values))
-    offsets[order] = signs * ((rank + 1) // 2) * 2.0 * _BAND / max(1, int(counts.max()))
+    offsets[order] = signs * ((rank + 1) // 2) * 2.0 * _MAX_OFFSET / max(1, int(counts.max()))
     return offsets

@@ -1,6 +1,6 @@
-"""Pictures of feature matrices, and picture files of any kind.
+"""Pictures of feature matrices, and functions to write picture files.
 
-matplotlib comes with the extra ``cli``: it is imported when something is drawn.
+matplotlib is part of the extra ``cli``; it is imported only to draw.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROWS, GRIDS = 200, 10
-"""Rows and grids of RB16's Figure 2."""
+ROWS, GRIDS = 200, 10  # of RB16's Figure 2
 
 Exact = Callable[[AnyArray], FloatArray]
 
-_INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
-_LEAST_WIDTH = 1 / 60  # least width of a mark as a fraction of a grid: about a pixel
+_BLUE, _RED, _GREY = "#1b6ca8", "#d1495b", "0.75"
+_MIN_WIDTH = 1 / 60  # of a mark, as a fraction of a grid: about a pixel
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": "gramless"},
     ".svg": {"Creator": "gramless", "Date": None},
@@ -39,31 +38,30 @@ _METADATA: dict[str, dict[str, str | None]] = {
 def draw_matrix(
     matrix: BinnedMatrix, *, exact: Exact | None = None, n_rows: int = ROWS, n_grids: int = GRIDS
 ) -> Figure:
-    """Draw the non-zeros of a feature matrix, as RB16's Figure 2, and the kernel it implies.
+    """Draw the non-zeros of a feature matrix, like RB16's Figure 2, and the kernel it implies.
 
-    Rows stand in an order that puts those next to each other that share many
-    bins. On the left, each row has one mark in each grid, and each grid a strip
-    of its own, cut into the bins that the rows occupy; its fullest bin is red,
-    and the share of that bin is the grid's nu among the rows shown. On the right
-    is ``Z Z'`` over all grids of the matrix: the share of grids in which two rows
-    meet.
+    Rows that share many bins are next to each other. On the left, each row has
+    one mark in each grid. A grid is a vertical strip, divided into the bins that
+    the rows occupy. Its fullest bin is red, and the share of rows in that bin is
+    the grid's nu for the rows shown. On the right is ``Z Z'`` over all grids of
+    the matrix: the share of grids in which two rows are in the same bin.
 
     Parameters
     ----------
     matrix : BinnedMatrix (n_samples, D)
-        Rows as bins.
+        Matrix to draw.
     exact : callable, optional
-        Takes row numbers (n,) and returns the exact kernel between them, (n, n),
-        to be drawn beside ``Z Z'``.
+        Function of row indices (n,) that returns the exact kernel matrix of these
+        rows (n, n), which is drawn next to ``Z Z'``.
     n_rows : int, default=200
-        Rows shown at most, drawn evenly: the same on every call.
+        Maximum number of rows to draw. They are sampled with a fixed seed.
     n_grids : int, default=10
-        The first grids of the matrix, at most.
+        Maximum number of grids to draw, the first ones of the matrix.
 
     Returns
     -------
     matplotlib.figure.Figure
-        ``figure.savefig(path)`` or :func:`write_picture` makes a file of it.
+        Save it with ``figure.savefig(path)`` or :func:`write_picture`.
 
     Raises
     ------
@@ -74,8 +72,8 @@ def draw_matrix(
 
     Notes
     -----
-    ``n_rows**2`` times all grids in comparisons, ``n_rows**3`` for the order;
-    independent of the rows of the matrix. Well below a second for 200 rows.
+    ``n_rows**2`` comparisons per grid, and ``n_rows**3`` operations for the order of the
+    rows, independent of the size of the matrix. It takes well below a second for 200 rows.
 
     Examples
     --------
@@ -84,20 +82,20 @@ def draw_matrix(
     >>> Z = RandomBinning(bandwidth=2.0, n_grids=256, random_state=0).fit_matrix(X)
     >>> figure = draw_matrix(Z, n_rows=100)
     >>> figure.axes[0].get_ylabel()
-    '100 of 1,000 rows, alike ones together'
+    '100 of 1,000 rows, ordered by similarity'
     """
     if 0 in matrix.codes.shape:
-        raise InputError("draw_matrix: there is nothing to draw; it needs a row and a grid.")
+        raise InputError("draw_matrix: the matrix must have at least one row and one grid.")
     require_matplotlib()
     from matplotlib.figure import Figure
 
     rows = sampled_rows(matrix.shape[0], n_rows)
-    chosen = matrix.take_rows(rows)
-    codes = np.ascontiguousarray(chosen.codes)
-    # At the scale 1 / sqrt(R) Z Z' has the share of grids in which two rows meet.
-    met = BinnedMatrix(codes, chosen.offsets, has_unseen=chosen.has_unseen).row_gram()
-    order = _alike_together(met)
-    kernels = {f"Z Z' of {_counted(matrix.n_grids, 'grid')}": met[np.ix_(order, order)]}
+    sample = matrix.take_rows(rows)
+    codes = np.ascontiguousarray(sample.codes)
+    # With the scale 1 / sqrt(R), Z Z' is the share of grids in which two rows are in one bin.
+    gram = BinnedMatrix(codes, sample.offsets, has_unseen=sample.has_unseen).row_gram()
+    order = _order_by_similarity(gram)
+    kernels = {f"Z Z' of {_counted(matrix.n_grids, 'grid')}": gram[np.ix_(order, order)]}
     if exact is not None:
         kernels["exact kernel"] = exact(rows)[np.ix_(order, order)]
     figure = Figure(figsize=(7.4 + 3.3 * len(kernels), 4.2), layout="constrained")
@@ -110,36 +108,36 @@ def draw_matrix(
 
 
 def require_matplotlib() -> None:
-    """Refuse to draw without matplotlib, with what to install."""
+    """Raise MissingDependencyError if matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
-    except ImportError as fault:
+    except ImportError as error:
         raise MissingDependencyError(
             "Pictures need matplotlib, which is not installed: pip install gramless[cli]."
-        ) from fault
+        ) from error
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Refuse a place where no picture could be written, before any work is done."""
-    place = Path(path)
-    if place.suffix.lower() not in _METADATA:
-        raise InputError(f"{path}: a picture ends in {', '.join(_METADATA)}; name it so.")
-    if not place.resolve().parent.is_dir():
-        raise InputError(f"{path}: there is no folder {place.resolve().parent}; make it.")
-    if place.is_dir():
+    """Raise InputError before any work if no picture can be written to ``path``."""
+    file = Path(path)
+    if file.suffix.lower() not in _METADATA:
+        raise InputError(f"{path}: the name of a picture must end in {', '.join(_METADATA)}.")
+    if not file.resolve().parent.is_dir():
+        raise InputError(f"{path}: there is no folder {file.resolve().parent}; create it.")
+    if file.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
     require_matplotlib()
 
 
 def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure in the format of the ending, byte by byte the same on every run.
+    """Write a figure to a file with the same bytes on every run.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        What to write.
+        Figure to write.
     path : str or path-like
-        Ends in ``.png``, ``.svg`` or ``.pdf``.
+        File name that ends in ``.png``, ``.svg`` or ``.pdf``.
 
     Examples
     --------
@@ -155,74 +153,74 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     check_picture(path)
     from matplotlib import rc_context
 
-    # A salt in place of random names of clip paths, and no date.
+    # The salt makes the names of clip paths deterministic; the metadata omit the date.
     ending = Path(path).suffix.lower()
     with rc_context({"svg.hashsalt": "gramless"}), writing(path) as file:
         figure.savefig(file, format=ending[1:], dpi=150, metadata=_METADATA[ending])
 
 
-def _alike_together(met: FloatArray) -> AnyArray:
-    """Order the leaves of a tree of mean distances so that neighbours meet in many grids."""
+def _order_by_similarity(gram: FloatArray) -> AnyArray:
+    """Return the order of the leaves of a hierarchical clustering of the rows."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    if len(met) < 3:
-        return np.arange(len(met))
-    # Rows of bins never seen do not even meet themselves, yet are at no distance from themselves.
-    distance = np.maximum(0.0, 1.0 - met)
+    if len(gram) < 3:
+        return np.arange(len(gram))
+    distance = np.maximum(0.0, 1.0 - gram)
+    # Rows in unknown bins have a zero on the diagonal of the Gram matrix.
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
     return np.asarray(leaves_list(tree), np.intp)
 
 
 def _bin_ranks(codes: AnyArray) -> AnyArray:
-    """Return the column of each row (n,) in one grid: bins by the mean place of their rows."""
+    """Return the rank (n,) of each row's bin in a grid, by the mean position of its rows."""
     _, bins, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    places = np.bincount(bins, weights=np.arange(len(codes))) / counts
-    return np.argsort(np.argsort(places, kind="stable"), kind="stable")[bins]
+    positions = np.bincount(bins, weights=np.arange(len(codes))) / counts
+    return np.argsort(np.argsort(positions, kind="stable"), kind="stable")[bins]
 
 
 def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
-    """Draw one mark for each row and grid of ``codes`` (grids, rows), each grid one unit wide."""
-    shown, n_rows = codes.shape
+    """Draw one mark for each row and grid of ``codes`` (grids, rows); grids are one unit wide."""
+    n_grids, n_rows = codes.shape
     labels = []
     for r, grid in enumerate(codes):
-        seen = np.flatnonzero(grid)
-        ranks = _bin_ranks(grid[seen])
+        rows = np.flatnonzero(grid)  # code 0 is an unknown bin
+        ranks = _bin_ranks(grid[rows])
         counts = np.bincount(ranks, minlength=1)
         is_fullest, width = ranks == counts.argmax(), 1 / len(counts)
-        for chosen, colour in ((~is_fullest, _INK), (is_fullest, _WARM)):
-            _draw_marks(axes, r + ranks[chosen] / len(counts), seen[chosen], width, colour)
+        for mask, colour in ((~is_fullest, _BLUE), (is_fullest, _RED)):
+            _draw_marks(axes, r + ranks[mask] / len(counts), rows[mask], width, colour)
         n_bins = _counted(int(np.count_nonzero(counts)), "bin")
         labels.append(f"{n_bins}\n{counts.max() / n_rows:.0%}")
-        axes.axvline(r, color=_LINE, lw=0.8)
-    axes.set(xlim=(0, shown), ylim=(n_rows - 0.5, -0.5), yticks=[])
-    axes.set_xticks(np.arange(shown) + 0.5, labels, size=8)
+        axes.axvline(r, color=_GREY, lw=0.8)
+    axes.set(xlim=(0, n_grids), ylim=(n_rows - 0.5, -0.5), yticks=[])
+    axes.set_xticks(np.arange(n_grids) + 0.5, labels, size=8)
     axes.tick_params(axis="x", length=0)
     of_all = "" if n_rows == n_samples else f"of {n_samples:,} "
-    axes.set_ylabel(f"{n_rows:,} {of_all}rows, alike ones together")
-    axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest, in red")
+    axes.set_ylabel(f"{n_rows:,} {of_all}rows, ordered by similarity")
+    axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest (red)")
 
 
 def _draw_marks(axes: Axes, left: FloatArray, rows: AnyArray, width: float, colour: str) -> None:
-    """Draw a rectangle of one row's height at each place, wide enough to be seen."""
+    """Draw a rectangle of one row's height for each row, wide enough to be visible."""
     from matplotlib.collections import PolyCollection
 
-    width = max(width, _LEAST_WIDTH)
+    width = max(width, _MIN_WIDTH)
     corners = [(0.0, -0.5), (width, -0.5), (width, 0.5), (0.0, 0.5)]
-    places = np.column_stack([left, rows])[:, None, :] + np.array(corners)
-    axes.add_collection(PolyCollection(places, facecolors=colour, linewidths=0))
+    rectangles = np.column_stack([left, rows])[:, None, :] + np.array(corners)
+    axes.add_collection(PolyCollection(rectangles, facecolors=colour, linewidths=0))
 
 
 def _draw_kernels(figure: Figure, panels: Sequence[Axes], kernels: dict[str, FloatArray]) -> None:
     for axes, (title, values) in zip(panels, kernels.items(), strict=True):
-        shown = axes.imshow(
+        image = axes.imshow(
             values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"
         )
         axes.set(xticks=[], yticks=[])
         axes.set_title(title, size=10)
-    figure.colorbar(shown, ax=list(panels), pad=0.02, label="1: rows alike; 0: no bin in common")
+    figure.colorbar(image, ax=list(panels), pad=0.02, label="share of bins in common")
 
 
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

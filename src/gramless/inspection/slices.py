@@ -1,4 +1,4 @@
-"""For whom predictions fail: groups of rows, in words, where errors are larger than elsewhere."""
+"""Search for groups of rows with larger losses than other rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import numpy as np
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
-_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles at which numbers are parted
-_CATEGORIES, _LEAST_ROWS, _LEAST_SHARE, _LEAST_JUDGED = 12, 20, 0.02, 10
-_WORSE = 1.1
-"""Least ratio of a group's loss to that of all rows, and to that of larger groups that hold it."""
-_FOUND, _CONFIRMED = 3.0, 2.0
-"""Standard errors by which a group is worse: where it was found, and in rows of its own."""
+_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles at which numbers are divided
+_MAX_CATEGORIES = 12
+# Rows of a group in the half that is searched, also as a share, and in the other half.
+_MIN_ROWS, _MIN_SHARE, _MIN_TEST_ROWS = 20, 0.02, 10
+_MIN_RATIO = 1.1  # of a group's loss to that of all rows, and to that of larger groups around it
+# Standard errors between a group and the other rows: in the half that is searched, where many
+# groups are compared, and in the other half.
+_SEARCH_ERRORS, _TEST_ERRORS = 3.0, 2.0
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What one column of a row must be, in words, and which rows meet it."""
+    """A condition on one column as text, and a mask of the rows that meet it."""
 
     column: str
     words: str
@@ -30,18 +32,18 @@ class Condition:
 
 @dataclass(frozen=True)
 class WorstGroup:
-    """Rows whose loss is larger than that of the others.
+    """A group of rows with a larger loss than the other rows.
 
     Attributes
     ----------
     conditions : sequence of Condition
-        One or two, all of which hold.
+        One or two conditions that all rows of the group meet.
     rows : array (n_rows,)
-        The numbers of all its rows.
+        The indices of its rows.
     loss : float
-        The mean loss of those of its rows in which it was not searched for.
+        Mean loss of its rows in the half that was not searched.
     ratio : float
-        That over the mean loss of all rows that were not searched.
+        That loss divided by the mean loss of all rows of that half.
     """
 
     conditions: Sequence[Condition]
@@ -51,7 +53,7 @@ class WorstGroup:
 
     @property
     def words(self) -> str:
-        """The conditions as one phrase."""
+        """The conditions as text."""
         first, *rest = self.conditions
         others = [
             one.words if one.column == first.column else f"{one.column} is {one.words}"
@@ -63,13 +65,13 @@ class WorstGroup:
 def worst_groups(
     losses: FloatArray, columns: Mapping[str, AnyArray], *, most: int = 5, seed: int = 0
 ) -> list[WorstGroup]:
-    """Return groups of rows whose losses are certainly larger than those of other rows.
+    """Return groups of rows with significantly larger losses than other rows.
 
-    Groups are at most half of the rows that meet one condition or two: a number above or up to a
-    quantile, a category, a missing value. They are searched for in half of the rows, and kept if
-    they are worse in the other half too, by two standard errors; their losses are from there. The
-    most certain group comes first, and its worst part if that is worse again; then groups of the
-    rows that are left.
+    A group is defined by one or two conditions: a number above or up to a quantile, a category, or
+    a missing value. It has at most half of the rows. Groups are searched for in one half of the
+    rows and kept if their losses are larger also in the other half, by two standard errors; the
+    reported losses are from that half. The search selects the most significant group, and also
+    its worst part if that is significantly worse again. Then it continues with the remaining rows.
 
     Parameters
     ----------
@@ -78,19 +80,19 @@ def worst_groups(
     columns : mapping of str to array (n_samples,)
         Numbers with NaN where missing, or labels with ``""`` where missing.
     most : int, default=5
-        Number of groups at most.
+        Maximum number of groups.
     seed : int, default=0
         Seed of the halves.
 
     Returns
     -------
     list of WorstGroup
-        The largest losses first; empty where no group is certainly worse.
+        The largest losses first; empty if no group is significantly worse.
 
     Notes
     -----
-    Some 10 conditions a column, and the sums of all pairs of them: ``n_samples * n_conditions**2``
-    operations.
+    About 10 conditions per column and the sums of all pairs of conditions:
+    ``n_samples * n_conditions**2`` operations.
 
     Examples
     --------
@@ -99,52 +101,54 @@ def worst_groups(
     >>> group.words, group.loss
     ('age is above 90', 4.0)
     """
-    conditions = [one for name, own in columns.items() for one in _conditions(name, own)]
+    conditions = [one for name, values in columns.items() for one in _conditions(name, values)]
     searched = np.zeros(len(losses), bool)
     searched[stream(seed, "rows searched for groups").permutation(len(losses))[::2]] = True
-    # Squares of losses in this unit are finite.
+    # The squares of losses in this unit are finite.
     unit = float(losses.mean())
     if not conditions or not 0.0 < unit < np.inf or not losses[~searched].any():
         return []
     losses = losses / unit
     holds = np.column_stack([one.holds for one in conditions])
     overall = float(losses[~searched].mean())
-    left = np.ones(len(losses), bool)
-    chosen: list[list[int]] = []
-    while len(chosen) < most:
-        own = _first(losses, holds, searched, left, 2)
-        if own is None:
+    remaining = np.ones(len(losses), bool)
+    selected: list[list[int]] = []  # the indices of the conditions of each group
+    while len(selected) < most:
+        group = _most_significant(losses, holds, searched, remaining, 2)
+        if group is None:
             break
-        inside = holds[:, own].all(axis=1)
-        part = _first(losses, holds, searched, left & inside, 1) if len(own) == 1 else None
-        chosen += [own] if part is None else [own, sorted([*own, *part])]
-        left &= ~inside
-    found = []
-    for own in chosen[:most]:
-        inside = holds[:, own].all(axis=1)
+        inside = holds[:, group].all(axis=1)
+        part = None
+        if len(group) == 1:
+            part = _most_significant(losses, holds, searched, remaining & inside, 1)
+        selected += [group] if part is None else [group, sorted([*group, *part])]
+        remaining &= ~inside
+    groups = []
+    for group in selected[:most]:
+        inside = holds[:, group].all(axis=1)
         loss = float(losses[inside & ~searched].mean())
-        words = [conditions[k] for k in own]
-        found.append(WorstGroup(words, np.flatnonzero(inside), loss * unit, loss / overall))
-    return sorted(found, key=lambda group: -group.loss)
+        members = [conditions[k] for k in group]
+        groups.append(WorstGroup(members, np.flatnonzero(inside), loss * unit, loss / overall))
+    return sorted(groups, key=lambda group: -group.loss)
 
 
 def _conditions(name: str, values: AnyArray) -> Iterator[Condition]:
     if values.dtype.kind != "f":
         labels, counts = np.unique(values, return_counts=True)
-        for label in labels[np.argsort(-counts, kind="stable")[:_CATEGORIES]]:
+        for label in labels[np.argsort(-counts, kind="stable")[:_MAX_CATEGORIES]]:
             yield Condition(name, str(label) or "missing", values == label)
         return
     missing = np.isnan(values)
     if missing.any():
         yield Condition(name, "missing", missing)
-    for cut in _cuts(values[~missing]):
+    for cut in _rounded_quantiles(values[~missing]):
         with np.errstate(invalid="ignore"):
             yield Condition(name, f"at most {cut:.12g}", values <= cut)
             yield Condition(name, f"above {cut:.12g}", values > cut)
 
 
-def _cuts(known: FloatArray) -> list[float]:
-    """Return distinct quantiles of numbers, rounded as far as their spread allows."""
+def _rounded_quantiles(known: FloatArray) -> list[float]:
+    """Return distinct quantiles of numbers, rounded to two digits of their spread."""
     if not len(known) or np.ptp(known) == 0.0:
         return []
     ends = np.quantile(known, [0.05, 0.95])
@@ -153,48 +157,54 @@ def _cuts(known: FloatArray) -> list[float]:
     return [float(cut) for cut in np.unique(rounded) if known.min() <= cut < known.max()]
 
 
-def _first(
-    losses: FloatArray, holds: BoolArray, searched: BoolArray, within: BoolArray, most: int
+def _most_significant(
+    losses: FloatArray,
+    holds: BoolArray,
+    searched: BoolArray,
+    within: BoolArray,
+    max_conditions: int,
 ) -> list[int] | None:
-    """Return the most certain conditions, at most so many, that other rows confirm."""
+    """Return the conditions of the most significant group that the other half confirms."""
     rows = searched & within
-    if np.count_nonzero(rows) < 2 * _LEAST_ROWS:
+    if np.count_nonzero(rows) < 2 * _MIN_ROWS:
         return None
-    for chosen in _candidates(losses[rows], holds[rows]):
-        inside = np.asarray(holds[:, chosen].all(axis=1))
-        small = 2 * np.count_nonzero(inside) <= len(losses) and len(chosen) <= most
-        if small and _is_worse(losses, inside, within & ~searched):
-            return chosen
+    for candidate in _candidates(losses[rows], holds[rows]):
+        inside = np.asarray(holds[:, candidate].all(axis=1))
+        is_small = 2 * np.count_nonzero(inside) <= len(losses) and len(candidate) <= max_conditions
+        if is_small and _is_worse(losses, inside, within & ~searched):
+            return candidate
     return None
 
 
 def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
-    """Yield conditions and pairs of them whose rows are worse, the most certain first."""
+    """Yield conditions and pairs of conditions with larger losses, the most significant first."""
     n_rows, mask = len(losses), holds.astype(np.float64)
     counts = mask.T @ mask
-    sums, squares = (mask.T @ (mask * own[:, None]) for own in (losses, losses**2))
+    sums, squares = (mask.T @ (mask * values[:, None]) for values in (losses, losses**2))
     with np.errstate(invalid="ignore", divide="ignore"):
-        means, others = sums / counts, (losses.sum() - sums) / (n_rows - counts)
-        spread = squares / counts - means**2
-        rest = ((losses**2).sum() - squares) / (n_rows - counts) - others**2
-        certain = (means - others) / np.sqrt(spread / counts + rest / (n_rows - counts))
-        alone = np.maximum.outer(np.diag(means), np.diag(means))
-        adds = (means > _WORSE * alone) | np.eye(len(means), dtype=bool)
-        large = (counts >= max(_LEAST_ROWS, _LEAST_SHARE * n_rows)) & (2.0 * counts <= n_rows)
-        worse = adds & large & (certain > _FOUND) & (means > _WORSE * losses.mean())
-    for k in np.argsort(-np.where(worse, certain, -np.inf), axis=None, kind="stable"):
+        means, other_means = sums / counts, (losses.sum() - sums) / (n_rows - counts)
+        variance = squares / counts - means**2
+        other_variance = ((losses**2).sum() - squares) / (n_rows - counts) - other_means**2
+        errors = np.sqrt(variance / counts + other_variance / (n_rows - counts))
+        t = (means - other_means) / errors
+        single = np.maximum.outer(np.diag(means), np.diag(means))
+        is_new = (means > _MIN_RATIO * single) | np.eye(len(means), dtype=bool)
+        is_allowed = (counts >= max(_MIN_ROWS, _MIN_SHARE * n_rows)) & (2.0 * counts <= n_rows)
+        is_worse = (t > _SEARCH_ERRORS) & (means > _MIN_RATIO * losses.mean())
+        is_candidate = is_new & is_allowed & is_worse
+    for k in np.argsort(-np.where(is_candidate, t, -np.inf), axis=None, kind="stable"):
         i, j = divmod(int(k), len(means))
-        if not worse[i, j]:
+        if not is_candidate[i, j]:
             return
         if i <= j:
             yield [i] if i == j else [i, j]
 
 
-def _is_worse(losses: FloatArray, inside: BoolArray, around: BoolArray) -> bool:
-    """Tell whether losses inside a group are certainly larger than those of the rows around it."""
-    own, others = losses[around & inside], losses[around & ~inside]
-    if min(len(own), len(others)) < _LEAST_JUDGED:
+def _is_worse(losses: FloatArray, inside: BoolArray, rows: BoolArray) -> bool:
+    """Return whether losses inside a group are significantly larger than those of other rows."""
+    group, others = losses[rows & inside], losses[rows & ~inside]
+    if min(len(group), len(others)) < _MIN_TEST_ROWS:
         return False
-    gap = math.sqrt(own.var(ddof=1) / len(own) + others.var(ddof=1) / len(others))
-    needed = max(_CONFIRMED * gap, (_WORSE - 1.0) * float(others.mean()))
-    return bool(own.mean() - others.mean() > needed)
+    error = math.sqrt(group.var(ddof=1) / len(group) + others.var(ddof=1) / len(others))
+    min_difference = max(_TEST_ERRORS * error, (_MIN_RATIO - 1.0) * float(others.mean()))
+    return bool(group.mean() - others.mean() > min_difference)
