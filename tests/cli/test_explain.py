@@ -176,7 +176,7 @@ def test_a_page_of_classes(kind, explained, shell, tmp_path, write):
     counts = tables(root)["Actual class (rows) by predicted class"]
     assert {name: sum(map(int, own)) for name, own in counts.items()}.keys() == classes
     assert sum(int(count) for own in counts.values() for count in own) == N_ROWS
-    assert "Always naming the most frequent class would be wrong" in words(root)
+    assert "Always predicting the most frequent class would be wrong" in words(root)
 
 
 def test_names_and_categories_are_text(shell, tmp_path, columns):
@@ -195,7 +195,7 @@ def test_names_and_categories_are_text(shell, tmp_path, columns):
     assert {odd, 'pet & "co"', "x<y"} == set(document["importance"])
     assert {odd, 'pet & "co"', "x<y"} == set(tables(root)["input"])
     assert {odd, "x<y"} <= set(pictures(root)) | set(tables(root))
-    assert f"KernelClassifier for <b>, looked at with {N_ROWS} rows" in words(root)
+    assert f"KernelClassifier for <b>, evaluated on {N_ROWS} rows" in words(root)
 
 
 def fitted_model(tmp_path, columns, model):
@@ -305,9 +305,9 @@ def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch)
     document = shell.json(*command)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
-    assert "each of 1.4 inputs on average" in words(root)
+    assert "each over 1.4 inputs on average" in words(root)
     if most == 1:
-        assert "No small grid divides two inputs" in words(root)
+        assert "No grid of few inputs divides two of them" in words(root)
     else:
         assert document["pairs"] == [["x1", "x2", 0.375]]
         assert "x1 × x2 (38%)" in words(root)
