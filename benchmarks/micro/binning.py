@@ -13,7 +13,7 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
-from gramless.features.grids import BinTables, GridGroup, cell_limits, room_for_keys
+from gramless.features.grids import BinTables, GridGroup, cell_limits, key_workspace
 from gramless.features.packing import ColumnPlan, PackedBlock, pack_block
 from gramless.loops import binning
 from gramless.loops.compile import reordering_loop
@@ -167,7 +167,7 @@ def layout_cases(
 ) -> list[Case]:
     """Learn and find the bins of a packed block, as often as there are groups of grids."""
     codes = np.empty((binning.GROUP, block.n_rows), np.uint32)
-    tables, room = BinTables.empty(binning.GROUP), room_for_keys(block)
+    tables, room = BinTables.empty(binning.GROUP), key_workspace(block)
     tables.learn(group, block, codes)
 
     def learn_all() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.features.grids import BinTables, GridGroup, Grids, cell_limits, room_for_keys
+from gramless.features.grids import BinTables, GridGroup, Grids, cell_limits, key_workspace
 from gramless.features.packing import ColumnPlan, pack_block, plan_columns
 from tests.solvers.pairwise import each_value
 
@@ -78,7 +78,7 @@ def learn(X, group, layout="chosen", dtype=np.uint16):
 def find(tables, X, group, dtype=np.uint16, layout="chosen"):
     codes = np.full((len(group.offsets), X.shape[0]), 99, dtype)
     block = pack(X, group, layout)
-    tables.find(group, block, codes, room_for_keys(block))
+    tables.find(group, block, codes, key_workspace(block))
     return codes
 
 

@@ -176,7 +176,7 @@ class SeparableMap(FeatureMap):
 
     @property
     def is_separable(self) -> bool:
-        """Whether linear functions have this form; for some maps it depends on the kernel."""
+        """True if linear functions have this form; for some maps it depends on the kernel."""
         return True
 
     @abstractmethod

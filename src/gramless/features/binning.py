@@ -53,7 +53,7 @@ class GridMap(FeatureMap):
             widths, offsets = (part_in(state, name, np.ndarray) for name in ("widths_", "offsets_"))
             part_in(state, "cells", CellRanks).check_bins(widths, offsets)
 
-    def _know(self, known: KnownBins, cells: CellRanks | None = None) -> None:
+    def _set_known(self, known: KnownBins, cells: CellRanks | None = None) -> None:
         """Set the known bins, and their cells if these are stored instead of keys."""
         self._known, self._cells = known, cells
         self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
@@ -77,7 +77,7 @@ class GridMap(FeatureMap):
             attributes.setdefault("scale_", unit_scale(len(known.grids)))
         super()._set_attributes(attributes)
         if known is not None:
-            self._know(known, cells)
+            self._set_known(known, cells)
 
     @property
     def _n_features_out(self) -> int:
@@ -132,11 +132,11 @@ class BinningMap(GridMap):
         matrix: PlainBins
         if outgrows_memory(bytes_of_codes(X.shape[0], len(grids))):
             blocks, known = grids.learn_on_disk(X, self.n_jobs)
-            self._know(known)
+            self._set_known(known)
             matrix = StoredBinnedMatrix(blocks, self.offsets_, scale=scale, n_jobs=self.n_jobs)
         else:
             codes, known = grids.learn(X, self.n_jobs)
-            self._know(known)
+            self._set_known(known)
             matrix = BinnedMatrix(
                 codes, self.offsets_, scale=scale, has_unseen=False, n_jobs=self.n_jobs
             )
@@ -157,7 +157,9 @@ class BinningMap(GridMap):
             keys += [old_keys[a:b], other_keys[c:d][is_new[c:d]]]
             offsets.append(offsets[-1] + len(keys[-2]) + len(keys[-1]))
         extended = copy(self)
-        extended._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
+        extended._set_known(
+            KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets))
+        )
         return extended, extended.rows_matrix(X)
 
     def of_grids(self, chosen: BoolArray) -> BinningMap:
@@ -171,7 +173,7 @@ class BinningMap(GridMap):
         offsets = np.append(0, np.cumsum(self.n_bins_[chosen]))
         other = GivenBinning(n_jobs=self.n_jobs)
         other.scale_ = self.scale_
-        other._know(KnownBins.from_keys(grids, keys, offsets))
+        other._set_known(KnownBins.from_keys(grids, keys, offsets))
         other.describe(self.nu_[chosen])
         return other
 
@@ -191,7 +193,7 @@ class BinningMap(GridMap):
             cells = np.arange(first, last + 1)
             keys.append(grids.offsets[r] + grids.multipliers[r, j] * cells)
         offsets = np.concatenate([[0], np.cumsum([len(grid_keys) for grid_keys in keys])])
-        self._know(KnownBins.from_keys(grids, np.concatenate(keys), offsets))
+        self._set_known(KnownBins.from_keys(grids, np.concatenate(keys), offsets))
         return self.rows_matrix(X)
 
     def weights_in(self, other: BinningMap, weights: FloatArray) -> FloatArray:
@@ -220,7 +222,7 @@ class BinningMap(GridMap):
 
     def take_bins(self, keys: IntArray, offsets: IntArray, code_type: CodeType) -> None:
         """Replace the known bins of the grids; ``keys`` has them grid after grid."""
-        self._know(KnownBins.from_keys(self.grids, keys, offsets, code_type))
+        self._set_known(KnownBins.from_keys(self.grids, keys, offsets, code_type))
 
     def rows_matrix(self, X: Rows) -> BinnedMatrix:
         codes = self._known.find(X, self.n_jobs)
@@ -279,7 +281,7 @@ class BinningMap(GridMap):
         has_bins = counts > 0
         self.nu_ = self.nu_[has_bins]
         grids, offsets = self.grids.take(has_bins), np.append(0, np.cumsum(counts[has_bins]))
-        self._know(KnownBins.from_keys(grids, keys, offsets, self._known.code_type), cells)
+        self._set_known(KnownBins.from_keys(grids, keys, offsets, self._known.code_type), cells)
 
     def describe(self, shares: FloatArray) -> None:
         """Set the statistics of bins from the share of rows in the fullest bin of each grid."""

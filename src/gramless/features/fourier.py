@@ -115,22 +115,24 @@ class Panels:
         padded[:n] = half_turns(frequencies, dtype)
         return cls(np.ascontiguousarray(padded.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
-    def room(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return the work array of :meth:`prepare`, which sparse rows do not need."""
+    def buffer(self, n_rows: int, sparse: bool) -> AnyArray:
+        """Return the buffer of :meth:`prepare`, which sparse rows do not need."""
         shape = 0 if sparse else -(-n_rows // trig.GROUP_ROWS) * trig.GROUP_ROWS
         return np.zeros((shape, self.panels.shape[1]), self.panels.dtype)
 
-    def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> Prepared:
-        """Return rows less ``center``, times ``inverse``; ``room`` is overwritten."""
+    def prepare(
+        self, X: Rows, center: FloatArray, inverse: FloatArray, buffer: AnyArray
+    ) -> Prepared:
+        """Return rows less ``center``, times ``inverse``; ``buffer`` is overwritten."""
         if sp.issparse(X) and center.any():
-            X, room = X.toarray(), self.room(X.shape[0], sparse=False)
+            X, buffer = X.toarray(), self.buffer(X.shape[0], sparse=False)
         if not sp.issparse(X):
             n_groups = -(-len(X) // trig.GROUP_ROWS)
-            return _scaled(X, center, inverse, room)[: n_groups * trig.GROUP_ROWS]
-        limit = _ROW_LIMITS[room.dtype.char]
+            return _scaled(X, center, inverse, buffer)[: n_groups * trig.GROUP_ROWS]
+        limit = _ROW_LIMITS[buffer.dtype.char]
         with np.errstate(over="ignore"):
             values = np.clip(X.data * inverse[X.indices], -limit, limit)
-        return X.indptr, X.indices, values.astype(room.dtype)
+        return X.indptr, X.indices, values.astype(buffer.dtype)
 
     def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
         """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
@@ -215,8 +217,8 @@ class HadamardBlocks(Stateful):
     def frequencies(self, n_inputs: int) -> FloatArray:
         """Return the frequencies as a matrix (n_frequencies, n_inputs) in radians."""
         blocks, n = self.astype(np.float64), len(self.scales)
-        starts, room = np.zeros(self.chunk), blocks.room(n_inputs, sparse=False)
-        rows = blocks.prepare(np.eye(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), room)
+        starts, buffer = np.zeros(self.chunk), blocks.buffer(n_inputs, sparse=False)
+        rows = blocks.prepare(np.eye(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), buffer)
         frequencies = np.empty((n, n_inputs))
         for first in range(0, n, self.chunk):
             sums = np.empty((n_inputs, self.chunk))
@@ -235,14 +237,16 @@ class HadamardBlocks(Stateful):
         """Largest number of rows of a projection."""
         return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk))
 
-    def room(self, n_rows: int, sparse: bool) -> AnyArray:
-        """Return the work array of :meth:`prepare`."""
+    def buffer(self, n_rows: int, sparse: bool) -> AnyArray:
+        """Return the buffer of :meth:`prepare`."""
         return np.zeros((n_rows, self.orders.shape[1]), self.signs.dtype)
 
-    def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
+    def prepare(
+        self, X: Rows, center: FloatArray, inverse: FloatArray, buffer: AnyArray
+    ) -> AnyArray:
         """Return rows less ``center``, times ``inverse``, padded with zeros."""
         dense = X.toarray() if sp.issparse(X) else X
-        return _scaled(dense, center, inverse, room)[: len(dense)]
+        return _scaled(dense, center, inverse, buffer)[: len(dense)]
 
     def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
         """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
@@ -272,12 +276,12 @@ def _hadamard_blocks(
     return signs, orders, factors, lengths * radii.reshape(shape)
 
 
-def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
-    """Write ``(X - center) * inverse`` to the first rows of ``room``, and return it."""
+def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, buffer: AnyArray) -> AnyArray:
+    """Write ``(X - center) * inverse`` to the first rows of ``buffer``, and return it."""
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
     arguments = readonly(numbers), readonly(center), readonly(inverse)
-    trig.scale_rows(*arguments, _ROW_LIMITS[room.dtype.char], room)
-    return room
+    trig.scale_rows(*arguments, _ROW_LIMITS[buffer.dtype.char], buffer)
+    return buffer
 
 
 def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
@@ -463,11 +467,11 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
         categories = self._phases_of_categories(X, categorical, out.dtype)
         block_rows = min(frequencies.rows_at_once, X.shape[0])
-        room = frequencies.room(block_rows, sp.issparse(X))
+        buffer = frequencies.buffer(block_rows, sp.issparse(X))
         # The loops write whole groups of rows, also for an incomplete last one.
         sums = np.empty((block_rows + trig.GROUP_ROWS, chunk), out.dtype)
         for a, b in row_blocks(X.shape[0], block_rows):
-            rows = frequencies.prepare(X[a:b], self.center_, inverse, room)
+            rows = frequencies.prepare(X[a:b], self.center_, inverse, buffer)
             for first in range(0, n, chunk):
                 last = min(first + chunk, n)
                 frequencies.project(rows, first, starts[first : first + chunk], sums)

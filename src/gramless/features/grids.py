@@ -85,7 +85,7 @@ BlockArguments: TypeAlias = tuple[
 
 @dataclass(frozen=True)
 class GridGroup:
-    """Up to eight grids, whose keys are computed together by SIMD instructions."""
+    """A group of at most eight grids, whose keys are computed together by SIMD."""
 
     inverse_widths: FloatArray
     shifts: FloatArray
@@ -212,13 +212,13 @@ class BinTables:
         bin number. The new bins are in the tables then, so :meth:`find` can write their numbers to
         codes of a larger type.
         """
-        arguments, room = group.prepare(block), room_for_keys(block)
+        arguments, workspace = group.prepare(block), key_workspace(block)
         tile, most, flat = 0, np.full(len(self.counts), _MAX_BINS), writable_flat_rows(codes)
         while tile < len(block.tiles):
             if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
                 self._enlarge()
             tables = self.slots, self.bits, self.table, self.counts
-            tile = loops.number_block(tile, *arguments, *tables, most, *flat, *room)
+            tile = loops.number_block(tile, *arguments, *tables, most, *flat, *workspace)
             if tile < 0:
                 raise InputError(_COLLISIONS)
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
@@ -228,12 +228,12 @@ class BinTables:
         group: GridGroup,
         block: PackedBlock,
         codes: AnyArray,
-        room: tuple[IntArray, IntArray],
+        workspace: tuple[IntArray, IntArray],
     ) -> None:
         """Write the bin numbers of ``block`` to ``codes`` (n_grids, n_rows); 0 for unseen bins."""
         tables = self.slots, self.bits, self.table, self.counts
         flat = writable_flat_rows(codes)
-        loops.number_block(0, *group.prepare(block), *tables, self.counts, *flat, *room)
+        loops.number_block(0, *group.prepare(block), *tables, self.counts, *flat, *workspace)
 
     def _enlarge(self) -> None:
         n_bins = 2 * self.table.shape[1]
@@ -258,7 +258,7 @@ def numbered_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
     return numbers, distinct[1 : count + 1]
 
 
-def room_for_keys(block: PackedBlock) -> tuple[IntArray, IntArray]:
+def key_workspace(block: PackedBlock) -> tuple[IntArray, IntArray]:
     """Return work arrays for the keys of a tile of the block's rows in a group of grids."""
     width = block.tiles.shape[1]
     return np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
@@ -420,7 +420,7 @@ class Grids:
         less for columns of few values and for CSR. In addition to the codes it takes 16 MB and 24
         bytes a bin.
         """
-        known = self._without_bins(X.shape[0], n_jobs)
+        known = self._empty_bins(X.shape[0], n_jobs)
         shape = len(self), X.shape[0]
         codes: AnyArray = padded_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
@@ -445,7 +445,7 @@ class Grids:
         the block.
         """
         n_rows, n_grids = X.shape[0], len(self)
-        known = self._without_bins(n_rows, n_jobs)
+        known = self._empty_bins(n_rows, n_jobs)
         file = code_file(bytes_of_codes(n_rows, n_grids))
         dtype: CodeType = np.uint16
         for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
@@ -462,7 +462,7 @@ class Grids:
         # The capacity for more bins, which takes 24 kB a grid, is not needed any more.
         return file.blocks(), KnownBins.from_keys(self, known.keys(), offsets, dtype)
 
-    def _without_bins(self, n_rows: int, n_jobs: int | None) -> KnownBins:
+    def _empty_bins(self, n_rows: int, n_jobs: int | None) -> KnownBins:
         # Groups are smaller if there are too few grids for all threads.
         group_size = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
         groups = row_blocks(len(self), group_size)
@@ -590,9 +590,9 @@ class KnownBins:
         """Write the codes of a block."""
 
         def find(first: int, last: int) -> None:
-            room = room_for_keys(block)
+            workspace = key_workspace(block)
             for tables, group, a, b in self._groups[first:last]:
-                tables.find(group, block, codes[a:b], room)
+                tables.find(group, block, codes[a:b], workspace)
 
         n_groups = len(self._groups)
         # One thread allocates the work arrays once: for few rows this takes as long as the look-up.

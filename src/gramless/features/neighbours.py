@@ -123,10 +123,10 @@ class NearestLandmarks(FeatureMap):
         check_width(type(self).__name__, X, self.n_inputs)
         n_rows, n_landmarks = X.shape[0], self._n_features_out
         codes = np.empty((self.numbers_per_row, n_rows), np.uint32)
-        factors, halves = self._factors()
+        factors, half_squares = self._factors()
 
         def search(a: int, b: int) -> None:
-            codes[:, a:b] = self._nearest(X[a:b], factors, halves)
+            codes[:, a:b] = self._nearest(X[a:b], factors, half_squares)
 
         blocks = row_blocks(n_rows, max(16, _BLOCK_DISTANCES // n_landmarks))
         with one_blas_thread():
@@ -250,13 +250,13 @@ class NearestLandmarks(FeatureMap):
         landmarks = sp.csr_array((self.landmarks_, self.indices_, self.indptr_), shape)
         return sp.csr_array(-landmarks.T), 0.5 * _squared_lengths(landmarks)
 
-    def _nearest(self, X: Rows, factors: Rows, halves: FloatArray) -> NDArray[np.intp]:
+    def _nearest(self, X: Rows, factors: Rows, half_squares: FloatArray) -> NDArray[np.intp]:
         """Return the numbers, from 1, of the landmarks nearest to rows, by ascending distance."""
         scaled = self._scaled(X)
         products = scaled @ factors
         # Half of the squared distances, less a term of the row that does not change their order.
         distances = products.toarray() if sp.issparse(products) else products
-        distances += halves
+        distances += half_squares
         for levels, landmark_levels in zip(self._levels(X), self.levels_, strict=True):
             distances += 0.5 * self.category_distance_**2 * (levels[:, None] != landmark_levels)
         neighbours = np.empty((self.numbers_per_row, len(distances)), np.intp)

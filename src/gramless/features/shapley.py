@@ -250,7 +250,7 @@ class _ProductGame:
         for a, b in row_blocks(len(background), self._block_rows):
             factors = self._factors(background[a:b])
             for subsets, total in zip(sets, totals, strict=True):
-                product_totals(factors, subsets.steps, self._room(subsets), total)
+                product_totals(factors, subsets.steps, self._workspace(subsets), total)
         for total in totals:
             total[0] = len(background)
         # Reversed, because complements are in reverse order.
@@ -259,12 +259,15 @@ class _ProductGame:
     def _payoffs(self, factors: AnyArray, subsets: Subsets, table: AnyArray) -> FloatArray:
         """Return the payoffs (n_subsets, n_rows, K)."""
         n_outputs = self.terms.shape[1]
-        payoffs, room = np.zeros((n_outputs, len(factors), len(table))), self._room(subsets)
+        payoffs, workspace = (
+            np.zeros((n_outputs, len(factors), len(table))),
+            self._workspace(subsets),
+        )
         for output_payoffs, terms in zip(payoffs, self.terms.T, strict=True):
-            product_sums(factors, subsets.steps, table * terms, room, output_payoffs)
+            product_sums(factors, subsets.steps, table * terms, workspace, output_payoffs)
         return payoffs.transpose(2, 1, 0)
 
-    def _room(self, subsets: Subsets) -> AnyArray:
+    def _workspace(self, subsets: Subsets) -> AnyArray:
         return np.empty((subsets.n_kept + 1, len(self.terms)), self.terms.dtype)
 
 

@@ -87,15 +87,15 @@ class _Game:
         return keys
 
     def add_values(
-        self, keys: IntArray, room: tuple[IntArray, FloatArray, IntArray], out: FloatArray
+        self, keys: IntArray, workspace: tuple[IntArray, FloatArray, IntArray], out: FloatArray
     ) -> None:
         """Add the Shapley values of rows to ``out``; ``keys`` are the players' contributions."""
         game = keys, self.background, self.offset, *self.bins, self.weights
         if self.orders is None:
             factors = joining_factors(len(self.players))
-            is_complete = grid_values(*game, factors, self.players, *room, out)
+            is_complete = grid_values(*game, factors, self.players, *workspace, out)
         else:
-            is_complete = sampled_grid_values(*game, self.orders, self.players, *room, out)
+            is_complete = sampled_grid_values(*game, self.orders, self.players, *workspace, out)
         if not is_complete:
             raise InputError(
                 "more than 500 hashes of bins collide, which happens only if rows are constructed "
@@ -184,13 +184,13 @@ class GridGames:
         columns = self.columns[:, a:b].copy()
         max_players = max(len(game.players) for game in self.games)
         keys, size = np.empty((max_players, n), np.int64), max(n, m, max_players)
-        room = (
+        workspace = (
             np.empty((8, size + 1), np.int64),
             np.empty(n * (max_players + 1) * out.shape[2] + 2 * m),
             np.empty(1 << slot_bits(size, FIRST_BITS), np.int32),
         )
         for game in games:
-            game.add_values(game.keys(columns, keys), room, out)
+            game.add_values(game.keys(columns, keys), workspace, out)
 
 
 def _is_exact(n_players: int, n_bins: int, n_terms: float) -> bool:

@@ -117,7 +117,7 @@ class SmoothBinning(DrawnGrids):
         is_separated = grids.shifts[:, mask] >= probability * grids.widths[:, mask]
         separate_categories(grids.widths, grids.shifts, mask, is_separated)
         codes, known = grids.learn(X, self.n_jobs)
-        self._know(known)
+        self._set_known(known)
         self.scale_ = float(1.0 / np.sqrt(len(grids)))
         matrix = self._matrix(codes, X, has_unseen=False)
         squares = np.add.reduceat(matrix.gram_diagonal(), self.offsets_[:-1])

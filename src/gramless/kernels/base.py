@@ -54,7 +54,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @property
     def is_separable(self) -> bool:
-        """Whether the kernel is the product of its values in each input."""
+        """True if the kernel is the product of its values in each input."""
         return all(part.is_separable for part in self.parts)
 
     def part_without(self, kind: type) -> Kernel | None:

@@ -197,7 +197,7 @@ class CpuProducts:
 
         def tile(a: int, b: int) -> Tile:
             empty = self._no_panels
-            buffer = empty.room(b - a, sparse=not isinstance(X, np.ndarray))
+            buffer = empty.buffer(b - a, sparse=not isinstance(X, np.ndarray))
             return a, b, empty.prepare(X[a:b], self.center, self.inverse, buffer)
 
         return map_blocks(tile, row_blocks(X.shape[0], self.sizes.rows), self.n_jobs)

@@ -114,7 +114,7 @@ class TorchProducts:
     def _tile(self, X: Rows) -> Tensor:
         """Return rows in units of the bandwidth, on the device."""
         is_sparse = sp.issparse(X) and not self.center.any()
-        buffer = self._no_panels.room(X.shape[0], sparse=is_sparse)
+        buffer = self._no_panels.buffer(X.shape[0], sparse=is_sparse)
         prepared = self._no_panels.prepare(X, self.center, self.inverse, buffer)
         if not isinstance(prepared, tuple):
             return self._send(prepared[: X.shape[0]])
