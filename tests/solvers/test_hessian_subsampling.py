@@ -99,8 +99,8 @@ def test_all_rows_where_they_are_few_or_nearly_all_count(enough: float) -> None:
     Z, c = matrix(), np.ones((N_ROWS, 1))
     few = Z.take_rows(slice(0, 4000))
     assert chosen_from(few, c[:4000], enough, 0).matrix is few
-    assert chosen_from(Z, c, enough, 0).whole
-    assert chosen_from(Z, 0.0 * c, enough, 0).whole
+    assert chosen_from(Z, c, enough, 0).has_all_rows
+    assert chosen_from(Z, 0.0 * c, enough, 0).has_all_rows
 
 
 # Newton-CG with it.

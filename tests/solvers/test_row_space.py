@@ -92,7 +92,7 @@ def test_of_many_rows_those_that_curve_are_sampled_alike(warm: bool) -> None:
         start = NewtonCG(tol=1e-1).solve(problem).weights
         state = solver.begin(problem, start, watched=False)
         assert state.step()
-        assert not state.states[0].whole
+        assert not state.states[0].uses_all_rows
     expected = over_columns(solver, problem, start)
     check_same_steps(solver.solve(problem, start), expected, 1e-9)
     single = replace(problem, matrix=SingleRowProducts(problem.matrix))

@@ -318,18 +318,18 @@ class ClusterNewtonState(NewtonState):
     def _choose(self, flat: BoolArray) -> list[CurvedFacts]:
         """Draw the rows that have a say; return what is known of those of each block."""
         n_rows, alpha, factor = self.rows.n_rows, self.penalty.l2, np.inf
-        self.whole = n_rows <= self.options.all_rows_below
-        if alpha > 0 and not self.whole:
+        self.uses_all_rows = n_rows <= self.options.all_rows_below
+        if alpha > 0 and not self.uses_all_rows:
             factor = self._squared_norm / (self.penalties * alpha)
-        sizes = self.draws, factor, self.whole, self.rows.starts
+        sizes = self.draws, factor, self.uses_all_rows, self.rows.starts
         self.draw = Draw(self.there, self.curvature_floor(flat), *sizes)
         facts = self._asked(curved_facts)
-        if self.whole:
+        if self.uses_all_rows:
             return facts
         self.draws += 1
         if 0 < sum(own[0] for own in facts) <= WORTH_COPYING * n_rows:
             return facts
-        self.whole, self.draw = True, replace(self.draw, whole=True)
+        self.uses_all_rows, self.draw = True, replace(self.draw, whole=True)
         return self._asked(curved_facts)
 
     def _asked(self, function: BlockFunction, *arguments: object) -> list[Result]:
@@ -346,7 +346,7 @@ class ClusterNewtonState(NewtonState):
 
     def _inverse(self, facts: list[CurvedFacts]) -> Inverse:
         """Precondition the ridge problem of the rows that have a say, weighted by curvatures."""
-        if self.whole:
+        if self.uses_all_rows:
             # One machine draws rows of the whole once, and again only if one has no curvature.
             block, weights, complete = self._sample([own[0] for own in facts], None)
             if weights.all():

@@ -205,11 +205,13 @@ def check_options(options: object) -> None:
     who = type(options).__name__
     for field in fields(options):  # type: ignore[arg-type]
         name, value, kind = field.name, vars(options)[field.name], field.type
-        least, absent = int(name in _SIZE_OPTIONS), value is None and kind == "int | None"
-        whole = kind in ("int", "int | None") and name != "n_jobs" and not absent
-        if whole and not is_whole(value, least):
-            wanted = f"a whole number of at least {least}{too_large(value)}"
-            raise InputError(f"{who}: {name} must be {wanted}, got {value!r}.")
+        is_integer = kind in ("int", "int | None") and name != "n_jobs"
+        if kind == "int | None" and value is None:
+            continue
+        minimum = int(name in _SIZE_OPTIONS)
+        if is_integer and not is_whole(value, minimum):
+            expected = f"a whole number of at least {minimum}{too_large(value)}"
+            raise InputError(f"{who}: {name} must be {expected}, got {value!r}.")
         if kind == "float" and not 0.0 <= as_float(value) < np.inf:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
 

@@ -231,7 +231,7 @@ class _State:
         )
 
     def _working_set(self, k: int) -> IntArray:
-        """Return the columns with non-zero weights, and at most as many that violate optimality."""
+        """Return the columns with non-zero weights, and those that violate optimality most."""
         violations, weights = self.violations[k], self.weights[:, k]
         is_in_set = weights != 0.0
         is_in_set[self.n_penalised :] = True

@@ -22,7 +22,7 @@ class CurvedRows:
     matrix: FeatureMatrix
     chosen: NDArray[np.intp] | slice
     upscale: NDArray[np.float64]
-    whole: bool
+    has_all_rows: bool
 
 
 class RowChoice:
@@ -46,9 +46,9 @@ class RowChoice:
         enough`` of these are expected. The sampled part of the matrix is copied.
         """
         n_rows = self.matrix.shape[0]
-        whole = CurvedRows(self.matrix, slice(None), np.ones(n_rows), whole=True)
+        everything = CurvedRows(self.matrix, slice(None), np.ones(n_rows), has_all_rows=True)
         if n_rows <= self.all_below:
-            return whole
+            return everything
         largest = curvatures.max(axis=1)
         probabilities = (largest > 0).astype(float)
         if self.alpha > 0:
@@ -59,9 +59,9 @@ class RowChoice:
         self.draws += 1
         chosen = np.flatnonzero(drawn)
         if not 0 < len(chosen) <= WORTH_COPYING * n_rows:
-            return whole
+            return everything
         upscale = 1.0 / probabilities[chosen]
-        return CurvedRows(self.matrix.take_rows(chosen), chosen, upscale, whole=False)
+        return CurvedRows(self.matrix.take_rows(chosen), chosen, upscale, has_all_rows=False)
 
     @cached_property
     def squared_norm(self) -> float:

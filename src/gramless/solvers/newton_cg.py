@@ -132,7 +132,7 @@ class NewtonState(ABC):
     Subclasses store the rows. :meth:`_differentiate` sets the ``gradient`` and the
     ``sensitivity``: the rounding of each mean loss is this times the relative rounding of the
     responses. :meth:`_approximate` sets the preconditioner, ``inverse``; the sum ``total`` of the
-    curvatures of its rows; and ``whole``, whether the Hessian uses all rows.
+    curvatures of its rows; and ``uses_all_rows``, for the Hessian.
     """
 
     loss: Loss
@@ -142,7 +142,7 @@ class NewtonState(ABC):
     total: float
     sensitivity: FloatArray
     flat: BoolArray
-    whole: bool
+    uses_all_rows: bool
 
     def __init__(
         self, weights: Vector, start: Vector | None, options: NewtonCG, watched: bool
@@ -252,7 +252,7 @@ class NewtonState(ABC):
         penalty = (self.penalty_value, mixed, self._penalty(direction))
         rounding = ROUNDING * (np.abs(self.objective) + self.sensitivity)
         # The gain is below rounding, and the Hessian uses all rows already.
-        if self.slow and self.whole and (slope >= -2.0 * rounding).all():
+        if self.slow and self.uses_all_rows and (slope >= -2.0 * rounding).all():
             return False
         line = self._line(direction, penalty)
         lengths, self.objective = search(line, self.objective, slope, rounding, self.flat)
@@ -398,7 +398,7 @@ class _LocalNewtonState(NewtonState):
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
         curvatures = self.curvature_floor(flat).apply(self.curvatures, self.losses.row_weights)
         self.rows = self.choice.choose(curvatures, self.penalties)
-        self.whole = self.rows.whole
+        self.uses_all_rows = self.rows.has_all_rows
         sampled = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
         self.curvature: Curvature = RowCurvature(sampled)
         if self.losses.loss.coupled and not flat.any():
@@ -410,7 +410,7 @@ class _LocalNewtonState(NewtonState):
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
         targets = self.problem.targets[self.rows.chosen]
         ridge = Problem(self.rows.matrix, targets, penalty, sample_weight=weights)
-        maker = self._preconditioner_of_all if self.whole else self.options.preconditioner
+        maker = self._preconditioner_of_all if self.uses_all_rows else self.options.preconditioner
         self.inverse = maker.inverse(ridge)
 
     @cached_property
@@ -451,7 +451,7 @@ class _RowNewtonState(_LocalNewtonState):
         options, inverse, n = self.options, self.inverse, self.space.n_rows
         space, right = self.space, self.gradient * factors
         chosen, matrix = self.rows.chosen, self.rows.matrix
-        if not self.whole:
+        if not self.uses_all_rows:
             # The space of the sampled rows and of the gradient.
             of_gradient = np.ascontiguousarray(self.gradient[n + 1 :][chosen])
             squared = self._product(self.gradient, self.gradient)
@@ -462,7 +462,7 @@ class _RowNewtonState(_LocalNewtonState):
         runs = RowSpaceRuns(space, self.curvature, alpha, right, inverse, tol, options.n_jobs)
         self.products += runs.run(options.max_inner)
         solution = runs.weights
-        if self.whole:
+        if self.uses_all_rows:
             return solution
         rows, m = np.zeros((n, solution.shape[1])), space.n_rows
         rows[chosen] = solution[:m]
