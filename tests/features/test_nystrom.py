@@ -247,7 +247,7 @@ def test_double_precision_where_rounding_would_be_part_of_the_features(
     assert features.n_double_ == n_double
     assert noise_in(features, X) < 1e-3
     if n_double > 0:
-        vars(features).pop("_made")
+        vars(features).pop("_cached_steps")
         features.n_double_ = 0
         assert noise_in(features, X) > 2e-3
     strict = Strict(**template.get_params()).fit(X)

@@ -103,7 +103,7 @@ class ExactKernel(LandmarkMap):
         landmarks = source.landmarks(X, np.arange(X.shape[0]))
         with one_blas_thread():
             self.indices_ = self._whiten(X, source, landmarks, _CUT)
-            self._ready()
+            self._steps()
 
     @property
     def _memory_advice(self) -> str:

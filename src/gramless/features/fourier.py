@@ -104,7 +104,7 @@ class Panels:
     # Number of frequencies of a projection, in whole panels. With a power of two, the sums of all
     # rows would fall into the same cache lines.
     chunk: ClassVar[int] = 528
-    rows_at_once: ClassVar[int] = _MAX_BLOCK_ROWS
+    max_rows: ClassVar[int] = _MAX_BLOCK_ROWS
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
@@ -233,7 +233,7 @@ class HadamardBlocks(Stateful):
         return max(1, Panels.chunk // width) * width
 
     @property
-    def rows_at_once(self) -> int:
+    def max_rows(self) -> int:
         """Largest number of rows of a projection."""
         return max(1, min(_MAX_BLOCK_ROWS, _MAX_BLOCK_SUMS // self.chunk))
 
@@ -392,7 +392,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     True
     """
 
-    _rebuilt = frozenset(("_typed",))
+    _rebuilt = frozenset(("_cached_frequencies",))
     phases_: FloatArray | None
     unit_frequencies_: Any
     blocks_: HadamardBlocks | None
@@ -454,7 +454,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
             self.unit_frequencies_ = draw_frequencies(
                 cast(SpectralKernel, kernel), self.sampling_, self.seed_, n, n_inputs
             )
-        self._typed: dict[str, Panels | HadamardBlocks] = {}
+        self._cached_frequencies: dict[str, Panels | HadamardBlocks] = {}
 
     def compute(self, X: Rows, out: AnyArray) -> None:
         self._check_inputs(X)
@@ -466,7 +466,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         scale = out.dtype.type(np.sqrt(2.0 / self._n_features_out))
         inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
         categories = self._phases_of_categories(X, categorical, out.dtype)
-        block_rows = min(frequencies.rows_at_once, X.shape[0])
+        block_rows = min(frequencies.max_rows, X.shape[0])
         buffer = frequencies.buffer(block_rows, sp.issparse(X))
         # The loops write whole groups of rows, also for an incomplete last one.
         sums = np.empty((block_rows + trig.GROUP_ROWS, chunk), out.dtype)
@@ -550,11 +550,12 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
 
     def _typed_frequencies(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:
         # Not part of the state: models from files have none at first.
-        typed: dict[str, Panels | HadamardBlocks] = self.__dict__.setdefault("_typed", {})
-        if dtype.char not in typed:
+        cache: dict[str, Panels | HadamardBlocks]
+        cache = self.__dict__.setdefault("_cached_frequencies", {})
+        if dtype.char not in cache:
             blocks, unit = self.blocks_, self.unit_frequencies_
-            typed[dtype.char] = Panels.of(unit, dtype) if blocks is None else blocks.astype(dtype)
-        return typed[dtype.char]
+            cache[dtype.char] = Panels.of(unit, dtype) if blocks is None else blocks.astype(dtype)
+        return cache[dtype.char]
 
     def check_state(self, state: State) -> None:
         super().check_state(state)

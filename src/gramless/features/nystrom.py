@@ -218,7 +218,7 @@ class LandmarkMap(DenseMap, SeparableMap):
     landmarks_: AnyArray
     factor_: FloatArray
     n_double_: int
-    _rebuilt = frozenset(("_made", "_solved"))
+    _rebuilt = frozenset(("_cached_steps", "_cached_coefficients"))
 
     def check_state(self, state: State) -> None:
         super().check_state(state)
@@ -246,7 +246,7 @@ class LandmarkMap(DenseMap, SeparableMap):
 
     def compute(self, X: Rows, out: AnyArray) -> None:
         self._check_inputs(X)
-        values, double, mixed = self._ready()
+        values, double, mixed = self._steps()
         if out.dtype == np.float64:
             fill(values, X, out)
             double(out)
@@ -263,7 +263,7 @@ class LandmarkMap(DenseMap, SeparableMap):
         Features are then computed from the rounded factor, with the same precision as before. Their
         covariance changes slightly.
         """
-        for name in ("_made", "_solved"):
+        for name in ("_cached_steps", "_cached_coefficients"):
             self.__dict__.pop(name, None)
         self.factor_ = rounded_to_single(self.factor_)
 
@@ -275,13 +275,13 @@ class LandmarkMap(DenseMap, SeparableMap):
     def at_landmarks(self, weights: Vector) -> Vector:
         """Return the coefficients c with ``k(X, landmarks_) @ c = Z @ weights``."""
         # Predictions of single rows use the same weights each time.
-        cached: tuple[Vector, Vector] | None = self.__dict__.get("_solved")
+        cached: tuple[Vector, Vector] | None = self.__dict__.get("_cached_coefficients")
         if cached is None or not np.array_equal(cached[0], weights):
             coefficients = solve_triangular(
                 self.factor_, weights, lower=True, trans="T", check_finite=False
             )
             # A single assignment is safe if other threads predict with other weights.
-            cached = self._solved = weights.copy(), coefficients
+            cached = self._cached_coefficients = weights.copy(), coefficients
         return cached[1]
 
     @property
@@ -310,18 +310,23 @@ class LandmarkMap(DenseMap, SeparableMap):
     def _values(self) -> Values:
         return self._source(self.check_parameters()).values_with(self.landmarks_)
 
-    def _ready(self) -> tuple[Values, Whitening, MixedWhitening]:
+    def _steps(self) -> tuple[Values, Whitening, MixedWhitening]:
+        """Return the kernel values with landmarks, and whitening in float64 and float32."""
         # Not part of the state: models from files have none at first.
-        if "_made" not in self.__dict__:
+        if "_cached_steps" not in self.__dict__:
             double = Whitening(self.factor_, np.float64)
-            self._made = self._values(), double, MixedWhitening(self.factor_, self.n_double_)
-        return self._made
+            self._cached_steps = (
+                self._values(),
+                double,
+                MixedWhitening(self.factor_, self.n_double_),
+            )
+        return self._cached_steps
 
     def _whiten(
         self, X: Rows, source: RowKernel, landmarks: AnyArray, cut: float
     ) -> NDArray[np.intp]:
         """Set the landmarks and their factor, and return which landmarks were kept."""
-        for name in ("_made", "_solved"):
+        for name in ("_cached_steps", "_cached_coefficients"):
             self.__dict__.pop(name, None)
         self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
         self.landmarks_, self.n_double_ = landmarks[kept], len(self.factor_)
@@ -449,7 +454,7 @@ class Nystrom(LandmarkMap):
             kept = self._whiten(X, source, points, _CUT)
             self.indices_ = None if index is None else index[kept]
             self.n_double_ = self._choose_n_double(X)
-            self._ready()
+            self._steps()
 
     def fit_rows(self, X: Rows) -> ComputedMatrix:
         self._fit_checked(X)
@@ -484,7 +489,7 @@ class NystromMatrix(ComputedMatrix):
         self.nystrom = nystrom
 
     def unwhitened(self) -> WhitenedMatrix:
-        values, *_ = self.nystrom._ready()
+        values, *_ = self.nystrom._steps()
         kernel = ComputedMatrix(
             self.rows,
             partial(fill, values),
@@ -510,7 +515,7 @@ class LandmarkMatrix(ComputedMatrix):
         self._values: FloatArray | None = None
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        kernel_values, *_ = self.nystrom._ready()
+        kernel_values, *_ = self.nystrom._steps()
         cached, has_few_rows = self._values, self.shape[0] * self.shape[1] <= self.values_kept
         new = np.empty(self.shape) if has_few_rows and cached is None else None
 
