@@ -212,7 +212,7 @@ def test_uncombined_inputs_are_divided_alone(proposer: Proposer, seed: int) -> N
     n_inputs = proposer.n_inputs
     uncombined = np.random.default_rng(seed).random(n_inputs) < 0.5
     before = proposer.propose(9)
-    found = before.parted(uncombined)
+    found = before.without_combinations(uncombined)
     for c in range(9):
         own, old = own_inputs(found, c), own_inputs(before, c)
         kept = old[:1] if uncombined[old[0]] else [j for j in old if not uncombined[j]]

@@ -110,7 +110,7 @@ def grown_models(
     models = CrossFittedModels(data, n_rows - 200, loss, 64, 1)
     found = growth._Growth(space, models, FEW, 64, rng, 1)
     for _ in range(n_rounds):
-        found._round(64)
+        found._add_best_proposals(64)
     return found
 
 
@@ -134,7 +134,7 @@ def test_gains_are_those_of_a_slow_twin(name: str, weighted: bool) -> None:
     models, loss = state.models, LOSSES[name][0]
     proposals = state.proposer.propose(12)
     values = models.scoring_values(np.random.default_rng(0))
-    found = state._scored(proposals, values)
+    found = state._score_proposals(proposals, values)
     counts = np.ones(1200) if weight is None else weight / weight.mean()
     shrinkage, n = growth._SHRINKAGE * models.unit, models.n_training
     for c, slots in enumerate(slots_twin(state, proposals, 9)):
@@ -143,7 +143,7 @@ def test_gains_are_those_of_a_slow_twin(name: str, weighted: bool) -> None:
             z = model.raw.astype(np.float64)
             slopes = -loss.gradient(z, models.targets).reshape(1200, -1)
             bent = loss.surrogate_curvature(z, models.targets)
-            bent = np.maximum(bent, models.least_curvature)
+            bent = np.maximum(bent, models.min_curvature)
             bent = bent.reshape(1200, -1).mean(axis=1)
             own = (np.arange(n) >= model.first) & (np.arange(n) < model.last)
             for b in np.unique(slots[:n]):

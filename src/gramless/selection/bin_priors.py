@@ -1,4 +1,4 @@
-"""Prior variances of the weights of bins: those of full bins are smaller."""
+"""Prior variances of the weights of bins, which are smaller for bins with many rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PSEUDO_ROWS = 20.0  # added to the rows of each bin, so that bins of a few rows
 
 
 def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
-    """Return the standard deviations of bins' weights, given how many rows each holds (n_bins,).
+    """Return the prior standard deviations of the weights of bins from their row counts.
 
-    Variances are proportional to ``(count + 20) ** -power``. All bins of a row together have as
-    large a variance, on average over the rows, as if each had 1. They are rounded to 12 bits.
+    Variances are proportional to ``(count + 20) ** -power``, and have a mean of 1 over the rows.
+    Standard deviations are rounded to 12 bits.
 
     Examples
     --------
@@ -30,19 +30,19 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
     """
     variances = (counts + _PSEUDO_ROWS) ** -power
     total = np.einsum("b,b->", variances, counts)
-    shares = variances * (counts.sum() / total if total > 0.0 else 1.0)
-    return rounded_factors(np.sqrt(shares))
+    scaled = variances * (counts.sum() / total if total > 0.0 else 1.0)
+    return rounded_factors(np.sqrt(scaled))
 
 
 def count_power_of(goal: Goal, config: SearchConfig) -> float:
-    """Return the power for a goal: 0 for classes, and for sparse and monotone fits."""
+    """Return the power of the row counts, 0 for classes, and for sparse and monotone fits."""
     if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
         return 0.0
     return config.count_power
 
 
 def row_counts(data: Data, order: IntArray | slice) -> FloatArray:
-    """Return how many rows each row in an order stands for, 0 for those that only judge."""
+    """Return the number of rows that each row in an order counts for, 0 for validation rows."""
     rows = np.arange(len(data.targets))[order]
     counts = data.row_counts(rows)
     counts = np.ones(len(rows)) if counts is None else counts
@@ -52,9 +52,10 @@ def row_counts(data: Data, order: IntArray | slice) -> FloatArray:
 def scaled_by_priors(
     matrix: FeatureMatrix, data: Data, order: IntArray | slice, power: float
 ) -> FeatureMatrix:
-    """Return features of rows in an order, bins scaled by the prior deviations of their weights.
+    """Return features with the bins scaled by the prior standard deviations of their weights.
 
-    The bins are the first part of the features; if there are none, nothing changes.
+    The rows of ``matrix`` are those of ``order``. Bins are its first part; without bins, or with
+    power 0, the matrix is returned unchanged.
     """
     bins = first_part(matrix)
     if power == 0.0 or not isinstance(bins, PlainBins):

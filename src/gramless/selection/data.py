@@ -18,19 +18,31 @@ from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.objective import Problem, check_weights
 
+# ``score(predictions, targets, sample_weight)``; lower is better.
 Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
-"""``score(predictions, targets, sample_weight)``: smaller is better."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows with their targets, (n,) or (n, K), and how to judge predictions of them.
+    """Rows with their encoded targets, and the score of predictions.
 
-    ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
-    inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
-    those of any rows have a mean of 1. ``measure`` is what ``score`` is called. The last
-    ``n_validation`` rows only validate and are never fitted. ``outlier_bound`` is the largest size
-    of targets in fits by least squares, if the loss is robust.
+    Attributes
+    ----------
+    targets : array (n,) or (n, K)
+        Encoded targets.
+    intercept : bool
+        Whether predictions have an unpenalised constant.
+    categorical : array (n_inputs,) of bool, or None
+        Which inputs are categories; None if there are none.
+    count_unit : float or None
+        Sample weights times this unit count rows. Without it, the weights of a subset of the rows
+        are scaled to a mean of 1.
+    measure : str
+        The name of the score.
+    n_validation : int
+        The number of rows at the end that are only for validation, and never fitted.
+    outlier_bound : float or None
+        The largest size of targets in fits by least squares, if the loss is robust.
     """
 
     rows: Rows
@@ -46,31 +58,31 @@ class Data:
 
     @cached_property
     def for_squares(self) -> Data:
-        """The data for fits by least squares, which outlying targets would decide alone."""
+        """The data for fits by least squares, which outliers would dominate."""
         if self.outlier_bound is None:
             return self
-        near = np.clip(self.targets, -self.outlier_bound, self.outlier_bound)
-        return replace(self, targets=near, outlier_bound=None)
+        clipped = np.clip(self.targets, -self.outlier_bound, self.outlier_bound)
+        return replace(self, targets=clipped, outlier_bound=None)
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs K."""
+        """The number of outputs K."""
         return 1 if self.targets.ndim == 1 else self.targets.shape[1]
 
     @property
     def n_fitted(self) -> int:
-        """Number of rows of the final fit, the first ones."""
+        """The number of rows of the final fit, which come first."""
         return len(self.targets) - self.n_validation
 
     @property
     def fitted(self) -> slice:
-        """Which rows these are."""
+        """The rows of the final fit."""
         return slice(None) if self.n_validation == 0 else slice(0, self.n_fitted)
 
     def with_validation_rows(
         self, rows: Rows, targets: Vector, sample_weight: NDArray[np.float64] | None
     ) -> Self:
-        """Return the same rows, followed by some that are never fitted."""
+        """Return the data with validation rows at the end, which are never fitted."""
         weights = self.sample_weight
         if sample_weight is not None:
             weights = np.ones(len(self.targets)) if weights is None else weights
@@ -91,32 +103,31 @@ class Data:
     def problem(
         self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)
     ) -> Problem:
-        """Return the ridge problem of some rows, whose matrix is given."""
-        # Before targets are copied: of thousands of outputs that takes seconds.
+        """Return the ridge problem of some rows and their feature matrix."""
+        # Before targets are copied, which takes seconds with thousands of outputs.
         check_weights(matrix.shape[1], self.n_outputs)
         penalty, weights = self.penalty(alpha), self.weights_of(rows)
         return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
 
     def penalty(self, alpha: float, l1_ratio: float = 0.0) -> Penalty:
-        """Return the penalty, which leaves the intercept alone if there is one."""
+        """Return the penalty of all weights but the intercept."""
         n_free = int(self.intercept)
         return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
 
     def scaler(self, kind: ScalingKind) -> Scaler:
-        """Return a scaler fitted to the rows, but for those that only judge."""
+        """Return a scaler fitted to the rows of the final fit."""
         if kind not in self._scalers:
-            own = self.take(self.fitted) if self.n_validation > 0 else self
-            weights, categorical = own.sample_weight, own.categorical
-            self._scalers[kind] = Scaler.fit(kind, own.rows, weights, categorical)
+            fitted = self.take(self.fitted) if self.n_validation > 0 else self
+            weights, categorical = fitted.sample_weight, fitted.categorical
+            self._scalers[kind] = Scaler.fit(kind, fitted.rows, weights, categorical)
         return self._scalers[kind]
 
     @cached_property
     def _scalers(self) -> dict[ScalingKind, Scaler]:
-        """Those that have been asked for."""
         return {}
 
     def take(self, rows: NDArray[np.intp] | slice) -> Data:
-        """Return some of the rows."""
+        """Return the data of some rows, without validation rows."""
         weights = self.weights_of(rows)
         return replace(
             self,
@@ -131,18 +142,18 @@ class Data:
         return None if self.sample_weight is None else self.sample_weight[rows]
 
     def mass_of(self, rows: NDArray[np.intp]) -> float:
-        """Return the number of some rows, by their weights where these count rows."""
+        """Return the number of some rows, or the sum of their weights if these count rows."""
         if self.sample_weight is None or self.count_unit is None:
             return float(len(rows))
         return float(self.sample_weight[rows].sum() / self.sample_weight.mean())
 
     def counts_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Return the sample weights of some rows with a mean of 1, not all of them zero."""
+        """Return the sample weights of some rows scaled to a mean of 1."""
         weights = self.weights_of(rows)
         return None if weights is None else weights / weights.mean()
 
     def row_counts(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Return how many rows each of some rows stands for."""
+        """Return the number of rows that each of some rows counts for."""
         weights = self.weights_of(rows)
         if weights is None or self.count_unit is None:
             return self.counts_of(rows)

@@ -1,4 +1,4 @@
-"""How much each input moves the prediction."""
+"""The relevance of each input, measured by the change of predictions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gramless.base.types import AnyArray
 from gramless.features.base import DifferentiableMap, FeatureMap
 from gramless.matrices.base import Vector
 
-_ROWS_AT_ONCE = 256
-_LEAST = 0.05
-_POWER = 0.75
+_BLOCK_ROWS = 256
+# A finite sample exaggerates differences of relevance, so they are limited and shrunk.
+_MIN_RELATIVE_RELEVANCE, _SHRINKING_POWER = 0.05, 0.75
 
 
 def learned_relevance(
@@ -24,41 +24,48 @@ def learned_relevance(
     steps: NDArray[np.float64],
     categorical: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the root mean squared change of the prediction when one input moves.
+    """Return the root mean squared change of predictions when one input changes.
 
-    The diagonal of the average gradient outer product. Where the features have no
-    derivatives, by finite differences: bins have no derivative, and those with a window jump at
-    their edges, so the step is of the size of their widths. A category moves to that of another
-    row. ``rows`` are a sample; ``steps`` (n_features,) say how far each input moves, infinite for
-    one that the features ignore.
+    For differentiable features this is the diagonal of the average gradient outer product, and
+    takes one gradient per row. Other features use finite differences, with steps of the size of
+    bins, and take the features of ``2 * n_features * n_rows`` rows. A category changes to the
+    category of another row.
 
-    The root mean square of what is returned is 1, to the power 3/4, none under a twentieth of the
-    largest: a finite sample overstates the differences. Takes the features of
-    ``2 * n_features * n_rows`` rows, or a gradient of each row.
+    Parameters
+    ----------
+    rows : array (n_rows, n_features)
+        A sample of the rows.
+    steps : array (n_features,)
+        The change of each input, infinite if the features ignore it.
+
+    Returns
+    -------
+    array (n_features,)
+        Changes with root mean square 1, at least a twentieth of the largest, to the power 3/4.
     """
-    told_apart = np.zeros(len(steps), bool) if categorical is None else categorical
+    is_category = np.zeros(len(steps), bool) if categorical is None else categorical
     if isinstance(feature_map, DifferentiableMap):
-        change = _by_gradients(feature_map, weights, rows, steps)
-        moved = np.flatnonzero(told_apart)
+        change = _squared_derivatives(feature_map, weights, rows, steps)
+        inputs = np.flatnonzero(is_category)
     else:
-        change, moved = np.zeros(len(steps)), np.flatnonzero(told_apart | np.isfinite(steps))
-    change[moved] = _by_moving(feature_map, weights, rows, steps, told_apart, moved)
+        change, inputs = np.zeros(len(steps)), np.flatnonzero(is_category | np.isfinite(steps))
+    change[inputs] = _squared_differences(feature_map, weights, rows, steps, is_category, inputs)
     size = np.sqrt(change)
     if not size.max() > 0:
         return np.ones(len(steps))
-    size = np.maximum(size, _LEAST * size.max())
-    return (size / np.sqrt(np.mean(size**2))) ** _POWER
+    size = np.maximum(size, _MIN_RELATIVE_RELEVANCE * size.max())
+    return (size / np.sqrt(np.mean(size**2))) ** _SHRINKING_POWER
 
 
-def _by_gradients(
+def _squared_derivatives(
     feature_map: DifferentiableMap, weights: Vector, rows: AnyArray, steps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return twice the mean squared change along each input's derivative."""
+    """Return twice the mean squared product of derivative and step for each input."""
     change, points = np.zeros(len(steps)), np.asarray(rows, np.float64)
     used = np.where(np.isfinite(steps), steps, 0.0)
-    # Powers of two multiply without rounding: squares of huge steps and tiny slopes are no numbers.
+    # Scaling by a power of two is exact, and avoids overflow in squares of huge steps.
     size = np.exp2(np.minimum(np.floor(np.log2(np.where(used > 0, used, 1.0))), 1023.0))
-    for a, b in row_blocks(len(rows), _ROWS_AT_ONCE):
+    for a, b in row_blocks(len(rows), _BLOCK_ROWS):
         slopes = feature_map.gradients(points[a:b], weights)
         scaled = slopes.reshape(b - a, len(steps), -1) * size[:, None]
         change += (scaled**2).sum(axis=(0, 2))
@@ -66,28 +73,28 @@ def _by_gradients(
     return 2.0 * (used / size) ** 2 * change / n_numbers
 
 
-def _by_moving(
+def _squared_differences(
     feature_map: FeatureMap,
     weights: Vector,
     rows: AnyArray,
     steps: NDArray[np.float64],
-    told_apart: NDArray[np.bool_],
+    is_category: NDArray[np.bool_],
     inputs: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    """Return the mean squared changes as some inputs move one way and the other, added up."""
-    here = feature_map.rows_matrix(rows).matvec(weights)
-    moved = np.array(rows, np.float64)
+    """Return the sum of the mean squared changes for a step up and a step down of each input."""
+    before = feature_map.rows_matrix(rows).matvec(weights)
+    changed = np.array(rows, np.float64)
     order = stream(0, "rows of other categories").permutation(len(rows))
     change = np.zeros(len(inputs))
     for k, j in enumerate(inputs):
-        column = moved[:, j].copy()
+        column = changed[:, j].copy()
         with np.errstate(over="ignore"):
             others = in_range(np.array([column + steps[j], column - steps[j]]))
-        if told_apart[j]:
+        if is_category[j]:
             others = column[[order, order[::-1]]]
         for other in others:
-            moved[:, j] = other
-            there = feature_map.rows_matrix(moved).matvec(weights)
-            change[k] += float(np.mean((there - here) ** 2))
-        moved[:, j] = column
+            changed[:, j] = other
+            after = feature_map.rows_matrix(changed).matvec(weights)
+            change[k] += float(np.mean((after - before) ** 2))
+        changed[:, j] = column
     return change
