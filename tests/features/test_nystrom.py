@@ -466,7 +466,7 @@ def test_predictions_with_other_weights_and_after_another_fit_are_not_the_rememb
             for own in (weights, weights, -weights):
                 found = nystrom.rows_matrix(new).matvec(own)
                 np.testing.assert_allclose(found, nystrom.transform(new) @ own, atol=1e-9)
-    assert "_solved" not in nystrom.__getstate__()
+    assert "_cached_coefficients" not in nystrom.__getstate__()
 
 
 def test_features_of_a_rounded_factor_are_as_good() -> None:
