@@ -89,7 +89,7 @@ def test_ridge_from_a_start_and_with_free_columns(
     ridge[Z.shape[1] - n_free :] = 0.0
     right = Z.rmatvec(row_weights * y)
     inverse = SampledRows(50).inverse(problem)
-    rows = RowRuns(RowSystem.of_squares(problem, start), inverse, 0.0, None)
+    rows = RowRuns(RowSystem.from_problem(problem, start), inverse, 0.0, None)
     whole = System(Z, RowCurvature(row_weights), ridge, right)
     columns = ConjugateRuns(whole, inverse, 0.0, None, start)
     at_zero = problem.value(np.zeros_like(right))

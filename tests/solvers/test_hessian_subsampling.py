@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L2
-from gramless.solvers.hessian_subsampling import CurvedRows, RowChoice
+from gramless.solvers.hessian_subsampling import HessianRows, RowSampler
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
 
@@ -55,11 +55,11 @@ def curvatures() -> Array:
 # The choice.
 
 
-def chosen_from(Z: BinnedMatrix, c: Array, alpha: float, draws: int = 0) -> CurvedRows:
+def chosen_from(Z: BinnedMatrix, c: Array, alpha: float, draws: int = 0) -> HessianRows:
     """Return the rows of one of many draws, with half of alpha for a row."""
-    choice = RowChoice(Z, 2.0 * alpha, 4096)
-    choice.draws = draws
-    return choice.choose(c, 0.5)
+    sampler = RowSampler(Z, 2.0 * alpha, 4096)
+    sampler.n_draws = draws
+    return sampler.draw(c, 0.5)
 
 
 def test_rows_without_curvature_are_left_out_and_no_others() -> None:
@@ -126,14 +126,14 @@ def test_the_solution_is_that_of_all_rows(loss: Loss, alpha: float) -> None:
 def test_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver does choose, and not many."""
     problem, sizes = problem_of(loss, 1e-4), []
-    choose = RowChoice.choose
+    draw = RowSampler.draw
 
     def watched(*arguments: Any) -> Any:
-        rows = choose(*arguments)
+        rows = draw(*arguments)
         sizes.append(rows.matrix.shape[0])
         return rows
 
-    monkeypatch.setattr(RowChoice, "choose", watched)
+    monkeypatch.setattr(RowSampler, "draw", watched)
     assert NewtonCG(tol=1e-3).solve(problem).status == "converged"
     assert np.mean(sizes) < 0.6 * N_ROWS
 

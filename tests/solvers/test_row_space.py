@@ -90,7 +90,7 @@ def test_of_many_rows_those_that_curve_are_sampled_alike(warm: bool) -> None:
     start = None
     if warm:
         start = NewtonCG(tol=1e-1).solve(problem).weights
-        state = solver.begin(problem, start, watched=False)
+        state = solver.begin(problem, start, has_callback=False)
         assert state.step()
         assert not state.states[0].uses_all_rows
     expected = over_columns(solver, problem, start)

@@ -102,7 +102,7 @@ def descended(case: Case, n_jobs: int | None = 1, worth: int = 0, **changes: Any
 
 def test_columns_are_grouped_by_their_grids() -> None:
     case = make_case(L1(0.1, n_free=1), (0, 4, 10, 11, 19, 20), alike=True)
-    grid, grids, starts = BinDescent(case.matrix.row_lists, 1).grouped(case.task.columns)
+    grid, grids, starts = BinDescent(case.matrix.row_lists, 1).group_by_grid(case.task.columns)
     assert grid.tolist() == [0, 0, 2, 2, 3, 4]
     assert grids.tolist() == [0, 2, 3, 4]
     assert starts.tolist() == [0, 2, 4, 5, 6]

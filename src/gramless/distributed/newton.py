@@ -271,7 +271,7 @@ class ClusterNewtonState(NewtonState):
             places = np.empty(len(problem.order))
             places[problem.order] = np.arange(len(places))
             self.positions["positions"] = Shared(places)
-        super().__init__(weights, start, options, watched=True)
+        super().__init__(weights, start, options, has_callback=True)
 
     def numbers(self) -> dict[str, AnyArray]:
         """Return copies of all that changes from step to step, for :meth:`take_up`."""

@@ -296,13 +296,13 @@ class IterativeSolver(Solver):
     max_iter: int
 
     @abstractmethod
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
-        """Return the initial state; ``watched`` if a callback reads the weights."""
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> State:
+        """Return the initial state; ``has_callback`` if a callback reads the weights."""
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
         self.check_problem(problem)
-        watched = callback is not None and not isinstance(callback, Watch)
-        state = self.begin(problem, start, watched)
+        has_callback = callback is not None and not isinstance(callback, Watch)
+        state = self.begin(problem, start, has_callback)
         return Iterations(state, problem.weights_shape, self.max_iter).run(callback)

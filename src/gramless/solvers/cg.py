@@ -79,16 +79,16 @@ class ConjugateGradient(IterativeSolver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = RIDGE
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> Runs:
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> Runs:
         targets, inverse = columns(problem.targets), self.preconditioner.inverse(problem)
         first = None if start is None else columns(start)
         runs: Runs
         # In the space of rows, each look at the weights costs a product: not with a callback.
-        if not watched and has_short_row_vectors(inverse, problem.matrix):
-            rows = RowSystem.of_squares(problem, first)
+        if not has_callback and has_short_row_vectors(inverse, problem.matrix):
+            rows = RowSystem.from_problem(problem, first)
             runs = RowRuns(rows, inverse, self.tol, self.n_jobs)
         else:
-            system = System.of_squares(problem)
+            system = System.from_problem(problem)
             runs = ConjugateRuns(system, inverse, self.tol, self.n_jobs, first)
         runs.at_zero = 0.5 * inner(problem.row_weights[:, None] * targets, targets)
         return runs
@@ -279,7 +279,7 @@ class System:
     right: Vector
 
     @classmethod
-    def of_squares(cls, problem: Problem) -> System:
+    def from_problem(cls, problem: Problem) -> System:
         """Return the equations of a squared-loss problem."""
         row_weights = problem.row_weights[:, None]
         right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
@@ -435,7 +435,7 @@ class RowSystem:
         return cls(matrix, curvature, penalty, right, responses, scaled, start, scaled)
 
     @classmethod
-    def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
+    def from_problem(cls, problem: Problem, start: Vector | None) -> RowSystem:
         """Return the equations of a squared-loss problem."""
         matrix, penalty, row_weights = problem.matrix, problem.penalty, problem.row_weights[:, None]
         weighted = row_weights * columns(problem.targets)
@@ -552,8 +552,10 @@ class RowRuns(Runs):
         free += scaled[n:-1]
         # The columns leave out the multiple of g in the residual.
         of_given = self.of_given[inverse.chosen] * self.residual[-1]
-        coefficients = inverse.solved(inverse.mu * matvec(self.rows_left, columns) + of_given)
-        shares = inverse.subtracted(coefficients)
+        coefficients = inverse.coefficients_of(
+            inverse.mu * matvec(self.rows_left, columns) + of_given
+        )
+        shares = inverse.row_coefficients(coefficients)
         add_rmatvec(self.rows_right, -shares, columns)
         scaled[inverse.chosen] -= shares
         responses = matvec(self.left, columns)

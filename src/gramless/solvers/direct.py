@@ -201,7 +201,7 @@ class Gram(ABC):
         This runs conjugate gradients, preconditioned by the factor. One or two steps suffice if
         alpha is far above the rounding of the Gram matrix.
         """
-        system, inverse = System.of_squares(problem), FactorInverse(factor)
+        system, inverse = System.from_problem(problem), FactorInverse(factor)
         runs = ConjugateRuns(system, inverse, _REFINEMENT_TOL, options.n_jobs, point.weights)
         runs.run(options.max_refinements)
         return self.point(problem, runs.weights)

@@ -111,7 +111,7 @@ class GridDescent(IterativeSolver):
                 f"{self.max_sweeps!r}; raise max_iter for more rounds."
             )
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> _State:
         return _State(problem, start, self)
 
 

@@ -16,7 +16,7 @@ MEASURED_ROWS = 256  # for the mean squared norm
 
 
 @dataclass(frozen=True)
-class CurvedRows:
+class HessianRows:
     """The rows of the Hessian; their weights are multiplied by ``upscale``."""
 
     matrix: FeatureMatrix
@@ -25,7 +25,7 @@ class CurvedRows:
     has_all_rows: bool
 
 
-class RowChoice:
+class RowSampler:
     """A sampler of rows with probabilities proportional to their curvature.
 
     A row with curvature ``c`` is kept with probability ``p = min(1, c / enough)`` and weighted by
@@ -36,9 +36,9 @@ class RowChoice:
     """
 
     def __init__(self, matrix: FeatureMatrix, alpha: float, all_below: int) -> None:
-        self.matrix, self.alpha, self.all_below, self.draws = matrix, alpha, all_below, 0
+        self.matrix, self.alpha, self.all_below, self.n_draws = matrix, alpha, all_below, 0
 
-    def choose(self, curvatures: Vector, penalties: float) -> CurvedRows:
+    def draw(self, curvatures: Vector, penalties: float) -> HessianRows:
         """Return a new random sample of rows, or all rows if nearly all are drawn.
 
         ``curvatures`` (n_rows, K) include the row weights; the largest of each row counts.
@@ -46,7 +46,7 @@ class RowChoice:
         enough`` of these are expected. The sampled part of the matrix is copied.
         """
         n_rows = self.matrix.shape[0]
-        everything = CurvedRows(self.matrix, slice(None), np.ones(n_rows), has_all_rows=True)
+        everything = HessianRows(self.matrix, slice(None), np.ones(n_rows), has_all_rows=True)
         if n_rows <= self.all_below:
             return everything
         largest = curvatures.max(axis=1)
@@ -55,13 +55,13 @@ class RowChoice:
             probabilities = np.minimum(
                 largest * (self.squared_norm / (penalties * self.alpha)), 1.0
             )
-        drawn = stream(0, "curved rows", self.draws).random(n_rows) < probabilities
-        self.draws += 1
+        drawn = stream(0, "curved rows", self.n_draws).random(n_rows) < probabilities
+        self.n_draws += 1
         chosen = np.flatnonzero(drawn)
         if not 0 < len(chosen) <= WORTH_COPYING * n_rows:
             return everything
         upscale = 1.0 / probabilities[chosen]
-        return CurvedRows(self.matrix.take_rows(chosen), chosen, upscale, has_all_rows=False)
+        return HessianRows(self.matrix.take_rows(chosen), chosen, upscale, has_all_rows=False)
 
     @cached_property
     def squared_norm(self) -> float:

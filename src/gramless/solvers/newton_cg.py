@@ -25,7 +25,7 @@ from gramless.solvers.cg import (
     System,
     has_short_row_vectors,
 )
-from gramless.solvers.hessian_subsampling import RowChoice
+from gramless.solvers.hessian_subsampling import RowSampler
 from gramless.solvers.line_search import ROUNDING, AnyLine, Line, Losses, derivatives, search
 from gramless.solvers.objective import Problem, columns, initial_weights
 from gramless.solvers.preconditioners import (
@@ -58,7 +58,7 @@ class NewtonCG(IterativeSolver):
     Each step approximately solves ``(Z' C Z + alpha I) d = -gradient``, with the curvatures
     ``C`` of the loss, and minimises the objective along ``d``. The line search needs no
     product because responses are linear in the step length. The Hessian uses rows sampled by
-    their curvature, see :class:`RowChoice`; the gradient, the objective and the test of
+    their curvature, see :class:`RowSampler`; the gradient, the objective and the test of
     convergence use all rows.
 
     Parameters
@@ -108,21 +108,21 @@ class NewtonCG(IterativeSolver):
     n_jobs: int | None = None
     all_rows_below: int = 4096
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> State:
         targets = columns(problem.targets)
         matrix, penalty = problem.matrix, problem.penalty
         can_use_rows = isinstance(self.preconditioner, SampledRows)
         can_use_rows &= penalty.n_free == 0 and penalty.l2 > 0.0
-        can_use_rows &= not (watched or problem.loss.is_piecewise_linear)
+        can_use_rows &= not (has_callback or problem.loss.is_piecewise_linear)
         if can_use_rows and _has_fast_row_products(problem):
             return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.is_piecewise_linear and targets.shape[1] > 1):
-            return _LocalNewtonState(problem, start, self, watched)
+            return _LocalNewtonState(problem, start, self, has_callback)
         states: list[NewtonState] = []
         for k, y in enumerate(np.ascontiguousarray(targets.T)):
             single = replace(problem, targets=y, loss=problem.loss.of_output(k))
             first = None if start is None else np.ascontiguousarray(columns(start)[:, k])
-            states.append(_LocalNewtonState(single, first, self, watched))
+            states.append(_LocalNewtonState(single, first, self, has_callback))
         return _SeparateStates(states)
 
 
@@ -145,9 +145,9 @@ class NewtonState(ABC):
     uses_all_rows: bool
 
     def __init__(
-        self, weights: Vector, start: Vector | None, options: NewtonCG, watched: bool
+        self, weights: Vector, start: Vector | None, options: NewtonCG, has_callback: bool
     ) -> None:
-        self.options, self.watched = options, watched
+        self.options, self.has_callback = options, has_callback
         self.gradient = self.at_zero = np.empty((0, 0))
         self.buffer: Vector | None = None
         self.weights = weights
@@ -258,7 +258,7 @@ class NewtonState(ABC):
         lengths, self.objective = search(line, self.objective, slope, rounding, self.flat)
         if not lengths.any():
             return False
-        if self.watched:
+        if self.has_callback:
             # Callbacks may have kept a reference to the old weights.
             self.weights = self.weights.copy()
         add_times(self.weights, lengths, direction, self.options.n_jobs)
@@ -334,17 +334,17 @@ class _LocalNewtonState(NewtonState):
     """Newton steps over a matrix of this process; the responses of all rows are kept."""
 
     def __init__(
-        self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
+        self, problem: Problem, start: Vector | None, options: NewtonCG, has_callback: bool
     ) -> None:
         self._keep_problem(problem, options)
-        super().__init__(initial_weights(problem), start, options, watched)
+        super().__init__(initial_weights(problem), start, options, has_callback)
 
     def _keep_problem(self, problem: Problem, options: NewtonCG) -> None:
         self.problem, self.loss, self.penalty = problem, problem.loss, problem.penalty
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
         row_weights = self.losses.row_weights
         self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
-        self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
+        self.sampler = RowSampler(problem.matrix, problem.penalty.l2, options.all_rows_below)
 
     def _update_responses(self) -> None:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
@@ -397,7 +397,7 @@ class _LocalNewtonState(NewtonState):
         release_freed_memory()
         flat = self._flat_outputs(self.curvatures.sum(axis=0))
         curvatures = self.curvature_floor(flat).apply(self.curvatures, self.losses.row_weights)
-        self.rows = self.choice.choose(curvatures, self.penalties)
+        self.rows = self.sampler.draw(curvatures, self.penalties)
         self.uses_all_rows = self.rows.has_all_rows
         sampled = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
         self.curvature: Curvature = RowCurvature(sampled)
@@ -433,10 +433,10 @@ class _RowNewtonState(_LocalNewtonState):
         if given is not None:
             check_start(given, (matrix.shape[1], n_outputs), "NewtonCG")
         self._keep_problem(problem, options)
-        self.space = RowSpace.around(matrix, given, n_outputs)
+        self.space = RowSpace.from_start(matrix, given, n_outputs)
         first = None if given is None else self.space.multiple(np.ones(n_outputs))
         weights = np.zeros((2 * n_rows + 1, n_outputs))
-        NewtonState.__init__(self, weights, first, options, watched=False)
+        NewtonState.__init__(self, weights, first, options, has_callback=False)
 
     def _update_responses(self) -> None:
         self.responses = self.weights[self.space.n_rows + 1 :].copy()
@@ -476,7 +476,7 @@ class _RowNewtonState(_LocalNewtonState):
     def _energy(self, gradient: Vector) -> FloatArray:
         inverse, n = self.inverse, self.space.n_rows
         assert isinstance(inverse, SampledInverse)
-        coefficients = inverse.solved(gradient[n + 1 :][self.rows.chosen][inverse.chosen])
+        coefficients = inverse.coefficients_of(gradient[n + 1 :][self.rows.chosen][inverse.chosen])
         of_diagonal = self._product(gradient, gradient) / inverse.mu
         return np.maximum(of_diagonal - inverse.energy(coefficients), 0.0)
 

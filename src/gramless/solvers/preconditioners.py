@@ -122,9 +122,9 @@ class SampledInverse:
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return ``(mu I + V V')^-1 V residual`` and ``V residual``."""
-        return self.solved(matvec(self.rows, residual))
+        return self.coefficients_of(matvec(self.rows, residual))
 
-    def solved(self, responses: Vector) -> Vector:
+    def coefficients_of(self, responses: Vector) -> Vector:
         """Return the coefficients, given the responses of the rows to the residual, (m, K)."""
         responses = responses * self.roots[:, None]
         with one_blas_thread():
@@ -137,9 +137,9 @@ class SampledInverse:
         return np.einsum("mk,mk->k", shares, responses) / self.mu
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        add_rmatvec(self.rows, -self.subtracted(coefficients), direction)
+        add_rmatvec(self.rows, -self.row_coefficients(coefficients), direction)
 
-    def subtracted(self, coefficients: Vector) -> Vector:
+    def row_coefficients(self, coefficients: Vector) -> Vector:
         """Return the coefficients of the rows in the low-rank part, (m, K)."""
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 

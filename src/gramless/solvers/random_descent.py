@@ -81,7 +81,7 @@ class RandomDescent(IterativeSolver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> _Outputs:
         run = partial(SimultaneousSteps, n_simultaneous=self.n_simultaneous, seed=self.seed)
         return _Outputs(_create_outputs(run, problem, start), self.tol, self.n_jobs)
 
@@ -130,7 +130,7 @@ class ParallelRandomDescent(IterativeSolver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
+    def begin(self, problem: Problem, start: Vector | None, has_callback: bool) -> _Outputs:
         run = partial(SharedSteps, n_threads=thread_count(self.n_jobs), seed=self.seed)
         return _Outputs(_create_outputs(run, problem, start), self.tol, n_jobs=1)
 

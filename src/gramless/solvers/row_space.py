@@ -42,7 +42,7 @@ class RowSpace:
     squared: FloatArray
 
     @classmethod
-    def around(cls, matrix: FeatureMatrix, given: Vector | None, n_outputs: int) -> RowSpace:
+    def from_start(cls, matrix: FeatureMatrix, given: Vector | None, n_outputs: int) -> RowSpace:
         if given is None:
             return cls(matrix, None, np.zeros((matrix.shape[0], n_outputs)), np.zeros(n_outputs))
         return cls(matrix, given, matvec(matrix, given), weighted_inner(None, given, given, None))
@@ -76,7 +76,7 @@ class RowSpace:
             add_times(weights, vector[self.n_rows], self.given, self.matrix.n_jobs)
         return weights
 
-    def keeping(self, outputs: NDArray[np.bool_]) -> RowSpace:
+    def take_outputs(self, outputs: NDArray[np.bool_]) -> RowSpace:
         given = None if self.given is None else self.given[:, outputs]
         squared = self.squared[outputs]
         return replace(self, given=given, of_given=self.of_given[:, outputs], squared=squared)
@@ -84,7 +84,7 @@ class RowSpace:
     def preconditioned(self, inverse: SampledInverse, vector: Vector) -> Vector:
         n, chosen = self.n_rows, inverse.chosen
         result = vector / inverse.mu
-        shares = inverse.subtracted(inverse.solved(vector[n + 1 :][chosen]))
+        shares = inverse.row_coefficients(inverse.coefficients_of(vector[n + 1 :][chosen]))
         result[chosen] -= shares
         result[n + 1 :] -= self.matrix.row_products(shares, chosen)
         return result
@@ -136,7 +136,7 @@ class RowSpaceRuns(Runs):
         self.direction = self.preconditioned
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
-        self.space, self.product = self.space.keeping(keep), np.empty_like(self.residual)
+        self.space, self.product = self.space.take_outputs(keep), np.empty_like(self.residual)
 
     def _energy(self, residual: Vector, preconditioned: Vector) -> FloatArray:
         return np.maximum(self._by_run(self.space.product(residual, preconditioned)), 0.0)

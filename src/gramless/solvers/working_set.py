@@ -81,7 +81,7 @@ class BinDescent:
         would mostly wait for each other.
         """
         lists, penalty = self.lists, task.penalty
-        grid, grids, starts = self.grouped(task.columns)
+        grid, grids, starts = self.group_by_grid(task.columns)
         first = task.columns + grid
         sizes = (lists.bounds[:, first + 1] - lists.bounds[:, first]).sum(axis=0, dtype=np.int64)
         of_rows, of_columns = self._curvatures(task, sizes)
@@ -113,7 +113,7 @@ class BinDescent:
 
     def _add(self, move: Move, out: Vector) -> None:
         lists, step = self.lists, move.step
-        _, grids, starts = self.grouped(move.columns)
+        _, grids, starts = self.group_by_grid(move.columns)
 
         def add(p: int) -> None:
             grid_descent.add_columns(
@@ -123,7 +123,7 @@ class BinDescent:
 
         map_blocks(add, [(p,) for p in range(len(lists.parts) - 1)], self.n_jobs)
 
-    def grouped(self, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def group_by_grid(self, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Return the grid of each ascending column, the grids, and the starts of their columns."""
         grid = np.searchsorted(self.lists.offsets, columns, side="right") - 1
         grids, starts = np.unique(grid, return_index=True)
@@ -132,7 +132,7 @@ class BinDescent:
     def _curvatures(self, task: Task, sizes: IntArray) -> tuple[Vector, Vector]:
         """Return the curvatures of the rows, as one number if all are equal, and of the columns."""
         lists, of_rows = self.lists, task.curvatures
-        grid, grids, starts = self.grouped(task.columns)
+        grid, grids, starts = self.group_by_grid(task.columns)
         if of_rows.min() == of_rows.max():
             return of_rows[:1], of_rows[0] * sizes * lists.values[grid] ** 2
         total, part = np.zeros(len(sizes)), np.empty(len(sizes))
