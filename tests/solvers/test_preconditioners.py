@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from gramless.solvers.preconditioners import (
 )
 
 from .diagonal import Diagonal
+from .pairwise import each_value, pairs
 
 N_ROWS, N_GRIDS, N_BINS = 300, 6, 9
 WEIGHTS = {
@@ -36,7 +38,7 @@ WEIGHTS = {
     "uneven": np.random.default_rng(2).gamma(1.0, size=N_ROWS),
     "zeros": np.random.default_rng(3).integers(0, 4, N_ROWS).astype(float),
 }
-SIZES = {"default": None, "one": 1, "seven": 7, "hundred": 100, "all": N_ROWS, "more": 10**6}
+SIZES = (None, 1, 7, 100, N_ROWS, 10**6)
 
 
 class Noting(BinnedMatrix):
@@ -79,9 +81,9 @@ def make_case(weights: str = "equal", alpha: float = 1e-3, *, intercept: bool = 
 
 def times(inverse: Inverse, residual: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the operator times a residual (n_columns, K)."""
-    product = inverse.diagonal[:, None] * residual
-    inverse.subtract(inverse.coefficients(residual), product)
-    return product
+    result = inverse.diagonal[:, None] * residual
+    inverse.subtract(inverse.coefficients(residual), result)
+    return result
 
 
 def energies(inverse: Inverse, residual: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,22 +100,16 @@ def close(measured: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
     np.testing.assert_allclose(measured, expected, rtol=1e-9, atol=1e-10 * size)
 
 
-every_case = pytest.mark.parametrize(
-    "case",
-    [make_case(weights, intercept=intercept) for weights in WEIGHTS for intercept in (False, True)],
-    ids=[f"{weights}{end}" for weights in WEIGHTS for end in ("", ", intercept")],
-)
-every_size = pytest.mark.parametrize("n_rows", SIZES.values(), ids=SIZES.keys())
-
-
 # The operator.
 
 
-@every_case
-@every_size
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_it_inverts_the_sampled_hessian(case: Case, n_rows: int | None, n_outputs: int) -> None:
-    inverse, M = case.operator(n_rows)
+@pytest.mark.parametrize(
+    ("weights", "intercept", "n_rows", "n_outputs"), pairs(WEIGHTS, (False, True), SIZES, (1, 3))
+)
+def test_it_inverts_the_sampled_hessian(
+    weights: str, intercept: bool, n_rows: int | None, n_outputs: int
+) -> None:
+    inverse, M = make_case(weights, intercept=intercept).operator(n_rows)
     residual = draw(len(M), n_outputs)
     before = residual.copy()
     exact = np.linalg.solve(M, residual)
@@ -122,10 +118,11 @@ def test_it_inverts_the_sampled_hessian(case: Case, n_rows: int | None, n_output
     np.testing.assert_array_equal(residual, before)
 
 
-@every_case
-@every_size
-def test_it_is_symmetric_and_positive(case: Case, n_rows: int | None) -> None:
-    inverse, M = case.operator(n_rows)
+@pytest.mark.parametrize(
+    ("n_rows", "weights", "intercept"), each_value(SIZES, WEIGHTS, (False, True))
+)
+def test_it_is_symmetric_and_positive(n_rows: int | None, weights: str, intercept: bool) -> None:
+    inverse, M = make_case(weights, intercept=intercept).operator(n_rows)
     written_out = times(inverse, np.eye(len(M)))
     close(written_out, written_out.T)
     values = np.linalg.eigvalsh((written_out + written_out.T) / 2)
@@ -133,10 +130,13 @@ def test_it_is_symmetric_and_positive(case: Case, n_rows: int | None) -> None:
     np.testing.assert_allclose(values[::-1], 1 / np.linalg.eigvalsh(M), rtol=1e-8)
 
 
-@every_case
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_subtract_subtracts_the_low_rank_part(case: Case, n_outputs: int) -> None:
-    inverse, M = case.operator(50)
+@pytest.mark.parametrize(
+    ("weights", "intercept", "n_outputs"), pairs(WEIGHTS, (False, True), (1, 3))
+)
+def test_subtract_subtracts_the_low_rank_part(
+    weights: str, intercept: bool, n_outputs: int
+) -> None:
+    inverse, M = make_case(weights, intercept=intercept).operator(50)
     residual, direction = draw(len(M), n_outputs), draw(len(M), n_outputs)[::-1].copy()
     low_rank = np.diag(inverse.diagonal) - np.linalg.inv(M)
     expected = direction - low_rank @ residual
@@ -146,14 +146,14 @@ def test_subtract_subtracts_the_low_rank_part(case: Case, n_outputs: int) -> Non
     close(direction, expected)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_a_diagonal_has_no_low_rank_part(n_outputs: int) -> None:
+def test_a_diagonal_has_no_low_rank_part() -> None:
     inverse = DiagonalInverse(np.array([1.0, 2.0]))
-    residual, direction = draw(2, n_outputs), draw(2, n_outputs)
-    coefficients = inverse.coefficients(residual)
-    inverse.subtract(coefficients, direction)
-    np.testing.assert_array_equal(direction, draw(2, n_outputs))
-    assert inverse.energy(coefficients).tolist() == [0.0] * n_outputs
+    for n_outputs in (1, 3):
+        residual, direction = draw(2, n_outputs), draw(2, n_outputs)
+        coefficients = inverse.coefficients(residual)
+        inverse.subtract(coefficients, direction)
+        np.testing.assert_array_equal(direction, draw(2, n_outputs))
+        assert inverse.energy(coefficients).tolist() == [0.0] * n_outputs
 
 
 def test_outputs_together_or_alone_are_the_same() -> None:
@@ -167,9 +167,9 @@ def test_outputs_together_or_alone_are_the_same() -> None:
 # All rows.
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("weights", "alpha", "intercept"), pairs(WEIGHTS, (1e-2, 1e-5), (False, True))
+)
 def test_with_all_rows_it_is_the_hessian(weights: str, alpha: float, intercept: bool) -> None:
     """A free intercept is penalised in M alone: one more eigenvalue, one more iteration."""
     case = make_case(weights, alpha, intercept=intercept)
@@ -198,27 +198,26 @@ def test_small_tables_are_taken_whole() -> None:
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-@every_size
-def test_only_rows_of_positive_weight_are_drawn(weights: str, n_rows: int | None) -> None:
+def test_only_rows_of_positive_weight_are_drawn(weights: str) -> None:
     case = make_case(weights)
     S = case.problem.row_weights
-    inverse = SampledRows(n_rows).inverse(case.problem)
-    taken = case.binned.taken
-    wanted = 256 if n_rows is None else n_rows
-    assert len(taken) == min(wanted, np.count_nonzero(S))
-    assert (np.diff(taken) > 0).all()
-    assert (S[taken] > 0).all()
-    np.testing.assert_allclose(inverse.roots**2, S[taken] / S[taken].sum(), rtol=1e-12)
+    for n_rows in SIZES:
+        inverse = SampledRows(n_rows).inverse(case.problem)
+        taken = case.binned.taken
+        wanted = 256 if n_rows is None else n_rows
+        assert len(taken) == min(wanted, np.count_nonzero(S))
+        assert (np.diff(taken) > 0).all()
+        assert (S[taken] > 0).all()
+        np.testing.assert_allclose(inverse.roots**2, S[taken] / S[taken].sum(), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "drawn"), [(100, 100), (2000, 256), (10_000, 500), (169_472, 2048), (10**6, 2048)]
-)
-def test_default_number_of_rows(n_rows: int, drawn: int) -> None:
-    matrix = BinnedMatrix(np.ones((1, n_rows), np.uint8), np.array([0, 1]))
-    sample = SampledRows().draw(matrix, np.full(n_rows, 1 / n_rows))
-    assert sample.rows.shape == (drawn, 1)
-    assert sample.complete == (drawn == n_rows)
+def test_default_number_of_rows() -> None:
+    expected = {100: 100, 2000: 256, 10_000: 500, 169_472: 2048, 10**6: 2048}
+    for n_rows, drawn in expected.items():
+        matrix = BinnedMatrix(np.ones((1, n_rows), np.uint8), np.array([0, 1]))
+        sample = SampledRows().draw(matrix, np.full(n_rows, 1 / n_rows))
+        assert sample.rows.shape == (drawn, 1)
+        assert sample.complete == (drawn == n_rows)
 
 
 def test_the_sample_is_always_the_same() -> None:
@@ -280,9 +279,9 @@ def test_a_sample_is_a_preconditioner() -> None:
 # Penalties at the edge.
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-320])
-@pytest.mark.parametrize("n_rows", [None, 7, N_ROWS])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("alpha", "n_rows", "intercept"), pairs((0.0, 1e-320), (None, 7, N_ROWS), (False, True))
+)
 def test_next_to_no_penalty(alpha: float, n_rows: int | None, intercept: bool) -> None:
     case = make_case("zeros", alpha, intercept=intercept)
     solver = ConjugateGradient(SampledRows(n_rows), tol=1e-9, max_iter=1000)
@@ -294,12 +293,12 @@ def test_next_to_no_penalty(alpha: float, n_rows: int | None, intercept: bool) -
     np.testing.assert_allclose(root * responses, root * (case.dense @ exact), atol=1e-8)
 
 
-@pytest.mark.parametrize("n_rows", [None, 2])
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_a_matrix_of_zeros(n_rows: int | None, alpha: float) -> None:
+def test_a_matrix_of_zeros() -> None:
     matrix = BinnedMatrix(np.zeros((2, 5), np.uint8), np.array([0, 0, 3]))
-    solution = ConjugateGradient(SampledRows(n_rows)).solve(Problem(matrix, np.ones(5), L2(alpha)))
-    assert (solution.status, solution.weights.tolist()) == ("converged", [0.0, 0.0, 0.0])
+    for n_rows, alpha in product((None, 2), (0.0, 1.0)):
+        problem = Problem(matrix, np.ones(5), L2(alpha))
+        solution = ConjugateGradient(SampledRows(n_rows)).solve(problem)
+        assert (solution.status, solution.weights.tolist()) == ("converged", [0.0, 0.0, 0.0])
 
 
 # Real bins: threads and iterations.
