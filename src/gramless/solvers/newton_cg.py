@@ -118,6 +118,7 @@ class NewtonCG(IterativeSolver):
             return _SeparateStates([_RowNewtonState(problem, matrix, start, self)])
         if not (problem.loss.is_piecewise_linear and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, has_callback)
+        # Few rows have curvature at each output, and they differ between outputs.
         states: list[NewtonState] = []
         for k, y in enumerate(np.ascontiguousarray(targets.T)):
             single = replace(problem, targets=y, loss=problem.loss.of_output(k))

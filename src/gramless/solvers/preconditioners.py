@@ -260,6 +260,7 @@ class RowSample(Preconditioner):
             gram = self.products * roots
             gram *= roots[:, None]
             gram[np.diag_indices_from(gram)] += mu
+            # The transpose has Fortran order, so LAPACK works in place.
             with one_blas_thread():
                 factor, _ = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
             last = SampledInverse(mu, self.rows, self.chosen, roots, factor)

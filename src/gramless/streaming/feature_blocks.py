@@ -256,7 +256,7 @@ class CpuProducts:
     def _add_responses(
         self, tile: UnitRows, parts: list[tuple[Panels, Float32Array]], out: FloatArray
     ) -> None:
-        """Add the responses of a tile of rows to groups of blocks to ``out`` (n, n_outputs)."""
+        """Add the responses of a tile of rows, by groups of blocks, to ``out`` (n, n_outputs)."""
         work = _Workspace(len(out), self.sizes.frequencies)
         for panels, weights in parts:
             size = len(weights) // 2
