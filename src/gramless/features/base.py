@@ -81,8 +81,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         -------
         array or csr_array (n_samples, n_features_out)
             Binning features are a SciPy CSR matrix of float64, with 12 bytes a non-zero, or an
-            array with ``sparse_output=False``. They are zero in bins that ``fit`` has not seen.
-            Other features are a dense array, float32 if the rows are float32, else float64.
+            array with ``sparse_output=False``. If ``fit`` has not seen the bin of a row in a grid,
+            the row has no non-zero for this grid. Other features are a dense array, float32 if the
+            rows are float32, else float64.
         """
 
     @abstractmethod
