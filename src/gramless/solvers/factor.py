@@ -92,7 +92,7 @@ def _largest(gram: FloatArray) -> float:
 
 def _cholesky(gram: FloatArray, ridge: FloatArray, min_pivot: float) -> FloatArray | None:
     """Return the lower factor of ``gram + diag(ridge)``, or None if a pivot is too small."""
-    # LAPACK works in place on Fortran order, which the transpose of a symmetric C array has already.
+    # LAPACK works in place on Fortran order, which the transpose of a C array has already.
     factor = np.array(gram.T, order="F")
     factor[np.diag_indices_from(factor)] += ridge
     factor, failed = scipy.linalg.lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
