@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,47 +18,46 @@ STARTS += [b"@attribute a real\n@data\n1\n", b"\xff\xfe", b"\x1f\x8b\x08"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz"])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=st.sampled_from(STARTS), rest=st.binary(max_size=200), packed=st.booleans())
 @example(start=b"", rest=b"(" * 150, packed=True)
 @example(start=b"", rest=b"\xef\xbb\xbf", packed=True)
 def test_random_bytes_end_in_one_kind_of_error(
-    tmp_path: Path, ending: str, packing: str, start: bytes, rest: bytes, packed: bool
+    tmp_path: Path, ending: str, start: bytes, rest: bytes, packed: bool
 ) -> None:
-    path = tmp_path / f"a{ending}{packing}"
     content = start + rest
-    path.write_bytes(PACKERS[packing](content) if packed else content)
-    fault: DataFileError | None = None
-    try:
-        assert len(read_table(path)) > 0
-    except DataFileError as raised:
-        fault = raised
-    assert fault is None or str(path) in str(fault)
+    for packing, pack in PACKERS.items():
+        path = tmp_path / f"a{ending}{packing}"
+        path.write_bytes(pack(content) if packed else content)
+        fault: DataFileError | None = None
+        try:
+            assert len(read_table(path)) > 0
+        except DataFileError as raised:
+            fault = raised
+        assert fault is None or str(path) in str(fault)
 
 
 @pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz"])
-@pytest.mark.parametrize("name", ["a.csv", "a.libsvm", "a.arff", "a.npz", "a.parquet"])
-def test_truncated_compression(write: Writer, name: str, packing: str) -> None:
-    path = write(name + packing, "1,2,3\n" * 3000 + "4 5:6")
-    path.write_bytes(path.read_bytes()[:-15])
-    with pytest.raises(DataFileError, match="cut off"):
-        read_table(path)
+def test_truncated_compression(write: Writer, packing: str) -> None:
+    for name in ("a.csv", "a.libsvm", "a.arff", "a.npz", "a.parquet"):
+        path = write(name + packing, "1,2,3\n" * 3000 + "4 5:6")
+        path.write_bytes(path.read_bytes()[:-15])
+        with pytest.raises(DataFileError, match="cut off"):
+            read_table(path)
 
 
-@pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz"])
-def test_wrong_compression(tmp_path: Path, packing: str) -> None:
-    path = tmp_path / f"a.csv{packing}"
-    path.write_bytes(b"a,b\n1,2\n" * 10)
-    with pytest.raises(DataFileError, match="cannot be read"):
-        read_table(path)
+def test_wrong_compression(tmp_path: Path) -> None:
+    for packing in (".gz", ".bz2", ".xz"):
+        path = tmp_path / f"a.csv{packing}"
+        path.write_bytes(b"a,b\n1,2\n" * 10)
+        with pytest.raises(DataFileError, match="cannot be read"):
+            read_table(path)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".libsvm", ".npz", ".parquet", ""])
-@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz"])
-def test_empty_files(write: Writer, ending: str, packing: str) -> None:
-    with pytest.raises(DataFileError, match="is empty|damaged"):
-        read_table(write(f"a{ending}{packing}", b""))
+def test_empty_files(write: Writer) -> None:
+    for ending, packing in product((".csv", ".libsvm", ".npz", ".parquet", ""), PACKERS):
+        with pytest.raises(DataFileError, match="is empty|damaged"):
+            read_table(write(f"a{ending}{packing}", b""))
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -81,12 +80,12 @@ def test_unreadable_file(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None
         read_table(path, format="npy")
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.t", "a.zip"])
-def test_unknown_endings(write: Writer, name: str) -> None:
-    path = write(name, "a,b\n1,2\n")
-    with pytest.raises(DataFileError, match="names no known format.*format="):
-        read_table(path)
-    assert read_table(path, format="csv").shape == (1, 2)
+def test_unknown_endings(write: Writer) -> None:
+    for name in ("a.xlsx", "a", "a.t", "a.zip"):
+        path = write(name, "a,b\n1,2\n")
+        with pytest.raises(DataFileError, match="names no known format.*format="):
+            read_table(path)
+        assert read_table(path, format="csv").shape == (1, 2)
 
 
 def test_wrong_parameters(write: Writer) -> None:
@@ -97,9 +96,8 @@ def test_wrong_parameters(write: Writer) -> None:
         read_table(path, part="all")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
+def test_binary_files_named_as_text(write: Writer) -> None:
+    cases = [
         (PACKERS[".gz"](b"1,2"), "gzip"),
         (PACKERS[".bz2"](b"1,2"), "bzip2"),
         (PACKERS[".xz"](b"1,2"), "xz"),
@@ -107,38 +105,32 @@ def test_wrong_parameters(write: Writer) -> None:
         (b"PK\x03\x04abc", "zip"),
         (b"\x93NUMPYabc", "NumPy"),
         (b"abc\x00", "byte 3 is 0x00"),
-    ],
-    # Not the bytes: those of gzip hold the second, and processes that share the tests must agree.
-    ids=["gzip", "bzip2", "xz", "parquet", "zip", "numpy", "zeros"],
-)
-def test_binary_files_named_as_text(write: Writer, content: bytes, kind: str) -> None:
-    with pytest.raises(DataFileError, match=f"is not text.*{kind}"):
-        read_table(write("a.csv", content))
+    ]
+    for content, kind in cases:
+        with pytest.raises(DataFileError, match=f"is not text.*{kind}"):
+            read_table(write("a.csv", content))
 
 
-NAMES = {
-    "no user": ("~nobody_of_this_name/a.csv", "there is no user 'nobody_of_this_name'"),
-    "NUL": ("a\0.csv", "NUL character"),
-    "long": ("a" * 300 + ".csv", "too long"),
-}
+def test_names_that_no_file_can_have() -> None:
+    cases = [
+        ("~nobody_of_this_name/a.csv", "there is no user 'nobody_of_this_name'"),
+        ("a\0.csv", "NUL character"),
+        ("a" * 300 + ".csv", "too long"),
+    ]
+    for (name, message), read in product(cases, (read_table, open_chunks)):
+        with pytest.raises(DataFileError, match=message):
+            read(name)
 
 
-@pytest.mark.parametrize("kind", NAMES)
-@pytest.mark.parametrize("read", [read_table, open_chunks])
-def test_names_that_no_file_can_have(kind: str, read: Callable[[str], object]) -> None:
-    name, message = NAMES[kind]
-    with pytest.raises(DataFileError, match=message):
-        read(name)
-
-
-@pytest.mark.parametrize("read", [read_table, open_chunks])
-def test_no_file_can_be_opened(write: Writer, read: Callable[[Path], object]) -> None:
+def test_no_file_can_be_opened(write: Writer) -> None:
     resource = pytest.importorskip("resource")
     path = write("a.npy", b"\x93NUMPY")
+    message = r"a.npy cannot be read \(Too many open files\)"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        with pytest.raises(DataFileError, match=r"a.npy cannot be read \(Too many open files\)"):
-            read(path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for read in (read_table, open_chunks):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            with pytest.raises(DataFileError, match=message):
+                read(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

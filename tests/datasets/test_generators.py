@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,14 +13,13 @@ from harness.waves import make_regression_like
 MAKERS = [make_regression_like, friedman1]
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_shapes_and_kinds(make: object, dtype: type) -> None:
-    X, y = make(50, 7, seed=1, dtype=dtype)  # type: ignore[operator]
-    assert X.shape == (50, 7)
-    assert y.shape == (50,)
-    assert X.dtype == y.dtype == dtype
-    assert 0 <= X.min() < X.max() < 1
+def test_shapes_and_kinds() -> None:
+    for make, dtype in product(MAKERS, (np.float32, np.float64)):
+        X, y = make(50, 7, seed=1, dtype=dtype)  # type: ignore[operator]
+        assert X.shape == (50, 7)
+        assert y.shape == (50,)
+        assert X.dtype == y.dtype == dtype
+        assert 0 <= X.min() < X.max() < 1
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -35,14 +36,14 @@ def test_same_rows_whatever_the_length_and_threads(
     assert_array_equal(X, make(100, 6, seed=3, noise=0.0)[0])  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("n_columns", [1, 2, 12, 20])
-def test_regression_like_is_standardised(n_columns: int) -> None:
-    X, y = make_regression_like(60_000, n_columns, seed=5, noise=0.0)
-    assert abs(y.mean()) < 0.03
-    assert abs(y.var() - 1) < 0.05
-    noisy = make_regression_like(60_000, n_columns, seed=5, noise=0.5)[1]
-    assert abs((noisy - y).std() - 0.5) < 0.01
-    assert X.shape[1] == n_columns
+def test_regression_like_is_standardised() -> None:
+    for n_columns in (1, 2, 12, 20):
+        X, y = make_regression_like(60_000, n_columns, seed=5, noise=0.0)
+        assert abs(y.mean()) < 0.03
+        assert abs(y.var() - 1) < 0.05
+        noisy = make_regression_like(60_000, n_columns, seed=5, noise=0.5)[1]
+        assert abs((noisy - y).std() - 0.5) < 0.01
+        assert X.shape[1] == n_columns
 
 
 def test_friedman1_is_the_formula() -> None:
@@ -51,19 +52,17 @@ def test_friedman1_is_the_formula() -> None:
     assert_allclose(y, expected + 10 * X[:, 3] + 5 * X[:, 4])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_wrong_parameters() -> None:
+    cases = [
         ({"n_rows": 0}, "at least 1"),
         ({"n_columns": 4}, "at least 5"),
         ({"noise": -1.0}, "not negative"),
         ({"noise": np.nan}, "not negative"),
         ({"dtype": int}, "float32 or float64"),
-    ],
-)
-def test_wrong_parameters(changes: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        friedman1(**{"n_rows": 10, **changes})
+    ]
+    for changes, message in cases:
+        with pytest.raises(InputError, match=message):
+            friedman1(**{"n_rows": 10, **changes})
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import ReadLimits, read_libsvm, read_table
 from harness.known_sets import KnownSet, read_original
 
-from .conftest import Writer
+from .conftest import PACKERS, Writer
 
 TEXT = "# a comment\n1 1:0.5 3:-2e1\n\n-1 qid:7 2:1 # two\n+3.25\n"
 DENSE = [[0.5, 0, -20], [0, 1, 0], [0, 0, 0]]
@@ -32,11 +33,10 @@ def test_libsvm_in_every_compression(write: Writer, packing: str) -> None:
     assert_array_equal(y, [1, -1, 3.25])
 
 
-@pytest.mark.parametrize(
-    "name", ["a9a", "a9a.t", "letter.scale.tr", "covtype.libsvm.binary", "x.txt"]
-)
-def test_content_tells_libsvm(write: Writer, name: str, packing: str) -> None:
-    assert read_table(write(name + packing, TEXT)).shape == (3, 3)
+def test_content_tells_libsvm(write: Writer) -> None:
+    names = ("a9a", "a9a.t", "letter.scale.tr", "covtype.libsvm.binary", "x.txt")
+    for name, packing in product(names, PACKERS):
+        assert read_table(write(name + packing, TEXT)).shape == (3, 3)
 
 
 def test_content_of_a_very_long_line(write: Writer) -> None:
@@ -58,18 +58,16 @@ def test_blocks_join(write: Writer) -> None:
     assert_array_equal(y, whole[1])
 
 
-@pytest.mark.parametrize(
-    ("zero_based", "text", "expected"),
-    [
+def test_first_index(write: Writer) -> None:
+    cases = [
         ("auto", "1 1:5\n", [[5]]),
         ("auto", "1 1:5\n1 0:2\n", [[0, 5], [2, 0]]),
         (True, "1 1:5\n", [[0, 5]]),
         (False, "1 1:5\n", [[5]]),
-    ],
-)
-def test_first_index(write: Writer, zero_based: object, text: str, expected: object) -> None:
-    X, _ = read_libsvm(write("a.libsvm", text), zero_based=zero_based)  # type: ignore[arg-type]
-    assert_array_equal(X.toarray(), expected)
+    ]
+    for zero_based, text, expected in cases:
+        X, _ = read_libsvm(write("a.libsvm", text), zero_based=zero_based)  # type: ignore[arg-type]
+        assert_array_equal(X.toarray(), expected)
 
 
 def test_number_of_columns_can_be_told(write: Writer) -> None:
@@ -80,9 +78,8 @@ def test_number_of_columns_can_be_told(write: Writer) -> None:
         read_libsvm(path, n_features=3)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_faults_name_their_line(write: Writer) -> None:
+    cases = [
         ("1 1:5\n1 0:2\n", "line 2: index 0 is outside 1 to 1; say zero_based=True"),
         ("1 1:5\n\n1,3 1:5\n", "line 3: several labels"),
         ("one 1:5\n", "line 1: the label 'one' is not a number"),
@@ -97,11 +94,10 @@ def test_number_of_columns_can_be_told(write: Writer) -> None:
         ("# only a comment\n", "no rows"),
         ("1\n2\n", "no index:value pair"),
         ("\x00\x01", "not text"),
-    ],
-)
-def test_faults_name_their_line(write: Writer, text: str, message: str) -> None:
-    with pytest.raises(DataFileError, match=message):
-        read_libsvm(write("a.libsvm", text), zero_based=False)
+    ]
+    for text, message in cases:
+        with pytest.raises(DataFileError, match=message):
+            read_libsvm(write("a.libsvm", text), zero_based=False)
 
 
 def test_fault_in_a_later_block(write: Writer) -> None:
@@ -110,10 +106,10 @@ def test_fault_in_a_later_block(write: Writer) -> None:
         read_libsvm(path, limits=ReadLimits(block_bytes=10))
 
 
-@pytest.mark.parametrize("wrong", [{"n_features": 0}, {"n_features": 2.5}, {"zero_based": "no"}])
-def test_wrong_parameters(write: Writer, wrong: dict) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        read_libsvm(write("a.libsvm", TEXT), **wrong)
+def test_wrong_parameters(write: Writer) -> None:
+    for wrong in ({"n_features": 0}, {"n_features": 2.5}, {"zero_based": "no"}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            read_libsvm(write("a.libsvm", TEXT), **wrong)
 
 
 finite = st.floats(-1e300, 1e300, allow_subnormal=False)

@@ -33,9 +33,8 @@ def rows() -> sparse.csr_matrix:
     return sparse.csr_matrix(np.array([[1.0, 0, 2], [0, 3, 0]]))
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
+def test_as_floats_keeps_what_the_kind_can_hold() -> None:
+    cases = [
         ("bool", "float32"),
         ("uint8", "float32"),
         ("int16", "float32"),
@@ -45,10 +44,9 @@ def rows() -> sparse.csr_matrix:
         ("float32", "float32"),
         ("float64", "float64"),
         ("longdouble", "float64"),
-    ],
-)
-def test_as_floats_keeps_what_the_kind_can_hold(kind: str, expected: str) -> None:
-    assert as_floats(np.ones(2, dtype=kind)).dtype == np.dtype(expected)
+    ]
+    for kind, expected in cases:
+        assert as_floats(np.ones(2, dtype=kind)).dtype == np.dtype(expected)
 
 
 def test_kinds_of_columns(mixed: Table) -> None:
@@ -80,18 +78,16 @@ def test_numeric_features_keep_their_names(mixed: Table) -> None:
     assert_array_equal(y, words("cat", "", "dog"))
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
+def test_default_target() -> None:
+    cases = [
         (["a", "Y", "b"], "Y"),
         (["y", "b", "Label"], "Label"),
         (["class", "TARGET", "b"], "TARGET"),
         (["a", "b", "c"], "c"),
-    ],
-)
-def test_default_target(names: list[str], expected: str) -> None:
-    table = Table({name: np.array([float(j)]) for j, name in enumerate(names)})
-    assert table.split_target()[1][0] == names.index(expected)
+    ]
+    for names, expected in cases:
+        table = Table({name: np.array([float(j)]) for j, name in enumerate(names)})
+        assert table.split_target()[1][0] == names.index(expected)
 
 
 def test_target_by_position() -> None:
@@ -145,12 +141,12 @@ def test_an_array_of_a_table(mixed: Table, rows: sparse.csr_matrix) -> None:
     assert_array_equal(np.asarray(Table(matrix=rows)), rows.toarray())
 
 
-@pytest.mark.parametrize("part", [[2, 0], slice(1, 3), np.array([True, False, True])])
-def test_scikit_learn_takes_rows_of_a_table(mixed: Table, part: object) -> None:
-    expected = np.array([3.0, 5.0, 7.0])[part]
-    assert_array_equal(_safe_indexing(mixed, part).column("age"), expected)
-    if isinstance(part, slice):
-        assert_array_equal(mixed[part].column("age"), expected)
+def test_scikit_learn_takes_rows_of_a_table(mixed: Table) -> None:
+    for part in ([2, 0], slice(1, 3), np.array([True, False, True])):
+        expected = np.array([3.0, 5.0, 7.0])[part]
+        assert_array_equal(_safe_indexing(mixed, part).column("age"), expected)
+        if isinstance(part, slice):
+            assert_array_equal(mixed[part].column("age"), expected)
 
 
 def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:
@@ -159,9 +155,8 @@ def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:
     assert "csr" in repr(Table(matrix=rows))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_tables_that_cannot_be() -> None:
+    cases = [
         (lambda: Table(), "exactly one"),
         (lambda: Table({}, matrix=np.eye(2)), "exactly one"),
         (lambda: Table({}), "at least one"),
@@ -172,16 +167,14 @@ def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:
         (lambda: Table(matrix=np.eye(2), target=np.ones(3)), "3 labels for 2 rows"),
         (lambda: Table(matrix=np.ones(3)), "1 axes"),
         (lambda: Table(matrix=np.array([["a"]])), "matrix of numbers"),
-    ],
-)
-def test_tables_that_cannot_be(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]
+    ]
+    for call, message in cases:
+        with pytest.raises(InputError, match=message):
+            call()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("target", "features", "message"),
-    [
+def test_splits_that_cannot_be(mixed: Table) -> None:
+    cases = [
         ("nothing", None, "no column 'nothing'; it has age, kind"),
         (9, None, "no column 9"),
         (True, None, "no column True"),
@@ -189,13 +182,10 @@ def test_tables_that_cannot_be(call: object, message: str) -> None:
         ("age", ["kind", "kind"], "each once"),
         ("age", [], "at least one column"),
         ("age", "kind", "must be a list"),
-    ],
-)
-def test_splits_that_cannot_be(
-    mixed: Table, target: str | int, features: list[str], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        mixed.split_target(target, features)
+    ]
+    for target, features, message in cases:
+        with pytest.raises(InputError, match=message):
+            mixed.split_target(target, features)
 
 
 def test_wide_tables_list_some_columns() -> None:

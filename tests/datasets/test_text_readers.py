@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,11 @@ def test_csv_in_every_compression(write: Writer, packing: str) -> None:
     assert_array_equal(table.column(2), [4, 3, np.nan])
 
 
-@pytest.mark.parametrize("ending", [".csv", ".data", ".txt"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "   "])
-def test_delimiters(write: Writer, ending: str, delimiter: str) -> None:
-    text = "\n".join(delimiter.join(row) for row in ["ab", "12", "34"]) + "\n\n"
-    table = read_table(write("some" + ending, text))
-    assert_array_equal(table.select(["a", "b"]), [[1, 2], [3, 4]])
+def test_delimiters(write: Writer) -> None:
+    for ending, delimiter in product((".csv", ".data", ".txt"), (",", ";", "\t", "|", "   ")):
+        text = "\n".join(delimiter.join(row) for row in ["ab", "12", "34"]) + "\n\n"
+        table = read_table(write("some" + ending, text))
+        assert_array_equal(table.select(["a", "b"]), [[1, 2], [3, 4]])
 
 
 def test_blanks_as_delimiters(write: Writer) -> None:
@@ -58,9 +58,8 @@ def test_one_column(write: Writer) -> None:
     assert_array_equal(read_csv(path).column("v"), [1, np.nan, 2])
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
+def test_header_is_found(write: Writer) -> None:
+    cases = [
         ("a,b\n1,2\n", True),
         ("1,2\n3,4\n", False),
         ("T,2\nI,5\n", False),
@@ -69,12 +68,11 @@ def test_one_column(write: Writer) -> None:
         ("colour,size\nred,small\nblue,small\n", True),
         (",\n1,2\n", False),
         ("?,a\nx,b\n", False),
-    ],
-)
-def test_header_is_found(write: Writer, text: str, named: bool) -> None:
-    table = read_csv(write("a.csv", text))
-    assert len(table) == len(text.splitlines()) - named
-    assert (table.names[0] == "x1") != named
+    ]
+    for text, named in cases:
+        table = read_csv(write("a.csv", text))
+        assert len(table) == len(text.splitlines()) - named
+        assert (table.names[0] == "x1") != named
 
 
 def test_header_can_be_told(write: Writer) -> None:
@@ -99,14 +97,12 @@ def test_trailing_delimiter_is_no_column(write: Writer) -> None:
     assert read_csv(write("c.csv", "a,b,c\n3,4,\n")).names == ("a", "b", "c")
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be"]
-)
-def test_encodings(write: Writer, packing: str, encoding: str) -> None:
+def test_encodings(write: Writer, packing: str) -> None:
     text = "Größe (€),n\r\nŠkoda,1\r\nMarc’s A–B,2\r\n"
-    table = read_csv(write(f"a.csv{packing}", text.encode(encoding)))
-    assert table.names == ("Größe (€)", "n")
-    assert table.column(0).tolist() == ["Škoda", "Marc’s A–B"]
+    for encoding in ("utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be"):
+        table = read_csv(write(f"a.csv{packing}", text.encode(encoding)))
+        assert table.names == ("Größe (€)", "n")
+        assert table.column(0).tolist() == ["Škoda", "Marc’s A–B"]
 
 
 def test_utf_16_with_its_high_byte_first(write: Writer) -> None:
@@ -121,21 +117,16 @@ def test_windows_1252_after_many_ascii_rows(write: Writer) -> None:
     assert table.column("s")[-1] == "€"
 
 
-@pytest.mark.parametrize("block_bytes", [1, 1 << 22])
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
+def test_mixed_encodings_name_their_line(write: Writer) -> None:
+    cases = [
         ([b"1,a", "2,ß".encode(), "3,ß".encode("cp1252")], "line 4: text in Windows-1252 after"),
         ([b"1,a", "2,ß".encode("cp1252"), "3,ß".encode()], "line 4: text in UTF-8 after"),
         ([b"1,\xe4", b"2,\x81", b"3,b"], "line 3: text that is neither UTF-8 nor Windows-1252"),
-    ],
-)
-def test_mixed_encodings_name_their_line(
-    write: Writer, rows: list[bytes], message: str, block_bytes: int
-) -> None:
-    path = write("a.csv", b"n,s\n" + b"\n".join(rows))
-    with pytest.raises(DataFileError, match=message):
-        read_csv(path, limits=ReadLimits(block_bytes=block_bytes))
+    ]
+    for block_bytes, (rows, message) in product((1, 1 << 22), cases):
+        path = write("a.csv", b"n,s\n" + b"\n".join(rows))
+        with pytest.raises(DataFileError, match=message):
+            read_csv(path, limits=ReadLimits(block_bytes=block_bytes))
 
 
 def test_an_encoding_that_the_byte_order_mark_contradicts(write: Writer) -> None:
@@ -143,11 +134,11 @@ def test_an_encoding_that_the_byte_order_mark_contradicts(write: Writer) -> None
         read_csv(write("a.csv", b"\xef\xbb\xbfn,s\n1,\xe4\n"))
 
 
-@pytest.mark.parametrize("word", sorted(MISSING_WORDS))
-def test_words_for_missing_values_among_numbers(write: Writer, word: str) -> None:
-    table = read_csv(write("a.csv", f"a,b\n1.5,x\n{word},{word}\n 2 ,y\n"))
-    assert_array_equal(table.column("a"), [1.5, np.nan, 2])
-    assert table.column("b").tolist() == ["x", word, "y"]
+def test_words_for_missing_values_among_numbers(write: Writer) -> None:
+    for word in sorted(MISSING_WORDS):
+        table = read_csv(write("a.csv", f"a,b\n1.5,x\n{word},{word}\n 2 ,y\n"))
+        assert_array_equal(table.column("a"), [1.5, np.nan, 2])
+        assert table.column("b").tolist() == ["x", word, "y"]
 
 
 def test_a_column_of_words_for_missing_values_stays_text(write: Writer) -> None:
@@ -161,11 +152,9 @@ def test_pandas_words_for_missing_values_are_known() -> None:
     assert set(parsers.STR_NA_VALUES) <= MISSING_WORDS
 
 
-@pytest.mark.parametrize(
-    "text", ["a\n1\n\n2\n", 'a\n1\n""\n2\n', "a\n1\n  \n2", "a\r\n1\r\n\r\n2\r\n"]
-)
-def test_empty_cells_of_one_column_are_rows(write: Writer, text: str) -> None:
-    assert_array_equal(read_csv(write("a.csv", text)).column("a"), [1, np.nan, 2])
+def test_empty_cells_of_one_column_are_rows(write: Writer) -> None:
+    for text in ("a\n1\n\n2\n", 'a\n1\n""\n2\n', "a\n1\n  \n2", "a\r\n1\r\n\r\n2\r\n"):
+        assert_array_equal(read_csv(write("a.csv", text)).column("a"), [1, np.nan, 2])
 
 
 def test_the_last_empty_cell_of_one_column_is_a_row(write: Writer) -> None:
@@ -177,22 +166,19 @@ def test_empty_lines_in_tables_of_several_columns_are_skipped(write: Writer) -> 
     assert len(read_csv(write("a.csv", "\na,b\n\n1,2\n  \n3,4\n\n"))) == 2
 
 
-@pytest.mark.parametrize("first", [[0, 1, 2], [1, 2, 3], [2, 0, 1]])
-@pytest.mark.parametrize("name", ["", '""', "Unnamed: 0"])
-def test_a_nameless_first_column_that_counts_rows_is_left_out(
-    write: Writer, first: list[int], name: str
-) -> None:
-    rows = "".join(f"{k},{k}.5,{k + 1}\n" for k in first)
-    with pytest.warns(UserWarning, match="the first column has no name and counts the rows"):
-        table = read_csv(write("a.csv", f"{name},x1,b\n{rows}"))
-    assert table.names == ("x1", "b")
+def test_a_nameless_first_column_that_counts_rows_is_left_out(write: Writer) -> None:
+    for first, name in product(([0, 1, 2], [1, 2, 3], [2, 0, 1]), ("", '""', "Unnamed: 0")):
+        rows = "".join(f"{k},{k}.5,{k + 1}\n" for k in first)
+        with pytest.warns(UserWarning, match="the first column has no name and counts the rows"):
+            table = read_csv(write("a.csv", f"{name},x1,b\n{rows}"))
+        assert table.names == ("x1", "b")
 
 
-@pytest.mark.parametrize("text", [",a\n2,1\n2,2\n", ",a\n0.5,1\n1.5,2\n", "id,a\n0,1\n1,2\n"])
-def test_a_first_column_that_counts_no_rows_or_has_a_name_stays(write: Writer, text: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert read_csv(write("a.csv", text)).shape == (2, 2)
+def test_a_first_column_that_counts_no_rows_or_has_a_name_stays(write: Writer) -> None:
+    for text in (",a\n2,1\n2,2\n", ",a\n0.5,1\n1.5,2\n", "id,a\n0,1\n1,2\n"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read_csv(write("a.csv", text)).shape == (2, 2)
 
 
 def test_a_nameless_first_column_that_may_number_rows_stays_with_a_warning(write: Writer) -> None:
@@ -200,13 +186,13 @@ def test_a_nameless_first_column_that_may_number_rows_stays_with_a_warning(write
         assert read_csv(write("a.csv", ",a\n7,1.5\n0,2.5\n4,3.5\n")).names == ("x1", "a")
 
 
-@pytest.mark.parametrize("text", ["a,b,,\n1,2,,\n3,4,,\n", "a,,b,\n1,,2,\n3,,4,\n"])
-def test_columns_without_name_and_values_are_left_out(write: Writer, text: str) -> None:
-    path = write("a.csv", text)
-    assert read_csv(path).names == ("a", "b")
-    X, y = next(iter(open_chunks(path)))
-    assert X.tolist() == [[1.0], [3.0]]
-    assert y.tolist() == [2.0, 4.0]
+def test_columns_without_name_and_values_are_left_out(write: Writer) -> None:
+    for text in ("a,b,,\n1,2,,\n3,4,,\n", "a,,b,\n1,,2,\n3,,4,\n"):
+        path = write("a.csv", text)
+        assert read_csv(path).names == ("a", "b")
+        X, y = next(iter(open_chunks(path)))
+        assert X.tolist() == [[1.0], [3.0]]
+        assert y.tolist() == [2.0, 4.0]
 
 
 def test_a_value_in_a_column_left_out_as_empty_is_refused_in_chunks(write: Writer) -> None:
@@ -215,10 +201,10 @@ def test_a_value_in_a_column_left_out_as_empty_is_refused_in_chunks(write: Write
         list(open_chunks(path))
 
 
-@pytest.mark.parametrize("text", ['"a" "b"\n"r" 1 2\n"s" 3 4\n', "a,b\n1,2,\n3,4,\n"])
-def test_a_header_with_one_name_too_few_is_explained(write: Writer, text: str) -> None:
-    with pytest.raises(DataFileError, match="line 2: 3 cells, but the header names 2 columns"):
-        read_csv(write("a.csv", text))
+def test_a_header_with_one_name_too_few_is_explained(write: Writer) -> None:
+    for text in ('"a" "b"\n"r" 1 2\n"s" 3 4\n', "a,b\n1,2,\n3,4,\n"):
+        with pytest.raises(DataFileError, match="line 2: 3 cells, but the header names 2 columns"):
+            read_csv(write("a.csv", text))
 
 
 def test_utf_32_is_refused_by_name(tmp_path: Path) -> None:
@@ -232,12 +218,11 @@ def test_columns_without_a_name_do_not_take_that_of_another(write: Writer) -> No
     assert read_csv(write("a.csv", ",x1\n3,1\n3,2\n")).names == ("x1_", "x1")
 
 
-@pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "sep=; "])
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_the_line_that_names_the_separator(write: Writer, line: str, encoding: str) -> None:
-    table = read_csv(write("a.csv", f"{line}\r\na;b\r\n1,5;x\r\n2,5;y\r\n".encode(encoding)))
-    assert table.names == ("a", "b")
-    assert table.column("a").tolist() == ["1,5", "2,5"]
+def test_the_line_that_names_the_separator(write: Writer) -> None:
+    for line, encoding in product(("sep=;", '"sep=;"', "sep=; "), ("utf-8-sig", "utf-16")):
+        table = read_csv(write("a.csv", f"{line}\r\na;b\r\n1,5;x\r\n2,5;y\r\n".encode(encoding)))
+        assert table.names == ("a", "b")
+        assert table.column("a").tolist() == ["1,5", "2,5"]
 
 
 def test_lines_count_the_one_that_names_the_separator(write: Writer) -> None:
@@ -281,15 +266,13 @@ def test_underscores_are_not_digits(write: Writer) -> None:
     assert read_csv(write("a.csv", "a,b\n1_000,1\n2_000,2\n")).is_categorical("a")
 
 
-@pytest.mark.parametrize("block_bytes", [1, 10, 1 << 22])
-def test_column_that_turns_to_text_late(write: Writer, block_bytes: int) -> None:
+def test_column_that_turns_to_text_late(write: Writer) -> None:
     codes = ["01", "2", "3", "4", "5", "x", "y", "NA"]
-    table = read_csv(
-        write("a.csv", "n,code\n" + "".join(f"{j},{c}\n" for j, c in enumerate(codes))),
-        limits=ReadLimits(block_bytes=block_bytes),
-    )
-    assert table.column("code").tolist() == codes
-    assert_array_equal(table.column("n"), np.arange(8))
+    path = write("a.csv", "n,code\n" + "".join(f"{j},{c}\n" for j, c in enumerate(codes)))
+    for block_bytes in (1, 10, 1 << 22):
+        table = read_csv(path, limits=ReadLimits(block_bytes=block_bytes))
+        assert table.column("code").tolist() == codes
+        assert_array_equal(table.column("n"), np.arange(8))
 
 
 def test_a_stray_word_is_a_fault(write: Writer) -> None:
@@ -307,18 +290,16 @@ def test_ragged_rows_name_their_line(write: Writer) -> None:
         read_csv(path, limits=ReadLimits(block_bytes=10))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_csv_faults(write: Writer) -> None:
+    cases = [
         ('a,b\n1,"2\n3,4\n', "line 2.*never closed"),
         ("a,a\n1,2\n", "'a' more than once"),
         ("a,b\n", "no data rows"),
         ("\n\n", "no rows"),
-    ],
-)
-def test_csv_faults(write: Writer, text: str, message: str) -> None:
-    with pytest.raises(DataFileError, match=message):
-        read_csv(write("a.csv", text))
+    ]
+    for text, message in cases:
+        with pytest.raises(DataFileError, match=message):
+            read_csv(write("a.csv", text))
 
 
 def test_csv_is_fast(write: Writer) -> None:
@@ -429,9 +410,8 @@ def test_arff_latin_1(write: Writer) -> None:
     assert read_arff(write("a.arff", text)).names == ("größe",)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_arff_faults(write: Writer) -> None:
+    cases = [
         ("@data\n1\n", "line 1: @data before"),
         ("@attribute a real\n", "no @data"),
         ("@attribute a real\n@data\n", "no data rows"),
@@ -447,11 +427,10 @@ def test_arff_latin_1(write: Writer) -> None:
         ("@attribute a {x, y\n@data\nx\n", "line 1.*declares no column"),
         ("@attribute a {x, 'y}\n@data\nx\n", "line 1.*declares no column"),
         ("@attribute a {x, y} z\n@data\nx\n", "line 1.*declares no column"),
-    ],
-)
-def test_arff_faults(write: Writer, text: str, message: str) -> None:
-    with pytest.raises(DataFileError, match=message):
-        read_arff(write("a.arff", text))
+    ]
+    for text, message in cases:
+        with pytest.raises(DataFileError, match=message):
+            read_arff(write("a.arff", text))
 
 
 @pytest.mark.data
