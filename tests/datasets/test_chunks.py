@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(23, 3))
 Y = RNG.integers(0, 3, size=23)
 WORDS = np.array(["cat", "dog", "großer Hund"], dtype=object)[Y]
+CHUNK_ROWS = (1, 7, 1000)
+SMALL = ReadLimits(block_bytes=150)
+"""Blocks smaller than the files of these tests."""
 
 
 def dense(rows: Any) -> Any:
@@ -47,14 +51,18 @@ def check_equal(chunked: ChunkedTable, X: Any, y: Any, chunk_rows: int) -> None:
 
 
 def check_file(
-    path: Path, chunk_rows: int, target: str | int | None = None, **options: Any
+    path: Path,
+    target: str | int | None = None,
+    sizes: tuple[int, ...] = CHUNK_ROWS,
+    **options: Any,
 ) -> None:
     options = {"limits": SMALL, **options}
     X, y, names = read_table(path, **options).split_target(target)
-    chunked = open_chunks(path, chunk_rows=chunk_rows, target=target, **options)
-    assert chunked.names == names
-    assert chunked.n_features == X.shape[1]
-    check_equal(chunked, X, y, chunk_rows)
+    for chunk_rows in sizes:
+        chunked = open_chunks(path, chunk_rows=chunk_rows, target=target, **options)
+        assert chunked.names == names
+        assert chunked.n_features == X.shape[1]
+        check_equal(chunked, X, y, chunk_rows)
 
 
 def csv_text(labels: Any = WORDS, delimiter: str = ",") -> str:
@@ -69,49 +77,40 @@ def saved(array: Any) -> bytes:
     return file.getvalue()
 
 
-@pytest.fixture(params=[1, 7, 1000])
-def chunk_rows(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+def test_csv(write: Writer, packing: str) -> None:
+    check_file(write(f"a.csv{packing}", csv_text()))
 
 
-SMALL = ReadLimits(block_bytes=150)
-"""Blocks smaller than the files of these tests."""
-
-
-def test_csv(write: Writer, packing: str, chunk_rows: int) -> None:
-    check_file(write(f"a.csv{packing}", csv_text()), chunk_rows)
-
-
-def test_tsv_with_a_named_target(write: Writer, chunk_rows: int) -> None:
+def test_tsv_with_a_named_target(write: Writer) -> None:
     path = write("a.tsv", csv_text(Y, "\t"))
-    check_file(path, chunk_rows, "b")
-    check_file(path, chunk_rows, -1)
-    check_file(path, chunk_rows)
+    check_file(path, "b")
+    check_file(path, -1)
+    check_file(path)
 
 
 def test_csv_options(write: Writer) -> None:
     path = write("a.csv", "1:2:3\n4:5:\n7:8:9\n")
-    check_file(path, 2, delimiter=":", header=False)
-    check_file(path, 2, delimiter=":", header=True)
-    check_file(write("b.csv", "1,2,\n3,NA,\n"), 2)
+    check_file(path, sizes=(2,), delimiter=":", header=False)
+    check_file(path, sizes=(2,), delimiter=":", header=True)
+    check_file(write("b.csv", "1,2,\n3,NA,\n"), sizes=(2,))
 
 
-def test_latin_1_found_late(write: Writer, chunk_rows: int) -> None:
+def test_latin_1_found_late(write: Writer) -> None:
     text = "n,s\n" + "1,a\n" * 6_000 + "2,ß\n3,b\n"
-    check_file(write("a.csv", text.encode("latin-1")), max(chunk_rows, 50))
-    check_file(write("b.csv", "größe,s\n1,a\n".encode("latin-1")), 1)
-    check_file(write("c.csv", "n,s\n1,ß\n".encode("utf-16")), 1)
+    check_file(write("a.csv", text.encode("latin-1")), sizes=(50, 1000))
+    check_file(write("b.csv", "größe,s\n1,a\n".encode("latin-1")))
+    check_file(write("c.csv", "n,s\n1,ß\n".encode("utf-16")))
 
 
-def test_libsvm(tmp_path: Path, write: Writer, packing: str, chunk_rows: int) -> None:
+def test_libsvm(tmp_path: Path, write: Writer, packing: str) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
     dump_svmlight_file(rows, Y, str(tmp_path / "plain"), zero_based=False)
     path = write(f"a.libsvm{packing}", (tmp_path / "plain").read_bytes())
-    check_file(path, chunk_rows)
+    check_file(path)
     if packing == "":
-        check_file(path, chunk_rows, n_features=12)
-        check_file(path, chunk_rows, zero_based=True)
-        check_file(path, chunk_rows, "x2")
+        check_file(path, n_features=12)
+        check_file(path, zero_based=True)
+        check_file(path, "x2")
 
 
 def test_libsvm_that_is_told_all_is_not_read_first(write: Writer) -> None:
@@ -127,9 +126,7 @@ def test_libsvm_that_is_told_all_is_not_read_first(write: Writer) -> None:
 
 
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-def test_frames(
-    write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, chunk_rows: int
-) -> None:
+def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     pytest.importorskip(engine)
     frame = {
         "real": X[:, 0].tolist(),
@@ -141,8 +138,8 @@ def test_frames(
     numbers = write("b.parquet", parquet({"f": Y.astype(np.float32), "y": X[:, 0]}))
     texts = write("c.parquet", parquet({"t": [None, None, *["b"] * 21], "y": X[:, 0]}))
     without(monkeypatch, *{"polars", "pyarrow"} - {engine})
-    check_file(path, chunk_rows)
-    check_file(numbers, chunk_rows)
+    check_file(path)
+    check_file(numbers)
     assert next(iter(open_chunks(numbers)))[0].dtype == np.float32
     assert open_chunks(numbers).n_rows == 23
     with pytest.raises(InputError, match="column 'label' holds text.*KernelRegressor"):
@@ -155,59 +152,57 @@ def test_frames(
 
 def test_parquet_labels_of_which_pieces_are_missing(write: Writer) -> None:
     frame = {"a": X[:, 0], "label": ["u", "v", *[None] * 12, *["w"] * 9]}
-    check_file(write("a.parquet", parquet(frame)), 7)
+    check_file(write("a.parquet", parquet(frame)))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-@pytest.mark.parametrize("names", ["X y", "X_train y_train"])
-def test_npz(tmp_path: Path, save: Any, names: str, chunk_rows: int) -> None:
-    rows, labels = names.split()
+def test_npz(tmp_path: Path, save: Any) -> None:
     path = tmp_path / "a.npz"
     kinds = (np.float64, np.float32, np.uint8, ">f8", np.float16)
     targets = (Y, Y[:, None], WORDS.astype(str), np.column_stack([Y, Y + 1]), Y > 0)
-    for kind, y in zip(kinds, targets, strict=True):
-        save(path, **{rows: np.abs(X).astype(kind), labels: y, "other": Y})
-        check_file(path, chunk_rows)
-    save(path, **{rows: X})
-    check_file(path, chunk_rows)
-    check_file(path, chunk_rows, "x1")
+    for rows, labels in (("X", "y"), ("X_train", "y_train")):
+        for kind, y in zip(kinds, targets, strict=True):
+            save(path, **{rows: np.abs(X).astype(kind), labels: y, "other": Y})
+            check_file(path)
+        save(path, **{rows: X})
+        check_file(path)
+        check_file(path, "x1")
 
 
-def test_npz_sparse(write: Writer, chunk_rows: int) -> None:
+def test_npz_sparse(write: Writer) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
-    check_file(write("a.npz", npz(**parts("X", rows), y=Y)), chunk_rows)
-    check_file(write("b.npz", npz(**parts("X_train", rows))), chunk_rows)
+    check_file(write("a.npz", npz(**parts("X", rows), y=Y)))
+    check_file(write("b.npz", npz(**parts("X_train", rows))))
 
 
-def test_npy(write: Writer, packing: str, chunk_rows: int) -> None:
+def test_npy(write: Writer, packing: str) -> None:
     for k, array in enumerate((X, np.arange(46, dtype=np.int8).reshape(23, 2))):
         path = write(f"{k}.npy{packing}", saved(array))
-        check_file(path, chunk_rows)
-        check_file(path, chunk_rows, 0)
+        check_file(path)
+        check_file(path, 0)
     labels = write(f"y.npy{packing}", saved(WORDS.astype(str)))
-    for target in (labels, str(labels)):
-        paired = open_chunks(path, target=target, chunk_rows=chunk_rows)
-        check_equal(paired, array.astype(np.float32), WORDS, chunk_rows)
-    one = open_chunks(
-        write(f"c.npy{packing}", saved(X[:, 0])), target=labels, chunk_rows=chunk_rows
-    )
-    check_equal(one, X[:, :1], WORDS, chunk_rows)
+    column = write(f"c.npy{packing}", saved(X[:, 0]))
+    for chunk_rows in CHUNK_ROWS:
+        for target in (labels, str(labels)):
+            paired = open_chunks(path, target=target, chunk_rows=chunk_rows)
+            check_equal(paired, array.astype(np.float32), WORDS, chunk_rows)
+        one = open_chunks(column, target=labels, chunk_rows=chunk_rows)
+        check_equal(one, X[:, :1], WORDS, chunk_rows)
 
 
 def test_arrays_stored_by_columns(write: Writer) -> None:
     by_columns = np.asfortranarray(X)
-    check_file(write("a.npy", saved(by_columns)), 5)
+    check_file(write("a.npy", saved(by_columns)))
     with pytest.raises(InputError, match="X is stored column by column.*ascontiguousarray"):
         open_chunks(write("a.npz", npz(X=by_columns, y=Y)))
-    check_file(write("b.npz", npz(X=by_columns[:, :1].reshape(1, -1), y=Y[:1])), 5)
+    check_file(write("b.npz", npz(X=by_columns[:, :1].reshape(1, -1), y=Y[:1])))
 
 
 ROWS = sparse.csr_matrix(np.eye(3))
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
+def test_npz_faults(write: Writer) -> None:
+    cases = [
         ({"A": X}, "holds A; X, y or X_train"),
         ({"X": X, "y": Y[:2]}, "2 labels for 23 rows"),
         ({"X": X[0], "y": Y}, "table of numbers"),
@@ -224,11 +219,10 @@ ROWS = sparse.csr_matrix(np.eye(3))
         ({**parts("X", ROWS), "X_indptr": [0, 3, 2, 3]}, "not a CSR"),
         ({**parts("X", ROWS), "X_indptr": [1, 2, 3, 3]}, "not a CSR"),
         ({**parts("X", ROWS), "X_indptr": [0, 2, 3, 4]}, "not a CSR"),
-    ],
-)
-def test_npz_faults(write: Writer, arrays: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataFileError, match=message):
-        list(open_chunks(write("a.npz", npz(**arrays))))
+    ]
+    for arrays, message in cases:
+        with pytest.raises(DataFileError, match=message):
+            list(open_chunks(write("a.npz", npz(**arrays))))
 
 
 def test_damaged_arrays(write: Writer) -> None:
@@ -259,15 +253,14 @@ def test_files_compressed_as_a_whole(write: Writer) -> None:
         open_chunks(write("a.arff", "@attribute a real\n@data\n1\n"))
 
 
-@pytest.mark.parametrize("chunk_rows", [0, -1, 2.5, True, "7"])
-def test_wrong_chunk_rows(write: Writer, chunk_rows: Any) -> None:
-    with pytest.raises(InputError, match="chunk_rows"):
-        open_chunks(write("a.csv", csv_text()), chunk_rows=chunk_rows)
+def test_wrong_chunk_rows(write: Writer) -> None:
+    for chunk_rows in (0, -1, 2.5, True, "7"):
+        with pytest.raises(InputError, match="chunk_rows"):
+            open_chunks(write("a.csv", csv_text()), chunk_rows=chunk_rows)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_csv_faults_name_their_line(write: Writer) -> None:
+    cases = [
         ("a,b\n1,2\n\n3,4\n5\n", "line 5: 1 cells where the rows before have 2"),
         ("a,b\n1\n", "line 2: 1 cells where"),
         ('a,b\n1,"2\n3,4\n', "never closed"),
@@ -277,14 +270,10 @@ def test_wrong_chunk_rows(write: Writer, chunk_rows: Any) -> None:
         ("a,b\n" + "1,2\n" * 300 + "1;2,3\n", "line 302, column 'a': '1;2' is not a number"),
         ("a,b\n" + "1,2\n" * 300 + "3,x\n", "line 302, column 'b': 'x' is not a number"),
         ("a,b,\n" + "1,2,\n" * 300 + "1,2,3\n", "line 302: a value in the last column"),
-    ],
-)
-@pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(block_bytes=16)])
-def test_csv_faults_name_their_line(
-    write: Writer, limits: ReadLimits, text: str, message: str
-) -> None:
-    with pytest.raises(DataFileError, match=message):
-        list(open_chunks(write("a.csv", text), limits=limits))
+    ]
+    for (text, message), limits in product(cases, (ReadLimits(), ReadLimits(block_bytes=16))):
+        with pytest.raises(DataFileError, match=message):
+            list(open_chunks(write("a.csv", text), limits=limits))
 
 
 def test_text_among_the_inputs(write: Writer) -> None:
@@ -298,15 +287,15 @@ def test_text_among_the_inputs(write: Writer) -> None:
         open_chunks(write("c.csv", "v\n1\n2\n"))
 
 
-@pytest.mark.parametrize("more", [b"", bytes(100)], ids=["whole", "with more behind"])
-def test_checksums_of_compressed_arrays_are_compared(write: Writer, more: bytes) -> None:
-    path = write("a.npy.gz", saved(X) + more)
-    assert len(list(open_chunks(path, chunk_rows=2))) == 12
-    content = bytearray(path.read_bytes())
-    content[-8] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DataFileError, match="CRC"):
-        list(open_chunks(path))
+def test_checksums_of_compressed_arrays_are_compared(write: Writer) -> None:
+    for more in (b"", bytes(100)):
+        path = write("a.npy.gz", saved(X) + more)
+        assert len(list(open_chunks(path, chunk_rows=2))) == 12
+        content = bytearray(path.read_bytes())
+        content[-8] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(DataFileError, match="CRC"):
+            list(open_chunks(path))
 
 
 def test_broken_utf_16(write: Writer) -> None:

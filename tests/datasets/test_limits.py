@@ -5,7 +5,7 @@ import struct
 import time
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from .test_binary_readers import npz, parquet
 
 SMALL = ReadLimits(max_line_bytes=1 << 16, max_memory=1 << 18)
 WIDE = 2_147_483_640
-Reader = Callable[..., Any]
 
 
 def chunks(path: Path, **options: Any) -> list[Any]:
@@ -35,30 +34,38 @@ def claim(shape: tuple[int, ...]) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(64)
 
 
-@pytest.mark.parametrize("read", [read_table, chunks])
-@pytest.mark.parametrize(
-    ("name", "start"), [("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n"), ("a.arff", "@relation ")]
-)
-def test_endless_lines(write: Writer, packing: str, read: Reader, name: str, start: str) -> None:
-    path = write(name + packing, start + "0" * (1 << 20))
-    if read is chunks and name == "a.arff":
-        return
-    with pytest.raises(DataFileError, match=r"a row is longer than 65\.5 kB.*--limits max_line"):
-        read(path, limits=SMALL)
+def archived(**arrays: bytes) -> bytes:
+    """Return an npz file of these files of arrays."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in arrays.items():
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
 
 
-@pytest.mark.parametrize("read", [read_table, chunks])
-def test_endless_lines_whose_halves_look_like_ends(write: Writer, read: Reader) -> None:
+def test_endless_lines(write: Writer, packing: str) -> None:
+    starts = {"a.csv": "1,2\n", "a.libsvm": "1 1:2\n", "a.arff": "@relation "}
+    for name, start in starts.items():
+        path = write(name + packing, start + "0" * (1 << 20))
+        for read in (read_table,) if name == "a.arff" else (read_table, chunks):
+            with pytest.raises(
+                DataFileError, match=r"a row is longer than 65\.5 kB.*--limits max_line"
+            ):
+                read(path, limits=SMALL)
+
+
+def test_endless_lines_whose_halves_look_like_ends(write: Writer) -> None:
     path = write("a.csv.gz", ("a,b\n1,2\n" + "\u0a0a" * (1 << 20)).encode("utf-16"))
-    with pytest.raises(DataFileError, match="max_line_bytes"):
-        read(path, limits=SMALL)
+    for read in (read_table, chunks):
+        with pytest.raises(DataFileError, match="max_line_bytes"):
+            read(path, limits=SMALL)
 
 
-@pytest.mark.parametrize("read", [read_table, chunks])
-def test_an_endless_row_of_short_lines(write: Writer, read: Reader) -> None:
+def test_an_endless_row_of_short_lines(write: Writer) -> None:
     path = write("a.csv", "a,b\n1,2\n" + '"\n",' * (1 << 18))
-    with pytest.raises(DataFileError, match="max_line_bytes"):
-        read(path, limits=SMALL)
+    for read in (read_table, chunks):
+        with pytest.raises(DataFileError, match="max_line_bytes"):
+            read(path, limits=SMALL)
 
 
 def test_rows_of_many_lines_are_honest(write: Writer) -> None:
@@ -67,9 +74,8 @@ def test_rows_of_many_lines_are_honest(write: Writer) -> None:
     assert len(read_table(path, limits=ReadLimits(max_line_bytes=1 << 20))) == 500
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
+def test_tables_beyond_the_memory(write: Writer, packing: str) -> None:
+    cases = [
         ("a.csv", "1,2\n" * 50_000),
         ("a.arff", "@attribute a real\n@data\n" + "1\n" * 50_000),
         ("a.libsvm", "1 1:2\n" * 50_000),
@@ -77,11 +83,12 @@ def test_rows_of_many_lines_are_honest(write: Writer) -> None:
         ("a.npz", npz(X=np.zeros((50_000, 1)))),
         ("b.csv", ",".join(f"x{j}" for j in range(2_000)) + "\n" + ",".join("1" * 2_000) + "\n"),
         ("b.arff", "".join(f"@attribute a{j} real\n" for j in range(1_000)) + "@data\n"),
-    ],
-)
-def test_tables_beyond_the_memory(write: Writer, packing: str, name: str, content: Any) -> None:
-    with pytest.raises(DataFileError, match="of memory, and 262.1 kB may be taken.*max_memory="):
-        read_table(write(name + packing, content), limits=SMALL)
+    ]
+    for name, content in cases:
+        with pytest.raises(
+            DataFileError, match="of memory, and 262.1 kB may be taken.*max_memory="
+        ):
+            read_table(write(name + packing, content), limits=SMALL)
     assert read_table(write("c.csv", "1,2\n" * 2_000), limits=SMALL).shape == (2_000, 2)
 
 
@@ -96,30 +103,32 @@ def test_parquet_beyond_the_memory(write: Writer) -> None:
         read_table(path, limits=SMALL)
 
 
-@pytest.mark.parametrize("read", [read_table, open_chunks])
-def test_a_parquet_column_that_unpacks_beyond_the_memory(tmp_path: Path, read: Reader) -> None:
+def test_a_parquet_column_that_unpacks_beyond_the_memory(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     rows = arrow.table({"a": ["x" * 100_000 + str(k) for k in range(100)]})
     pytest.importorskip("pyarrow.parquet").write_table(rows, path, compression="zstd")
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataFileError, match="its largest column chunk takes 10"):
-        read(path, limits=ReadLimits(max_memory=1_000_000))
+    for read in (read_table, open_chunks):
+        with pytest.raises(DataFileError, match="its largest column chunk takes 10"):
+            read(path, limits=ReadLimits(max_memory=1_000_000))
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
-@pytest.mark.parametrize(("name", "line"), [("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n")])
-def test_ratio(write: Writer, name: str, line: str, ending: str) -> None:
-    path = write(name + ending, line * (1 << 14))
-    assert len(read_table(path, limits=ReadLimits(max_ratio=2))) == 1 << 14
+def test_ratio(write: Writer, ending: str) -> None:
     tight = ReadLimits(max_ratio=2, unchecked_bytes=1 << 14)
+    for name, line in (("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n")):
+        path = write(name + ending, line * (1 << 14))
+        assert len(read_table(path, limits=ReadLimits(max_ratio=2))) == 1 << 14
+        for read in (read_table, chunks):
+            with pytest.raises(DataFileError, match=r"unpack to more than.*max_ratio=\d"):
+                read(path, limits=tight)
     array = write("a.npy" + ending, claim((8,)) + bytes(1 << 16))
+    with pytest.raises(DataFileError, match="max_ratio"):
+        read_table(array, limits=tight)
+    with pytest.raises(DataFileError, match="max_ratio"):
+        chunks(array, limits=tight, target=0)
     archive = write("a.npz" + ending, npz(X=np.eye(3)) + bytes(1 << 16))
-    for read in (read_table, chunks):
-        with pytest.raises(DataFileError, match=r"unpack to more than.*max_ratio=\d"):
-            read(path, limits=tight)
-        with pytest.raises(DataFileError, match="max_ratio"):
-            read(array, limits=tight, **({"target": 0} if read is chunks else {}))
     with pytest.raises(DataFileError, match="max_ratio"):
         read_table(archive, limits=tight)
 
@@ -132,23 +141,16 @@ def test_a_chunk_beyond_the_memory(write: Writer) -> None:
     assert len(chunks(path, limits=SMALL, chunk_rows=5_000)) == 10
 
 
-@pytest.mark.parametrize("shape", [(1, 2**40), (2**39, 2), (2**20, 2**20)])
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.npy.gz", "a.npz.gz"])
-def test_claims_of_arrays_are_checked_first(
-    write: Writer, name: str, shape: tuple[int, int]
-) -> None:
-    content = claim(shape)
-    if ".npz" in name:
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("X.npy", content)
-        content = file.getvalue()
-    path = write(name, content)
-    with pytest.raises(DataFileError, match="takes 8796.1 GB of memory"):
-        read_table(path)
-    if name != "a.npz.gz":
-        with pytest.raises(DataFileError, match="takes|damaged|cut off"):
-            chunks(path, target=0)
+def test_claims_of_arrays_are_checked_first(write: Writer, name: str) -> None:
+    for shape in ((1, 2**40), (2**39, 2), (2**20, 2**20)):
+        content = claim(shape)
+        path = write(name, archived(X=content) if ".npz" in name else content)
+        with pytest.raises(DataFileError, match="takes 8796.1 GB of memory"):
+            read_table(path)
+        if name != "a.npz.gz":
+            with pytest.raises(DataFileError, match="takes|damaged|cut off"):
+                chunks(path, target=0)
 
 
 def test_wide_sparse_tables_cost_what_they_hold(write: Writer) -> None:
@@ -198,11 +200,10 @@ def test_memory_that_runs_out_is_a_fault_of_the_file(
         read_table(write("a.csv", "1,2\n"))
 
 
-@pytest.mark.parametrize("wrong", [0, -1, "8", True, float("nan")])
-@pytest.mark.parametrize("name", limits.LIMITS)
-def test_limits_are_positive_numbers(name: str, wrong: Any) -> None:
-    with pytest.raises(InputError, match=f"{name} must be a positive number"):
-        ReadLimits(**{name: wrong})
+def test_limits_are_positive_numbers() -> None:
+    for wrong, name in product((0, -1, "8", True, float("nan")), limits.LIMITS):
+        with pytest.raises(InputError, match=f"{name} must be a positive number"):
+            ReadLimits(**{name: wrong})
 
 
 def test_limits_from_the_command_line(write: Writer) -> None:
@@ -214,9 +215,8 @@ def test_limits_from_the_command_line(write: Writer) -> None:
         read_data(write("a.csv", "1,2\n" * 50_000), limits="max_memory=1e5")
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
+def test_shapes_that_no_array_has(write: Writer) -> None:
+    shapes: list[tuple[int, ...]] = [
         (-1, 3),
         (-2, -4),
         (8, -1),
@@ -226,28 +226,18 @@ def test_limits_from_the_command_line(write: Writer) -> None:
         (1 << 63, 1),
         (10**30, 2),
         (0, 1 << 63),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("read", [read_table, chunks])
-@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_shapes_that_no_array_has(
-    shape: tuple[int, ...], read: Reader, name: str, write: Writer
-) -> None:
-    content = claim(shape)
-    if name == "a.npz":
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("X.npy", content)
-            archive.writestr("y.npy", claim((8,)))
-        content = file.getvalue()
-    with pytest.raises(DataFileError, match=r"no array of float64|fits into no memory"):
-        read(write(name, content))
+    ]
+    for shape in shapes:
+        content = claim(shape)
+        array = write("a.npy", content)
+        archive = write("a.npz", archived(X=content, y=claim((8,))))
+        for path, read in product((array, archive), (read_table, chunks)):
+            with pytest.raises(DataFileError, match=r"no array of float64|fits into no memory"):
+                read(path)
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
-@pytest.mark.parametrize("read", [read_table, chunks])
-def test_dictionaries_that_unfold(form: str, read: Reader, tmp_path: Path) -> None:
+def test_dictionaries_that_unfold(form: str, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet_files, feather = (
         pytest.importorskip(f"pyarrow.{name}") for name in ("parquet", "feather")
@@ -263,8 +253,9 @@ def test_dictionaries_that_unfold(form: str, read: Reader, tmp_path: Path) -> No
         plain = table.set_column(0, "word", column.cast(arrow.string()))
         parquet_files.write_table(plain, path)
     assert path.stat().st_size < 20_000
-    with pytest.raises(DataFileError, match=r"the text of column 'word' takes"):
-        read(path, limits=ReadLimits(max_memory=2_000_000))
+    for read in (read_table, chunks):
+        with pytest.raises(DataFileError, match=r"the text of column 'word' takes"):
+            read(path, limits=ReadLimits(max_memory=2_000_000))
 
 
 def test_claims_beyond_the_memory_in_frames(
