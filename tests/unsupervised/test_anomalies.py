@@ -26,7 +26,7 @@ def clusters(n_rows: int, n_strange: int = 0, seed: int = 0):
 def cells_of(detector, X):
     """Return the cell of each row in each grid, as tuples of whole numbers."""
     bins = detector.bin_counts_.bins
-    X = detector.axes_.beside(detector.inputs_.transform(detector, X))
+    X = detector.axes_.append_to(detector.inputs_.transform(detector, X))
     for width, shift in zip(bins.widths_, bins.shifts_, strict=True):
         used = np.isfinite(width)
         inverse = 1.0 / width[used]
@@ -184,7 +184,7 @@ def test_strange_rows_are_found() -> None:
 
 def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     X = clusters(300)
-    monkeypatch.setattr(anomalies, "_ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(anomalies, "_MAX_BLOCK_ROWS", 64)
     whole = AnomalyDetector(n_grids=16, random_state=0).fit(X[:200])
     parts = AnomalyDetector(n_grids=16, random_state=0).fit(X[:200])
     parts.partial_fit(X[200:230]).partial_fit(X[230:])
@@ -194,10 +194,10 @@ def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_sample_is_bounded_and_drawn_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bin_counts, "MOST_SAMPLED", 50)
+    monkeypatch.setattr(bin_counts, "MAX_SAMPLED", 50)
     X = clusters(400)
     detector = AnomalyDetector(n_grids=16, random_state=0).fit(X[:300]).partial_fit(X[300:])
-    codes = detector.bin_counts_.bins.rows_matrix(detector.axes_.beside(X)).codes
+    codes = detector.bin_counts_.bins.rows_matrix(detector.axes_.append_to(X)).codes
     sampled = [np.flatnonzero((row == codes.T).all(axis=1)) for row in detector.bin_counts_.codes.T]
     assert len(sampled) == 50
     assert all(len(rows) >= 1 for rows in sampled)
@@ -266,8 +266,8 @@ def test_surprises_follow_the_definition() -> None:
     detector = AnomalyDetector(n_grids=6, random_state=0).fit(X)
     grids, marginals = detector.bin_counts_.bins.grids, detector.marginals_
     # All rows are sampled, in their order.
-    shaping = detector.axes_.beside(X)[detector.bin_counts_.shaped_grids]
-    rows, at = detector.axes_.beside(new), 0
+    shaping = detector.axes_.append_to(X)[detector.bin_counts_.shaped_grids]
+    rows, at = detector.axes_.append_to(new), 0
     for r, width in enumerate(grids.widths):
         divided, shares = marginals.shares(rows, grids, r, at)
         wanted = np.zeros(shares.shape)

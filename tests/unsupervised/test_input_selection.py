@@ -18,7 +18,7 @@ from gramless.base.errors import InputError
 from gramless.unsupervised.clustering import (
     default_min_correlation,
     informative_inputs,
-    variance_left_by_groups,
+    variance_within_groups,
 )
 
 
@@ -44,22 +44,22 @@ def variance_left_literally(values, most):
 def test_groups_are_the_best_of_all(monkeypatch, seed):
     module = "gramless.unsupervised.clustering"
     monkeypatch.setattr(f"{module}._TRIMMED", 0.0)
-    monkeypatch.setattr(f"{module}._QUANTILES", 12)
-    monkeypatch.setattr(f"{module}._MOST_GROUPS", 4)
+    monkeypatch.setattr(f"{module}._N_QUANTILES", 12)
+    monkeypatch.setattr(f"{module}._MAX_GROUPS", 4)
     rng = np.random.default_rng(seed)
     values = rng.normal(size=12) + 4 * rng.integers(0, 3, 12)
     wanted = variance_left_literally(values, 4)
-    assert variance_left_by_groups(values) == pytest.approx(wanted, rel=1e-9)
+    assert variance_within_groups(values) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_what_groups_leave():
     rng = np.random.default_rng(0)
-    assert variance_left_by_groups(rng.random(100_000)) == pytest.approx(1.0, abs=0.02)
+    assert variance_within_groups(rng.random(100_000)) == pytest.approx(1.0, abs=0.02)
     for single in (rng.normal(size=2000), rng.exponential(size=2000), rng.standard_t(2, 2000)):
-        assert variance_left_by_groups(single) > 1.1
+        assert variance_within_groups(single) > 1.1
     for k in (2, 4):
-        assert variance_left_by_groups(rng.normal(size=2000) + 6 * rng.integers(0, k, 2000)) < 0.6
-    assert variance_left_by_groups(np.ones(10)) == 1.0
+        assert variance_within_groups(rng.normal(size=2000) + 6 * rng.integers(0, k, 2000)) < 0.6
+    assert variance_within_groups(np.ones(10)) == 1.0
 
 
 def test_related_inputs_stay_and_noise_does_not():

@@ -1,1 +1,1 @@
-"""Models of rows without targets."""
+"""Estimators and tests for rows without targets."""

@@ -1,7 +1,8 @@
-"""Anomalies: rows that fall into bins of random grids which hold hardly any others.
+"""Anomaly detection by the counts of rows in the bins of random grids.
 
 The bins of a grid over few inputs estimate the density of these inputs. The score of a row is a
-mean over many grids, linear in the features of random binning: one weight a bin, from its count.
+mean over many grids. It is linear in the features of random binning; the weight of a bin depends on
+its count.
 """
 
 from __future__ import annotations
@@ -33,76 +34,73 @@ from gramless.unsupervised.bin_counts import BinCounts, hashed_grids
 from gramless.unsupervised.marginals import MarginalCells
 from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
-_ROWS_AT_ONCE = 1 << 16
-_FEWEST_AT_ONCE = 1 << 10
-# A row in a block is there with its axes, and cut off; its bins have codes and places.
+_MAX_BLOCK_ROWS, _MIN_BLOCK_ROWS = 1 << 16, 1 << 10
+# A block holds copies of its rows with axes and clipped, and codes and positions of their bins.
 _BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
-_NUMBERS_TO_SHARE = 1 << 24
-"""Bounds rows times inputs of a block whose rarities are shared: rows become dense there."""
-# Both parts of the rows of tables of more columns are copied whole to be scaled.
+_MAX_DENSE_CELLS = 1 << 24  # of a block in ``contributions``, which makes rows dense
+# Tables of more columns are copied whole when they are scaled.
 _NARROW, _WIDE_BYTES_A_CELL = 256, 16
-_MOST_SHAPING_ROWS = 10_000
-"""Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
-_AXES_EVERY = 3  # one grid in so many divides principal axes, the others inputs
-_NARROWEST, _WIDEST = 0.0625, 1.0
-"""Widths of cells, as shares of the range of an input in a few rows."""
-_LEAST_RANGE = 1e-300
-_LEAST_POWER = 0.5  # grids have from this power of ``resolution`` to ``resolution`` cells
-_FENCE = 1.5  # Tukey's: quartile ranges below the lower quartile
+_MAX_SHAPING_ROWS = 10_000  # rows that determine the grids: a random half, at most so many
+_AXES_EVERY = 3  # one of so many grids divides principal axes, the others divide inputs
+_MIN_WIDTH, _MAX_WIDTH = 0.0625, 1.0  # of cells, as shares of the range of an input in few rows
+_MIN_RANGE = 1e-300
+_MIN_POWER = 0.5  # grids have between this power of ``resolution`` and ``resolution`` cells
+_FENCE = 1.5  # interquartile ranges below the lower quartile (Tukey's fence)
 _ROUNDING = 1e-9  # scores that differ by less are equal
-_FARTHEST = 0.5  # inputs are cut off at this share of the largest whose cells can be numbered
+_CLIPPED_SHARE = 0.5  # inputs are clipped to this share of the largest that has a cell number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AnomalyDetector(OutlierMixin, TableEstimator):
-    """Finds rows that fall into bins of random grids which hold hardly any others.
+    """Anomaly detection by random grids: outliers are rows in nearly empty bins.
 
-    Each grid divides a few inputs, drawn at random, into some ``sqrt(resolution)`` to
-    ``resolution`` cells, whose widths are shares of the ranges of these inputs in a few rows; a
-    third of the grids divides principal axes of the inputs in their place, which show rows that
-    break correlations. A bin with the share m of all rows has the rarity
-    ``1 / (1 + resolution * m)``, and a row the mean rarity of its bins.
+    Each grid divides a few random inputs into about ``sqrt(resolution)`` to ``resolution`` cells.
+    The widths of the cells are shares of the ranges of these inputs in a few rows. A third of the
+    grids divide principal axes instead of inputs, which detects rows that violate correlations. A
+    bin with the share m of all rows has the rarity ``1 / (1 + resolution * m)``. The rarity of a
+    row is the mean rarity of its bins, and its score is minus that.
 
     Parameters
     ----------
     n_grids : int, default=256
         Number of grids.
     resolution : int, default=256
-        The most cells of a grid, about. Shares of the rows far below ``1 / resolution`` all count
-        as empty. Larger numbers find finer gaps, and need more rows.
+        Approximate maximum number of cells of a grid. A bin with much less than
+        ``1 / resolution`` of the rows counts as empty. Larger values find finer gaps, and need
+        more rows.
     contamination : "auto" or float, default="auto"
-        The share of new rows, distributed like those of the fit, that :meth:`predict` calls
-        outliers, and of the rows of the fit that :meth:`fit_predict` does: above 0 and at most 0.5.
-        With "auto" outliers have scores more than 1.5 interquartile ranges below the lower
-        quartile (Tukey's fence).
+        Share of outliers, above 0 and at most 0.5: for :meth:`predict` among new rows with the
+        distribution of the training rows, for :meth:`fit_predict` among the training rows. With
+        "auto", outliers have scores more than 1.5 interquartile ranges below the lower quartile
+        (Tukey's fence).
     categorical_features : "auto" or array-like, default="auto"
-        As in :class:`KernelRegressor`: names, positions or a mask of columns of categories, beside
-        text, truth values and categories of data frames.
+        Names, indices or a mask of categorical columns, in addition to text, booleans and
+        categories of data frames; see :class:`KernelRegressor`.
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        Seed of all random numbers; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     offset_ : float
-        ``decision_function`` is ``score_samples`` minus this. It comes from scores that rows of the
-        fit have when they are not counted themselves, as new rows are not.
+        Threshold of scores: ``decision_function`` is ``score_samples`` minus this. It is learned
+        from scores of training rows without their own count, because new rows are not counted.
     training_offset_ : float
-        Rows of the fit with lower ``score_samples`` are outliers by :meth:`fit_predict`.
+        Threshold of scores of the training rows, which :meth:`fit_predict` uses.
     bin_counts_ : BinCounts
-        The bins, and how many rows are in each.
+        The bins and their numbers of rows.
     axes_ : PrincipalAxes
-        The principal axes; none of categories, nor of more than 1,000 inputs.
+        The principal axes of the numeric inputs; there are none for more than 1,000 inputs.
     marginals_ : MarginalCells
-        How surprising cells are along single inputs and axes.
+        Cells along single inputs and axes, which :meth:`contributions` uses.
     inputs_, seed_, n_features_in_, feature_names_in_
 
     Notes
     -----
-    Every method takes new rows as well as those of the fit, as :class:`sklearn.ensemble.\
-IsolationForest` does. Time grows with the rows times the grids, memory with the occupied bins:
-    rows pass in blocks. Rows are strange beside all rows, not beside their neighbours alone: for
+    As for :class:`sklearn.ensemble.IsolationForest`, every method accepts new rows and training
+    rows. Time grows with the rows times the grids, memory with the occupied bins, because rows are
+    processed in blocks. Rows are compared with all rows, not only with their neighbours: for
     clusters of very different densities :class:`sklearn.neighbors.LocalOutlierFactor` is better.
 
     Examples
@@ -129,16 +127,16 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     n_jobs: int | None = None
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Draw grids, and count the rows in their bins.
+        """Draw the grids and count the rows in their bins.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            At least two rows. NaN is a missing value, but in sparse rows.
+            At least two training rows. NaN is a missing value, except in sparse rows.
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            A row of weight w counts as w rows, one of weight 0 not at all.
+            A row of weight w counts as w rows; a row of weight 0 is ignored.
 
         Returns
         -------
@@ -154,34 +152,35 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
                 "give fewer columns or rows",
             )
         seed = seed_from(self.random_state)
-        rows, weights = self._weighed(rows, sample_weight)
+        rows, weights = self._weighted_rows(rows, sample_weight)
         n_rows = rows.shape[0]
-        n_shaping = max(1, min(n_rows // 2, _MOST_SHAPING_ROWS))
+        n_shaping = max(1, min(n_rows // 2, _MAX_SHAPING_ROWS))
         shaping = np.zeros(n_rows, bool)
         shaping[stream(seed, "ranges").choice(n_rows, n_shaping, replace=False)] = True
         sample = rows[np.flatnonzero(shaping)]
-        names = self.inputs_.categorical
-        names = np.zeros(rows.shape[1], bool) if names is None else names
-        axes = PrincipalAxes.of(sample, spreads(sample, names))
-        grids = draw_grids(axes.beside(sample), names, self.n_grids, self.resolution, seed)
-        self.marginals_ = MarginalCells.of(_beside(axes, grids, sample), grids)
+        categorical = self.inputs_.categorical
+        if categorical is None:
+            categorical = np.zeros(rows.shape[1], bool)
+        axes = PrincipalAxes.of(sample, spreads(sample, categorical))
+        grids = draw_grids(axes.append_to(sample), categorical, self.n_grids, self.resolution, seed)
+        self.marginals_ = MarginalCells.of(_with_axes(axes, grids, sample), grids)
         self.seed_, self.axes_ = seed, axes
-        first = _beside(axes, grids, rows[:1])
+        first = _with_axes(axes, grids, rows[:1])
         self._count(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
         return self
 
     def partial_fit(
         self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Count further rows, or fit to the first.
+        """Count more training rows, or fit if there is no fit yet.
 
-        Grids stay those of the first batch, which should hold hundreds of
-        rows like those to come; for counts, the order of the rows does not matter.
+        The first batch determines the grids; it should have hundreds of rows
+        that are like the later ones. The order of the rows has no influence on the counts.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            Further training rows.
+            More training rows.
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
@@ -195,27 +194,27 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             return self.fit(X, sample_weight=sample_weight)
         self._check_parameters()
         X, sample_weight, _ = self._without_ignored(X, sample_weight)
-        rows, weights = self._weighed(self.inputs_.transform(self, X), sample_weight)
+        rows, weights = self._weighted_rows(self.inputs_.transform(self, X), sample_weight)
         self._count(self.bin_counts_, rows, weights, np.zeros(rows.shape[0], bool))
         return self
 
     def fit_predict(
         self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> IntArray:
-        """Fit, and return -1 for outliers among the rows of the fit and 1 for the others.
+        """Fit, and return -1 for outliers among the training rows and 1 for the other rows.
 
-        With a number as ``contamination`` outliers are this share of the rows. :meth:`predict`
-        finds fewer outliers in the same rows: it takes them for new ones, and each looks less
-        strange than a new row because it is counted in its bins.
+        If ``contamination`` is a number, outliers are this share of the rows. :meth:`predict` finds
+        fewer outliers among the same rows: it treats them as new rows, but they have higher scores
+        than new rows because they are counted in their bins.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            At least two rows.
+            At least two training rows.
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            As in :meth:`fit`.
+            See :meth:`fit`.
 
         Returns
         -------
@@ -226,7 +225,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
 
     @property
     def training_offset_(self) -> float:
-        """Rows of the fit with lower scores are outliers by :meth:`fit_predict`."""
+        """Threshold of scores of the training rows, which :meth:`fit_predict` uses."""
         check_is_fitted(self)
         binned = self.bin_counts_
         scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
@@ -235,7 +234,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         return float(_quantiles(scores, binned.weights, [self.contamination])[0])
 
     def score_samples(self, X: TableLike) -> FloatArray:
-        """Return minus the mean rarity of the bins of each row: the lower, the stranger.
+        """Return minus the mean rarity of the bins of each row; lower scores are stranger.
 
         Parameters
         ----------
@@ -245,7 +244,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Returns
         -------
         array (n_samples,)
-            From -1 to 0.
+            Scores from -1 to 0.
         """
         check_is_fitted(self)
         return -self._means(X, rarity(self.bin_counts_.shares(), self.resolution))
@@ -270,7 +269,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            New rows. For rows of the fit use :meth:`fit_predict`.
+            New rows. For training rows use :meth:`fit_predict`.
 
         Returns
         -------
@@ -281,47 +280,51 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def p_values(self, X: TableLike) -> FloatArray:
         """Return conformal p-values of new rows.
 
-        ``p_values(X) <= alpha`` finds outliers, and is true with a probability of at most ``alpha``
-        for a row that follows the distribution of the rows of the fit, on average over fits. No
-        rows are held back: each new row is counted as if it were one of the fit, and compared with
-        rows of the fit by which no grid was drawn, whose own counts never rise above what they
-        would be with it (full conformal prediction; Vovk, Gammerman & Shafer 2005, section 2.2).
+        ``p_values(X) <= alpha`` detects outliers. For a row with the distribution of the training
+        rows, its probability is at most ``alpha``, on average over fits. The method needs no
+        validation rows: each new row is counted as if it were a training row, and is compared with
+        training rows that had no influence on the grids. Their counts are never higher than they
+        would be with the new row (full conformal prediction; Vovk, Gammerman & Shafer 2005,
+        section 2.2).
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            None of the rows of the fit.
+            New rows, none of which is a training row.
 
         Returns
         -------
         array (n_samples,)
-            ``(1 + s) / (1 + m)``, where s of m rows are at least as strange. These m are half of
-            the rows of a fit, and nearly 10,000 of more than 20,000.
+            ``(1 + s) / (1 + m)``, where s of m training rows are at least as strange. m is half of
+            the training rows, and nearly 10,000 if there are more than 20,000.
 
         Notes
         -----
-        The bound is for exchangeable rows of equal weights, without gaps: what fills gaps is
-        learned from all rows. A row of weight w is compared with as w rows, and a new row counts
-        with the mean weight.
+        The bound holds for exchangeable rows of equal weights without missing values, because the
+        values that replace missing ones are learned from all rows. A training row of weight w
+        counts as w rows, and a new row has the mean weight.
         """
         check_is_fitted(self)
         binned = self.bin_counts_
         compared, weight = ~binned.shaped_grids, binned.total / binned.n_rows
-        alone = rarity(binned.shares() * (binned.total / (binned.total + weight)), self.resolution)
-        known, weights = binned.of_sample(alone)[compared], binned.weights[compared]
-        order = np.argsort(known, kind="stable")
-        above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+        # The share of a bin without the new row, if the total includes it.
+        shares = binned.shares() * (binned.total / (binned.total + weight))
+        training_rarities = binned.of_sample(rarity(shares, self.resolution))[compared]
+        weights, order = binned.weights[compared], np.argsort(training_rarities, kind="stable")
+        weight_from = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
         rarities = self._means(X, rarity(binned.shares(joined=weight), self.resolution))
-        as_strange = above[np.searchsorted(known[order], rarities - _ROUNDING)]
-        return np.asarray((weight + as_strange) / (weight + above[0]), np.float64)
+        first = np.searchsorted(training_rarities[order], rarities - _ROUNDING)
+        p_values = (weight + weight_from[first]) / (weight + weight_from[0])
+        return np.asarray(p_values, np.float64)
 
     def contributions(self, X: TableLike) -> FloatArray:
-        """Return how much each column makes a row strange.
+        """Return the contribution of each column to the strangeness of each row.
 
-        The rarity of a bin, less the mean over the rows of the fit in its grid, is shared among
-        what the grid divides, by how surprising the row's cell is along each alone: by minus the
-        logarithms of the shares of the rows in these cells. What falls to a principal axis is
-        shared among the inputs by the squares of their terms in the row's coordinate.
+        For each grid, the difference between the rarity of the row's bin and the mean rarity of the
+        training rows is divided among the inputs or axes of the grid. The weights are minus the
+        logarithms of the shares of rows in the row's cell along each of them alone. The part of a
+        principal axis is divided among the inputs in proportion to the squares of their terms in
+        the row's coordinate.
 
         Parameters
         ----------
@@ -331,31 +334,38 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Returns
         -------
         array (n_samples, n_features)
-            Positive where a column makes a row stranger. Rows sum to minus ``score_samples``, less
-            the mean of that over the rows of the fit.
+            Positive if a column makes a row stranger. The sum of a row is minus its score plus the
+            mean score of the training rows.
         """
         check_is_fitted(self)
         binned = self.bin_counts_
-        of_codes, grids = self._excess_of_codes(), binned.bins.grids
-        n_inputs, to_columns = len(self.axes_.unit), self._attribution()
-        pairs = np.cumsum([0, *np.isfinite(grids.widths).sum(axis=1)]).tolist()
+        excess, grids = self._excess_rarity(), binned.bins.grids
+        sources = self.inputs_.sources(self.n_features_in_)
+        # 1 (n_inputs, n_features_in_) if an input comes from a column.
+        to_columns = sp.csr_array(
+            (np.ones(len(sources)), (np.arange(len(sources)), sources)),
+            shape=(len(sources), self.n_features_in_),
+        )
+        n_inputs = len(self.axes_.unit)
+        first_pairs = np.cumsum([0, *np.isfinite(grids.widths).sum(axis=1)]).tolist()
         parts = [np.zeros((0, self.n_features_in_))]
-        most = max(1, _NUMBERS_TO_SHARE // binned.bins.n_inputs)
-        for block in self._blocks(self.inputs_.transform(self, X), most):
+        max_rows = max(1, _MAX_DENSE_CELLS // binned.bins.n_inputs)
+        for block in self._blocks(self.inputs_.transform(self, X), max_rows):
             codes = binned.bins.rows_matrix(block).codes
             dense = block.toarray() if sp.issparse(block) else block
-            shared = np.zeros(dense.shape)
-            for r, own in enumerate(codes):
-                columns, shares = self.marginals_.shares(dense, grids, r, pairs[r])
-                shared[:, columns] += of_codes[r][own][:, None] * shares
-            by_input = shared[:, :n_inputs]
+            parts_of_columns = np.zeros(dense.shape)
+            for r, codes_of_grid in enumerate(codes):
+                columns, shares = self.marginals_.shares(dense, grids, r, first_pairs[r])
+                parts_of_columns[:, columns] += excess[r][codes_of_grid][:, None] * shares
+            by_input = parts_of_columns[:, :n_inputs]
             if self.axes_.n_axes > 0:
-                by_input += self.axes_.shared(dense[:, :n_inputs], shared[:, n_inputs:])
+                of_axes = parts_of_columns[:, n_inputs:]
+                by_input += self.axes_.distribute(dense[:, :n_inputs], of_axes)
             parts.append(by_input @ to_columns)
         return np.concatenate(parts)
 
     def check_state(self, state: State) -> None:
-        """Check that grids and inputs of a file fit each other."""
+        """Raise InputError if the parts of a model from a file are inconsistent."""
         inputs, axes = part_in(state, "inputs_", RowInputs), part_in(state, "axes_", PrincipalAxes)
         binned = part_in(state, "bin_counts_", BinCounts)
         n_features = number_in(state, "n_features_in_", int, 1)
@@ -379,10 +389,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
                 f"0.5; got {self.contamination!r}."
             )
 
-    def _weighed(
+    def _weighted_rows(
         self, rows: Rows, sample_weight: ArrayLike | None
     ) -> tuple[Rows, FloatArray | None]:
-        """Return the rows of positive weight, and their weights, None where all are 1."""
+        """Return the rows of positive weight, and their weights or None."""
         if sample_weight is None:
             return rows, None
         weights = checked_weights(sample_weight, rows.shape[0], "AnomalyDetector")
@@ -392,106 +402,102 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def _count(
         self, binned: BinCounts, rows: Rows, weights: FloatArray | None, shaping: BoolArray
     ) -> None:
-        """Add rows to counts, and set the offset by the sampled ones, each scored as a new row."""
+        """Add rows to the counts, and learn the offset from the scores of a sample of all rows."""
         grids = binned.bins.grids
-        for a, b in row_blocks(rows.shape[0], _rows_at_once(grids)):
-            own = None if weights is None else weights[a:b]
-            block = _beside(self.axes_, grids, rows[a:b])
-            binned = binned.added(block, self.seed_, own, shaping[a:b])
+        for a, b in row_blocks(rows.shape[0], _rows_per_block(grids)):
+            block_weights = None if weights is None else weights[a:b]
+            block = _with_axes(self.axes_, grids, rows[a:b])
+            binned = binned.added(block, self.seed_, block_weights, shaping[a:b])
         scores = np.zeros(len(binned.weights))
         for shares in binned.shares_of_others():
             scores -= rarity(shares, self.resolution) / binned.n_grids
-        # Rows by which grids were drawn look stranger or less strange than new ones. But the others
-        # are fewer, so that their quantiles vary more: the lower offset gives fewer false alarms.
-        every, compared = np.ones(len(scores), bool), ~binned.shaped_grids
-        groups = [rows for rows in (every, compared) if rows.any()]
+        # Rows that determined the grids have other scores than new rows. The remaining rows are
+        # fewer, so that their quantiles vary more. The lower offset gives fewer false alarms.
+        all_rows, compared = np.ones(len(scores), bool), ~binned.shaped_grids
+        groups = [rows for rows in (all_rows, compared) if rows.any()]
         self.offset_ = min(self._offset(scores[rows], binned.weights[rows]) for rows in groups)
         self.bin_counts_ = binned
 
     def _offset(self, scores: FloatArray, weights: FloatArray) -> float:
-        """Return the offset for new rows, given scores that follow the same distribution."""
+        """Return the offset for new rows, given scores with the same distribution."""
         if isinstance(self.contamination, str):
             return _fence(scores, weights)
         # A new row is among the k lowest of m + 1 exchangeable scores with probability k / (m + 1).
         order = np.argsort(scores, kind="stable")
-        reached = np.cumsum(weights[order])
-        most = as_float(self.contamination) * (reached[-1] + weights.mean()) * (1.0 + _ROUNDING)
-        k = max(1, int(np.searchsorted(reached, most, side="right")))
+        cumulative = np.cumsum(weights[order])
+        total = cumulative[-1] + weights.mean()
+        max_weight = as_float(self.contamination) * total * (1.0 + _ROUNDING)
+        k = max(1, int(np.searchsorted(cumulative, max_weight, side="right")))
         return float(scores[order[k - 1]] - _ROUNDING)
 
-    def _blocks(self, rows: Rows, most: int | None = None) -> Iterator[Rows]:
-        """Yield inputs of rows with their coordinates along the axes, block by block."""
+    def _blocks(self, rows: Rows, max_rows: int | None = None) -> Iterator[Rows]:
         grids = self.bin_counts_.bins.grids
-        for a, b in row_blocks(rows.shape[0], most or _rows_at_once(grids)):
-            yield _beside(self.axes_, grids, rows[a:b])
+        for a, b in row_blocks(rows.shape[0], max_rows or _rows_per_block(grids)):
+            yield _with_axes(self.axes_, grids, rows[a:b])
 
     def _means(self, X: TableLike, values: FloatArray) -> FloatArray:
-        """Return the mean value of the bins of rows."""
+        """Return the mean value of the bins of each row."""
         binned, rows = self.bin_counts_, self.inputs_.transform(self, X)
-        parts = map(binned.bins.rows_matrix, self._blocks(rows))
-        found = [binned.mean_over_grids(part, values) for part in parts]
-        return np.concatenate([np.zeros(0), *found])
+        matrices = map(binned.bins.rows_matrix, self._blocks(rows))
+        means = [binned.mean_over_grids(matrix, values) for matrix in matrices]
+        return np.concatenate([np.zeros(0), *means])
 
-    def _excess_of_codes(self) -> list[FloatArray]:
-        """Return what each code of each grid adds to the rarity of a row, above the usual."""
-        binned, found = self.bin_counts_, []
+    def _excess_rarity(self) -> list[FloatArray]:
+        """Return, for each grid, the rarity of each code minus the mean rarity of the rows."""
+        binned, result = self.bin_counts_, []
         rarities = rarity(binned.shares(), self.resolution)
         for a, b in pairwise(binned.bins.offsets_):
-            usual = binned.counts[a:b] @ rarities[a:b] / binned.total
-            found.append((np.append(rarities[-1], rarities[a:b]) - usual) / binned.n_grids)
-        return found
-
-    def _attribution(self) -> sp.csr_array:
-        """Return 1 (n_inputs, n_features_in_) where an input comes from a column."""
-        sources = self.inputs_.sources(self.n_features_in_)
-        ones, inputs = np.ones(len(sources)), np.arange(len(sources))
-        return sp.csr_array((ones, (inputs, sources)), shape=(len(sources), self.n_features_in_))
+            mean = binned.counts[a:b] @ rarities[a:b] / binned.total
+            result.append((np.append(rarities[-1], rarities[a:b]) - mean) / binned.n_grids)
+        return result
 
 
-def _rows_at_once(grids: Grids) -> int:
-    """Return how many rows are looked at together: fewer if memory is short."""
+def _rows_per_block(grids: Grids) -> int:
+    """Return the number of rows per block, which is smaller if memory is short."""
     n_grids, n_columns = grids.widths.shape
     of_row = _BYTES_A_COLUMN * n_columns + _BYTES_A_GRID * n_grids
-    budget = memory_for(_MEMORY_BLOCKS * _ROWS_AT_ONCE * of_row)
-    return min(_ROWS_AT_ONCE, max(_FEWEST_AT_ONCE, budget // (_MEMORY_BLOCKS * of_row)))
+    budget = memory_for(_MEMORY_BLOCKS * _MAX_BLOCK_ROWS * of_row)
+    return min(_MAX_BLOCK_ROWS, max(_MIN_BLOCK_ROWS, budget // (_MEMORY_BLOCKS * of_row)))
 
 
 def rarity(share: FloatArray, resolution: int) -> FloatArray:
-    """Return how rare bins are that hold some share of the rows: 1 for empty ones."""
-    found: FloatArray = 1.0 / (1.0 + resolution * share)
-    return found
+    """Return the rarity of bins with a share of the rows; the rarity of empty bins is 1."""
+    result: FloatArray = 1.0 / (1.0 + resolution * share)
+    return result
 
 
 def draw_grids(
     sample: Rows, categorical: BoolArray, n_grids: int, resolution: int, seed: int
 ) -> Grids:
-    """Draw grids over few inputs each, of about ``sqrt(resolution)`` to ``resolution`` cells.
+    """Draw grids over few inputs each, with about ``sqrt(resolution)`` to ``resolution`` cells.
 
-    Widths are shares of the range of an input in ``resolution`` rows of the sample, which are drawn
-    for each grid anew: few grids see an extreme row. Categories are all told apart. Columns behind
-    the inputs, of which ``categorical`` tells, are divided by grids of their own.
+    Widths are shares of the range of an input in ``resolution`` rows of the sample. These rows are
+    drawn for each grid, so that an extreme row affects few grids. Each category has its own cell.
+    ``categorical`` has the length of the inputs; the columns after them are axes, which separate
+    grids divide.
     """
     n_columns, n_inputs = sample.shape[1], len(categorical)
-    names = np.append(categorical, np.zeros(n_columns - n_inputs, bool))
-    whole = _half_ranges(sample)
-    pool = np.flatnonzero(whole > _LEAST_RANGE)
-    inputs, axes = pool[pool < n_inputs], pool[pool >= n_inputs]
+    is_category = np.append(categorical, np.zeros(n_columns - n_inputs, bool))
+    half_ranges = _half_ranges(sample)
+    varying = np.flatnonzero(half_ranges > _MIN_RANGE)
+    inputs, axes = varying[varying < n_inputs], varying[varying >= n_inputs]
     widths = np.full((n_grids, n_columns), np.inf)
     shifts = np.zeros(widths.shape)
     for r, rng in enumerate(streams(seed, "anomalies", n_grids)):
-        own_pool = axes if len(axes) and r % _AXES_EVERY == _AXES_EVERY - 1 else inputs
-        share = np.exp(rng.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
-        cells = rng.uniform(_LEAST_POWER, 1.0) * np.log(resolution)
-        wanted = max(1, round(cells / np.log1p(1.0 / share)))
-        chosen = rng.choice(own_pool, min(wanted, len(own_pool)), replace=False)
-        few = rng.choice(sample.shape[0], min(resolution, sample.shape[0]), replace=False)
-        half = _half_ranges(sample[few][:, chosen])
-        # An input that hardly varies may not do so in a few rows.
-        half = np.where(half > _LEAST_RANGE, half, whole[chosen])
+        pool = axes if len(axes) and r % _AXES_EVERY == _AXES_EVERY - 1 else inputs
+        share = np.exp(rng.uniform(np.log(_MIN_WIDTH), np.log(_MAX_WIDTH)))
+        log_cells = rng.uniform(_MIN_POWER, 1.0) * np.log(resolution)
+        n_divided = max(1, round(log_cells / np.log1p(1.0 / share)))
+        columns = rng.choice(pool, min(n_divided, len(pool)), replace=False)
+        rows = rng.choice(sample.shape[0], min(resolution, sample.shape[0]), replace=False)
+        half = _half_ranges(sample[rows][:, columns])
+        # An input that hardly varies may be constant in these rows.
+        half = np.where(half > _MIN_RANGE, half, half_ranges[columns])
         with np.errstate(over="ignore"):
-            own = in_range(2.0 * share * half)
-        widths[r, chosen] = np.where(names[chosen], 1.0, own)
-        shifts[r, chosen] = np.where(names[chosen], 0.5, rng.random(len(chosen)) * own)
+            width = in_range(2.0 * share * half)
+        shift = rng.random(len(columns)) * width
+        widths[r, columns] = np.where(is_category[columns], 1.0, width)
+        shifts[r, columns] = np.where(is_category[columns], 0.5, shift)
     return hashed_grids(widths, shifts, seed)
 
 
@@ -505,21 +511,21 @@ def _half_ranges(X: Rows) -> FloatArray:
     return np.asarray(high, np.float64) / 2.0 - np.asarray(low, np.float64) / 2.0
 
 
-def _beside(axes: PrincipalAxes, grids: Grids, X: Rows) -> Rows:
-    """Return rows with their coordinates along axes, cut off where cells have no numbers."""
-    limits = _FARTHEST * cell_limits(1.0 / grids.widths)
+def _with_axes(axes: PrincipalAxes, grids: Grids, X: Rows) -> Rows:
+    """Return rows with their coordinates along axes, clipped to the range of cell numbers."""
+    limits = _CLIPPED_SHARE * cell_limits(1.0 / grids.widths)
     n_inputs = X.shape[1]
-    return _cut_off(axes.beside(_cut_off(X, limits[:n_inputs])), limits)
+    return _clip(axes.append_to(_clip(X, limits[:n_inputs])), limits)
 
 
-def _cut_off(X: Rows, limits: FloatArray) -> Rows:
-    """Return rows whose inputs are at most as large as limits; those that are stay."""
-    values, most = (X.data, limits[X.indices]) if sp.issparse(X) else (X, limits)
-    if not (np.abs(values) > most).any():
+def _clip(X: Rows, limits: FloatArray) -> Rows:
+    """Return rows with inputs clipped to ``limits``; no copy is made if all are within."""
+    values, bounds = (X.data, limits[X.indices]) if sp.issparse(X) else (X, limits)
+    if not (np.abs(values) > bounds).any():
         return X
     if not sp.issparse(X):
         return np.clip(X, -limits, limits)
-    return sp.csr_array((np.clip(values, -most, most), X.indices, X.indptr), shape=X.shape)
+    return sp.csr_array((np.clip(values, -bounds, bounds), X.indices, X.indptr), shape=X.shape)
 
 
 def _fence(scores: FloatArray, weights: FloatArray) -> float:
@@ -528,9 +534,9 @@ def _fence(scores: FloatArray, weights: FloatArray) -> float:
 
 
 def _quantiles(values: FloatArray, weights: FloatArray, levels: list[float]) -> FloatArray:
-    """Return quantiles of values that count as often as their weights say."""
+    """Return weighted quantiles."""
     if (weights == 1.0).all():
         return np.quantile(values, levels)
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    return values[order[np.searchsorted(reached, np.multiply(levels, reached[-1]))]]
+    cumulative = np.cumsum(weights[order])
+    return values[order[np.searchsorted(cumulative, np.multiply(levels, cumulative[-1]))]]

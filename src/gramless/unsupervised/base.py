@@ -1,4 +1,4 @@
-"""What estimators without targets share: tables to rows, rows to features, their projections."""
+"""Base classes of the estimators without targets."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets
 
-_NEIGHBOURS = 10  # rank of the neighbour, among 1,000 rows, whose distance is the bandwidth
+_NEIGHBOUR_RANK = 10  # of the neighbour, among 1,000 rows, whose distance is the bandwidth
 
 
 class TableEstimator(StatefulEstimator, ABC):
-    """Common base of estimators whose tables have gaps and categories, or are sparse."""
+    """Base of estimators for tables with missing values and categories, or sparse tables."""
 
     categorical_features: str | ArrayLike
     inputs_: RowInputs
@@ -46,8 +46,8 @@ class TableEstimator(StatefulEstimator, ABC):
     def _learn_inputs(
         self, X: TableLike, y: ArrayLike | None = None, **options: object
     ) -> tuple[Rows, AnyArray]:
-        """Learn inputs from rows; return these, and targets; ``options`` check them."""
-        # Rows are checked together with targets, even where there are none.
+        """Learn the inputs; return the encoded rows and targets, validated with ``options``."""
+        # Rows are validated together with targets, even if there are none.
         y = np.zeros(_num_samples(X)) if y is None else y
         self.inputs_, rows, targets = RowInputs.fit(self, X, y, self.categorical_features, options)
         return rows, targets
@@ -55,7 +55,7 @@ class TableEstimator(StatefulEstimator, ABC):
     def _without_ignored(
         self, X: TableLike, sample_weight: ArrayLike | None
     ) -> tuple[TableLike, ArrayLike | None, IntArray | None]:
-        """Return the rows with a weight and their weights, and their numbers if not all rows."""
+        """Return the rows of positive weight and their weights, and their indices if not all."""
         used = rows_with_weight(type(self).__name__, sample_weight, X)
         if used is None:
             return X, sample_weight, None
@@ -71,10 +71,10 @@ class TableEstimator(StatefulEstimator, ABC):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ProjectingMachine(TableEstimator, ABC):
-    """Common base of estimators that project features to their leading singular vectors."""
+    """Base of estimators that project features to their leading singular vectors."""
 
+    # The bandwidth if neither the estimator nor its feature map has one.
     _bandwidth_rule: ClassVar[Literal["median", "neighbors"]] = "median"
-    """The bandwidth where neither the estimator nor its feature map is given one."""
 
     features: str | SizedMap = "binning"
     bandwidth: float | ArrayLike | str = "auto"
@@ -89,10 +89,10 @@ class ProjectingMachine(TableEstimator, ABC):
     def _distinct_rows(
         self, X: TableLike, sample_weight: ArrayLike | None
     ) -> tuple[Rows, FloatArray, float]:
-        """Learn inputs; return the distinct rows, their weights, and how many rows each stands for.
+        """Learn the inputs; return the distinct rows, their weights, and the mean multiplicity.
 
-        Rows of weight 0 are left out. The weights are 1 on average, the number is a mean. Samples
-        of rows and bandwidths then do not depend on whether rows are repeated or weighted.
+        Rows of weight 0 are left out; the mean of the weights is 1. Samples of rows and bandwidths
+        then do not depend on whether rows are repeated or weighted.
         """
         X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X)
@@ -107,7 +107,7 @@ class ProjectingMachine(TableEstimator, ABC):
     def _fit_row_features(
         self, rows: Rows, weights: FloatArray | None = None
     ) -> tuple[FeatureMatrix, int]:
-        """Learn units and features from inputs; return the matrix of these and the seed."""
+        """Learn the scaling and the features; return the feature matrix and the seed."""
         seed, kind = seed_from(self.random_state), scalings_of(self.scaling, sp.issparse(rows))[0]
         self.scaler_: Scaler = Scaler.fit(kind, rows, weights, self.inputs_.categorical)
         rows = self.scaler_.rows(rows, self.n_jobs)
@@ -138,37 +138,38 @@ class ProjectingMachine(TableEstimator, ABC):
         return feature_map
 
     def _bandwidth(self, rows: Rows, feature_map: SizedMap, seed: int) -> FloatArray | float:
-        """Return the bandwidth in units of the scaled inputs, as given or by a rule."""
-        given = self.bandwidth
-        if is_auto(given):
-            own = self.features.bandwidth if isinstance(self.features, SizedMap) else None
-            given = self._bandwidth_rule if own is None or isinstance(own, str) else own
-        if not isinstance(given, str):
-            # An input of sparse rows may be one of many columns.
+        """Return the bandwidth in units of the scaled inputs."""
+        bandwidth = self.bandwidth
+        if is_auto(bandwidth):
+            of_map = self.features.bandwidth if isinstance(self.features, SizedMap) else None
+            is_given = of_map is not None and not isinstance(of_map, str)
+            bandwidth = of_map if is_given else self._bandwidth_rule
+        if not isinstance(bandwidth, str):
+            # The inputs of sparse rows are only the columns that have non-zeros.
             all_inputs = rows.shape[1] if self.inputs_.kept is None else self.n_features_in_
-            bandwidth_vector(given, all_inputs)
-            return self.inputs_.of_inputs(np.asarray(given, np.float64))
+            bandwidth_vector(bandwidth, all_inputs)
+            return self.inputs_.of_inputs(np.asarray(bandwidth, np.float64))
         sample = scaled_sample(rows, self.scaler_.unit, seed)
         categorical, metric = self.scaler_.categorical_mask, feature_map.metric
-        if given == "median":
+        if bandwidth == "median":
             return median_distance(sample, seed, categorical, metric)
-        if given == "neighbors":
-            return neighbour_distance(sample, _NEIGHBOURS, categorical, metric)
+        if bandwidth == "neighbors":
+            return neighbour_distance(sample, _NEIGHBOUR_RANK, categorical, metric)
         raise InputError(
-            f"{type(self).__name__}: bandwidth must be a number, one number an input, 'auto', "
-            f"'median' or 'neighbors'; got {given!r}."
+            f"{type(self).__name__}: bandwidth must be a number, one number per input, 'auto', "
+            f"'median' or 'neighbors'; got {bandwidth!r}."
         )
 
     def _relative_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
-        """Return the weight of each row, checked, the largest between 1/2 and 1."""
+        """Return the checked weights of the rows, scaled so that the largest is in [1/2, 1)."""
         weights = checked_weights(sample_weight, n_rows, type(self).__name__)
-        # Powers of two do not round: repeated and weighted rows have the same sums of weights.
+        # Powers of two do not round, so that repeated and weighted rows have equal sums.
         return np.ldexp(weights, -np.frexp(weights.max())[1])
 
     def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
         """Return the features of new rows times weights (n_columns, K), block by block."""
-        none = np.zeros((0, weights.shape[1]))
-        return np.concatenate([none, *(part.matvec(weights) for part in self._feature_blocks(X))])
+        empty = np.zeros((0, weights.shape[1]))
+        return np.concatenate([empty, *(part.matvec(weights) for part in self._feature_blocks(X))])
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
         rows = self.inputs_.transform(self, X)
@@ -178,40 +179,40 @@ class ProjectingMachine(TableEstimator, ABC):
         check_is_fitted(self, "features_")
 
     def _decompose(
-        self, matrix: FeatureMatrix, n_components: int, seed: int, least: float = 0.0
+        self, matrix: FeatureMatrix, n_components: int, seed: int, min_value: float = 0.0
     ) -> SingularTriplets:
-        """Keep leading singular vectors, but for those of singular values up to ``least``.
+        """Set the components to the leading singular vectors with values above ``min_value``.
 
-        Such values are rounding errors.
+        Singular values up to ``min_value`` are rounding errors.
         """
-        found = self._triplets(matrix, n_components, seed)
-        n_kept = np.count_nonzero(found.singular_values > least)
-        self.singular_values_: FloatArray = found.singular_values[:n_kept]
-        self.components_: FloatArray = np.ascontiguousarray(found.right.T[:n_kept])
-        self.n_iter_: int = found.n_iter
-        return found
+        triplets = self._triplets(matrix, n_components, seed)
+        n_kept = np.count_nonzero(triplets.singular_values > min_value)
+        self.singular_values_: FloatArray = triplets.singular_values[:n_kept]
+        self.components_: FloatArray = np.ascontiguousarray(triplets.right.T[:n_kept])
+        self.n_iter_: int = triplets.n_iter
+        return triplets
 
     def _triplets(self, matrix: FeatureMatrix, n_components: int, seed: int) -> SingularTriplets:
-        """Return leading singular vectors; warn where they are not as exact as asked for."""
-        found = SingularTriplets.of(
+        """Return the leading singular triplets; warn if they have not converged to ``tol``."""
+        triplets = SingularTriplets.of(
             matrix,
             min(n_components, *matrix.shape),
             tol=check_number(self, "tol"),
             max_iter=check_count(self, "max_iter"),
             seed=seed,
         )
-        if not found.converged:
+        if not triplets.converged:
             warnings.warn(
                 f"{type(self).__name__}: singular vectors have residuals of up to "
-                f"{found.residuals.max():.1e} after {found.n_iter} iterations, more than "
-                f"tol={self.tol:g}; raise max_iter or tol.",
+                f"{triplets.residuals.max():.1e} after {triplets.n_iter} iterations, more than "
+                f"tol={self.tol:g}; increase max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return found
+        return triplets
 
     def check_state(self, state: State) -> None:
-        """Check that the parts of a model from a file fit each other."""
+        """Raise InputError if the parts of a model from a file are inconsistent."""
         features, _ = check_fitted_features(state)
         n_components = len(part_in(state, "components_", np.ndarray))
         width = features._n_features_out
@@ -221,19 +222,19 @@ class ProjectingMachine(TableEstimator, ABC):
 
 
 def degree_normalised(
-    matrix: FeatureMatrix, weights: FloatArray, owner: str, added: float = 0.0
+    matrix: FeatureMatrix, weights: FloatArray, owner: str, regularization: float = 0.0
 ) -> FeatureMatrix:
-    """Return features over the roots of the degrees of rows, times the roots of their weights.
+    """Return the features with rows multiplied by ``sqrt(weights / degrees)``.
 
-    The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, and
-    ``added`` times the mean of all; it must be positive where the weight is.
+    The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, plus
+    ``regularization`` times the mean degree. Rows of positive weight must have a positive degree.
     """
-    degrees, known = matrix.matvec(matrix.rmatvec(weights)), weights > 0
-    degrees += added * np.average(degrees, weights=weights)
-    n_isolated = np.count_nonzero(known & ~(degrees > 0))
+    degrees, has_weight = matrix.matvec(matrix.rmatvec(weights)), weights > 0
+    degrees += regularization * np.average(degrees, weights=weights)
+    n_isolated = np.count_nonzero(has_weight & ~(degrees > 0))
     if n_isolated:
         raise InputError(
             f"{owner}: the similarities of {n_isolated:,} rows do not add up to a positive degree; "
             f"use a larger bandwidth, more components, or features of bins."
         )
-    return RowScaledMatrix(matrix, np.sqrt(weights / np.where(known, degrees, 1.0)))
+    return RowScaledMatrix(matrix, np.sqrt(weights / np.where(has_weight, degrees, 1.0)))

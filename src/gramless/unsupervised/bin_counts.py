@@ -1,4 +1,4 @@
-"""Rows counted by the bins of given grids, and a random sample of the rows by their bins."""
+"""Counts of rows in the bins of grids, and the codes of a random sample of the rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gramless.features.grids import Grids
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows
 
-MOST_SAMPLED = 10_000
+MAX_SAMPLED = 10_000  # rows
 
 
 def hashed_grids(widths: FloatArray, shifts: FloatArray, seed: int) -> Grids:
-    """Return grids of given cells (n_grids, n_columns), whose hashes are drawn."""
+    """Return grids with these widths and shifts (n_grids, n_columns) and random hashes."""
     n_grids, n_columns = widths.shape
-    drawn = streams(seed, "cells", n_grids)
-    hashes = np.array([own.integers(-(2**63), 2**63 - 1, n_columns + 1) for own in drawn])
+    generators = streams(seed, "cells", n_grids)
+    hashes = np.array([rng.integers(-(2**63), 2**63 - 1, n_columns + 1) for rng in generators])
     return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
 
 @dataclass(frozen=True, repr=False)
 class BinCounts(Stateful):
-    """How many rows are in each bin of random grids, and the codes of a random sample of them.
+    """Counts of rows in the bins of random grids, and the codes of a random sample of rows.
 
     A row of weight w counts as w rows; ``total`` is the sum of the weights of ``n_rows`` rows.
-    ``codes`` (n_grids, n_sampled) are the bins of the sampled rows, ``weights`` their weights, and
-    ``draws`` the random numbers by which they were drawn: those with the smallest stay when rows
-    are added. ``shaped_grids`` marks sampled rows that the grids were drawn by.
+    ``codes`` (n_grids, n_sampled) are the bins of the sampled rows and ``weights`` their weights.
+    ``draws`` are their random numbers: when rows are added, the sample keeps those with the
+    smallest. ``shaped_grids`` marks the sampled rows that determined the grids.
     """
 
     bins: GivenBinning
@@ -48,21 +48,21 @@ class BinCounts(Stateful):
 
     @classmethod
     def empty(cls, grids: Grids, X: Rows, n_jobs: int | None) -> BinCounts:
-        """Return counts of no rows; the bins of the first row are known."""
+        """Return counts of 0 in the bins of the first row."""
         bins = GivenBinning(n_jobs=n_jobs)
         bins.learn_bins(X[:1], grids)
-        codes, none = np.zeros((len(grids), 0), np.uint16), np.zeros(0)
-        return cls(bins, np.zeros(len(grids)), 0, 0.0, codes, none, none, np.zeros(0, bool))
+        codes, empty = np.zeros((len(grids), 0), np.uint16), np.zeros(0)
+        return cls(bins, np.zeros(len(grids)), 0, 0.0, codes, empty, empty, np.zeros(0, bool))
 
     def check(self) -> None:
-        """Check that the parts of counts from a file fit each other."""
+        """Raise InputError if the parts of counts from a file are inconsistent."""
         fields = vars(self)
         bins = part_in(fields, "bins", GivenBinning)
         number_in(fields, "n_rows", int, 1)
         total = number_in(fields, "total", float, 0.0)
         counts = array_in(fields, "counts", np.float64, (int(bins.offsets_[-1]),), finite=True)
-        fits = (counts >= 0.0).all() and counts.max() <= total * (1.0 + 1e-9)
-        require(total > 0.0 and fits, "counts are none of rows")
+        is_valid = (counts >= 0.0).all() and counts.max() <= total * (1.0 + 1e-9)
+        require(total > 0.0 and is_valid, "counts are none of rows")
         draws = array_in(fields, "draws", np.float64, (None,), finite=True)
         require(len(draws) > 0, "no rows are sampled")
         weights = array_in(fields, "weights", np.float64, draws.shape, finite=True)
@@ -72,44 +72,47 @@ class BinCounts(Stateful):
         codes = part_in(fields, "codes", np.ndarray)
         require(codes.dtype in (np.uint8, np.uint16, np.uint32), "codes are none of bins")
         require(codes.shape == (len(n_bins), len(draws)), "codes have a wrong shape")
-        known = (codes > 0).all() and (codes.max(axis=1) <= n_bins).all()
-        require(bool(known), "codes are none of known bins")
+        is_known = (codes > 0).all() and (codes.max(axis=1) <= n_bins).all()
+        require(bool(is_known), "codes are none of known bins")
 
     def added(
         self, X: Rows, seed: int, weights: FloatArray | None, shaped_grids: BoolArray
     ) -> BinCounts:
-        """Return the counts with a block of further rows, whose weights are above 0."""
+        """Return the counts after adding a block of rows of positive weight."""
         bins, matrix = self._extended(X)
         n_new = X.shape[0]
-        ones = np.ones(n_new) if weights is None else weights
-        own = matrix.bin_counts() if weights is None else matrix.rmatvec(weights) / matrix.scale
-        counts = self.bins.weights_in(bins, self.counts) + own
-        drawn = stream(seed, "calibration", self.n_rows).random(n_new)
-        draws, n_old = np.concatenate([self.draws, drawn]), len(self.draws)
-        kept = np.sort(np.argsort(draws, kind="stable")[:MOST_SAMPLED])
+        if weights is None:
+            new_counts, weights = matrix.bin_counts(), np.ones(n_new)
+        else:
+            new_counts = matrix.rmatvec(weights) / matrix.scale
+        counts = self.bins.weights_in(bins, self.counts) + new_counts
+        new_draws = stream(seed, "calibration", self.n_rows).random(n_new)
+        draws, n_old = np.concatenate([self.draws, new_draws]), len(self.draws)
+        kept = np.sort(np.argsort(draws, kind="stable")[:MAX_SAMPLED])
         old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
         codes = np.concatenate([self.codes[:, old], matrix.codes[:, new]], axis=1)
         return BinCounts(
             bins,
             counts,
             self.n_rows + n_new,
-            self.total + float(ones.sum()),
+            self.total + float(weights.sum()),
             codes,
-            np.concatenate([self.weights[old], ones[new]]),
+            np.concatenate([self.weights[old], weights[new]]),
             draws[kept],
             np.concatenate([self.shaped_grids[old], shaped_grids[new]]),
         )
 
     def _extended(self, X: Rows) -> tuple[GivenBinning, BinnedMatrix]:
-        """Return bins that hold all rows, and their matrix; only rows in new bins are learned."""
+        """Return bins that include those of new rows, and the matrix of the new rows."""
         if self.n_rows == 0:
             return self.bins.extended(X)
         known = self.bins.rows_matrix(X)
+        # Only rows in unknown bins are used to extend the bins, because these are few.
         outside = np.flatnonzero((known.codes == 0).any(axis=0))
         if len(outside) == 0:
             return self.bins, known
         bins, new = self.bins.extended(X[outside])
-        # Bins keep their numbers: new ones follow those of their grid.
+        # Known bins keep their codes: new bins follow the known ones of their grid.
         codes = padded_rows(known.codes.shape, np.promote_types(known.codes.dtype, new.codes.dtype))
         codes[...] = known.codes
         codes[:, outside] = new.codes
@@ -121,31 +124,31 @@ class BinCounts(Stateful):
         return len(self.codes)
 
     def shares(self, joined: float = 0.0) -> FloatArray:
-        """Return the share of the rows in each bin, and last in a bin of none.
+        """Return the share of the rows in each bin, followed by that of an empty bin.
 
-        Each share is that after a row of weight ``joined`` is added to the bin.
+        Each share is the one after a row of weight ``joined`` is added to that bin.
         """
-        found: FloatArray = (np.append(self.counts, 0.0) + joined) / (self.total + joined)
-        return found
+        result: FloatArray = (np.append(self.counts, 0.0) + joined) / (self.total + joined)
+        return result
 
     def shares_of_others(self) -> Iterator[FloatArray]:
-        """Yield for each grid which share of the other rows each sampled row has in its bin."""
+        """Yield, for each grid, the share of the other rows in the bin of each sampled row."""
         others = self.total - self.weights
         for codes, start in zip(self.codes, self.bins.offsets_[:-1].tolist(), strict=True):
-            # Codes of known bins begin at 1.
+            # The codes of known bins begin at 1.
             in_bin = self.counts[start - 1 + codes.astype(np.int64)] - self.weights
             shares = np.zeros(len(in_bin))
             np.divide(in_bin, others, out=shares, where=(in_bin > 0.0) & (others > 0.0))
             yield shares
 
     def mean_over_grids(self, matrix: BinnedMatrix, values: FloatArray) -> FloatArray:
-        """Return the mean value of the bins of rows; the last one is that of a bin of no row."""
-        unseen = values[-1]
-        sums: FloatArray = matrix.matvec(values[:-1] - unseen)
-        return unseen + sums / (matrix.scale * self.n_grids)
+        """Return the mean value of the bins of each row; the last value is for unknown bins."""
+        of_unknown = values[-1]
+        sums: FloatArray = matrix.matvec(values[:-1] - of_unknown)
+        return of_unknown + sums / (matrix.scale * self.n_grids)
 
     def of_sample(self, values: FloatArray) -> FloatArray:
-        """Return the mean value of the bins of the sampled rows."""
+        """Return the mean value of the bins of each sampled row."""
         return self.mean_over_grids(_matrix(self.bins, self.codes), values)
 
 

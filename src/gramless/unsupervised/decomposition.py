@@ -1,4 +1,4 @@
-"""Leading singular vectors of kernel features, centred or not, as coordinates of rows."""
+"""Kernel PCA and truncated singular value decompositions of kernel features."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _NORMALIZATIONS = ("none", "centered", "degree")
 
 @dataclass(eq=False, repr=False)
 class _Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMachine):
-    """Common base of transformers that return coordinates along singular vectors."""
+    """Base of transformers to coordinates along singular vectors."""
 
     n_components: int = 2
 
     def _centred(self, matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
-        """Return the features less their mean, each row times the root of its weight."""
+        """Return the features minus their mean, with rows times the square roots of weights."""
         centred = CentredMatrix(matrix, matrix.rmatvec(weights / weights.sum()))
         self.mean_: FloatArray = centred.means
-        return _weighted_rows(centred, weights)
+        return _scale_rows(centred, weights)
 
-    def _projected(self, X: TableLike) -> FloatArray:
-        """Return the features of rows, less the mean of the training rows, along components."""
+    def _project(self, X: TableLike) -> FloatArray:
+        """Return the centred features of rows times the components."""
         weights = np.ascontiguousarray(self.components_.T)
         return self._products(X, weights) - (self.mean_[:, None] * weights).sum(axis=0)
 
     def check_state(self, state: State) -> None:
-        """Check that the parts of a model from a file fit each other."""
+        """Raise InputError if the parts of a model from a file are inconsistent."""
         super().check_state(state)
         width = part_in(state, "components_", np.ndarray).shape[1]
         array_in(state, "mean_", np.float64, (width,), finite=True)
@@ -51,48 +51,51 @@ class _Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingM
 
 @dataclass(eq=False, repr=False)
 class KernelPCA(_Components):
-    """Kernel principal component analysis, in time linear in the rows.
+    """Kernel principal component analysis in time linear in the rows.
 
-    The principal components of the features of a kernel, in place of the eigenvectors of its Gram
+    It computes the principal components of kernel features instead of the eigenvectors of the Gram
     matrix (Schölkopf, Smola & Müller 1998; with random features Lopez-Paz et al. 2014). The
     centred features are never formed.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of components. There are fewer where the features have a lower rank.
+        Number of components. There are fewer if the features have a lower rank.
     features : str or feature map, default="binning"
-        As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
+        See :class:`~gramless.KernelRegressor`; a map has its own kernel and bandwidth.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
-        In units of the scaled inputs. "median" is the median distance between two random rows, and
-        "neighbors" that of a row to its tenth neighbour, among at most 1,000 rows. "auto" is the
-        bandwidth of the feature map if that is a number, else "median".
+        Bandwidth in units of the scaled inputs. "median" is the median distance of two random rows,
+        "neighbors" the median distance of a row to its tenth neighbour among at most 1,000 rows.
+        "auto" is the bandwidth of the feature map if that is a number, else "median".
     scaling : str, default="auto"
         "standard", "quantile", "both" or "none"; "auto" is "standard".
     categorical_features : "auto" or array-like, default="auto"
-        As in :class:`~gramless.KernelRegressor`.
+        See :class:`~gramless.KernelRegressor`.
     n_grids : int or "auto", default="auto"
-        Number of grids of features by name.
+        Number of grids, if ``features`` is the name of features with grids.
     tol : float, default=1e-4
-        Of the residuals of singular vectors, relative to the largest singular value.
+        Tolerance for the residuals of singular vectors, relative to the largest singular value.
     max_iter : int, default=200
-        The most products with a block of vectors.
+        Maximum number of products with a block of vectors.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        Seed of all random numbers; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Number of threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     components_ : array (n_components, n_features_out)
-        Directions in the space of features, orthonormal.
+        Orthonormal directions in the space of the features.
     singular_values_, explained_variance_ : array (n_components,)
-        Of the centred features; the variance of the training rows along each component.
+        Singular values of the centred features, and variance of the training rows along each
+        component.
     explained_variance_ratio_ : array (n_components,)
-        The share of each in the variance of all features.
+        Share of each component in the variance of all features.
     mean_ : array (n_features_out,)
-    features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
+        Mean of the features of the training rows.
+    features_, scaler_, bandwidth_ : feature map, scaling of the inputs, bandwidth
     n_components_, n_iter_ : int
+        Number of components, and of products with a block of vectors.
 
     Examples
     --------
@@ -104,7 +107,7 @@ class KernelPCA(_Components):
     """
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn features and their principal components.
+        """Learn the features and their principal components.
 
         Parameters
         ----------
@@ -113,8 +116,8 @@ class KernelPCA(_Components):
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows. A row of weight 2 counts like two equal rows; bandwidths
-            are those of the distinct rows.
+            Relative weights of the rows. A row of weight 2 counts as two equal rows; bandwidths are
+            computed from the distinct rows.
 
         Returns
         -------
@@ -127,9 +130,9 @@ class KernelPCA(_Components):
             raise InputError(f"KernelPCA: needs at least two rows, got n_samples={n_rows}.")
         matrix, seed = self._fit_row_features(rows, row_weights)
         centred = self._centred(matrix, row_weights)
-        # What centring leaves of equal rows is rounding errors, as large as rows are long.
-        least = _ROUNDING * float(np.sqrt(matrix.gram_diagonal(row_weights).sum()))
-        self._decompose(centred, n_components, seed, least)
+        # If all rows are equal, centring leaves rounding errors in proportion to their length.
+        min_value = _ROUNDING * float(np.sqrt(matrix.gram_diagonal(row_weights).sum()))
+        self._decompose(centred, n_components, seed, min_value)
         self.singular_values_ *= np.sqrt(copies)
         self.n_components_: int = len(self.singular_values_)
         self.explained_variance_ = self.singular_values_**2 / (n_rows - 1)
@@ -150,61 +153,63 @@ class KernelPCA(_Components):
         array (n_samples, n_components)
         """
         self._check_fitted()
-        return self._projected(X)
+        return self._project(X)
 
 
 @dataclass(eq=False, repr=False)
 class FeatureDecomposition(_Components):
-    """The truncated singular value decomposition of kernel features, in time linear in the rows.
+    """Truncated singular value decomposition of kernel features in time linear in the rows.
 
-    For features Z of the training rows it finds ``Z ~ U S V.T`` by products with blocks of vectors;
-    Z itself, its centred form and ``Z Z.T`` are never formed.
+    For features Z of the training rows it computes ``Z ~ U S V.T`` by products with blocks of
+    vectors. Neither Z, nor its centred form, nor ``Z Z.T`` are formed.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of singular triplets. There are fewer where the features have a lower rank.
+        Number of singular triplets. There are fewer if the features have a lower rank.
     normalization : {"none", "centered", "degree"}, default="none"
-        Of Z before it is decomposed: as it is; less the mean of the training rows, as in
-        :class:`KernelPCA`; or each row over the root of its degree, the sum of its similarities,
-        which makes coordinates those of a Laplacian eigenmap, as in :class:`SpectralClustering` by
-        a kernel.
+        Normalisation of Z before the decomposition. "centered" subtracts the mean of the training
+        rows, as in :class:`KernelPCA`. "degree" divides each row by the square root of its degree,
+        the sum of its similarities; the coordinates are then those of a Laplacian eigenmap, as in
+        :class:`SpectralClustering` with kernel features.
     features : str or feature map, default="binning"
-        As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
+        See :class:`~gramless.KernelRegressor`; a map has its own kernel and bandwidth.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
-        As in :class:`KernelPCA`.
+        See :class:`KernelPCA`.
     scaling : str, default="auto"
         "standard", "quantile", "both" or "none"; "auto" is "standard".
     categorical_features : "auto" or array-like, default="auto"
-        As in :class:`~gramless.KernelRegressor`.
+        See :class:`~gramless.KernelRegressor`.
     n_grids : int or "auto", default="auto"
-        Number of grids of features by name.
+        Number of grids, if ``features`` is the name of features with grids.
     tol : float, default=1e-4
-        Of the residuals of singular vectors, relative to the largest singular value.
+        Tolerance for the residuals of singular vectors, relative to the largest singular value.
     max_iter : int, default=200
-        The most products with a block of vectors.
+        Maximum number of products with a block of vectors.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        Seed of all random numbers; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Number of threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Attributes
     ----------
     components_ : array (n_components, n_features_out)
-        The right singular vectors, orthonormal.
+        Orthonormal right singular vectors.
     singular_values_, residuals_ : array (n_components,)
-        Singular values, and the norms of the residuals relative to the largest of them.
+        Singular values, and norms of the residuals relative to the largest singular value.
     mean_ : array (n_features_out,)
-        What is subtracted from features: zeros unless they are centred.
+        Mean that is subtracted from the features; zeros unless they are centred.
     column_sums_ : array (n_features_out,)
-        Features summed over the training rows; the products with them are the degrees.
-    features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
+        Sum of the features over the training rows. The product with the features of a row is its
+        degree.
+    features_, scaler_, bandwidth_ : feature map, scaling of the inputs, bandwidth
     n_components_, n_iter_ : int
+        Number of components, and of products with a block of vectors.
 
     Notes
     -----
-    Time is that of some ten products there and back with ``n_components`` + 2 vectors. Memory is
-    that of the features and of ten such blocks of the shorter side of Z.
+    The time is that of about ten products of Z and Z.T with ``n_components`` + 2 vectors. The
+    memory is that of the features and of ten such blocks of vectors of the shorter side of Z.
 
     Examples
     --------
@@ -222,7 +227,7 @@ class FeatureDecomposition(_Components):
     normalization: str = "none"
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn features and their leading singular vectors.
+        """Learn the features and their leading singular vectors.
 
         Parameters
         ----------
@@ -231,8 +236,8 @@ class FeatureDecomposition(_Components):
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows. Rows of Z are multiplied by the square roots of these. A
-            row of weight 2 counts like two equal rows; bandwidths are those of the distinct rows.
+            Relative weights of the rows. Rows of Z are multiplied by their square roots. A row of
+            weight 2 counts as two equal rows; bandwidths are computed from the distinct rows.
 
         Returns
         -------
@@ -249,22 +254,23 @@ class FeatureDecomposition(_Components):
         self.mean_ = np.zeros(matrix.shape[1])
         self.column_sums_ = matrix.rmatvec(weights)
         if kind == "centered":
-            chosen = self._centred(matrix, weights)
+            normalised = self._centred(matrix, weights)
         elif kind == "degree":
-            chosen = degree_normalised(matrix, weights, type(self).__name__)
+            normalised = degree_normalised(matrix, weights, type(self).__name__)
         else:
-            chosen = _weighted_rows(matrix, weights)
-        found = self._decompose(chosen, n_components, seed)
+            normalised = _scale_rows(matrix, weights)
+        triplets = self._decompose(normalised, n_components, seed)
         if kind != "degree":
             self.singular_values_ *= np.sqrt(copies)
-        self.residuals_: FloatArray = found.residuals
+        self.residuals_: FloatArray = triplets.residuals
         self.n_components_: int = len(self.singular_values_)
         return self
 
     def transform(self, X: TableLike) -> FloatArray:
         """Return the coordinates of rows: their normalised features times the components.
 
-        Those of training rows are ``U * S``. With "degree", a row without similarities gets zeros.
+        The coordinates of the training rows are ``U * S``. With "degree", those of a row without
+        similarities are zeros.
 
         Parameters
         ----------
@@ -277,18 +283,18 @@ class FeatureDecomposition(_Components):
         """
         self._check_fitted()
         if self.normalization != "degree":
-            return self._projected(X)
-        both = self._products(X, np.column_stack([self.components_.T, self.column_sums_]))
-        degrees = np.maximum(both[:, -1:], 0.0)
-        return both[:, :-1] / np.sqrt(np.where(degrees > 0, degrees, np.inf))
+            return self._project(X)
+        products = self._products(X, np.column_stack([self.components_.T, self.column_sums_]))
+        degrees = np.maximum(products[:, -1:], 0.0)
+        return products[:, :-1] / np.sqrt(np.where(degrees > 0, degrees, np.inf))
 
     def check_state(self, state: State) -> None:
-        """Check that the parts of a model from a file fit each other."""
+        """Raise InputError if the parts of a model from a file are inconsistent."""
         super().check_state(state)
         n_components, width = part_in(state, "components_", np.ndarray).shape
         array_in(state, "residuals_", np.float64, (n_components,), finite=True)
         array_in(state, "column_sums_", np.float64, (width,), finite=True)
 
 
-def _weighted_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
+def _scale_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
     return matrix if (weights == 1.0).all() else RowScaledMatrix(matrix, np.sqrt(weights))

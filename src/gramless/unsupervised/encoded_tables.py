@@ -1,4 +1,4 @@
-"""Tables as tests take them: rows of numbers, which are categories, and how inputs are called."""
+"""Encode two pooled tables for a two-sample test."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from gramless.estimators.inputs import RowInputs, row_options
 from gramless.preprocessing.column_codes import ColumnCode
 from gramless.preprocessing.rows import Rows, normalise_rows, validated
 
-OWNER = "two_sample_test"
-"""The caller, as messages name it."""
+OWNER = "two_sample_test"  # the name of the caller in messages
 _TIMES = "datetime", "zoned", "timedelta", "time"
-# The values of two columns are read as the type that comes first here.
-_LEADING = "category", "boolean", "text", *_TIMES, "number"
+# If two columns have different types, both are read as the type that comes first here.
+_PRECEDENCE = "category", "boolean", "text", *_TIMES, "number"
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedTable:
-    """The rows of a table as numbers without gaps.
+    """The rows of a table as numbers, with missing values filled.
 
-    ``categorical`` tells which inputs hold categories, None if none does; ``names`` are those of
-    the inputs. ``markers`` (n_inputs,) are the inputs that are 1 where a number was missing and has
-    been filled, -1 for inputs without gaps.
+    ``categorical`` is a mask of the inputs that are categories, None if none is; ``names`` are the
+    names of the inputs. ``markers`` (n_inputs,) has, for each input with missing numbers, the index
+    of the input that is 1 in the rows where they were filled, and -1 for other inputs.
     """
 
     rows: Rows
@@ -41,34 +40,35 @@ class EncodedTable:
 
     @classmethod
     def of(cls, X: TableLike, n_rows: int, categorical: str | ArrayLike) -> EncodedTable:
-        """Encode a table that :func:`pooled` made, as the estimators do."""
-        asking = _asking()
-        # Rows are checked together with targets, and there are none.
-        inputs, rows, _ = RowInputs.fit(asking, X, np.zeros(n_rows), categorical, {})
-        sources = inputs.sources(asking.n_features_in_)
+        """Encode the result of :func:`pooled` like the estimators."""
+        estimator = _named_estimator()
+        # Rows are validated together with targets, even if there are none.
+        inputs, rows, _ = RowInputs.fit(estimator, X, np.zeros(n_rows), categorical, {})
+        sources = inputs.sources(estimator.n_features_in_)
         markers = np.full(len(sources), -1)
         for k in range(len(sources)):
-            # What marks the gaps of a column comes after its numbers.
+            # The marker of a column comes after its numbers.
             markers[:k][sources[:k] == sources[k]] = k
         if inputs.encoder is not None:
             names: Sequence[str] = inputs.encoder.output_names
         else:
-            ends = np.where(np.isin(np.arange(len(sources)), markers), " (missing)", "")
-            names = [f"x{j + 1}{end}" for j, end in zip(sources.tolist(), ends, strict=True)]
+            suffixes = np.where(np.isin(np.arange(len(sources)), markers), " (missing)", "")
+            names = [f"x{j + 1}{end}" for j, end in zip(sources.tolist(), suffixes, strict=True)]
         return cls(rows, inputs.categorical, names, markers)
 
     @property
     def categorical_mask(self) -> BoolArray:
-        """Which inputs are categories, as a mask even if none is."""
-        none = np.zeros(self.rows.shape[1], bool)
-        return none if self.categorical is None else self.categorical
+        """Mask of the inputs that are categories."""
+        if self.categorical is None:
+            return np.zeros(self.rows.shape[1], bool)
+        return self.categorical
 
 
 def pooled(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
-    """Return two tables of the same columns, one below the other, and the rows of each.
+    """Return the concatenation of two tables with the same columns, and the rows of each.
 
-    Columns of data frames are matched by name. What is a category in one of two frames is one in
-    both.
+    Columns of data frames are matched by name. A column that is a category in one of two frames is
+    a category in the result.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def pooled(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
     """
     if is_frame(X) != is_frame(Y):
         raise InputError(
-            f"{OWNER}: one table has names of columns and the other has none; give two data "
-            f"frames, or two arrays."
+            f"{OWNER}: one table has column names and the other has none; give two data frames "
+            f"or two arrays."
         )
     if is_frame(X):
         columns = _PooledColumns(X, Y)
         return columns, (len(X), len(columns) - len(X))
     first, second = (
-        normalise_rows(validated(_asking(), part, **row_options(part))) for part in (X, Y)
+        normalise_rows(validated(_named_estimator(), part, **row_options(part))) for part in (X, Y)
     )
     if first.shape[1] != second.shape[1]:
         raise InputError(
@@ -104,14 +104,14 @@ class _PooledColumns(NamedColumns):
         self._parts = named_columns(first), named_columns(second)
         self._n_rows = len(first) + len(second)
         self.names = tuple(self._parts[0])
-        for k, which in enumerate(("second", "first")):
+        for k, other in enumerate(("second", "first")):
             if absent := [name for name in self._parts[k] if name not in self._parts[1 - k]]:
-                shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
+                names = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
                 raise InputError(
-                    f"{OWNER}: the {which} table has no column {shown}; give the same columns."
+                    f"{OWNER}: the {other} table has no column {names}; give the same columns."
                 )
         self._columns = {
-            name: _below(name, *(part[name]() for part in self._parts)) for name in self.names
+            name: _concatenate(name, *(part[name]() for part in self._parts)) for name in self.names
         }
         types = {name: column.type for name, column in self._columns.items()}
         self.declared = {name for name, kind in types.items() if kind == "category"}
@@ -125,21 +125,22 @@ class _PooledColumns(NamedColumns):
         return self._columns[name].values
 
 
-def _below(name: str, first: PlainColumn, second: PlainColumn) -> PlainColumn:
-    """Return two columns as one: of categories if one of them has these, of text if both are text.
+def _concatenate(name: str, first: PlainColumn, second: PlainColumn) -> PlainColumn:
+    """Return the concatenation of two columns, which is a category if one of them is.
 
-    Raises InputError if the values of one cannot stand for those of the other.
+    Raises InputError if the types of their values are incompatible.
     """
     parts = [first, second]
     if first.type != second.type:
-        parts = [_read_if_text(name, part) for part in parts]
-        lead, other = sorted(parts, key=lambda part: _LEADING.index(part.type))
-        code = ColumnCode.fit(name, lead, False, len(lead.values) or 1)
-        if lead.type == "boolean":
+        parts = [_parse_text(name, part) for part in parts]
+        leading, other = sorted(parts, key=lambda part: _PRECEDENCE.index(part.type))
+        code = ColumnCode.fit(name, leading, False, len(leading.values) or 1)
+        if leading.type == "boolean":
             codes = [code.codes(part, is_complete=False) for part in parts]
             return PlainColumn(np.concatenate(codes).astype(object), "category")
         if code.fill is not None and code.type != "empty":
-            return PlainColumn(np.concatenate([code.numbers(part) for part in parts]), lead.type)
+            numbers = [code.numbers(part) for part in parts]
+            return PlainColumn(np.concatenate(numbers), leading.type)
         if code.fill is None:
             code.codes(other, is_complete=False)
     types = {part.type for part in parts}
@@ -147,13 +148,13 @@ def _below(name: str, first: PlainColumn, second: PlainColumn) -> PlainColumn:
         return PlainColumn(np.concatenate([part.values for part in parts]), min(types))
     if types <= {"text", "number"}:
         return PlainColumn(np.concatenate([p.values.astype(object) for p in parts]), min(types))
-    # Numbers that are declared categories would be taken for numbers again.
+    # Labels, because numbers that are declared categories would be read as numbers again.
     cells = [cell for part in parts for cell in part.category_labels()]
     return PlainColumn(np.array([*cells, None], object)[:-1], "category")
 
 
-def _read_if_text(name: str, column: PlainColumn) -> PlainColumn:
-    """Return a column of text that certainly is numbers or dates as these."""
+def _parse_text(name: str, column: PlainColumn) -> PlainColumn:
+    """Return a column of text as numbers or dates if all of it can be read as such."""
     if not column.is_text:
         return column
     code = ColumnCode.fit(name, column, False, len(column.values) or 1)
@@ -162,6 +163,6 @@ def _read_if_text(name: str, column: PlainColumn) -> PlainColumn:
     return PlainColumn(code.numbers(column), code.type)
 
 
-def _asking() -> BaseEstimator:
-    """Return an estimator whose class has the name that messages of scikit-learn give."""
+def _named_estimator() -> BaseEstimator:
+    """Return an estimator whose class name is ``OWNER``, for messages of scikit-learn."""
     return type(OWNER, (BaseEstimator,), {})()

@@ -1,4 +1,4 @@
-"""Principal axes of a few rows as further inputs of grids, beside those of the table."""
+"""Principal axes of a sample of rows, which grids divide like inputs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows
 
-_MOST_INPUTS = 1000  # of more inputs no axes are computed: a row would take longer than its bins
-_MOST_AXES = 256
-_ROWS_AN_AXIS = 4  # axes of fewer rows would follow these rows rather than their distribution
-_LEAST_SPREAD = 1e-150
-_LEAST_VARIANCE = 1e-4
-"""Relative to that along the first axis; axes of less are rounding errors, or nearly."""
+_MAX_INPUTS = 1000  # with more inputs, the axes of a row would take longer than its bins
+_MAX_AXES = 256
+_ROWS_PER_AXIS = 4  # axes of fewer rows would fit these rows instead of their distribution
+_MIN_DEVIATION = 1e-150
+_MIN_VARIANCE = 1e-4  # relative to that of the first axis; smaller ones are nearly rounding errors
 
 
 @dataclass(frozen=True, repr=False)
 class PrincipalAxes(Stateful):
-    """Principal axes of inputs, each divided by its ``unit``: ``directions`` (n_inputs, k).
+    """Principal axes of inputs that are divided by ``unit``.
 
-    The directions have length 1 and are orthogonal. ``centre`` is the mean of the divided inputs.
+    ``directions`` (n_inputs, k) are orthonormal. ``centre`` is the mean of the divided inputs.
     """
 
     unit: FloatArray
@@ -34,22 +33,21 @@ class PrincipalAxes(Stateful):
     directions: FloatArray
 
     def check(self) -> None:
-        """Check that the parts of axes from a file fit each other."""
+        """Raise InputError if the parts of axes from a file are inconsistent."""
         unit = array_in(vars(self), "unit", np.float64, (None,), finite=True)
         require((unit > 0.0).all(), "unit is not positive")
         array_in(vars(self), "centre", np.float64, unit.shape, finite=True)
         array_in(vars(self), "directions", np.float64, (len(unit), None), finite=True)
 
     @classmethod
-    def of(cls, sample: Rows, unit: FloatArray, most: int = _MOST_AXES) -> Self:
-        """Compute the axes of a few rows, along which they vary most first.
+    def of(cls, sample: Rows, unit: FloatArray, max_axes: int = _MAX_AXES) -> Self:
+        """Return the axes of a sample of rows in order of decreasing variance.
 
-        ``unit`` is what each input is divided by, infinity for those to be left out. There are no
-        axes of fewer than two inputs.
+        Inputs with an infinite ``unit`` are left out. There are no axes of fewer than two inputs.
         """
         n_rows, n_inputs = sample.shape
         used, units = np.flatnonzero(np.isfinite(unit)), np.where(np.isfinite(unit), unit, 1.0)
-        most = min(most, n_rows // _ROWS_AN_AXIS)
+        n_axes = min(max_axes, n_rows // _ROWS_PER_AXIS)
         if len(used) < 2:
             return cls(units, np.zeros(n_inputs), np.zeros((n_inputs, 0)))
         scaled = _dense(sample)[:, used] / unit[used]
@@ -58,7 +56,7 @@ class PrincipalAxes(Stateful):
         centred = scaled - centre[used]
         with one_blas_thread():
             variances, vectors = scipy.linalg.eigh(centred.T @ centred / n_rows)
-        kept = np.flatnonzero(variances > _LEAST_VARIANCE * variances[-1])[::-1][:most]
+        kept = np.flatnonzero(variances > _MIN_VARIANCE * variances[-1])[::-1][:n_axes]
         directions = np.zeros((n_inputs, len(kept)))
         directions[used] = vectors[:, kept]
         return cls(units, centre, directions)
@@ -68,48 +66,48 @@ class PrincipalAxes(Stateful):
         """Number of axes."""
         return self.directions.shape[1]
 
-    def along(self, X: Rows) -> FloatArray:
+    def coordinates(self, X: Rows) -> FloatArray:
         """Return the coordinates of rows along the axes."""
         with one_blas_thread():
-            found: FloatArray = X @ (self.directions / self.unit[:, None])
-        return found
+            result: FloatArray = X @ (self.directions / self.unit[:, None])
+        return result
 
-    def beside(self, X: Rows) -> Rows:
-        """Return rows with their coordinates along the axes behind the inputs."""
+    def append_to(self, X: Rows) -> Rows:
+        """Return rows with their coordinates along the axes as additional columns."""
         if self.n_axes == 0:
             return X
-        along = self.along(X)
+        coordinates = self.coordinates(X)
         if sp.issparse(X):
-            return sp.hstack([X, sp.csr_array(along)], format="csr")
-        return np.hstack([X, along])
+            return sp.hstack([X, sp.csr_array(coordinates)], format="csr")
+        return np.hstack([X, coordinates])
 
-    def shared(self, X: Rows, amounts: FloatArray) -> FloatArray:
-        """Share amounts (n_samples, k) of the axes among the inputs, (n_samples, n_inputs).
+    def distribute(self, X: Rows, amounts: FloatArray) -> FloatArray:
+        """Distribute amounts (n_samples, k) of the axes over the inputs, (n_samples, n_inputs).
 
-        An axis is a sum over the inputs: each takes a part by the square of its term, which is its
-        direction times the distance of the row from the centre.
+        A coordinate along an axis is a sum over the inputs. Each input gets a part in proportion to
+        the square of its term, its direction times the distance of the row from the centre.
         """
         squares = self.directions**2
         distances = (_dense(X) / self.unit - self.centre) ** 2
-        # A row in the centre of an axis has no terms.
-        distances += _LEAST_VARIANCE
+        # All terms of a row in the centre are 0: its amounts are divided by the directions alone.
+        distances += _MIN_VARIANCE
         with one_blas_thread():
-            found: FloatArray = distances * ((amounts / (distances @ squares)) @ squares.T)
-        return found
+            result: FloatArray = distances * ((amounts / (distances @ squares)) @ squares.T)
+        return result
 
 
 def spreads(sample: Rows, categorical: BoolArray) -> FloatArray:
-    """Return the standard deviation of each input, infinity for those that no axis is made of.
+    """Return the standard deviation of each input that axes use, infinity for other inputs.
 
-    These are constant ones, categories, and all of more than 1,000.
+    Axes do not use constants and categories, nor any input if there are more than 1,000.
     """
-    if sample.shape[1] > _MOST_INPUTS:
+    if sample.shape[1] > _MAX_INPUTS:
         return np.full(sample.shape[1], np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = _dense(sample).std(axis=0)
-    used = np.isfinite(spread) & (spread > _LEAST_SPREAD) & ~categorical
-    found: FloatArray = np.where(used, spread, np.inf)
-    return found
+        deviations = _dense(sample).std(axis=0)
+    is_used = np.isfinite(deviations) & (deviations > _MIN_DEVIATION) & ~categorical
+    result: FloatArray = np.where(is_used, deviations, np.inf)
+    return result
 
 
 def _dense(sample: Rows) -> FloatArray:
