@@ -54,7 +54,7 @@ def test_block_gram_is_that_of_dense_features(normal, monkeypatch) -> None:
 
 def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
     monkeypatch.setattr(permutations, "FEW_ROWS", 0)
-    monkeypatch.setattr(permutations, "_MOST_CELLS", 4)
+    monkeypatch.setattr(permutations, "_MAX_CELLS", 4)
     matrix = RandomBinning(n_grids=3, bandwidth=0.5, random_state=0).fit_matrix(normal[0])
     blocks = RowBlocks.drawn(120, 110, seed=0)
     cells = (matrix.codes - 1) % 4
@@ -69,7 +69,7 @@ def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers() -> None:
         blocks = RowBlocks.drawn(n, m, seed=1)
         sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
         assert len(set(sizes[:-2])) == 1
-        assert blocks.n_blocks <= permutations.MOST_BLOCKS + 2
+        assert blocks.n_blocks <= permutations.MAX_BLOCKS + 2
         assert min(blocks.n_first, blocks.n_second) >= min(n, m, 64)
         first = np.isin(blocks.numbers, [*range(blocks.n_first), blocks.n_blocks - 2])
         assert first[:n].all()
@@ -192,7 +192,7 @@ def test_sparse_rows_are_those_of_the_dense_table(normal) -> None:
 
 def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, monkeypatch) -> None:
     for make in [np.asarray, sp.csr_array]:
-        monkeypatch.setattr(two_sample, "_MOST_INPUTS", 2)
+        monkeypatch.setattr(two_sample, "_MAX_INPUTS", 2)
         # The least varied input is above 1.5 in some 7 % of the rows.
         X, Y = (make(np.where(part > [0.0, 1.5, -1.0], part, 0.0)) for part in normal)
         assert [one.name for one in two_sample_test(X, Y, **QUICK).inputs] == ["x1", "x3"]

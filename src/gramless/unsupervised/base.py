@@ -142,8 +142,10 @@ class ProjectingMachine(TableEstimator, ABC):
         bandwidth = self.bandwidth
         if is_auto(bandwidth):
             of_map = self.features.bandwidth if isinstance(self.features, SizedMap) else None
-            is_given = of_map is not None and not isinstance(of_map, str)
-            bandwidth = of_map if is_given else self._bandwidth_rule
+            if of_map is None or isinstance(of_map, str):
+                bandwidth = self._bandwidth_rule
+            else:
+                bandwidth = of_map
         if not isinstance(bandwidth, str):
             # The inputs of sparse rows are only the columns that have non-zeros.
             all_inputs = rows.shape[1] if self.inputs_.kept is None else self.n_features_in_

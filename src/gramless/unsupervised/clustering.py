@@ -66,9 +66,9 @@ _MAX_GROUPED_VARIANCE = 0.9
 class BaseClusterings(Stateful):
     """Clusterings of rows by k-means with different numbers of clusters.
 
-    Clustering i assigns the first ``n_clusters[i]`` coordinates of a row, scaled to length 1, to the
-    nearest of ``n_clusters[i]`` centres. ``centers`` (sum of n_clusters, n_coordinates) are 0 in the
-    other coordinates.
+    Clustering i assigns the first ``n_clusters[i]`` coordinates of a row, scaled to length 1, to
+    the nearest of ``n_clusters[i]`` centres. ``centers`` (sum of n_clusters, n_coordinates) are 0
+    in the other coordinates.
     """
 
     n_clusters: IntArray

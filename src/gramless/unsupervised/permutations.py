@@ -1,7 +1,7 @@
-"""Permutation tests: p-values, and random blocks of rows that move between two tables.
+"""Permutation tests: p-values, and permutations of random blocks of rows between two tables.
 
-Permuting blocks in the place of rows leaves the distribution of two tables alone under the null
-hypothesis just as well, and needs only the sums of the features of each block (Domingo-Enrich,
+Under the null hypothesis, permutations of blocks preserve the distribution of the tables as
+permutations of rows do. They need only the sums of the features of each block (Domingo-Enrich,
 Dwivedi & Mackey 2025, *Cheap Permutation Testing*).
 """
 
@@ -18,23 +18,21 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 
-_TIES = 1e-9
-"""Statistics that differ by less, relative to the largest, count as equal: that is rounding."""
-MOST_BLOCKS = 256
+_TIES = 1e-9  # relative to the largest; statistics that differ by less differ only by rounding
+MAX_BLOCKS, _MIN_BLOCKS = 256, 64  # of both tables, and of the smaller one if it has enough rows
+# With at most so many rows, the Gram matrix of rows is faster than that of blocks.
 FEW_ROWS = 3000
-"""Up to so many rows, bins that two rows share are counted faster than Gram matrices of blocks."""
-_LEAST_BLOCKS = 64  # blocks of the smaller table, where it has as many rows
-_MOST_CELLS = 1024
-"""Bins of a grid beyond so many are merged at random, which adds a constant to the mean kernel."""
+# Bins of a grid beyond so many are merged at random, which adds a constant to the mean kernel.
+_MAX_CELLS = 1024
 _GRIDS_AT_ONCE = 8
 
 
 def p_value(statistics: FloatArray) -> float:
-    """Return the share of (n,) statistics that are as large as the first.
+    """Return the share of (n,) statistics that are at least as large as the first.
 
-    The first is that of the data, the others are of permutations that were drawn from a group which
-    leaves the distribution of the data alone if the null hypothesis is true. Then the p-value is at
-    most alpha with a probability of at most alpha (Hemerik & Goeman 2018, Theorem 2).
+    The first is the statistic of the data. The others are those of random permutations from a group
+    that preserves the distribution of the data under the null hypothesis. The probability of a
+    p-value of at most alpha is then at most alpha (Hemerik & Goeman 2018, Theorem 2).
 
     Examples
     --------
@@ -46,27 +44,27 @@ def p_value(statistics: FloatArray) -> float:
 
 
 def standardised(statistics: FloatArray) -> FloatArray:
-    """Return statistics (m, n) less the mean over all permutations, in standard deviations.
+    """Return statistics (m, n), each standardised by its mean and deviation over permutations.
 
-    Each row is that of one statistic; one that no permutation changes becomes 0.
+    Each row is one statistic; a statistic that no permutation changes becomes 0.
     """
     centred = statistics - statistics.mean(axis=1, keepdims=True)
     deviation = centred.std(axis=1, keepdims=True)
-    varies = deviation > _TIES * np.abs(statistics).max(axis=1, keepdims=True, initial=0.0)
-    return np.where(varies, centred / np.where(varies, deviation, 1.0), 0.0)
+    is_varying = deviation > _TIES * np.abs(statistics).max(axis=1, keepdims=True, initial=0.0)
+    return np.where(is_varying, centred / np.where(is_varying, deviation, 1.0), 0.0)
 
 
 def adjusted_p_values(statistics: FloatArray) -> FloatArray:
-    """Return a p-value (m,) for each of several statistics, adjusted for looking at all of them.
+    """Return p-values (m,) of several statistics, adjusted for multiple tests.
 
-    It is the share of the permutations whose largest statistic is as large as this one (Westfall &
-    Young 1993, single step): the probability that any true null hypothesis has a p-value of at most
-    alpha is at most alpha.
+    Each is the share of permutations whose largest statistic is at least as large as this one
+    (Westfall & Young 1993, single step). The probability that any true null hypothesis has a
+    p-value of at most alpha is at most alpha.
 
     Parameters
     ----------
     statistics : array (m, n)
-        :func:`standardised`, the data as they are first.
+        The result of :func:`standardised`, with the data in the first column.
 
     Examples
     --------
@@ -81,11 +79,11 @@ def adjusted_p_values(statistics: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RowBlocks:
-    """Blocks of equally many rows of each of two tables, ``n_first`` and ``n_second`` of them.
+    """Blocks of equally many rows: ``n_first`` of the first table, ``n_second`` of the second.
 
-    ``numbers`` (n_rows,) are the blocks of the rows, those of the first table before those of the
-    second. The last two blocks hold the rows of either table that no permutation moves: what
-    remains of blocks, and most rows of a table that is far larger than the other.
+    ``numbers`` (n_rows,) are the blocks of the rows, with the rows of the first table first. The
+    last two blocks are the rows of each table that no permutation moves: rows that do not fill a
+    block, and most rows of a table that is far larger than the other.
     """
 
     numbers: IntArray
@@ -94,7 +92,7 @@ class RowBlocks:
 
     @classmethod
     def drawn(cls, n_first: int, n_second: int, seed: int) -> RowBlocks:
-        """Draw blocks of the rows of two tables.
+        """Return random blocks of the rows of two tables.
 
         Examples
         --------
@@ -104,38 +102,37 @@ class RowBlocks:
         (181, 75, 4, [276, 0])
         """
         sizes = np.array([n_first, n_second])
-        most = max(1, int(sizes.min()) // _LEAST_BLOCKS)
-        rows = max(1, min(most, -(-int(sizes.sum()) // MOST_BLOCKS)))
-        counts = sizes // rows
+        max_size = max(1, int(sizes.min()) // _MIN_BLOCKS)
+        block_size = max(1, min(max_size, -(-int(sizes.sum()) // MAX_BLOCKS)))
+        counts = sizes // block_size
         smaller = int(counts.argmin())
         counts[1 - smaller] = min(
-            counts[1 - smaller], MOST_BLOCKS - min(counts.min(), MOST_BLOCKS // 2)
+            counts[1 - smaller], MAX_BLOCKS - min(counts.min(), MAX_BLOCKS // 2)
         )
         generator = stream(seed, "row blocks")
-        parts, n_moved = [], int(counts.sum())
+        numbers, n_moved = [], int(counts.sum())
         for k, (size, count) in enumerate(zip(sizes.tolist(), counts.tolist(), strict=True)):
-            place = generator.permutation(size) // rows
-            own = np.where(place < count, place + k * int(counts[0]), n_moved + k)
-            parts.append(own)
-        return cls(np.concatenate(parts), int(counts[0]), int(counts[1]))
+            block = generator.permutation(size) // block_size
+            numbers.append(np.where(block < count, block + k * int(counts[0]), n_moved + k))
+        return cls(np.concatenate(numbers), int(counts[0]), int(counts[1]))
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks, those that stay included."""
+        """Number of blocks, including the two that no permutation moves."""
         return self.n_first + self.n_second + 2
 
     def in_first(self, n_permutations: int, seed: int) -> BoolArray:
-        """Return which blocks are in the first table: as they are, and in random permutations.
+        """Return a mask of the blocks in the first table, for the data and each permutation.
 
         Returns
         -------
         array (n_blocks, 1 + n_permutations) of bool
         """
-        found = np.zeros((self.n_blocks, 1 + n_permutations), bool)
-        found[: self.n_first], found[-2] = True, True
-        moved = found[:-2, 1:].T
-        found[:-2, 1:] = stream(seed, "permutations").permuted(moved, axis=1).T
-        return found
+        result = np.zeros((self.n_blocks, 1 + n_permutations), bool)
+        result[: self.n_first], result[-2] = True, True
+        moved = result[:-2, 1:].T
+        result[:-2, 1:] = stream(seed, "permutations").permuted(moved, axis=1).T
+        return result
 
     def rows(self) -> list[IntArray]:
         """Return the rows of each block."""
@@ -145,26 +142,25 @@ class RowBlocks:
 
 
 def block_gram(matrix: FeatureMatrix, blocks: RowBlocks, weights: FloatArray) -> FloatArray:
-    """Return the inner products (n_blocks, n_blocks) of the weighted sums of features of blocks.
+    """Return the inner products (n_blocks, n_blocks) of the weighted feature sums of blocks.
 
-    One pass over the matrix, and ``n_blocks**2`` operations for each column; at most 1,024 of a
-    grid of plain bins. Of up to 3,000 rows, one pass over the bins of all pairs.
+    The cost is one pass over the matrix and ``n_blocks**2`` operations for each column, of which
+    bins count at most 1,024 per grid. For bins of up to 3,000 rows it is the Gram matrix of rows.
     """
     gram = np.zeros((blocks.n_blocks, blocks.n_blocks))
     if isinstance(matrix, BinnedMatrix) and matrix.shape[0] <= FEW_ROWS:
-        belongs = np.zeros((blocks.n_blocks, len(weights)))
-        belongs[blocks.numbers, np.arange(len(weights))] = weights
+        to_blocks = np.zeros((blocks.n_blocks, len(weights)))
+        to_blocks[blocks.numbers, np.arange(len(weights))] = weights
         with one_blas_thread():
-            return belongs @ matrix.row_gram() @ belongs.T
+            return to_blocks @ matrix.row_gram() @ to_blocks.T
     if isinstance(matrix, BinnedMatrix):
         for a, b in row_blocks(matrix.n_grids, _GRIDS_AT_ONCE):
-            for part in _grams_of_grids(matrix, a, b, blocks, weights):
-                gram += part
+            for of_grid in _grams_of_grids(matrix, a, b, blocks, weights):
+                gram += of_grid
         return gram * matrix.scale**2
     rows = blocks.rows()
     for columns in matrix.blocks():
-        parts = (columns.matrix.take_rows(own).rmatvec(weights[own]) for own in rows)
-        sums = np.stack([*parts])
+        sums = np.stack([columns.matrix.take_rows(block).rmatvec(weights[block]) for block in rows])
         with one_blas_thread():
             gram += sums @ sums.T
     return gram
@@ -173,24 +169,24 @@ def block_gram(matrix: FeatureMatrix, blocks: RowBlocks, weights: FloatArray) ->
 def _grams_of_grids(
     matrix: BinnedMatrix, a: int, b: int, blocks: RowBlocks, weights: FloatArray
 ) -> list[FloatArray]:
-    """Return the Gram matrix of the sums of blocks in each of some grids, at scale 1."""
+    """Return the Gram matrix of the sums of blocks for each of the grids a to b - 1, at scale 1."""
     n_blocks = blocks.n_blocks
-    cells = np.minimum(np.diff(matrix.offsets[a : b + 1]), _MOST_CELLS)
+    cells = np.minimum(np.diff(matrix.offsets[a : b + 1]), _MAX_CELLS)
     offsets = np.append(0, np.cumsum(cells * n_blocks))
     pairs = np.empty((b - a, matrix.shape[0]), np.uint32)
 
     def pair(r: int) -> None:
-        # Frequent bins come first: they stay apart.
+        # The most frequent bins have the first codes, so that none of them are merged.
         cell = (matrix.codes[a + r].astype(np.uint32) - np.uint32(1)) % np.uint32(cells[r])
         pairs[r] = cell * np.uint32(n_blocks) + blocks.numbers + 1
 
     map_blocks(pair, [(r,) for r in range(b - a)], matrix.n_jobs)
-    both = BinnedMatrix(pairs, offsets, scale=1.0, has_unseen=False, n_jobs=matrix.n_jobs)
-    sums = readonly(both.rmatvec(weights))
+    joint = BinnedMatrix(pairs, offsets, scale=1.0, has_unseen=False, n_jobs=matrix.n_jobs)
+    sums = readonly(joint.rmatvec(weights))
 
     def gram(r: int) -> FloatArray:
-        own = sums[offsets[r] : offsets[r + 1]].reshape(-1, n_blocks)
-        return own.T @ own
+        of_grid = sums[offsets[r] : offsets[r + 1]].reshape(-1, n_blocks)
+        return of_grid.T @ of_grid
 
     with one_blas_thread():
         return map_blocks(gram, [(r,) for r in range(b - a)], matrix.n_jobs)

@@ -1,7 +1,7 @@
-"""Products and factors of tall arrays (n, K), a few thousand rows at a time in threads.
+"""Products and factorisations of tall arrays (n, K) by blocks of rows in threads.
 
-Blocks have a fixed number of rows and their sums a fixed order: results have the same bits for any
-number of threads. BLAS is to run in one thread meanwhile.
+Blocks have a fixed number of rows and are summed in a fixed order, so that results have the same
+bits for any number of threads. Callers must limit BLAS to one thread.
 """
 
 from __future__ import annotations
@@ -12,50 +12,49 @@ from gramless.base.decompositions import svd
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 
-_ROWS, _FACTORED_ROWS = 1024, 4096
-"""Rows of a block of products, which then stays in the cache of a core, and of factors."""
+_PRODUCT_ROWS, _QR_ROWS = 1024, 4096  # per block; those of products fit into a core's cache
 
 
 def inner(a: AnyArray, b: AnyArray, n_jobs: int | None) -> FloatArray:
-    """Return ``a.T @ b``, (K, L), of arrays (n, K) and (n, L); sums of blocks are float64."""
+    """Return ``a.T @ b`` (K, L) for arrays (n, K) and (n, L); the sum over blocks is float64."""
     if a.shape[1] > b.shape[1]:
-        # BLAS takes half of the time for few rows and many columns.
+        # BLAS takes half the time if the result has fewer rows than columns.
         return inner(b, a, n_jobs).T
-    parts = map_blocks(lambda i, j: a[i:j].T @ b[i:j], row_blocks(len(a), _ROWS), n_jobs)
-    found: FloatArray = np.zeros((a.shape[1], b.shape[1]))
+    parts = map_blocks(lambda i, j: a[i:j].T @ b[i:j], row_blocks(len(a), _PRODUCT_ROWS), n_jobs)
+    result: FloatArray = np.zeros((a.shape[1], b.shape[1]))
     for part in parts:
-        found += part
-    return found
+        result += part
+    return result
 
 
 def times(a: AnyArray, factors: FloatArray, n_jobs: int | None) -> AnyArray:
-    """Return ``a @ factors``, (n, L) of the type of ``a`` (n, K), of factors (K, L)."""
-    out, own = np.empty((len(a), factors.shape[1]), a.dtype), factors.astype(a.dtype)
+    """Return ``a @ factors`` (n, L) in the type of ``a``."""
+    out, factors = np.empty((len(a), factors.shape[1]), a.dtype), factors.astype(a.dtype)
 
     def multiply(i: int, j: int) -> None:
-        np.matmul(a[i:j], own, out=out[i:j])
+        np.matmul(a[i:j], factors, out=out[i:j])
 
-    map_blocks(multiply, row_blocks(len(a), _ROWS), n_jobs)
+    map_blocks(multiply, row_blocks(len(a), _PRODUCT_ROWS), n_jobs)
     return out
 
 
 def subtract_times(target: AnyArray, a: AnyArray, factors: FloatArray, n_jobs: int | None) -> None:
-    """Subtract ``a @ factors`` from ``target``, of the type of ``a``, in place."""
-    own = factors.astype(a.dtype)
+    """Subtract ``a @ factors`` from ``target`` in place, in the type of ``a``."""
+    factors = factors.astype(a.dtype)
 
     def subtract(i: int, j: int) -> None:
-        target[i:j] -= a[i:j] @ own
+        target[i:j] -= a[i:j] @ factors
 
-    map_blocks(subtract, row_blocks(len(a), _ROWS), n_jobs)
+    map_blocks(subtract, row_blocks(len(a), _PRODUCT_ROWS), n_jobs)
 
 
 def qr(a: FloatArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
     """Return Q (n, m) with orthonormal columns and R (m, K) such that ``a = Q @ R``.
 
-    Blocks of rows are factored on their own, then their R together (TSQR: Demmel et al. 2012,
+    Each block of rows is factorised, then their stacked R (TSQR: Demmel et al. 2012,
     "Communication-optimal parallel and sequential QR and LU factorizations", section 4).
     """
-    bounds = row_blocks(len(a), max(_FACTORED_ROWS, a.shape[1])) or [(0, 0)]
+    bounds = row_blocks(len(a), max(_QR_ROWS, a.shape[1])) or [(0, 0)]
     parts = map_blocks(lambda i, j: np.linalg.qr(a[i:j]), bounds, n_jobs)
     if len(parts) == 1:
         return parts[0]
@@ -64,34 +63,37 @@ def qr(a: FloatArray, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
     out = np.empty((len(a), top.shape[1]))
 
     def rotate(k: int) -> None:
-        (i, j), (own, r) = bounds[k], parts[k]
-        np.matmul(own, top[ends[k] - len(r) : ends[k]], out=out[i:j])
+        (i, j), (q, r) = bounds[k], parts[k]
+        np.matmul(q, top[ends[k] - len(r) : ends[k]], out=out[i:j])
 
     map_blocks(rotate, [(k,) for k in range(len(parts))], n_jobs)
     return out, factor
 
 
-def directions(a: FloatArray, least: float, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return P (n, m), orthonormal, and ``link`` (m, K) such that ``a = P @ link``.
+def directions(
+    a: FloatArray, min_value: float, n_jobs: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return an orthonormal P (n, m) and ``link`` (m, K) such that ``a = P @ link``.
 
-    Rows of the link are orthogonal; those up to ``least`` long are left out.
+    The rows of ``link`` are orthogonal; rows of length up to ``min_value`` are dropped.
     """
     q, r = qr(a, n_jobs)
     u, values, vt = svd(r)
-    kept = values > least
+    kept = values > min_value
     return times(q, u[:, kept], n_jobs), values[kept, None] * vt[kept]
 
 
 def directions_by_gram(
-    a: AnyArray, least: float, n_jobs: int | None
+    a: AnyArray, min_value: float, n_jobs: int | None
 ) -> tuple[AnyArray, FloatArray]:
-    """Return what :func:`directions` does, faster, from the eigenvectors of ``a.T @ a``.
+    """Return the same as :func:`directions` from the eigenvectors of ``a.T @ a``, which is faster.
 
-    P is the less orthonormal the shorter its directions are in ``a``: relative to the longest, to
-    rounding errors over the square of that. A second time, applied to P, mends that.
+    P is less orthonormal: a direction whose value is a fraction of the largest has errors of the
+    machine precision divided by the square of that fraction. Applying the function to P again
+    corrects this.
     """
     squares, v = np.linalg.eigh(inner(a, a, n_jobs))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
-    kept = values > least
+    kept = values > min_value
     values, vectors = values[kept], v[:, ::-1][:, kept]
     return times(a, vectors / values, n_jobs), values[:, None] * vectors.T

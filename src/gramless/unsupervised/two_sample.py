@@ -1,7 +1,7 @@
-"""Two-sample test: whether two tables follow the same distribution, and which inputs differ.
+"""Two-sample test of the distributions of two tables and of their inputs.
 
-The statistic is the maximum mean discrepancy (MMD) of Gretton et al. (2012), the squared distance
-between the mean features of the two tables, for several kernels.
+The statistic is the maximum mean discrepancy (MMD) of Gretton et al. (2012) for several kernels,
+the squared distance between the mean features of the two tables.
 """
 
 from __future__ import annotations
@@ -42,28 +42,26 @@ from gramless.unsupervised.permutations import (
 )
 
 _MIN_PERMUTATIONS = 19
-BANDWIDTHS = (0.25, 1.0, 4.0)
-"""Bandwidths that are tried together, in median distances."""
-_CODES, _GRIDS = 1 << 25, (64, 256)
-"""Grids of each bandwidth: at least, at most, and by the codes of all rows."""
-_GRIDS_OF_FEW = 512  # those of up to 3,000 rows
-_WIDTHS, _GRIDS_A_WIDTH = (0.03, 0.1, 0.3, 1.0, 3.0), 12
-"""Bandwidths of kernels of the ranks of one input, in their deviations, and the grids of each."""
-_UNIT = 12.0**-0.5  # the standard deviation of uniform ranks
-_MOST_INPUTS, _INPUTS_AT_ONCE = 500, 16
-"""Inputs that are looked at by themselves, and at the same time."""
-_FEW_ROWS = 999  # rows that tell the usual value of each of very many inputs
+BANDWIDTHS = (0.25, 1.0, 4.0)  # of the kernels of all inputs, in median distances
+# Codes of all rows for each bandwidth, and the range of the number of grids that results.
+_MAX_CODES, _GRIDS_RANGE = 1 << 25, (64, 256)
+_GRIDS_FOR_FEW_ROWS = 512
+# Bandwidths of the kernels of the ranks of one input, in standard deviations, and grids of each.
+_RANK_BANDWIDTHS, _GRIDS_PER_BANDWIDTH = (0.03, 0.1, 0.3, 1.0, 3.0), 12
+_RANK_DEVIATION = 12.0**-0.5  # of uniform ranks
+_MAX_INPUTS, _INPUTS_AT_ONCE = 500, 16  # that are tested one by one
+_MEDIAN_ROWS = 999  # for the most frequent value of each of very many inputs; an odd number
 
 
 @dataclass(frozen=True)
 class InputDifference:
-    """How the distribution of one input differs between two tables.
+    """The difference between the distributions of one input in two tables.
 
-    ``p_value`` is adjusted for the number of inputs. ``distance`` is a share of the rows: of a
-    number, the largest difference between the shares of rows at or below a value (Kolmogorov &
-    Smirnov); of a category, the share that would have to change (total variation). ``statistic`` is
-    the sum of the squared MMDs of the input by several kernels, each less its mean over
-    permutations, in standard deviations, and their sum in standard deviations again.
+    ``p_value`` is adjusted for the number of inputs. ``distance`` is a share of the rows: for
+    numbers the largest difference between the shares of rows at or below a value
+    (Kolmogorov-Smirnov), for categories the share of rows that would have to change (total
+    variation). ``statistic`` is the standardised sum of the standardised squared MMDs of the input
+    by several kernels; both are standardised by their distribution over permutations.
     """
 
     name: str
@@ -75,7 +73,7 @@ class InputDifference:
 
 @dataclass(frozen=True)
 class KernelDifference:
-    """The MMD of two tables by a kernel of all inputs, and its p-value, not adjusted.
+    """The MMD of two tables by a kernel of all inputs, and its p-value without adjustment.
 
     ``bandwidth`` is in units of the scaled inputs.
     """
@@ -92,18 +90,20 @@ class TwoSampleResult:
     Attributes
     ----------
     p_value : float
-        Small if the rows of the two tables do not follow the same distribution. If they do, it is
-        at most alpha with a probability of at most alpha.
+        The p-value. If the rows of both tables follow the same distribution, the probability of a
+        p-value of at most alpha is at most alpha.
     statistic : float
         The largest standardised MMD of all kernels.
     kernels : tuple of KernelDifference
         One for each bandwidth of the kernels of all inputs.
     inputs : tuple of InputDifference
-        In the order of the table; inputs that do not vary are left out, and of more than 500 all
-        but those that vary in most rows. Numbers are compared where they are not missing, and a
-        further input tells where they are.
+        The inputs in the order of the table, without those that do not vary. If there are more than
+        500 inputs, only those are tested that vary in most rows. Numbers are compared in rows where
+        they are not missing; an additional input marks the rows where they are.
     n_permutations : int
+        Number of permutations.
     n_rows : tuple of two int
+        Number of rows of each table.
     """
 
     p_value: float
@@ -114,9 +114,9 @@ class TwoSampleResult:
     n_rows: tuple[int, int]
 
     def changed(self, alpha: float = 0.05) -> list[InputDifference]:
-        """Return the inputs whose adjusted p-value is at most ``alpha``, the surest first."""
-        found = [one for one in self.inputs if one.p_value <= alpha]
-        return sorted(found, key=lambda one: -one.statistic)
+        """Return inputs with an adjusted p-value of at most ``alpha``, most significant first."""
+        changed = [one for one in self.inputs if one.p_value <= alpha]
+        return sorted(changed, key=lambda one: -one.statistic)
 
 
 def two_sample_test(
@@ -136,39 +136,40 @@ def two_sample_test(
 ) -> TwoSampleResult:
     """Test whether the rows of two tables follow the same distribution.
 
-    Kernels of all inputs, by default of three bandwidths, and one of each input by itself give a
-    maximum mean discrepancy each. The largest of them, standardised by its permutations, is
-    compared with the largest of each permutation: the p-value counts that several were tried. All
-    inputs by themselves count as much as one bandwidth.
+    The test uses the maximum mean discrepancy (MMD) with kernels of all inputs, by default of three
+    bandwidths, and with kernels of each input by itself. Each MMD is standardised by its
+    permutations. The largest one is compared with the largest one of each permutation, so that the
+    p-value accounts for the multiple tests. All tests of single inputs together have the same
+    weight as one bandwidth.
 
     Parameters
     ----------
     X, Y : array-like, sparse matrix or data frame (n_x, n_features), (n_y, n_features)
-        Tables of the same columns; those of data frames are matched by name. Rows must be
-        independent of each other: rows that follow each other in time often are not.
+        Tables with the same columns; those of data frames are matched by name. Rows must be
+        independent of each other; rows that follow each other in time often are not.
     features : str or feature map, default="binning"
-        As in :class:`~gramless.KernelRegressor`, for the kernels of all inputs.
+        Features for the kernels of all inputs; see :class:`~gramless.KernelRegressor`.
     bandwidth : float, array-like (n_inputs,), "auto" or "median", default="auto"
-        In units of the scaled inputs. "auto" tries a quarter of the median distance between two
-        rows, the distance itself and four times it, or the bandwidth of the feature map if that is
-        a number.
+        Bandwidth in units of the scaled inputs. "median" is the median distance of two rows. "auto"
+        tests a quarter of the median, the median and four times the median, or only the bandwidth
+        of the feature map if that is a number.
     scaling : str, default="auto"
-        "standard", "quantile", "both" or "none", learned from both tables; "auto" is "quantile", of
-        sparse rows "standard".
+        "standard", "quantile", "both" or "none", learned from both tables; "auto" is "quantile", or
+        "standard" for sparse rows.
     categorical_features : "auto" or array-like, default="auto"
-        As in :class:`~gramless.KernelRegressor`.
+        See :class:`~gramless.KernelRegressor`.
     n_grids : int, default=None
-        Grids of each bandwidth, of features by name; by default 512 of up to 3,000 rows, else 256,
-        and down to 64 of many rows.
+        Number of grids of each bandwidth, if ``features`` is the name of features with grids. By
+        default 512 for up to 3,000 rows, otherwise 256, and down to 64 for many rows.
     n_permutations : int, default=999
-        At least 19. The smallest p-value is ``1 / (n_permutations + 1)``.
+        Number of permutations, at least 19. The smallest p-value is ``1 / (n_permutations + 1)``.
     x_weight, y_weight : array-like (n_x,), (n_y,), default=None
-        Weights of the rows. The null hypothesis is then that rows and their weights together follow
+        Weights of the rows. The null hypothesis is then that the pairs of rows and weights follow
         the same distribution in both tables.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        Seed of all random numbers; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means all processors. Results do not depend on it.
 
     Returns
     -------
@@ -177,15 +178,15 @@ def two_sample_test(
     Raises
     ------
     InputError
-        For tables of different columns, fewer than two rows, and unusable parameters.
+        If the tables have different columns or fewer than two rows, or if a parameter is invalid.
 
     Notes
     -----
-    Time is linear in rows and grids: each matrix of features is read once, for the sums of 256
-    random blocks of rows. Permutations move blocks (Domingo-Enrich, Dwivedi & Mackey 2025), and
-    tests by them hold their level exactly as those that move rows do. Memory is that of the pooled
-    rows and of one feature matrix. The adjusted p-values of inputs hold for all that did not change
-    if the joint distribution of these did not.
+    Time is linear in rows and grids, because each feature matrix is read once, for the sums of 256
+    random blocks of rows. Permutations exchange blocks (Domingo-Enrich, Dwivedi & Mackey 2025);
+    the test has an exact level like a test that exchanges rows. Memory is that of the pooled rows
+    and of one feature matrix. The adjusted p-values are valid for the inputs that did not change if
+    the joint distribution of these inputs did not change either.
 
     Examples
     --------
@@ -194,8 +195,8 @@ def two_sample_test(
     >>> two_sample_test(X, Y, random_state=0).p_value > 0.05
     True
     >>> Y[:, 1] += 0.5
-    >>> found = two_sample_test(X, Y, random_state=0)
-    >>> found.p_value, [one.name for one in found.changed()]
+    >>> result = two_sample_test(X, Y, random_state=0)
+    >>> result.p_value, [column.name for column in result.changed()]
     (0.001, ['x2'])
     """
     if not is_whole(n_permutations, _MIN_PERMUTATIONS):
@@ -204,35 +205,36 @@ def two_sample_test(
             f"{n_permutations!r}."
         )
     n_permutations = int(n_permutations)
-    both, n_rows = pooled(X, Y)
-    table = EncodedTable.of(both, sum(n_rows), categorical_features)
+    pooled_table, n_rows = pooled(X, Y)
+    table = EncodedTable.of(pooled_table, sum(n_rows), categorical_features)
     if min(n_rows) < 2:
         raise InputError(f"{OWNER}: needs at least two rows of each table, got {n_rows}.")
-    weights = [_weights(*given) for given in zip((x_weight, y_weight), n_rows, strict=True)]
+    weights = [
+        _checked_weights(weight, n) for weight, n in zip((x_weight, y_weight), n_rows, strict=True)
+    ]
     seed = seed_from(random_state)
     samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
-    # "auto" takes ranks, but of sparse rows deviations.
+    # "auto" is "quantile", or "standard" for sparse rows.
     is_sparse = sp.issparse(samples.rows)
     kind = scalings_of(scaling, is_sparse)[0 if is_sparse else -1]
     scaler = Scaler.fit(kind, samples.rows, categorical=table.categorical)
-    bandwidths, joint = _kernels(samples, scaler, features, bandwidth, n_grids)
-    inputs, own = _inputs(samples, table)
-    statistics = standardised(own)
-    # The largest of all inputs counts as one statistic more.
-    members = [joint, statistics.max(axis=0, keepdims=True)] if inputs else [joint]
-    largest = standardised(np.concatenate(members)).max(axis=0)
-    each = zip(bandwidths, joint, strict=True)
+    bandwidths, joint = _test_all_inputs(samples, scaler, features, bandwidth, n_grids)
+    inputs, single = _test_single_inputs(samples, table)
+    statistics = standardised(single)
+    # The largest statistic of single inputs has the same weight as one bandwidth.
+    tests = [joint, statistics.max(axis=0, keepdims=True)] if inputs else [joint]
+    largest = standardised(np.concatenate(tests)).max(axis=0)
     adjusted = adjusted_p_values(statistics) if inputs else np.empty(0)
     return TwoSampleResult(
         p_value(largest),
         float(largest[0]),
         tuple(
-            KernelDifference(width, float(np.sqrt(max(0.0, one[0]))), p_value(one))
-            for width, one in each
+            KernelDifference(width, float(np.sqrt(max(0.0, mmds[0]))), p_value(mmds))
+            for width, mmds in zip(bandwidths, joint, strict=True)
         ),
         tuple(
-            InputDifference(name, float(own), float(p), distance, is_category)
-            for (name, distance, is_category), own, p in zip(
+            InputDifference(name, float(statistic), float(p), distance, is_category)
+            for (name, distance, is_category), statistic, p in zip(
                 inputs, statistics[:, 0], adjusted, strict=True
             )
         ),
@@ -243,10 +245,10 @@ def two_sample_test(
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """The pooled rows in random order, and what permutations do to them.
+    """The pooled rows in random order, and their permutations.
 
-    ``in_first`` (n_rows,) tells which rows are of the first table, ``placed`` (n_blocks, 1 +
-    n_permutations) which blocks are: as they are, and in each permutation.
+    ``in_first`` (n_rows,) is a mask of the rows of the first table. ``placed`` (n_blocks, 1 +
+    n_permutations) is a mask of its blocks, in the data and in each permutation.
     """
 
     rows: Rows
@@ -266,50 +268,49 @@ class _Samples:
         seed: int,
         n_jobs: int | None,
     ) -> _Samples:
-        """Shuffle the rows, draw blocks and permutations of them."""
-        together = np.concatenate(weights)
-        counted = np.flatnonzero(together > 0.0)
+        """Shuffle the rows of positive weight, and draw blocks and permutations."""
+        all_weights = np.concatenate(weights)
+        used = np.flatnonzero(all_weights > 0.0)
         n_first = int(np.count_nonzero(weights[0] > 0.0))
-        blocks = RowBlocks.drawn(n_first, len(counted) - n_first, seed)
-        # Units and bandwidths are learned from rows at fixed places. Of rows in random order they
-        # do not depend on which table is which, as permutation tests demand.
-        order = stream(seed, "pooled rows").permutation(len(counted))
+        blocks = RowBlocks.drawn(n_first, len(used) - n_first, seed)
+        # Scalings and bandwidths are learned from rows at fixed positions. The random order makes
+        # them independent of the tables, as permutation tests require.
+        order = stream(seed, "pooled rows").permutation(len(used))
         blocks = replace(blocks, numbers=blocks.numbers[order])
-        together = together[counted[order]]
         placed = blocks.in_first(n_permutations, seed)
-        rows = take_rows(table.rows, counted[order])
-        return cls(rows, together, order < n_first, blocks, placed, seed, n_jobs)
+        rows, row_weights = take_rows(table.rows, used[order]), all_weights[used[order]]
+        return cls(rows, row_weights, order < n_first, blocks, placed, seed, n_jobs)
 
     def discrepancies(self, matrix: FeatureMatrix, weights: FloatArray) -> FloatArray:
-        """Return squared MMDs (1 + n_permutations,), the data as they are first.
+        """Return the squared MMDs (1 + n_permutations,) of the data and of the permutations.
 
-        Where a permutation leaves one of the tables without weight, it is 0.
+        The MMD of a permutation that leaves a table without weight is 0.
         """
         sums = np.bincount(self.blocks.numbers, weights, self.blocks.n_blocks)
         gram = block_gram(matrix, self.blocks, weights)
         with one_blas_thread():
             first, second = sums @ self.placed, sums @ ~self.placed
-            usable = (first > 0.0) & (second > 0.0)
-            difference = np.where(self.placed, 1.0, 0.0) / np.where(usable, first, 1.0)
-            difference -= np.where(self.placed, 0.0, 1.0) / np.where(usable, second, 1.0)
-            found = np.einsum("gk,gk->k", difference, gram @ difference)
-        return np.where(usable, found, 0.0)
+            is_usable = (first > 0.0) & (second > 0.0)
+            difference = np.where(self.placed, 1.0, 0.0) / np.where(is_usable, first, 1.0)
+            difference -= np.where(self.placed, 0.0, 1.0) / np.where(is_usable, second, 1.0)
+            squares = np.einsum("gk,gk->k", difference, gram @ difference)
+        return np.where(is_usable, squares, 0.0)
 
 
-def _kernels(
+def _test_all_inputs(
     samples: _Samples,
     scaler: Scaler,
     features: str | SizedMap,
     bandwidth: float | ArrayLike | str,
     n_grids: int | None,
 ) -> tuple[list[float | FloatArray], FloatArray]:
-    """Return bandwidths of kernels of all inputs, and squared MMDs (n, 1 + n_permutations)."""
+    """Return the bandwidths of kernels of all inputs, and squared MMDs (n, 1 + n_permutations)."""
     rows, seed, n_jobs = scaler.rows(samples.rows, samples.n_jobs), samples.seed, samples.n_jobs
     feature_map: SizedMap
     if isinstance(features, str):
         if features in ("binning", "smooth") and n_grids is None:
-            n_grids = int(np.clip(_CODES // rows.shape[0], *_GRIDS))
-            n_grids = _GRIDS_OF_FEW if rows.shape[0] <= FEW_ROWS else n_grids
+            n_grids = int(np.clip(_MAX_CODES // rows.shape[0], *_GRIDS_RANGE))
+            n_grids = _GRIDS_FOR_FEW_ROWS if rows.shape[0] <= FEW_ROWS else n_grids
         feature_map = named_map(features, rows.shape, 1, n_grids, seed, n_jobs)
     else:
         feature_map = given_map(features, OWNER, rows.shape, n_grids, seed, n_jobs)
@@ -325,12 +326,12 @@ def _kernels(
         widths = [factor * median for factor in (BANDWIDTHS if bandwidth == "auto" else (1.0,))]
     else:
         raise InputError(
-            f"{OWNER}: bandwidth must be a number, one number an input, 'auto' or 'median'; "
+            f"{OWNER}: bandwidth must be a number, one number per input, 'auto' or 'median'; "
             f"got {bandwidth!r}."
         )
     statistics = []
     for width in widths:
-        # Fitted maps may be large: each is forgotten after its turn.
+        # Fitted maps may be large, so that only one of them is in memory.
         kernel = clone(feature_map).set_params(
             bandwidth=scaler.unscaled(width), categorical=scaler.categorical
         )
@@ -338,16 +339,14 @@ def _kernels(
     return widths, np.stack(statistics)
 
 
-def _inputs(
+def _test_single_inputs(
     samples: _Samples, table: EncodedTable
 ) -> tuple[list[tuple[str, float, bool]], FloatArray]:
-    """Return names, distances and kinds of the inputs that vary, and a statistic of each.
-
-    Numbers are compared where they are not missing.
-    """
+    """Return the name, distance and kind of each input that varies, and its statistics."""
     inputs, statistics = [], [np.empty((0, samples.placed.shape[1]))]
 
-    def examined(j: int, column: AnyArray) -> tuple[tuple[str, float, bool], FloatArray] | None:
+    def test_input(j: int, column: AnyArray) -> tuple[tuple[str, float, bool], FloatArray] | None:
+        # Numbers are compared in rows where they are not missing.
         weights, marker = samples.weights, table.markers[j]
         is_category = bool(table.categorical_mask[j])
         if marker >= 0:
@@ -358,26 +357,26 @@ def _inputs(
         statistic = _statistic(samples, ranked, weights, is_category)
         return (table.names[j], ranked.distance(is_category), is_category), statistic
 
-    columns = dense_columns(samples.rows, _looked_at(samples.rows))
+    columns = dense_columns(samples.rows, _tested_inputs(samples.rows))
     while batch := list(islice(columns, _INPUTS_AT_ONCE)):
-        for found in map_blocks(examined, batch, samples.n_jobs):
-            if found is not None:
-                inputs.append(found[0])
-                statistics.append(found[1][None])
+        for result in map_blocks(test_input, batch, samples.n_jobs):
+            if result is not None:
+                inputs.append(result[0])
+                statistics.append(result[1][None])
     return inputs, np.concatenate(statistics)
 
 
-def _looked_at(rows: Rows) -> BoolArray:
-    """Return which inputs are looked at by themselves: of many, those that vary in most rows."""
-    chosen = np.ones(rows.shape[1], bool)
-    if len(chosen) > _MOST_INPUTS:
+def _tested_inputs(rows: Rows) -> BoolArray:
+    """Return a mask of at most 500 inputs that are tested one by one, which vary in most rows."""
+    is_tested = np.ones(rows.shape[1], bool)
+    if len(is_tested) > _MAX_INPUTS:
         if sp.issparse(rows):
-            varied = np.bincount(rows.indices, rows.data != 0, minlength=len(chosen))
+            n_different = np.bincount(rows.indices, rows.data != 0, minlength=len(is_tested))
         else:
-            # Of an odd number of rows, which are in random order, the median is a value.
-            varied = (rows != np.median(rows[:_FEW_ROWS], axis=0)).sum(axis=0)
-        chosen[np.argsort(-varied, kind="stable")[_MOST_INPUTS:]] = False
-    return chosen
+            # The median of an odd number of rows is one of their values.
+            n_different = (rows != np.median(rows[:_MEDIAN_ROWS], axis=0)).sum(axis=0)
+        is_tested[np.argsort(-n_different, kind="stable")[_MAX_INPUTS:]] = False
+    return is_tested
 
 
 def _statistic(
@@ -385,31 +384,34 @@ def _statistic(
 ) -> FloatArray:
     """Return the sum of the standardised MMDs of all kernels of one input."""
     if is_category:
-        # One grid tells all categories apart.
+        # One grid with a cell for each category.
         ones = np.ones((1, 1))
         all_grids = [Grids(ones, ones / 2.0, np.ones((1, 1), np.int64), np.zeros(1, np.int64))]
         rows = ranked.codes.astype(np.float64)
     else:
         all_grids = [
             Grids.draw(
-                Laplacian(), np.array([w * _UNIT]), _GRIDS_A_WIDTH, (samples.seed + k) % 2**32
+                Laplacian(),
+                np.array([bandwidth * _RANK_DEVIATION]),
+                _GRIDS_PER_BANDWIDTH,
+                (samples.seed + k) % 2**32,
             )
-            for k, w in enumerate(_WIDTHS)
+            for k, bandwidth in enumerate(_RANK_BANDWIDTHS)
         ]
         rows = ranked.ranks
-    bins, found = GivenBinning(n_jobs=samples.n_jobs), []
+    bins, mmds = GivenBinning(n_jobs=samples.n_jobs), []
     for grids in all_grids:
-        found.append(samples.discrepancies(bins.learn_bins(rows[:, None], grids), weights))
-    return standardised(np.stack(found)).sum(axis=0)
+        mmds.append(samples.discrepancies(bins.learn_bins(rows[:, None], grids), weights))
+    return standardised(np.stack(mmds)).sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class _RankedInput:
-    """One input of all rows by the order of its values.
+    """The ranks of the values of one input.
 
-    ``codes`` (n_rows,) number the distinct values, ``ranks`` (n_rows,) are the mean ranks of equal
-    ones, from 0 to 1, among rows that count. ``shares`` (n_values,) are the share of each value in
-    the first table less that in the second.
+    ``codes`` (n_rows,) are the indices of the distinct values. ``ranks`` (n_rows,) are mean ranks
+    from 0 to 1 among rows of positive weight. ``shares`` (n_values,) are the differences between
+    the shares of each value in the first and in the second table.
     """
 
     codes: IntArray
@@ -418,7 +420,7 @@ class _RankedInput:
 
     @classmethod
     def of(cls, column: AnyArray, weights: FloatArray, in_first: BoolArray) -> _RankedInput | None:
-        """Rank the values of an input; None where they are all equal, or of one table alone."""
+        """Rank the values of an input; None if all are equal or a table has none."""
         values, codes = np.unique(column, return_inverse=True)
         counts = np.bincount(codes, weights > 0.0)
         first, second = weights[in_first].sum(), weights[~in_first].sum()
@@ -430,14 +432,14 @@ class _RankedInput:
         return cls(codes, ranks[codes], shares)
 
     def distance(self, is_category: bool) -> float:
-        """Return the total variation of categories, of numbers Kolmogorov's distance."""
+        """Return the total variation of categories, or the Kolmogorov distance of numbers."""
         if is_category:
             return float(np.abs(self.shares).sum() / 2.0)
         return float(np.abs(np.cumsum(self.shares)).max())
 
 
-def _weights(given: ArrayLike | None, n_rows: int) -> FloatArray:
-    weights = checked_weights(given, n_rows, OWNER)
+def _checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+    weights = checked_weights(sample_weight, n_rows, OWNER)
     if np.count_nonzero(weights) < 2:
-        raise InputError(f"{OWNER}: at least two rows of each table need a weight above 0.")
+        raise InputError(f"{OWNER}: at least two rows of each table must have a positive weight.")
     return weights
