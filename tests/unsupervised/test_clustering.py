@@ -134,9 +134,7 @@ def test_fewer_different_rows_than_clusters():
     for n_profiles in [1, 3]:
         groups = np.repeat(np.arange(n_profiles), 50)
         X = profiles_of("numbers", n_profiles, np.random.default_rng(0))[groups]
-        with pytest.warns(
-            UserWarning, match=f"X has {n_profiles} different rows, fewer than the 8"
-        ):
+        with pytest.warns(UserWarning, match=f"X has {n_profiles} distinct rows, fewer than the 8"):
             clusters = SpectralClustering(8, random_state=0).fit(X)
         assert clusters.n_clusters_ == n_profiles
         assert_clusters_are(groups, clusters, X)
@@ -308,7 +306,7 @@ def test_too_few_rows_are_refused():
 
 def test_what_neighbours_do_not_have_is_refused():
     for given in [{"bandwidth": 0.2}, {"n_grids": 64}]:
-        with pytest.raises(InputError, match=f"{next(iter(given))} is for features of a kernel"):
+        with pytest.raises(InputError, match=f"{next(iter(given))} is for kernel features"):
             SpectralClustering(2, features="neighbors", **given).fit(np.eye(4))
         assert SpectralClustering(2, **given).fit(np.eye(4)).features_.n_grids > 0
 

@@ -209,7 +209,7 @@ def test_constants_and_one_table_twice() -> None:
 def test_bad_input_is_refused() -> None:
     for first, second, options, told in [
         (np.ones((5, 2)), np.ones((5, 3)), {}, "2 and 3 columns"),
-        (np.ones((5, 2)), pd.DataFrame({"a": [1.0]}), {}, "names of columns"),
+        (np.ones((5, 2)), pd.DataFrame({"a": [1.0]}), {}, "column names"),
         (pd.DataFrame({"a": [1.0, 2]}), pd.DataFrame({"b": [1.0, 2]}), {}, "no column 'a'"),
         (np.ones((5, 2)), np.ones((1, 2)), {}, "two rows"),
         (np.ones((5, 2)), np.full((5, 2), np.inf), {}, "infinity"),
@@ -217,7 +217,7 @@ def test_bad_input_is_refused() -> None:
         (np.ones((5, 2)), np.ones((5, 2)), {"bandwidth": "wide"}, "bandwidth must be"),
         (np.ones((5, 2)), np.ones((5, 2)), {"bandwidth": -1.0}, "bandwidth"),
         (np.ones((5, 2)), np.ones((5, 2)), {"x_weight": [1.0]}, "sample_weight"),
-        (np.ones((5, 2)), np.ones((5, 2)), {"y_weight": [1, 0, 0, 0, 0]}, "a weight above 0"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"y_weight": [1, 0, 0, 0, 0]}, "a positive weight"),
         (np.ones((5, 2)), np.ones((5, 2)), {"features": "splines"}, "unknown features"),
         (3.0, np.ones((5, 2)), {}, "2D array"),
     ]:
