@@ -1,7 +1,7 @@
-"""Data: readers of table files, and made-up tables.
+"""Readers of table files, and synthetic tables.
 
-Every reader raises ``DataFileError`` for a fault of a file, with its place and a remedy, and for
-what is beyond its ``ReadLimits``; ``InputError`` for a parameter that cannot be.
+Every reader raises ``DataFileError`` if a file is invalid or exceeds its ``ReadLimits``; the
+message locates the error and names a remedy. It raises ``InputError`` if a parameter is invalid.
 """
 
 from gramless.datasets.arff import read_arff

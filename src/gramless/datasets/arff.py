@@ -21,14 +21,14 @@ _NUMERIC = ("numeric", "real", "integer")
 _WORD = r"""\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,{}'"]*+)\s*+"""
 _NOMINAL = re.compile(rf"{{({_WORD}(?:,{_WORD})*+)}}\s*(?:%.*)?")
 
-_ATTRIBUTE_BYTES = 500  # memory of a column in addition to its values
+_COLUMN_BYTES = 500  # memory of a column in addition to its values
 
 
 def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     r"""Read an ARFF file with numeric, nominal, string and date columns.
 
-    Sparse rows and relational columns are refused, and so are values that their column does not
-    declare.
+    ``DataFileError`` is raised for sparse rows, for relational columns, and for values that the
+    column does not declare.
 
     Parameters
     ----------
@@ -55,24 +55,23 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     """
     where, limits = plain_path(path), limits or ReadLimits()
     require_polars(where)
-    kinds, n_lines, quote = _header(where, limits)
+    types, n_lines, quote = _read_header(where, limits)
     rows = DelimitedRows(
-        where, limits, tuple(kinds), quotechar=quote, skip_lines=n_lines, comment="%"
+        where, limits, tuple(types), quotechar=quote, skip_lines=n_lines, comment="%"
     )
-    text = {j for j, kind in enumerate(kinds.values()) if kind.lower() not in _NUMERIC}
+    text = {j for j, type_ in enumerate(types.values()) if type_.lower() not in _NUMERIC}
     columns = read_columns(rows, text, stray_share=1.0)
     for name in (rows.names[j] for j in text):
         columns[name][columns[name] == "?"] = ""
-    for name, kind in kinds.items():
-        if kind.startswith("{"):
-            _check_declared(rows, name, columns[name], kind)
-    nominal = tuple(name for name, kind in kinds.items() if kind.startswith("{"))
-    return Table(columns, source=str(where), declared=nominal)
+    nominal = {name: type_ for name, type_ in types.items() if type_.startswith("{")}
+    for name, declaration in nominal.items():
+        _check_declared(rows, name, columns[name], declaration)
+    return Table(columns, source=str(where), declared=tuple(nominal))
 
 
-def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str) -> None:
-    """Refuse values of a nominal column that its declaration does not list."""
-    declared = {_plain_word(word) for word in re.findall(_WORD, kind[1:])} | {""}
+def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, declaration: str) -> None:
+    """Raise DataFileError if a nominal column has a value that it does not declare."""
+    declared = {_plain_word(word) for word in re.findall(_WORD, declaration[1:])} | {""}
     unknown = {value for value in set(values) - declared if _plain_word(value) not in declared}
     if unknown:
         row = next(row for row, value in enumerate(values) if value in unknown)
@@ -83,32 +82,32 @@ def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str)
 
 
 def _plain_word(word: str) -> str:
-    bare = word.strip()
-    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
-        bare = bare[1:-1].strip()
-    return re.sub(r"\\(.)", r"\1", bare)
+    text = word.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1].strip()
+    return re.sub(r"\\(.)", r"\1", text)
 
 
-def _header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
-    """Return the declared kind of each column, the number of lines, and the quote of the rows."""
-    kinds: dict[str, str] = {}
+def _read_header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
+    """Return the type of each column, the number of header lines, and the quote of the rows."""
+    types: dict[str, str] = {}
     n_bytes = 0
     lines = lines_of(path, limits)
     for number, line in enumerate(lines, start=1):
         word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
         if word == "@data":
-            if not kinds:
+            if not types:
                 raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
-            # Of more rows than this the table would be beyond the limits, quotes or not.
-            most = int(limits.max_memory) // (8 * len(kinds))
-            return kinds, number, _quote(path, islice(lines, most), number)
+            # A table with more rows exceeds the limits, whatever the quote.
+            max_rows = int(limits.max_memory) // (8 * len(types))
+            return types, number, _find_quote(path, islice(lines, max_rows), number)
         if word == "@attribute":
-            name, kind = _attribute(path, number, line)
-            if name in kinds:
+            name, type_ = _parse_attribute(path, number, line)
+            if name in types:
                 raise DataFileError(f"{path}, line {number}: a second column {name!r}.")
-            kinds[name] = kind
-            n_bytes += len(line) + _ATTRIBUTE_BYTES
-            limits.check_memory(path, f"a table of {len(kinds):,} columns", n_bytes)
+            types[name] = type_
+            n_bytes += len(line) + _COLUMN_BYTES
+            limits.check_memory(path, f"a table of {len(types):,} columns", n_bytes)
         elif word and not word.startswith(("%", "@relation")):
             raise DataFileError(
                 f"{path}, line {number}: {line.strip()[:40]!r} is no ARFF declaration; "
@@ -117,22 +116,22 @@ def _header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
     raise DataFileError(f"{path} has no @data line; it is cut off or not ARFF.")
 
 
-def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
-    found = _ATTRIBUTE.match(line.strip())
-    if found:
-        name, kind = found[1].strip("'\""), found[2].split("%")[0].strip()
-        if nominal := _NOMINAL.fullmatch(found[2]):
+def _parse_attribute(path: Path, number: int, line: str) -> tuple[str, str]:
+    match = _ATTRIBUTE.match(line.strip())
+    if match:
+        name, type_ = match[1].strip("'\""), match[2].split("%")[0].strip()
+        if nominal := _NOMINAL.fullmatch(match[2]):
             return name, "{" + nominal[1]
-        if kind.lower() in _NUMERIC or kind.lower().startswith(("string", "date")):
-            return name, kind
+        if type_.lower() in _NUMERIC or type_.lower().startswith(("string", "date")):
+            return name, type_
     raise DataFileError(
         f"{path}, line {number}: {line.strip()[:60]!r} declares no column of kind numeric, "
         "real, integer, string, date or {...}."
     )
 
 
-def _quote(path: Path, lines: Iterable[str], number: int) -> str:
-    """Return the quote character of the first row that has one; both kinds are in use."""
+def _find_quote(path: Path, lines: Iterable[str], number: int) -> str:
+    """Return the quote character of the first row that has one: writers differ."""
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
         if body.startswith("{"):
@@ -140,7 +139,7 @@ def _quote(path: Path, lines: Iterable[str], number: int) -> str:
                 f"{path}, line {number + offset}: sparse ARFF rows are not supported; "
                 "convert the file to LIBSVM."
             )
-        quoted = "'" in body or '"' in body
-        if quoted and (found := re.search(r"(?:^|,)\s*(['\"])", body)):
-            return found[1]
+        has_quote = "'" in body or '"' in body
+        if has_quote and (match := re.search(r"(?:^|,)\s*(['\"])", body)):
+            return match[1]
     return '"'

@@ -1,4 +1,4 @@
-"""Delimited text: CSV, TSV and the .data files of older collections, parsed by polars."""
+"""Readers of delimited text: CSV, TSV and the .data files of older collections."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-# Share of cells that are not numbers above which a column is text; fewer are typing errors.
+# A column is text if a larger share of its cells are not numbers; fewer are typing errors.
 STRAY_SHARE = 0.01
 
 _SAMPLE_ROWS = 200
 _SAMPLE_CELL_BYTES = 200  # of a cell of the first rows, held as text and as columns
-_TEXT_BYTES = 49  # of a str without its characters
-_MOST_POLARS_COLUMNS = 4096  # polars needs a kilobyte for each column of each block
-# The comma comes late: a file cut by semicolons may hold decimal commas in every row.
+_STR_BYTES = 49  # of a str without its characters
+_MAX_POLARS_COLUMNS = 4096  # polars needs a kilobyte for each column of each block
+# The comma comes late, because a file with semicolons may have decimal commas in every row.
 _DELIMITERS = ("\t", ";", "|", ",", " ")
-_SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?\s*')  # Excel's first line
-_PANDAS_NAMELESS = "Unnamed: 0"  # name of a first column without a name that pandas has read
+_SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?\s*')  # first line of files from Excel
+_PANDAS_INDEX_NAME = "Unnamed: 0"  # pandas' name of a first column without a name
 
 
 def read_csv(
@@ -60,32 +60,31 @@ def read_csv(
 ) -> Table:
     r"""Read delimited text, plain or compressed.
 
-    Text is UTF-8, UTF-16 or else Windows-1252. Lines of which some are UTF-8 and some are not are
-    refused.
+    Text is UTF-8, UTF-16 or else Windows-1252. ``DataFileError`` is raised if only some lines are
+    UTF-8.
 
     Parameters
     ----------
     path : str or Path
         ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
     delimiter : str, default=None
-        One character; ``" "`` is any run of blanks and tabs. By default it is determined from the
-        first lines, of which the very first may be ``sep=;``.
+        One character; ``" "`` stands for any run of blanks and tabs. By default it is detected from
+        the first lines. The very first line may be ``sep=;``.
     header : bool, default=None
-        Whether the first row holds the names. By default it does if no cell of it is a number and
-        the rows below look different. Without a header the names are x1, x2, ...
+        Whether the first row holds the names. By default it does if none of its cells is a number
+        and the rows below look different. Without a header, the names are x1, x2, ...
     categorical : sequence of str, default=()
-        Names of columns to keep as text though they look like numbers, and to take as categories.
+        Names of columns that are categories even if they look like numbers.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     Table
-        Columns of numbers as float64. Empty cells and the words for missing values that pandas
-        knows (``NA``, ``n/a``, ``None``, ``null``, ``#N/A``, ``nan``, ...) and ``?`` are NaN. Other
-        columns are object arrays of str, with the cells as they are written but for blanks around
-        them, and ``""`` where a cell is empty: a country ``NA`` stays one. So do columns of words
-        for missing values alone.
+        Numeric columns are float64. Empty cells, pandas' words for missing values (``NA``, ``n/a``,
+        ``None``, ``null``, ``#N/A``, ``nan``, ...) and ``?`` are NaN. Other columns are object
+        arrays of str: the cells without surrounding blanks, with ``""`` for empty cells. In text,
+        words for missing values stay, such as the country ``NA``; a column of nothing else is text.
 
     Raises
     ------
@@ -100,13 +99,14 @@ def read_csv(
 
     Notes
     -----
-    Empty lines are skipped, as pandas does, unless the table has one column only: there they are
-    empty cells. Columns without a name and without any value are left out.
+    Empty lines are skipped, as in pandas, unless the table has only one column: then they are empty
+    cells. Columns without a name and without any value are left out.
 
-    A million numbers take about 0.2 seconds, and 1.5 where quotes do not enclose whole cells or
-    lines are empty. Holds one block of text and the finished columns; a column that turns out to
-    be text after numbers alone costs a second reading. A few cells that are not numbers in a column
-    of numbers are a fault, and so are ragged rows and unclosed quotes.
+    A million numbers take about 0.2 seconds, or 1.5 seconds if quotes do not enclose whole cells or
+    if there are empty lines. Memory holds one block of text and the finished columns. The file is
+    read a second time if a column that starts with numbers turns out to be text.
+    ``DataFileError`` is raised for ragged rows, for unclosed quotes, and for a numeric column in
+    which a few cells are not numbers.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def read_csv(
     array([4.5, nan])
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    rows = _find_rows(where, delimiter, header, limits)
+    rows = _detect_layout(where, delimiter, header, limits)
     columns = read_columns(rows, _positions(rows, categorical))
     _drop_columns_without_data(rows, columns)
     return Table(columns, source=str(where), declared=tuple(categorical))
@@ -131,17 +131,17 @@ def delimited_pieces(
     categorical: Sequence[str],
     limits: ReadLimits,
 ) -> Pieces:
-    """Open delimited text, with the columns of text that its first 200 rows show."""
-    rows = _find_rows(path, delimiter, header, limits)
+    """Open delimited text; the first 200 rows determine which columns are text."""
+    rows = _detect_layout(path, delimiter, header, limits)
     n_columns, start = len(rows.names), rows.head()
     text = _positions(rows, categorical)
-    most = STRAY_SHARE * len(start) / n_columns
-    text |= {*np.flatnonzero(_typed(start, n_columns, text).n_strays > most)}
-    columns = dict(zip(rows.names, _typed(start, n_columns, text).columns, strict=True))
+    max_strays = STRAY_SHARE * len(start) / n_columns
+    text |= {*np.flatnonzero(_parse_columns(start, n_columns, text).n_strays > max_strays)}
+    columns = dict(zip(rows.names, _parse_columns(start, n_columns, text).columns, strict=True))
     empty = {name for name in rows.nameless if _is_empty(columns[name])}
     _drop_columns_without_data(rows, columns)
     head = Table(columns, source=str(path), declared=tuple(categorical))
-    return Pieces(head, lambda: _typed_pieces(rows, text, tuple(columns), empty - {*columns}))
+    return Pieces(head, lambda: _iter_tables(rows, text, tuple(columns), empty - {*columns}))
 
 
 def _positions(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
@@ -158,10 +158,10 @@ def _positions(rows: DelimitedRows, categorical: Sequence[str]) -> set[int]:
 
 @dataclass(frozen=True)
 class DelimitedRows:
-    """The data rows of a delimited text file, read anew in every pass.
+    """The data rows of a delimited text file, which is read again in every pass.
 
     polars parses blocks in which every line is a complete row and quotes enclose whole cells. The
-    csv module parses the others, because it allows more and locates faults.
+    csv module parses other blocks, because it allows more and locates errors.
     """
 
     path: Path
@@ -174,11 +174,11 @@ class DelimitedRows:
     nameless: Collection[str] = ()
 
     def blocks(self) -> Iterator[pl.Series]:
-        """Yield the cells of some rows at a time as text, those of the first column first."""
+        """Yield the cells of blocks of rows as text, in column-major order."""
         import polars as pl
 
         rest, n_lines, skip = "", self.skip_lines, self.skip_lines
-        # The empty block at the end is for a row that the file leaves unfinished.
+        # The empty block at the end handles a row that the file leaves unfinished.
         for block in chain(text_blocks(self.path, self.limits), [""]):
             while skip and block:
                 block, skip = block.partition("\n")[2], skip - 1
@@ -196,7 +196,7 @@ class DelimitedRows:
                 yield cells
 
     def head(self) -> pl.Series:
-        """Return the cells of the first rows, the same ones for blocks of any size."""
+        """Return the cells of the first rows, independent of the block size."""
         import polars as pl
 
         first = replace(self, limits=replace(self.limits, block_bytes=HEAD_BYTES))
@@ -207,19 +207,19 @@ class DelimitedRows:
         raise DataFileError(f"{self.path} has no data rows; copy or download it again.")
 
     def line_of(self, row: int) -> int:
-        """Return the line in the file on which data row ``row`` ends, by reading again."""
+        """Return the number of the line on which a data row ends; this reads the file again."""
         lines = islice(lines_of(self.path, self.limits), self.skip_lines, None)
         reader = self._split(lines)
         next(islice(filter(self._is_row, reader), row, None), None)
         return self.skip_lines + reader.line_num
 
     def _parse_plain(self, text: str) -> pl.Series | None:
-        """Parse complete rows by polars; None if it would not read them as the csv module does."""
+        """Parse complete rows with polars; None if its result could differ from the csv module."""
         import polars as pl
 
         n_columns = len(self.names)
         if (
-            not 1 < n_columns <= _MOST_POLARS_COLUMNS
+            not 1 < n_columns <= _MAX_POLARS_COLUMNS
             or self.delimiter == " "
             or not self.delimiter.isascii()
             or text.startswith("\ufeff")
@@ -230,7 +230,8 @@ class DelimitedRows:
         n_delimiters = (n_columns - 1) * unquoted.count("\n")
         if self.quotechar in unquoted or unquoted.count(self.delimiter) != n_delimiters:
             return None
-        # polars refuses rows with too many cells; as the sum is right, none has too few.
+        # polars raises an error for rows with too many cells. The total number is right, so if
+        # none has too many, none has too few.
         with suppress(pl.exceptions.PolarsError, pl.exceptions.PanicException):
             frame = pl.read_csv(
                 text.encode(),
@@ -250,7 +251,7 @@ class DelimitedRows:
         return re.compile(f"(?<![^{delimiter}\n]){quote}{inside}{quote}(?![^{delimiter}\n])")
 
     def _parse(self, text: str, n_before: int, is_last: bool) -> tuple[list[list[str]], int]:
-        """Return the complete rows of a text and the number of their lines."""
+        """Return the complete rows of a text and their number of lines."""
         reader = self._split(cut_lines(text))
         rows, n_read = [], 0
         try:
@@ -258,23 +259,23 @@ class DelimitedRows:
                 if self._is_row(row):
                     rows.append(row or [""])
                     if len(rows[-1]) != len(self.names):
-                        raise self._ragged(n_before + reader.line_num, len(row))
+                        raise self._ragged_error(n_before + reader.line_num, len(row))
                 n_read = reader.line_num
-        except csv.Error as fault:
-            if is_last or "unexpected end" not in str(fault):
+        except csv.Error as error:
+            if is_last or "unexpected end" not in str(error):
                 raise DataFileError(
-                    f"{self.path}, line {n_before + n_read + 1}: {fault}. A quote "
+                    f"{self.path}, line {n_before + n_read + 1}: {error}. A quote "
                     f"({self.quotechar}) is probably opened and never closed, or not doubled "
                     "inside quotes."
-                ) from fault
+                ) from error
         return rows, n_read
 
     def _is_row(self, cells: Sequence[str]) -> bool:
-        """Return whether a line holds a row: any line but empty ones in tables of many columns."""
-        one_column = len(self.names) == 1 and self.comment is None
-        return one_column or len(cells) > 1 or any(cell.strip() for cell in cells)
+        # An empty line is a row only if the table has one column.
+        has_one_column = len(self.names) == 1 and self.comment is None
+        return has_one_column or len(cells) > 1 or any(cell.strip() for cell in cells)
 
-    def _ragged(self, line: int, n_cells: int) -> DataFileError:
+    def _ragged_error(self, line: int, n_cells: int) -> DataFileError:
         if line == self.skip_lines + 1 and n_cells == len(self.names) + 1:
             return DataFileError(
                 f"{self.path}, line {line}: {n_cells} cells, but the header names "
@@ -290,14 +291,14 @@ class DelimitedRows:
 
     def _split(self, lines: Iterable[str]) -> Reader:
         if self.comment is not None:
-            # A comment becomes a blank line, not nothing, so that line numbers stay true.
+            # Comments become blank lines, so that line numbers stay right.
             mark = self.comment
             lines = ("\n" if line.lstrip().startswith(mark) else line for line in lines)
         return split_lines(lines, self.delimiter, self.quotechar)
 
 
 def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> Reader:
-    """Return a csv reader that also takes runs of blanks as one delimiter."""
+    """Return a csv reader; the delimiter " " stands for any run of blanks and tabs."""
     if delimiter == " ":
         lines = (line.replace("\t", " ").strip() + "\n" for line in lines)
     return csv.reader(
@@ -309,11 +310,17 @@ def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> R
 
 
 class TypedColumns(NamedTuple):
-    """Columns as float64 or object arrays.
+    """Columns as float64 or object arrays, with counts of the cells that are no numbers.
 
-    ``n_strays`` counts the cells of each column of numbers that are neither numbers nor missing,
-    ``n_words`` its words for missing values. ``first_strays`` has the row and the text of the first
-    stray by the position of the column.
+    Attributes
+    ----------
+    columns : list of array (n_rows,)
+    n_strays : array (n_columns,)
+        Number of cells of each numeric column that are neither numbers nor missing.
+    n_words : array (n_columns,)
+        Number of words for missing values in each numeric column.
+    first_strays : dict
+        Row and text of the first stray cell, by the position of the column.
     """
 
     columns: list[AnyArray]
@@ -322,41 +329,41 @@ class TypedColumns(NamedTuple):
     first_strays: dict[int, tuple[int, str]]
 
 
-def _typed(cells: pl.Series, n_columns: int, text: Collection[int] = ()) -> TypedColumns:
-    """Read the columns of some rows as numbers, but those in ``text``."""
+def _parse_columns(cells: pl.Series, n_columns: int, text: Collection[int] = ()) -> TypedColumns:
+    """Convert the cells of some rows to columns: numbers, or text for the positions in ``text``."""
     import polars as pl
 
     n_rows = len(cells) // n_columns
     is_numeric = np.repeat([j not in text for j in range(n_columns)], n_rows)
     # All columns at once, because each call of polars costs as much as a thousand cells.
-    given = cells.filter(pl.Series(is_numeric)) if text else cells
-    numbers = given.cast(pl.Float64, strict=False)
+    numeric_cells = cells.filter(pl.Series(is_numeric)) if text else cells
+    numbers = numeric_cells.cast(pl.Float64, strict=False)
     values = numbers.to_numpy(writable=True)
-    strays, words = np.zeros((2, n_columns, n_rows), bool)
+    is_stray, is_word = np.zeros((2, n_columns, n_rows), bool)
     if numbers.null_count():
-        unread = numbers.is_null()
-        # Blanks around a number are allowed, but rare enough to be looked for only now.
-        rest = _stripped(given.filter(unread))
+        is_null = numbers.is_null()
+        # Blanks around numbers are valid but rare, so only the remaining cells are stripped.
+        rest = _stripped(numeric_cells.filter(is_null))
         numbers = rest.cast(pl.Float64, strict=False)
-        missing = rest.is_in(list(MISSING_WORDS))
-        places = np.flatnonzero(unread.to_numpy())
-        values[places] = numbers.to_numpy()
-        places = np.flatnonzero(is_numeric)[places]
-        strays.flat[places] = (numbers.is_null() & ~missing).to_numpy()
-        words.flat[places] = (numbers.is_null() & missing & (rest != "")).to_numpy()
+        is_missing = rest.is_in(list(MISSING_WORDS))
+        positions = np.flatnonzero(is_null.to_numpy())
+        values[positions] = numbers.to_numpy()
+        positions = np.flatnonzero(is_numeric)[positions]
+        is_stray.flat[positions] = (numbers.is_null() & ~is_missing).to_numpy()
+        is_word.flat[positions] = (numbers.is_null() & is_missing & (rest != "")).to_numpy()
     numeric = iter(values.reshape(-1, n_rows))
     columns = [
         to_text(cells.slice(j * n_rows, n_rows)) if j in text else next(numeric)
         for j in range(n_columns)
     ]
-    n_strays, rows = strays.sum(axis=1), strays.argmax(axis=1)
+    n_strays, rows = is_stray.sum(axis=1), is_stray.argmax(axis=1)
     first = {j: int(rows[j]) for j in np.flatnonzero(n_strays).tolist()}
     first_strays = {j: (row, cells[j * n_rows + row]) for j, row in first.items()}
-    return TypedColumns(columns, n_strays, words.sum(axis=1), first_strays)
+    return TypedColumns(columns, n_strays, is_word.sum(axis=1), first_strays)
 
 
 def to_text(cells: pl.Series) -> AnyArray:
-    """Return cells as an object array of stripped str, empty ones as ``""``."""
+    """Return cells as an object array of stripped str, with ``""`` for empty ones."""
     return np.array([*_stripped(cells), None], dtype=object)[:-1]
 
 
@@ -367,23 +374,24 @@ def _stripped(cells: pl.Series) -> pl.Series:
 def read_columns(
     rows: DelimitedRows, text: Collection[int] = (), stray_share: float = STRAY_SHARE
 ) -> dict[str, AnyArray]:
-    """Read all columns as float64 or object arrays, again if some turn out to be text.
+    """Read all columns as float64 or object arrays.
 
     A column is text if more than ``stray_share`` of its cells are neither numbers nor missing, or
-    if it holds words for missing values and no number. Fewer strays are reported as faults: one
-    typing error must not turn numbers into categories.
+    if it holds words for missing values and no number. ``DataFileError`` is raised for fewer stray
+    cells, because one typing error must not turn numbers into categories. The file is read again if
+    more columns turn out to be text.
     """
     n_columns, head = len(rows.names), rows.head()
-    strays = _typed(head, n_columns, text).n_strays * n_columns / len(head)
-    # Columns that begin with words are text from the start, which saves a reading.
-    known = {*text, *np.flatnonzero(strays > max(0.5, stray_share))}
+    stray_shares = _parse_columns(head, n_columns, text).n_strays * n_columns / len(head)
+    # Columns that start with words are text from the beginning, which saves a second reading.
+    text = {*text, *np.flatnonzero(stray_shares > max(0.5, stray_share))}
     while True:
         parts: list[list[AnyArray]] = [[] for _ in rows.names]
         n_strays, n_words = np.zeros((2, n_columns), np.int64)
         first_strays: dict[int, tuple[int, str]] = {}
         n_rows = n_bytes = 0
         for cells in rows.blocks():
-            typed = _typed(cells, n_columns, known)
+            typed = _parse_columns(cells, n_columns, text)
             for pieces, column in zip(parts, typed.columns, strict=True):
                 pieces.append(column)
             for j, (row, cell) in typed.first_strays.items():
@@ -391,53 +399,57 @@ def read_columns(
             n_strays += typed.n_strays
             n_words += typed.n_words
             n_rows += len(cells) // n_columns
-            n_bytes += sum(map(_n_bytes, typed.columns))
-            # The parts, and the columns that are put together from them.
+            n_bytes += sum(map(_column_bytes, typed.columns))
+            # Twice, for the parts and their concatenation.
             what = f"a table of the first {n_rows:,} rows"
             rows.limits.check_memory(rows.path, what, 2 * n_bytes)
         columns = [pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for pieces in parts]
-        late = (n_strays > stray_share * n_rows) | (n_words > 0) & [*map(_is_empty, columns)]
-        if late.any():
-            known.update(np.flatnonzero(late))
+        is_text = (n_strays > stray_share * n_rows) | (n_words > 0) & [*map(_is_empty, columns)]
+        if is_text.any():
+            text |= {*np.flatnonzero(is_text)}
             del parts, columns
         elif first_strays:
             j = min(first_strays, key=first_strays.__getitem__)
             remedy = f", or list the column in categorical=[{rows.names[j]!r}]"
-            what = f"as all but {n_strays[j]} of the {n_rows:,} cells of this column are. Correct"
-            what += f" them{remedy if stray_share < 1 else ''}."
-            raise _stray(rows, *first_strays[j], j, what)
+            explanation = (
+                f"as all but {n_strays[j]} of the {n_rows:,} cells of this column are. Correct "
+                f"them{remedy if stray_share < 1 else ''}."
+            )
+            raise _stray_error(rows, *first_strays[j], j, explanation)
         else:
             return dict(zip(rows.names, columns, strict=True))
 
 
-def _n_bytes(column: AnyArray) -> int:
-    text = 0 if column.dtype.kind == "f" else _TEXT_BYTES * len(column) + len("".join(column))
-    return column.nbytes + text
+def _column_bytes(column: AnyArray) -> int:
+    is_text = column.dtype.kind != "f"
+    return column.nbytes + (_STR_BYTES * len(column) + len("".join(column)) if is_text else 0)
 
 
-def _stray(rows: DelimitedRows, row: int, cell: str, j: int, remedy: str) -> DataFileError:
+def _stray_error(
+    rows: DelimitedRows, row: int, cell: str, j: int, explanation: str
+) -> DataFileError:
     return DataFileError(
         f"{rows.path}, line {rows.line_of(row)}, column {rows.names[j]!r}: {shortened(cell)} is "
-        f"not a number, {remedy}"
+        f"not a number, {explanation}"
     )
 
 
 def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]) -> None:
-    """Drop columns that are only a delimiter, and a first one that only counts the rows."""
+    """Drop empty columns without a name, and a first column that is the index of the rows."""
     for name in rows.names:
         if len(columns) > 1 and name in rows.nameless and _is_empty(columns[name]):
             del columns[name]
     first = rows.names[0]
     if len(columns) == 1 or first not in rows.nameless or first not in columns:
         return
-    if _counts_rows(columns[first]):
+    if _is_index(columns[first]):
         del columns[first]
         warnings.warn(
             f"{rows.path}: the first column has no name and counts the rows, so it is left out. "
             "If it is an input, name it.",
             stacklevel=4,
         )
-    elif _numbers_rows(columns[first]):
+    elif _is_partial_index(columns[first]):
         warnings.warn(
             f"{rows.path}: the first column has no name and a different whole number in each row, "
             f"as the index of some rows of a data frame has; it is read as {first!r}. If it is no "
@@ -450,13 +462,15 @@ def _is_empty(column: AnyArray) -> bool:
     return column.dtype.kind == "f" and bool(np.isnan(column).all())
 
 
-def _counts_rows(column: AnyArray) -> bool:
+def _is_index(column: AnyArray) -> bool:
     """Return whether a column holds 0, 1, 2, ... or 1, 2, 3, ... in any order."""
-    return _numbers_rows(column) and column.min() in (0, 1) and np.ptp(column) == len(column) - 1
+    return (
+        _is_partial_index(column) and column.min() in (0, 1) and np.ptp(column) == len(column) - 1
+    )
 
 
-def _numbers_rows(column: AnyArray) -> bool:
-    # A single row counts nothing.
+def _is_partial_index(column: AnyArray) -> bool:
+    # A single row shows nothing.
     if column.dtype.kind != "f" or len(column) < 2 or column.min() < 0:
         return False
     return bool((column == np.floor(column)).all()) and len(np.unique(column)) == len(column)
@@ -465,16 +479,21 @@ def _numbers_rows(column: AnyArray) -> bool:
 # Pieces.
 
 
-def _typed_pieces(
+def _iter_tables(
     rows: DelimitedRows, text: Collection[int], used: Sequence[str], empty: Collection[str]
 ) -> Iterator[Table]:
-    """Yield the rows; refuse text in columns of numbers, and values in columns of ``empty``."""
+    """Yield blocks of rows as tables.
+
+    Raises DataFileError for text in numeric columns, and for values in the columns ``empty``.
+    """
     n_rows = 0
     for cells in rows.blocks():
-        typed = _typed(cells, len(rows.names), text)
+        typed = _parse_columns(cells, len(rows.names), text)
         for j, (row, cell) in typed.first_strays.items():
-            remedy = "as the first rows of this column are. Correct it, or encode the column as "
-            raise _stray(rows, n_rows + row, cell, j, remedy + "numbers.")
+            explanation = (
+                "as the first rows of this column are. Correct it, or encode the column as numbers."
+            )
+            raise _stray_error(rows, n_rows + row, cell, j, explanation)
         columns = dict(zip(rows.names, typed.columns, strict=True))
         for name in empty:
             if not _is_empty(columns[name]):
@@ -491,7 +510,7 @@ def _typed_pieces(
 # Layout.
 
 
-def _find_rows(
+def _detect_layout(
     path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
 ) -> DelimitedRows:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -512,7 +531,7 @@ def _find_rows(
         return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless={names[-1]})
     names = _names(path, cells[0])
     nameless = {name for name, cell in zip(names, cells[0], strict=True) if not cell.strip()}
-    if names[0] == _PANDAS_NAMELESS:
+    if names[0] == _PANDAS_INDEX_NAME:
         nameless.add(names[0])
     skip += sample[0][0]
     return DelimitedRows(path, limits, names, delimiter, skip_lines=skip, nameless=nameless)
@@ -525,7 +544,7 @@ def require_polars(path: Path) -> None:
 
 
 def _sample_lines(path: Path, limits: ReadLimits) -> list[str]:
-    """Return the first lines, a few even where each is very long."""
+    """Return the first lines: about 64 KiB, but at least 10, or 2 of very long lines."""
     lines: list[str] = []
     size = n_cells = 0
     for line in lines_of(path, replace(limits, block_bytes=HEAD_BYTES)):
@@ -534,17 +553,17 @@ def _sample_lines(path: Path, limits: ReadLimits) -> list[str]:
         n_cells += 1 + max(map(line.count, _DELIMITERS))
         what = f"a table whose first {len(lines)} rows have {n_cells:,} cells"
         limits.check_memory(path, what, _SAMPLE_CELL_BYTES * n_cells)
-        few = 2 if size >= 1 << 24 else 10
-        if len(lines) >= _SAMPLE_ROWS or (len(lines) >= few and size >= HEAD_BYTES):
+        min_lines = 2 if size >= 1 << 24 else 10
+        if len(lines) >= _SAMPLE_ROWS or (len(lines) >= min_lines and size >= HEAD_BYTES):
             break
     return lines
 
 
 def _sample_rows(lines: Sequence[str], delimiter: str) -> list[tuple[int, list[str]]]:
-    """Return the rows that are not empty, with the numbers of the lines on which they end."""
+    """Return the rows that are not empty, with the number of the line on which each ends."""
     reader = split_lines(lines, delimiter)
     rows: list[tuple[int, list[str]]] = []
-    # Only a sample: the reading proper meets the fault again and names its line.
+    # Errors are ignored in the sample, because reading the file raises them with their line.
     with suppress(csv.Error):
         for row in reader:
             if any(cell.strip() for cell in row) or len(row) > 1:
@@ -567,21 +586,21 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     import polars as pl
 
     first = [cell.strip() for cell in rows[0]]
-    is_word = _typed(pl.Series(first), len(first)).n_strays
+    is_word = _parse_columns(pl.Series(first), len(first)).n_strays
     if not any(first) or any(cell and not word for cell, word in zip(first, is_word, strict=True)):
         return False
     below = [row for row in rows[1:] if len(row) == len(first)]
     if not below:
         return True
     columns = list(zip(*below, strict=True))
-    typed = _typed(pl.Series([*chain.from_iterable(columns)]), len(columns))
+    typed = _parse_columns(pl.Series([*chain.from_iterable(columns)]), len(columns))
     if any(
         not n_strays and not _is_empty(column)
         for n_strays, column in zip(typed.n_strays, typed.columns, strict=True)
     ):
         return True
-    unlike = all(name not in column for name, column in zip(first, columns, strict=True))
-    return unlike and len(set(first)) == len(first)
+    is_distinct = all(name not in column for name, column in zip(first, columns, strict=True))
+    return is_distinct and len(set(first)) == len(first)
 
 
 def _names(path: Path, row: Sequence[str]) -> tuple[str, ...]:
@@ -592,11 +611,11 @@ def _names(path: Path, row: Sequence[str]) -> tuple[str, ...]:
             f"{path}: the header names column {repeated[0]!r} more than once; rename one, or "
             "say header=False if the first row is data."
         )
-    given = set(names)
+    used = set(names)
     for j, name in enumerate(names):
         if not name:
             names[j] = f"x{j + 1}"
-            while names[j] in given:
+            while names[j] in used:
                 names[j] += "_"
-            given.add(names[j])
+            used.add(names[j])
     return tuple(names)

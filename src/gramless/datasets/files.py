@@ -1,4 +1,4 @@
-"""Opening data files: compression, formats, encodings; every fault as a DataFileError."""
+"""Opening of data files: compression, formats and encodings, with errors as DataFileError."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ HEAD_BYTES = 1 << 16
 
 _OPENERS: dict[str, Callable[..., object]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
+# Endings of the files of each format.
 FORMATS = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
@@ -37,8 +38,8 @@ FORMATS = {
     "npz": (".npz",),
     "npy": (".npy",),
 }
-"""Endings of the files of each format."""
 
+# First bytes of files that are not text, with their ending and description.
 _MAGIC = {
     b"\x1f\x8b": (".gz", "gzip data (name it .gz)"),
     b"BZh": (".bz2", "bzip2 data (name it .bz2)"),
@@ -48,9 +49,8 @@ _MAGIC = {
     b"PK\x03\x04": (".npz", "a zip archive (unpack it, or name it .npz if it is one)"),
     b"\x93NUMPY": (".npy", "a NumPy array (name it .npy)"),
 }
-"""First bytes of files that are not text, with their ending and what they hold."""
 
-_FAULTS: dict[type[Exception], str] = {
+_EXPLANATIONS: dict[type[Exception], str] = {
     FileNotFoundError: "does not exist; check the name and the folder.",
     PermissionError: "may not be read; change its permissions.",
     MemoryError: "takes more memory than there is. Read it in chunks by open_chunks, or on a "
@@ -67,11 +67,11 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
     """Return an existing, non-empty file as a Path, with ``~`` expanded."""
     try:
         where = Path(path).expanduser()
-    except RuntimeError as fault:
+    except RuntimeError as error:
         raise DataFileError(
             f"{path}: there is no user {Path(path).parts[0][1:]!r} whose folder could be read; "
             "give the whole path."
-        ) from fault
+        ) from error
     with faults(where):
         status = os.stat(checked_name(where))
     if stat.S_ISDIR(status.st_mode):
@@ -88,29 +88,29 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
-    """Turn what the operating system and the decompressors raise into DataFileError."""
+    """Convert errors of the operating system and of decompressors to DataFileError."""
     try:
         yield
-    except (OSError, MemoryError, EOFError, lzma.LZMAError, zlib.error) as fault:
-        reasons = [what for kind, what in _FAULTS.items() if isinstance(fault, kind)]
-        if isinstance(fault, OSError) and fault.errno is not None:
-            # Decompressors raise OSErrors without a number.
-            reasons.append(f"cannot be read ({reason_of(fault)}).")
+    except (OSError, MemoryError, EOFError, lzma.LZMAError, zlib.error) as error:
+        reasons = [text for cls, text in _EXPLANATIONS.items() if isinstance(error, cls)]
+        # Decompressors raise OSErrors without a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            reasons.append(f"cannot be read ({reason_of(error)}).")
         reasons.append(
-            f"cannot be read ({fault}). If its ending names a compression, the data is damaged or "
+            f"cannot be read ({error}). If its ending names a compression, the data is damaged or "
             "not of that kind: copy or download it again, or rename it."
         )
         name = str(path).replace("\0", "\\0")
-        raise DataFileError(f"{name} {reasons[0]}") from fault
+        raise DataFileError(f"{name} {reasons[0]}") from error
 
 
 def is_compressed(path: Path) -> bool:
-    """Tell whether the ending of a file names a compression."""
+    """Return whether the ending of a file names a compression."""
     return path.suffix.lower() in _OPENERS
 
 
-def refuse_compressed(path: Path) -> None:
-    """Refuse a compressed file of a format that is read by seeking."""
+def check_uncompressed(path: Path) -> None:
+    """Raise InputError if a file is compressed whose format needs random access."""
     if is_compressed(path):
         raise InputError(
             f"{path} is compressed as a whole and cannot be read in pieces; unpack it first."
@@ -119,7 +119,7 @@ def refuse_compressed(path: Path) -> None:
 
 @contextmanager
 def open_plain(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by its ending, without any limit."""
+    """Open a file for reading without limits, decompressed according to its ending."""
     opener = _OPENERS.get(path.suffix.lower(), open)
     with faults(path), opener(path, "rb") as file:
         yield file
@@ -127,13 +127,13 @@ def open_plain(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def open_bytes(path: Path, limits: ReadLimits) -> Iterator[io.BufferedReader]:
-    """Open a file, decompressed by its ending, and refuse what unpacks beyond the limits."""
+    """Open a file by :func:`open_plain`; raise DataFileError once it unpacks beyond the limits."""
     with open_plain(path) as file:
-        yield io.BufferedReader(_WatchedBytes(path, file, limits), min(1 << 16, limits.block_bytes))
+        yield io.BufferedReader(_LimitedBytes(path, file, limits), min(1 << 16, limits.block_bytes))
 
 
-class _WatchedBytes(io.RawIOBase):
-    """A file whose size is measured as its bytes pass."""
+class _LimitedBytes(io.RawIOBase):
+    """A file whose unpacked size is checked while it is read."""
 
     def __init__(self, path: Path, file: IO[bytes], limits: ReadLimits) -> None:
         self._path, self._file, self._limits, self._n_bytes = path, file, limits, 0
@@ -153,7 +153,7 @@ class _WatchedBytes(io.RawIOBase):
 
 
 def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
-    """Return the next line, empty at the end, and never read further than it may be long."""
+    """Return the next line, empty at the end, without reading more than its maximum length."""
     line = file.readline(int(limits.max_line_bytes) + 1)
     limits.check_line(path, len(line))
     return line
@@ -165,20 +165,20 @@ def blocks_of_lines(
     """Yield whole lines, about ``block_bytes`` at a time; ``ends`` are the ends of a line."""
     while block := file.read(int(min(limits.block_bytes, limits.max_line_bytes))):
         rest = next_line(file, path, limits)
-        begun = len(block) - 1 - max(map(block.rfind, ends))
-        limits.check_line(path, begun + len(rest))
+        n_unfinished = len(block) - 1 - max(map(block.rfind, ends))
+        limits.check_line(path, n_unfinished + len(rest))
         yield block + rest
 
 
 def text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
-    """Yield whole lines of a text file, each ended by one newline, as :func:`blocks_of_lines`.
+    """Yield blocks of whole lines of a text file, each line ended by one newline.
 
     Text is UTF-8, UTF-16 or else Windows-1252.
     """
     encoding = text_encoding(path)
     decoder = _Decoder(path)
     try:
-        # Latin-1 keeps bytes as they are until it is known what they mean.
+        # Latin-1 preserves the bytes until the encoding is known.
         with (
             open_bytes(path, limits) as file,
             io.TextIOWrapper(file, encoding or "latin-1", newline=None) as text,
@@ -186,21 +186,21 @@ def text_blocks(path: Path, limits: ReadLimits) -> Iterator[str]:
             for block in blocks_of_lines(text, path, limits, "\n"):
                 lines = block if block.endswith("\n") else f"{block}\n"
                 yield lines if encoding else decoder.decode(lines)
-    except UnicodeDecodeError as fault:
-        raise DataFileError(f"{path} is not valid {encoding}; save it as UTF-8.") from fault
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{path} is not valid {encoding}; save it as UTF-8.") from error
 
 
 class _Decoder:
-    """Decodes lines as UTF-8, or from the first line on that is not UTF-8 as Windows-1252.
+    """Decodes lines as UTF-8 or Windows-1252.
 
-    ASCII is the same in both. A file that mixes them is refused.
+    The first line that is not ASCII decides. Raises DataFileError if later lines differ from it.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._encoding, self._n_lines = path, "", 0
 
     def decode(self, lines: str) -> str:
-        """Return the text of lines that were read as Latin-1."""
+        """Decode lines that were read as Latin-1."""
         content = lines.encode("latin-1")
         if self._n_lines == 0 and content.startswith(codecs.BOM_UTF8):
             content, self._encoding = content[len(codecs.BOM_UTF8) :], "utf-8"
@@ -240,18 +240,18 @@ def _is_valid(content: bytes, encoding: str) -> bool:
 
 
 def lines_of(path: Path, limits: ReadLimits) -> Iterator[str]:
-    """Yield the lines of a text file, see :func:`text_blocks`."""
+    """Yield the lines of a text file as decoded by :func:`text_blocks`."""
     for block in text_blocks(path, limits):
         yield from cut_lines(block)
 
 
 def cut_lines(text: str) -> Iterator[str]:
-    """Yield lines with their newlines; unlike splitlines, cut nowhere else and one at a time."""
+    """Yield lines with their newlines; unlike str.splitlines, only a newline ends a line."""
     return (line[0] for line in re.finditer(r"[^\n]*\n", text))
 
 
 def read_unpacked(path: Path, limits: ReadLimits) -> io.BytesIO:
-    """Return the decompressed content of a file, if it fits the limits."""
+    """Return the decompressed content of a file; raise DataFileError beyond the limits."""
     content = io.BytesIO()
     with open_bytes(path, limits) as file:
         while piece := file.read(1 << 20):
@@ -277,15 +277,16 @@ def without_compression(name: str) -> str:
 
 
 def detect_format(path: Path, wanted: str | None = None) -> str:
-    """Return the format of a file: as wanted, from its ending or, failing that, its first lines."""
+    """Return the format of a file: the wanted one, or that of its ending or its first lines."""
     if wanted is not None:
         if wanted not in FORMATS:
             raise InputError(f"format must be one of {', '.join(FORMATS)}, got {wanted!r}.")
         return wanted
     ending = os.path.splitext(without_compression(path.name))[1].lower()
-    if named := [kind for kind, endings in FORMATS.items() if ending in endings]:
-        return named[0]
-    # Files of the LIBSVM collection are called a9a, a9a.t or letter.scale: only content tells.
+    for name, endings in FORMATS.items():
+        if ending in endings:
+            return name
+    # The names of the LIBSVM collection, such as a9a, a9a.t or letter.scale, have no usual ending.
     if _looks_like_libsvm(read_head(path)):
         return "libsvm"
     if ending in (".data", ".txt"):
@@ -297,23 +298,23 @@ def detect_format(path: Path, wanted: str | None = None) -> str:
 
 
 def name_by_content(path: Path) -> Path:
-    """Rename a file of a known format, plain or compressed, so that its ending says what it is."""
-    packing, _ = _recognised(read_head(path))
-    if packing in _OPENERS:
-        path = path.rename(path.with_name(path.name + packing))
+    """Rename a file, plain or compressed, so that its ending is that of its format."""
+    compression, _ = _recognise(read_head(path))
+    if compression in _OPENERS:
+        path = path.rename(path.with_name(path.name + compression))
     else:
-        packing = ""
+        compression = ""
     head = read_head(path)
     lines = [line for line in head.split(b"\n") if line.strip()]
     is_arff = bool(lines) and lines[0].lstrip().lower().startswith((b"%", b"@relation"))
     text = ".libsvm" if _looks_like_libsvm(head) else ".arff" if is_arff else ".csv"
     stem = without_compression(path.name)
-    return path.rename(path.with_name(stem + (_recognised(head)[0] or text) + packing))
+    return path.rename(path.with_name(stem + (_recognise(head)[0] or text) + compression))
 
 
-def _recognised(head: bytes) -> tuple[str, str]:
-    """Return the ending and the description of data that is not text; empty for other data."""
-    return next((own for magic, own in _MAGIC.items() if head.startswith(magic)), ("", ""))
+def _recognise(head: bytes) -> tuple[str, str]:
+    """Return the ending and the description of binary data by its first bytes, or ""."""
+    return next((entry for magic, entry in _MAGIC.items() if head.startswith(magic)), ("", ""))
 
 
 def _looks_like_libsvm(head: bytes) -> bool:
@@ -327,31 +328,31 @@ def _looks_like_libsvm(head: bytes) -> bool:
 
 
 def text_encoding(path: Path) -> str | None:
-    """Return which UTF-16 a text file is in, None if it is in another encoding.
+    """Return the variant of UTF-16 of a text file, or None for another encoding.
 
-    Raises DataFileError for files that are not text.
+    Raises DataFileError if the file is not text.
     """
     head = read_head(path)
-    # Before UTF-16, whose mark it begins with.
+    # Before UTF-16, because the byte order mark of UTF-32 starts with that of UTF-16.
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         raise DataFileError(f"{path} is text in UTF-32; save it as UTF-8.")
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if kind := _recognised(head)[1]:
-        raise DataFileError(f"{path} is not text but {kind}.")
+    if description := _recognise(head)[1]:
+        raise DataFileError(f"{path} is not text but {description}.")
     for half, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-        # Without a mark at the start, half of the bytes are zeros if most letters are Latin.
-        zeros, text = head[half::2], head.decode(encoding, "ignore").encode()
-        if 2 * zeros.count(0) > len(zeros) and not _UNPRINTABLE.search(text):
+        # Without a byte order mark, the high bytes show the encoding: they are 0 in Latin text.
+        high_bytes, text = head[half::2], head.decode(encoding, "ignore").encode()
+        if 2 * high_bytes.count(0) > len(high_bytes) and not _UNPRINTABLE.search(text):
             return encoding
-    if found := _UNPRINTABLE.search(head):
+    if match := _UNPRINTABLE.search(head):
         raise DataFileError(
-            f"{path} is not text: byte {found.start()} is {found[0][0]:#04x}. "
+            f"{path} is not text: byte {match.start()} is {match[0][0]:#04x}. "
             "Check its ending, or say format=."
         )
     return None
 
 
 def shortened(text: str) -> str:
-    """Return a cell as messages quote it."""
+    """Return a cell in quotes for a message, cut to 40 characters."""
     return repr(text if len(text) <= 40 else text[:40] + "...")

@@ -1,4 +1,4 @@
-"""Parquet and Arrow IPC files, through pyarrow or polars, whichever is installed."""
+"""Readers of Parquet and Arrow IPC files by pyarrow or, if it is not installed, polars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from gramless.base.columns import PlainColumn, is_declared, labels, plain_column
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
-from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_compressed
+from gramless.datasets.files import check_uncompressed, faults, plain_path, read_unpacked
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
     import pyarrow
 
 _Columns = dict[str, object]
-_MOST_BATCH_ROWS = 2**31 - 1
-_NAMES = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}
+_MAX_BATCH_ROWS = 2**31 - 1
+_FORMAT_NAMES = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}
 
 
 def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
-    """Read a Parquet file; the compressed file and the decoded columns are held.
+    """Read a Parquet file.
+
+    Memory holds the compressed file and the decoded columns.
 
     Parameters
     ----------
     path : str or Path
         Plain or wrapped in ``.gz``, ``.bz2`` or ``.xz``.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     Table
-        Numbers as float32 or float64 with NaN for missing values; dates, times and durations as
-        float64 seconds (since 1970 or midnight); booleans, text and categories as object arrays of
-        str with ``""``. Nested and binary columns are refused. Categories are ``declared``.
+        Numbers are float32 or float64 with NaN for missing values. Dates, times and durations are
+        float64 seconds (since 1970 or midnight). Booleans, text and categories are object arrays of
+        str with ``""`` for missing values. Categories are ``declared``. ``DataFileError`` is raised
+        for nested and binary columns.
 
     Raises
     ------
@@ -69,12 +72,12 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     path : str or Path
         Plain or wrapped in ``.gz``, ``.bz2`` or ``.xz``.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     Table
-        With columns as those of :func:`read_parquet`.
+        The columns have the same types as in :func:`read_parquet`.
 
     Examples
     --------
@@ -89,43 +92,43 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
-    """Open a plain Parquet or Arrow IPC file; its first 200 rows say which columns are text."""
-    refuse_compressed(path)
+    """Open an uncompressed Parquet or Arrow IPC file; ``head`` is its first 200 rows."""
+    check_uncompressed(path)
     file = _Frames(path, format, path)
     file.check_chunks(limits)
-    most = limits.rows_of_block(8 * file.n_columns)
-    head = _first(path, file.tables(min(most, 200), limits))
-    return Pieces(head, lambda: file.tables(most, limits), file.n_rows)
+    max_rows = limits.rows_of_block(8 * file.n_columns)
+    head = _first_table(path, file.tables(min(max_rows, 200), limits))
+    return Pieces(head, lambda: file.tables(max_rows, limits), file.n_rows)
 
 
 def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     where, limits = plain_path(path), limits or ReadLimits()
     file = _Frames(where, format, read_unpacked(where, limits))
-    what = f"a table of {file.n_rows:,} rows and {file.n_columns:,} columns"
+    content = f"a table of {file.n_rows:,} rows and {file.n_columns:,} columns"
     needed = 8 * file.n_rows * file.n_columns
-    limits.check_memory(where, what, needed, "Read it by open_chunks.")
+    limits.check_memory(where, content, needed, "Read it by open_chunks.")
     file.check_chunks(limits)
     with faults(where):
-        return _first(where, file.tables(None, limits))
+        return _first_table(where, file.tables(None, limits))
 
 
-def _first(path: Path, tables: Iterator[Table]) -> Table:
+def _first_table(path: Path, tables: Iterator[Table]) -> Table:
     for table in tables:
         return table
     raise DataFileError(f"{path} has no rows or no columns; copy or make it again.")
 
 
 class _Frames:
-    """A columnar file, read by whichever library is installed.
+    """A columnar file, read by pyarrow or polars.
 
-    pyarrow holds one compressed row group and one table; polars decodes every row group again for
+    pyarrow holds one compressed row group and one table. polars decodes every row group again for
     each table.
     """
 
     def __init__(self, path: Path, format: str, source: Path | io.BytesIO) -> None:
         self._path, self._format = path, format
-        self._texts: list[str] = []
-        # pyarrow first: a damaged file can make polars end the whole process.
+        self._text_names: list[str] = []
+        # pyarrow comes first, because a damaged file can make polars end the whole process.
         for package in ("pyarrow", "polars"):
             with suppress(ImportError):
                 self._library = importlib.import_module(package)
@@ -134,9 +137,9 @@ class _Frames:
             raise MissingDependencyError(
                 f"Reading {path} needs polars or pyarrow: pip install gramless[cli]."
             )
-        self._polars = package == "polars"
+        self._uses_polars = package == "polars"
         with self._faults():
-            if self._polars:
+            if self._uses_polars:
                 self._frame = vars(self._library)[f"scan_{format}"](source)
                 self.n_rows = int(self._frame.select(self._library.len()).collect().item())
                 self.n_columns = len(self._frame.collect_schema())
@@ -144,26 +147,33 @@ class _Frames:
             dataset = importlib.import_module("pyarrow.dataset")
             if isinstance(source, Path):
                 local = importlib.import_module("pyarrow.fs").LocalFileSystem()
-                opened = {"file": str(source.absolute()), "filesystem": local}
+                location = {"file": str(source.absolute()), "filesystem": local}
             else:
-                opened = {"file": self._library.BufferReader(source.getbuffer())}
+                location = {"file": self._library.BufferReader(source.getbuffer())}
             if format == "ipc":
-                self._fragment = dataset.IpcFileFormat().make_fragment(**opened)
+                self._fragment = dataset.IpcFileFormat().make_fragment(**location)
             else:
-                self._texts = self._text_names(dataset.ParquetFileFormat().make_fragment(**opened))
-                # A dictionary page of a few bytes can decode to gigabytes of text.
-                options = dataset.ParquetReadOptions(dictionary_columns=self._texts)
+                schema = dataset.ParquetFileFormat().make_fragment(**location).physical_schema
+                types = self._library.types
+                self._text_names = [
+                    field.name
+                    for field in schema
+                    if types.is_string(field.type) or types.is_large_string(field.type)
+                ]
+                # Text is read as dictionaries, because a dictionary page of a few bytes can decode
+                # to gigabytes of text.
+                options = dataset.ParquetReadOptions(dictionary_columns=self._text_names)
                 parquet = dataset.ParquetFileFormat(read_options=options)
-                self._fragment = parquet.make_fragment(**opened)
+                self._fragment = parquet.make_fragment(**location)
             self.n_rows = self._fragment.count_rows()
             self.n_columns = len(self._fragment.physical_schema)
 
     def check_chunks(self, limits: ReadLimits) -> None:
-        """Refuse a column chunk that its footer declares to unpack beyond the limits.
+        """Raise DataFileError if a column chunk, according to the footer, exceeds the limits.
 
-        polars and Arrow IPC files do not tell the sizes of compressed buffers in advance.
+        The sizes are not known in advance with polars and in Arrow IPC files.
         """
-        if self._polars or self._format != "parquet":
+        if self._uses_polars or self._format != "parquet":
             return
         with self._faults():
             metadata = self._fragment.metadata
@@ -172,24 +182,21 @@ class _Frames:
             sizes = [chunk.total_uncompressed_size for chunk in chunks]
         limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
-    def _text_names(self, fragment: pyarrow.dataset.Fragment) -> list[str]:
-        types = self._library.types
-        return [
-            field.name
-            for field in fragment.physical_schema
-            if types.is_string(field.type) or types.is_large_string(field.type)
-        ]
+    def tables(self, max_rows: int | None, limits: ReadLimits) -> Iterator[Table]:
+        """Yield the rows in order, at most ``max_rows`` at a time, or all at once if None.
 
-    def tables(self, most_rows: int | None, limits: ReadLimits) -> Iterator[Table]:
-        """Yield the rows in order, at most ``most_rows`` at a time, or all at once.
-
-        A column without any value in one of the tables is float64 there.
+        A column that has no values in one of the tables is float64 there.
         """
-        read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows, limits)
+        if self._uses_polars:
+            blocks = self._read_with_polars(max_rows)
+        else:
+            blocks = self._read_with_pyarrow(max_rows, limits)
         with self._faults():
-            for raw in read:
-                plain = {name: _plain(self._path, name, values) for name, values in raw.items()}
-                columns = {name: _stored(column) for name, column in plain.items()}
+            for raw in blocks:
+                plain = {
+                    name: _read_column(self._path, name, values) for name, values in raw.items()
+                }
+                columns = {name: _table_column(column) for name, column in plain.items()}
                 if columns and len(next(iter(columns.values()))):
                     declared = tuple(name for name, values in raw.items() if is_declared(values))
                     types = {
@@ -199,17 +206,17 @@ class _Frames:
                     }
                     yield Table(columns, source=str(self._path), declared=declared, types=types)
 
-    def _by_polars(self, most_rows: int | None) -> Iterator[_Columns]:
-        for start in range(0, self.n_rows, most_rows or max(1, self.n_rows)):
-            frame = self._frame.slice(start, most_rows).collect()
+    def _read_with_polars(self, max_rows: int | None) -> Iterator[_Columns]:
+        for start in range(0, self.n_rows, max_rows or max(1, self.n_rows)):
+            frame = self._frame.slice(start, max_rows).collect()
             yield {column.name: column for column in frame.iter_columns()}
 
-    def _by_pyarrow(self, most_rows: int | None, limits: ReadLimits) -> Iterator[_Columns]:
-        for table in self._arrow_tables(most_rows):
-            # Offsets of damaged text lead anywhere in memory.
+    def _read_with_pyarrow(self, max_rows: int | None, limits: ReadLimits) -> Iterator[_Columns]:
+        for table in self._arrow_tables(max_rows):
+            # Without validation, offsets of damaged text could point anywhere in memory.
             table.validate(full=True)
-            for start in range(0, table.num_rows, most_rows or max(1, table.num_rows)):
-                rows = table.slice(start, most_rows)
+            for start in range(0, table.num_rows, max_rows or max(1, table.num_rows)):
+                rows = table.slice(start, max_rows)
                 columns = dict(zip(rows.schema.names, rows.columns, strict=True))
                 yield {
                     name: self._checked_text(name, column, limits)
@@ -233,57 +240,58 @@ class _Frames:
                 for chunk in chunks
             )
             limits.check_memory(self._path, f"the text of column {name!r}", n_bytes)
-        return column.cast(self._library.large_string()) if name in self._texts else column
+        return column.cast(self._library.large_string()) if name in self._text_names else column
 
-    def _arrow_tables(self, most_rows: int | None) -> Iterator[pyarrow.Table | pyarrow.RecordBatch]:
-        """Return one table of all rows, or batches as they are validated."""
-        if most_rows is None:
+    def _arrow_tables(self, max_rows: int | None) -> Iterator[pyarrow.Table | pyarrow.RecordBatch]:
+        """Return an iterator over one table of all rows, or over batches."""
+        if max_rows is None:
             return iter([self._fragment.to_table(use_threads=False)])
         if self._format == "ipc":
-            # Slices count their missing values anew and hide a wrong count of the whole batch,
-            # which is in memory in any case.
-            most_rows = _MOST_BATCH_ROWS
+            # Whole batches are validated: a slice counts its missing values again, which would hide
+            # a wrong count of the batch. The batch is in memory in any case.
+            max_rows = _MAX_BATCH_ROWS
         return iter(
-            self._fragment.to_batches(batch_size=most_rows, batch_readahead=0, use_threads=False)
+            self._fragment.to_batches(batch_size=max_rows, batch_readahead=0, use_threads=False)
         )
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Turn what the libraries raise for a damaged file into DataFileError."""
-        kinds: tuple[type[BaseException], ...]
-        if self._polars:
-            # Damaged pages end in a panic, which is no Exception.
-            kinds = (self._library.exceptions.PolarsError, self._library.exceptions.PanicException)
+        """Convert the errors that the libraries raise for a damaged file to DataFileError."""
+        classes: tuple[type[BaseException], ...]
+        if self._uses_polars:
+            # Damaged pages cause a panic, which is no Exception.
+            exceptions = self._library.exceptions
+            classes = (exceptions.PolarsError, exceptions.PanicException)
         else:
-            kinds = (self._library.ArrowException, RuntimeError)
+            classes = (self._library.ArrowException, RuntimeError)
         try:
             yield
         except DataFileError:
             raise
-        except MemoryError as fault:
+        except MemoryError as error:
             raise DataFileError(
                 f"{self._path} takes more memory than there is; if it is no larger than others, it "
                 "is damaged: copy or download it again."
-            ) from fault
-        except (*kinds, OSError, ValueError) as fault:
-            what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
+            ) from error
+        except (*classes, OSError, ValueError) as error:
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise DataFileError(
-                f"{self._path} is damaged or not {_NAMES[self._format]} file ({what}); copy or "
-                "download it again."
-            ) from fault
+                f"{self._path} is damaged or not {_FORMAT_NAMES[self._format]} file ({reason}); "
+                "copy or download it again."
+            ) from error
 
 
-def _plain(path: Path, name: str, column: object) -> PlainColumn:
+def _read_column(path: Path, name: str, column: object) -> PlainColumn:
     try:
         plain = plain_column(name, column)
-    except InputError as fault:
-        raise DataFileError(f"{path}: {fault}") from fault
+    except InputError as error:
+        raise DataFileError(f"{path}: {error}") from error
     if plain.is_category and any(isinstance(value, bytes) for value in plain.values):
         raise DataFileError(f"{path}: column {name!r} holds bytes; drop the column or convert it.")
     return plain
 
 
-def _stored(column: PlainColumn) -> AnyArray:
+def _table_column(column: PlainColumn) -> AnyArray:
     if not column.is_category:
         return column.values
     cells = labels(column.values) if column.is_text else column.category_labels()

@@ -1,4 +1,4 @@
-"""A synthetic regression table of any size."""
+"""A synthetic regression problem of any size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gramless.base.threads import map_blocks, row_blocks
 
 Floats = NDArray[np.floating]
 
-# Part of the definition of the data: the rows of a block come from one random stream.
+# Each block of rows has its own random stream: this number is part of the definition of the data.
 BLOCK_ROWS = 65_536
 
 
@@ -26,7 +26,7 @@ def friedman1(
     dtype: DTypeLike = np.float64,
     n_jobs: int | None = None,
 ) -> tuple[Floats, Floats]:
-    """Generate Friedman's first regression problem, in which five columns matter.
+    """Generate Friedman's first regression problem, in which only five columns have an effect.
 
     ``y = 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 + noise``, with inputs uniform on [0,
     1).
@@ -44,7 +44,7 @@ def friedman1(
     dtype : float32 or float64, default=float64
         Type of the inputs and of the targets.
     n_jobs : int, default=None
-        Number of threads; the numbers do not depend on it.
+        Number of threads; the result does not depend on it.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def make_table(
     n_jobs: int | None,
     target: Callable[[Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """Draw uniform inputs, and add normal noise to their target; rows come in blocks of threads."""
+    """Return uniform inputs and their targets with normal noise."""
     precision = np.dtype(dtype).type
     if n_rows < 1 or n_columns < 1 or not noise >= 0:
         raise InputError(
@@ -93,7 +93,7 @@ def make_table(
         raise InputError(f"dtype must be float32 or float64, got {precision.__name__}.")
     X, y = np.empty((n_rows, n_columns), precision), np.empty(n_rows, precision)
 
-    def fill(start: int, stop: int) -> None:
+    def generate_block(start: int, stop: int) -> None:
         block = start // BLOCK_ROWS
         stream(seed, "rows", block).random(out=X[start:stop], dtype=precision)
         y[start:stop] = target(X[start:stop])
@@ -101,5 +101,5 @@ def make_table(
             normal = stream(seed, "noise", block).standard_normal(stop - start, dtype=precision)
             y[start:stop] += precision(noise) * normal
 
-    map_blocks(fill, row_blocks(n_rows, BLOCK_ROWS), n_jobs)
+    map_blocks(generate_block, row_blocks(n_rows, BLOCK_ROWS), n_jobs)
     return X, y

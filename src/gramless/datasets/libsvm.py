@@ -1,4 +1,4 @@
-"""LIBSVM text: one row a line, ``label index:value index:value ...``."""
+"""Reader of LIBSVM text, with lines of the form ``label index:value index:value ...``."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def read_libsvm(
 ) -> tuple[sparse.csr_matrix, FloatArray]:
     r"""Read LIBSVM text into a CSR matrix and labels.
 
-    Comments after ``#`` and ``qid:`` pairs are ignored. Several labels in a row, indices that do
-    not increase or lie beyond ``n_features`` are refused.
+    Comments after ``#`` and ``qid:`` pairs are ignored. ``DataFileError`` is raised for several
+    labels in a row, and for indices that do not increase or lie beyond ``n_features``.
 
     Parameters
     ----------
     path : str or path-like
         Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
     n_features : int, default=None
-        Number of columns; by default the largest index seen. Give it so that training and test
-        files agree.
+        Number of columns; by default the largest index in the file. Set it so that training and
+        test files agree.
     zero_based : bool or "auto", default="auto"
-        Whether the first column has index 0; ``"auto"`` takes it so if index 0 occurs anywhere in
-        this file. Say which where a test file might lack the first column.
+        Whether the first column has index 0. With ``"auto"``, it does if index 0 occurs in the
+        file. Set it if the first column may be empty in a test file.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -66,8 +66,8 @@ def read_libsvm(
 
     Notes
     -----
-    About 0.3 microseconds and 12 bytes a non-zero; the result and one block of text are held, and
-    twice the result for a moment at the end.
+    Reading takes about 0.3 microseconds and 12 bytes per non-zero. Memory holds the result and one
+    block of text, and twice the result for a moment at the end.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def read_libsvm(
     for X, y in _blocks(where, limits):
         blocks.append((X, y))
         n_bytes += csr_bytes(X) + y.nbytes
-        # The blocks, and what is put together from them.
+        # Twice, for the blocks and their concatenation.
         limits.check_memory(where, "a table of the rows so far", 2 * n_bytes)
     first, width, _ = _find_columns(where, blocks, n_features, zero_based)
     parts = [(_shifted(where, X, first, width), y) for X, y in blocks]
@@ -97,7 +97,7 @@ def read_libsvm(
 def libsvm_pieces(
     path: Path, n_features: int | None, zero_based: ZeroBased, limits: ReadLimits
 ) -> Pieces:
-    """Open LIBSVM text, after a first pass if the columns are not fully specified."""
+    """Open LIBSVM text; this reads the file once if the columns are not fully specified."""
     _check_parameters(n_features, zero_based)
     n_rows = None
     if n_features is None or zero_based == "auto":
@@ -123,27 +123,27 @@ def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
 def _find_columns(
     path: Path, blocks: Iterable[Rows], n_features: int | None, zero_based: ZeroBased
 ) -> tuple[int, int, int]:
-    """Return the index of the first column and the numbers of columns and rows."""
+    """Return the index of the first column, the number of columns and the number of rows."""
     lowest: list[int] = []
-    beyond = n_rows = 0
+    end = n_rows = 0
     for X, y in blocks:
         n_rows += len(y)
-        beyond = max(beyond, X.shape[1])
+        end = max(end, X.shape[1])
         if X.nnz:
             lowest.append(int(X.indices.min()))
     if not lowest and n_features is None:
         raise DataFileError(f"{path} has labels but no index:value pair; is it LIBSVM text?")
     first = 0 if zero_based is True or (zero_based == "auto" and 0 in lowest) else 1
-    return first, beyond - first if n_features is None else n_features, n_rows
+    return first, end - first if n_features is None else n_features, n_rows
 
 
 def csr_bytes(X: sparse.csr_matrix) -> int:
-    """Return the memory that a CSR matrix takes."""
+    """Return the number of bytes of a CSR matrix."""
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
 def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
-    """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
+    """Yield CSR blocks with the indices of the file; raise DataFileError if there are no rows."""
     text_encoding(path)
     n_lines = n_rows = 0
     with open_bytes(path, limits) as file:
@@ -162,31 +162,31 @@ def _parse(path: Path, block: bytes, n_before: int) -> Rows:
 
     try:
         X, y = load_svmlight_file(io.BytesIO(block), zero_based=True)
-    except (ValueError, OverflowError, IndexError) as fault:
+    except (ValueError, OverflowError, IndexError) as error:
         for number, line in enumerate(block.split(b"\n"), start=n_before + 1):
-            if what := _fault_of(line):
-                raise DataFileError(f"{path}, line {number}: {what}") from fault
-        raise DataFileError(f"{path} is not LIBSVM text: {fault}") from fault
+            if problem := _problem_of(line):
+                raise DataFileError(f"{path}, line {number}: {problem}") from error
+        raise DataFileError(f"{path} is not LIBSVM text: {error}") from error
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape), y
 
 
-def _fault_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
-    """Say what is wrong with one line whose indices may go from ``first`` to ``last``, or None."""
+def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
+    """Return the error of a line, or None; indices may go from ``first`` to ``last``."""
     words = line.split(b"#", 1)[0].decode("latin-1").split()
     if not words:
         return None
     label, pairs = words[0], words[1:]
     if ":" in label:
         return f"the label is missing before {shortened(label)}."
-    if "," in label and all(_reads(float, part) for part in label.split(",")):
+    if "," in label and all(_can_convert(float, part) for part in label.split(",")):
         return f"several labels ({shortened(label)}); keep one a row: multi-label is not done."
-    if not _reads(float, label):
+    if not _can_convert(float, label):
         return f"the label {shortened(label)} is not a number."
     previous = -1
     for pair in pairs[1:] if pairs and pairs[0].startswith("qid") else pairs:
         index, colon, value = pair.partition(":")
-        if not colon or not _reads(int, index) or not _reads(float, value):
+        if not colon or not _can_convert(int, index) or not _can_convert(float, value):
             return f"{shortened(pair)} is not index:value with a whole index and a number."
         if not 0 <= int(index) <= MAX_INDEX:
             return f"index {shortened(index)} is outside 0 to {MAX_INDEX}."
@@ -194,8 +194,7 @@ def _fault_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
             remedy = (
                 "zero_based=True" if int(index) < first else f"n_features={int(index) + 1 - first}"
             )
-            told = f"index {index} is outside {first} to {last}"
-            return f"{told}; say {remedy}, or correct the line."
+            return f"index {index} is outside {first} to {last}; say {remedy}, or correct the line."
         if int(index) <= previous:
             return f"index {index} after {previous}; sort the indices and drop doubles."
         previous = int(index)
@@ -203,20 +202,20 @@ def _fault_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
 
 
 def _shifted(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
-    """Return a block with indices from 0 and ``width`` columns."""
+    """Return a block with zero-based indices and ``width`` columns."""
     last = width + first - 1
     if X.nnz and (X.indices.min() < first or X.indices.max() > last):
         with open_plain(path) as file:
             for number, line in enumerate(file, start=1):
-                if what := _fault_of(line, first, last):
-                    raise DataFileError(f"{path}, line {number}: {what}")
+                if problem := _problem_of(line, first, last):
+                    raise DataFileError(f"{path}, line {number}: {problem}")
         raise DataFileError(f"{path} changed while it was read; read it again.")
     return sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
 
 
-def _reads(kind: Callable[[str], object], word: str) -> bool:
+def _can_convert(convert: Callable[[str], object], word: str) -> bool:
     try:
-        kind(word)
+        convert(word)
     except ValueError:
         return False
     return True

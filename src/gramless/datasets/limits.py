@@ -1,4 +1,4 @@
-"""Limits on what a data file may unfold to while it is read."""
+"""Limits on the memory that reading a data file may take."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from gramless.base.memory import free_memory
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How much a data file may take while it is read.
+    """Limits on memory and size while a data file is read.
 
-    The defaults leave room for every table that fits into memory; they stop files made or damaged
-    such that a few megabytes unfold to many gigabytes.
+    The defaults allow every table that fits into memory. They stop hostile or damaged files of a
+    few megabytes that unpack to many gigabytes.
 
     Parameters
     ----------
     max_line_bytes : int, default=64 MiB
-        Length of a line of text, and of a row of delimited text that spans lines.
+        Length of a line of text, or of a row of delimited text that spans several lines.
     max_ratio : float, default=1000
-        Bytes that one byte of a compressed file may unpack to. Files that unpack to less than
-        ``unchecked_bytes`` are not held to it.
-    max_memory : int, default=the memory that is free
-        Bytes that reading may take: for a whole table, the table and the copies made of it; for
-        a table in chunks, one chunk.
+        Ratio of unpacked to compressed size. It does not apply to files that unpack to less than
+        ``unchecked_bytes``.
+    max_memory : int, default=free memory
+        Bytes for a whole table and the copies made while reading it, or for one chunk if the table
+        is read in chunks.
     unchecked_bytes : int, default=1 GiB
-        What every compressed file may unpack to, however small it is.
+        Unpacked size up to which ``max_ratio`` does not apply.
     block_bytes : int, default=4 MiB
-        How much of a file is parsed at once. Smaller blocks take less memory and more time.
+        Bytes of a file that are parsed at once. Smaller blocks take less memory and more time.
 
     Raises
     ------
@@ -51,49 +51,51 @@ class ReadLimits:
     block_bytes: int = 1 << 22
 
     def __post_init__(self) -> None:
-        """Refuse limits that are not positive numbers."""
         for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise InputError(f"{name} must be a positive number, got {value!r}.")
 
     def check_memory(self, path: Path, what: str, needed: int, remedy: str = "") -> None:
-        """Raise DataFileError, with a sentence of remedy, if ``what`` takes too much memory."""
+        """Raise DataFileError if ``what`` needs too much memory.
+
+        The message ends with ``remedy``, a sentence.
+        """
         if needed > self.max_memory:
-            taken = f"{what} takes {sized(needed)} of memory, and {sized(int(self.max_memory))}"
-            raise self._error(path, f"{taken} may be taken.", "max_memory", needed, remedy)
+            sizes = f"{sized(needed)} of memory, and {sized(int(self.max_memory))} may be taken."
+            raise self._error(path, f"{what} takes {sizes}", "max_memory", needed, remedy)
 
     def check_line(self, path: Path, n_bytes: int) -> None:
         """Raise DataFileError if a line, or a row of several lines, is too long."""
         if n_bytes > self.max_line_bytes:
-            what = f"a row is longer than {sized(int(self.max_line_bytes))}."
-            raise self._error(path, what, "max_line_bytes", 8 * n_bytes)
+            problem = f"a row is longer than {sized(int(self.max_line_bytes))}."
+            raise self._error(path, problem, "max_line_bytes", 8 * n_bytes)
 
     def check_unpacked(self, path: Path, packed: int, unpacked: int) -> None:
         """Raise DataFileError if compressed data unpacks to too many times its size."""
         if unpacked > max(self.unchecked_bytes, self.max_ratio * packed):
-            what = f"{sized(packed)} unpack to more than {sized(unpacked - 1)}."
-            raise self._error(path, what, "max_ratio", 8 * unpacked // packed)
+            problem = f"{sized(packed)} unpack to more than {sized(unpacked - 1)}."
+            raise self._error(path, problem, "max_ratio", 8 * unpacked // packed)
 
     def rows_of_block(self, row_bytes: int) -> int:
-        """Return how many rows of so many bytes are read at once."""
+        """Return the number of rows of this size that are read at once."""
         return int(max(1, min(1 << 16, self.block_bytes // max(1, row_bytes))))
 
     def _error(
-        self, path: Path, what: str, name: str, enough: int, remedy: str = ""
+        self, path: Path, problem: str, name: str, enough: int, remedy: str = ""
     ) -> DataFileError:
         return DataFileError(
-            f"{path}: {what} {remedy + ' ' if remedy else ''}If the file is to be trusted, allow "
-            f"more by limits=ReadLimits({name}={enough}), on the command line --limits "
+            f"{path}: {problem} {remedy + ' ' if remedy else ''}If the file is to be trusted, "
+            f"allow more by limits=ReadLimits({name}={enough}), on the command line --limits "
             f"{name}={enough}."
         )
 
 
-LIMITS = tuple(each.name for each in fields(ReadLimits))
+LIMITS = tuple(limit.name for limit in fields(ReadLimits))
 
 
 def parse_limits(text: str) -> ReadLimits:
-    """Read limits from text, as the command line gives them: ``max_memory=8e9,max_ratio=5000``."""
-    given: dict[str, float] = {}
+    """Return limits from the text of a command line option: ``max_memory=8e9,max_ratio=5000``."""
+    values: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, _, value = (word.strip() for word in part.partition("="))
         try:
@@ -105,5 +107,5 @@ def parse_limits(text: str) -> ReadLimits:
                 f"limits need NAME=NUMBER, with a NAME of {', '.join(LIMITS)} and a positive "
                 f"number, got {part!r}."
             )
-        given[name] = number if name == "max_ratio" else int(number)
-    return ReadLimits(**given)  # type: ignore[arg-type]
+        values[name] = number if name == "max_ratio" else int(number)
+    return ReadLimits(**values)  # type: ignore[arg-type]

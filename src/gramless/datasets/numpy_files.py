@@ -1,4 +1,4 @@
-"""NumPy files: NPZ in the layouts of a split or an unsplit table, and NPY; never pickles."""
+"""Readers of NPY files and of NPZ files with one table or a training and a test part."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gramless.base.arrays import as_floats
 from gramless.base.errors import DataFileError, GramlessError, InputError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import (
+    check_uncompressed,
     faults,
     is_compressed,
     open_bytes,
     open_plain,
     plain_path,
     read_unpacked,
-    refuse_compressed,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
@@ -32,29 +32,31 @@ from gramless.datasets.table import Table
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _IN_CHUNKS = "Read it in chunks by open_chunks."
 
-# Bytes of a stored number of a CSR matrix and of its index.
-_NONZERO_BYTES = 12
+_NONZERO_BYTES = 12  # of a number of a CSR matrix and its index
 
 _HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
 def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str, Table]:
-    """Read an NPZ file; small integers become float32, others float64. Pickles are refused.
+    """Read an NPZ file.
+
+    Small integers become float32, others float64. ``DataFileError`` is raised for Python objects,
+    because loading them can run code.
 
     Parameters
     ----------
     path : str or Path
-        Holds ``X_train, y_train, X_test, y_test`` or ``X, y``; ``y`` may be missing. A sparse ``X``
-        is held as ``X_data, X_indices, X_indptr, X_shape`` (or ``X_train_data`` and so on). Other
-        arrays are ignored.
+        A file with the arrays ``X_train, y_train, X_test, y_test`` or ``X, y``; ``y`` may be
+        missing. The arrays of a sparse ``X`` are ``X_data, X_indices, X_indptr, X_shape`` (or
+        ``X_train_data`` and so on). Other arrays are ignored.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     dict of str to Table
-        ``{"train": ..., "test": ...}``, the latter if it is there, or ``{"all": ...}``, each with
-        its own target.
+        ``{"train": ..., "test": ...}`` or ``{"train": ...}`` or ``{"all": ...}``, each with its
+        target.
 
     Examples
     --------
@@ -69,26 +71,26 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
     with ExitStack() as stack:
         file: IO[bytes]
         if is_compressed(where):
-            # Zip archives are read by seeking, which decompressors do by reading all again.
+            # Zip archives need random access, for which decompressors read all again.
             with faults(where):
                 file = read_unpacked(where, limits)
             needed = len(file.getbuffer())
         else:
             file, needed = stack.enter_context(open_plain(where)), 0
         archive = stack.enter_context(_archive(where, file))
-        first = _first_ending(where, archive)
-        endings = {"train": first, "test": "_test"} if first else {"all": first}
+        suffix = _training_suffix(where, archive)
+        suffixes = {"train": suffix, "test": "_test"} if suffix else {"all": suffix}
         parts = {
-            role: _StoredTable.of_archive(where, archive, ending, limits)
-            for role, ending in endings.items()
-            if role != "test" or _holds(archive, "X_test")
+            name: _StoredTable.from_archive(where, archive, suffix, limits)
+            for name, suffix in suffixes.items()
+            if name != "test" or _has_array(archive, "X_test")
         }
         for part in parts.values():
             for array in [part.X, part.y] if part.y else [part.X]:
                 needed += array.n_bytes
                 what = f"{array.name} of shape {array.shape}"
                 limits.check_memory(where, what, needed, _IN_CHUNKS)
-        tables = {role: part.read(part.n_rows) for role, part in parts.items()}
+        tables = {name: part.read(part.n_rows) for name, part in parts.items()}
     if len({table.shape[1] for table in tables.values()}) > 1:
         raise DataFileError(f"{where}: X_train and X_test differ in their number of columns.")
     return tables
@@ -102,7 +104,7 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     path : str or Path
         An array of shape (n_rows, n_columns), or (n_rows,) for one column.
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -126,23 +128,23 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 def npz_pieces(path: Path, limits: ReadLimits) -> Pieces:
-    """Open the training rows of an NPZ file in any layout that ``read_npz`` knows."""
-    refuse_compressed(path)
+    """Open the training rows of an NPZ file in any layout of :func:`read_npz`."""
+    check_uncompressed(path)
 
     @contextmanager
-    def opened() -> Iterator[_StoredTable]:
+    def open_rows() -> Iterator[_StoredTable]:
         with open_plain(path) as file, _archive(path, file) as archive:
-            ending = _first_ending(path, archive)
-            yield _StoredTable.of_archive(path, archive, ending, limits)
+            suffix = _training_suffix(path, archive)
+            yield _StoredTable.from_archive(path, archive, suffix, limits)
 
-    return _pieces(path, limits, opened)
+    return _pieces(path, limits, open_rows)
 
 
 def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
-    """Open an NPY file, with labels in another one or none."""
+    """Open an NPY file, with labels in another NPY file or none."""
 
     @contextmanager
-    def opened() -> Iterator[_StoredTable]:
+    def open_rows() -> Iterator[_StoredTable]:
         with ExitStack() as stack:
             X = stack.enter_context(_one_array(path, "the array", limits, mapped=True))
             y = None
@@ -150,27 +152,27 @@ def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
                 y = stack.enter_context(_one_array(labels, "the labels", limits, mapped=True))
             yield _StoredTable(path, X, y)
 
-    return _pieces(path, limits, opened)
+    return _pieces(path, limits, open_rows)
 
 
 def _pieces(
-    path: Path, limits: ReadLimits, opened: Callable[[], AbstractContextManager[_StoredTable]]
+    path: Path, limits: ReadLimits, open_rows: Callable[[], AbstractContextManager[_StoredTable]]
 ) -> Pieces:
-    with opened() as rows:
+    with open_rows() as rows:
         limits.check_memory(path, "a row", 2 * rows.row_bytes)
-        n_rows, most = rows.n_rows, limits.rows_of_block(rows.row_bytes)
+        n_rows, block_rows = rows.n_rows, limits.rows_of_block(rows.row_bytes)
         head = rows.read(1)
 
     def read() -> Iterator[Table]:
-        with opened() as rows:
-            for start in range(0, n_rows, most):
-                yield rows.read(min(most, n_rows - start))
+        with open_rows() as rows:
+            for start in range(0, n_rows, block_rows):
+                yield rows.read(min(block_rows, n_rows - start))
 
     return Pieces(head, read, n_rows)
 
 
 class _StoredRows:
-    """An array in NumPy's format whose rows are read from the first to the last."""
+    """An array in NumPy's format whose rows are read in order."""
 
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
@@ -185,13 +187,13 @@ class _StoredRows:
             _check_shape(self.shape, self.dtype)
         self.by_columns = by_columns and sum(size > 1 for size in self.shape) > 1
         self.row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
-        # The array, and its copy as floats if one will be made.
-        integers = self.dtype.kind in "biu"
-        copied = as_floats(np.empty(0, self.dtype)).itemsize if integers else 0
-        self.n_bytes = prod(self.shape) * (self.dtype.itemsize + copied)
+        # Integers are copied to floats.
+        is_integer = self.dtype.kind in "biu"
+        copy_itemsize = as_floats(np.empty(0, self.dtype)).itemsize if is_integer else 0
+        self.n_bytes = prod(self.shape) * (self.dtype.itemsize + copy_itemsize)
 
     def map(self) -> None:
-        """Map a plain file into memory, to read by rows what is stored column by column."""
+        """Map an uncompressed file into memory, to read rows of a Fortran-ordered array."""
         with _numpy_faults(self.path):
             self._mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
 
@@ -208,7 +210,7 @@ class _StoredRows:
         with _numpy_faults(self.path):
             content = bytearray(n_rows * self.row_bytes)
             view, done = memoryview(content), 0
-            # Files within files make a copy of what they read.
+            # A megabyte at a time, because members of archives copy what they read.
             while n_read := self._file.readinto(view[done : done + (1 << 20)]):  # type: ignore[attr-defined]
                 done += n_read
         if done < len(content):
@@ -220,7 +222,7 @@ class _StoredRows:
 
 
 class _StoredCsr:
-    """A CSR matrix in the members of an NPZ file, read from the first row to the last."""
+    """A CSR matrix in the members of an NPZ file whose rows are read in order."""
 
     def __init__(
         self, path: Path, name: str, members: Mapping[str, _StoredRows], limits: ReadLimits
@@ -229,8 +231,7 @@ class _StoredCsr:
         self._done = 0
         for part in _CSR_PARTS[1:]:
             dtype = members[part].dtype
-            what = f"{name}_{part} must hold whole numbers, got {dtype}"
-            self._require(dtype.kind in "iu", what)
+            self._require(dtype.kind in "iu", f"{name}_{part} must hold whole numbers, got {dtype}")
         self.n_bytes = sum(member.n_bytes for member in members.values())
         n_numbers = prod(members["shape"].shape)
         self._require(members["shape"].shape == (2,), f"its shape has {n_numbers} numbers")
@@ -238,8 +239,8 @@ class _StoredCsr:
         self._require(shape.min() >= 0, f"its shape is {shape}")
         self.shape, self.dtype = (int(shape[0]), int(shape[1])), members["data"].dtype
         data, indices, ends = (members[part].shape for part in _CSR_PARTS[:3])
-        fits = ends == (self.shape[0] + 1,) and indices == data
-        self._require(fits, "its parts do not fit each other")
+        is_consistent = ends == (self.shape[0] + 1,) and indices == data
+        self._require(is_consistent, "its parts do not fit each other")
         self._require(members["indptr"].read(1)[0] == 0, "its first row does not begin at 0")
         self.row_bytes = _NONZERO_BYTES * prod(data) // max(1, self.shape[0])
 
@@ -249,29 +250,30 @@ class _StoredCsr:
         pointers = np.concatenate([[0], ends.astype(np.int64) - self._done])
         n_numbers = int(pointers[-1])
         self._done += n_numbers
-        follow = self._done <= prod(self._members["data"].shape) and np.all(np.diff(pointers) >= 0)
-        self._require(follow, "its rows do not follow each other")
+        n_stored = prod(self._members["data"].shape)
+        are_ordered = self._done <= n_stored and np.all(np.diff(pointers) >= 0)
+        self._require(are_ordered, "its rows do not follow each other")
         what = f"{n_rows:,} rows of {n_numbers:,} numbers"
         self._limits.check_memory(self.path, what, 2 * _NONZERO_BYTES * n_numbers)
         data, indices = (self._members[part].read(n_numbers) for part in _CSR_PARTS[:2])
         try:
             rows = sparse.csr_matrix((data, indices, pointers), shape=(n_rows, self.shape[1]))
             rows.check_format(full_check=True)
-        except (ValueError, TypeError, OverflowError, IndexError) as fault:
-            raise self._fault(str(fault)) from fault
+        except (ValueError, TypeError, OverflowError, IndexError) as error:
+            raise self._error(str(error)) from error
         return rows
 
     def _require(self, condition: bool | np.bool_, complaint: str) -> None:
         if not condition:
-            raise self._fault(complaint)
+            raise self._error(complaint)
 
-    def _fault(self, what: str) -> DataFileError:
-        return DataFileError(f"{self.path}: {self.name} is not a CSR matrix ({what}).")
+    def _error(self, complaint: str) -> DataFileError:
+        return DataFileError(f"{self.path}: {self.name} is not a CSR matrix ({complaint}).")
 
 
 class _StoredTable:
     def __init__(
-        self, path: Path, X: _StoredRows | _StoredCsr, y: _StoredRows | None, ending: str = ""
+        self, path: Path, X: _StoredRows | _StoredCsr, y: _StoredRows | None, suffix: str = ""
     ) -> None:
         if len(X.shape) != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
             raise DataFileError(
@@ -280,22 +282,22 @@ class _StoredTable:
             )
         if y is not None and (len(y.shape) not in (1, 2) or y.dtype.kind not in "biufUS"):
             raise DataFileError(
-                f"{path}: y{ending} must hold one number or word a row, got {y.dtype} of shape "
+                f"{path}: y{suffix} must hold one number or word a row, got {y.dtype} of shape "
                 f"{y.shape}."
             )
         if y is not None and y.shape[0] != X.shape[0]:
             raise DataFileError(
-                f"{path}: y{ending} has {y.shape[0]} labels for {X.shape[0]} rows of X{ending}."
+                f"{path}: y{suffix} has {y.shape[0]} labels for {X.shape[0]} rows of X{suffix}."
             )
         self.path, self.X, self.y = path, X, y
         self.n_rows = X.shape[0]
         self.row_bytes = X.row_bytes + (y.row_bytes if y else 0)
 
     @classmethod
-    def of_archive(
-        cls, path: Path, archive: zipfile.ZipFile, ending: str, limits: ReadLimits
+    def from_archive(
+        cls, path: Path, archive: zipfile.ZipFile, suffix: str, limits: ReadLimits
     ) -> _StoredTable:
-        """Open the inputs and labels whose names have this ending."""
+        """Open the inputs and labels whose names have this suffix."""
         names = archive.namelist()
 
         def member(name: str) -> _StoredRows:
@@ -303,19 +305,19 @@ class _StoredTable:
                 content = archive.open(f"{name}.npy")
             return _StoredRows(path, name, content)
 
-        name = f"X{ending}"
-        y = member(f"y{ending}") if f"y{ending}.npy" in names else None
+        name = f"X{suffix}"
+        y = member(f"y{suffix}") if f"y{suffix}.npy" in names else None
         if f"{name}.npy" in names:
-            return cls(path, member(name), y, ending)
+            return cls(path, member(name), y, suffix)
         if any(f"{name}_{part}.npy" not in names for part in _CSR_PARTS):
             raise DataFileError(
                 f"{path}: sparse {name} needs {name}_data, _indices, _indptr, _shape."
             )
         members = {part: member(f"{name}_{part}") for part in _CSR_PARTS}
-        return cls(path, _StoredCsr(path, name, members, limits), y, ending)
+        return cls(path, _StoredCsr(path, name, members, limits), y, suffix)
 
     def read(self, n_rows: int) -> Table:
-        """Return the next rows; one column of labels is a vector, and words are str."""
+        """Return the next rows; labels in one column become a vector, and text becomes str."""
         y = None if self.y is None else self.y.read(n_rows)
         if y is not None and y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
@@ -337,7 +339,7 @@ def _one_array(
         if mapped and rows.by_columns and not is_compressed(path):
             rows.map()
         yield rows
-        # Decompressors compare checksums at the end of the data only.
+        # Decompressors verify checksums only at the end of the data.
         while is_compressed(path) and file.read(1 << 20):
             pass
 
@@ -349,26 +351,26 @@ def _archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
         return zipfile.ZipFile(file)
 
 
-def _holds(archive: zipfile.ZipFile, name: str) -> bool:
+def _has_array(archive: zipfile.ZipFile, name: str) -> bool:
     return not {f"{name}.npy", f"{name}_data.npy"}.isdisjoint(archive.namelist())
 
 
-def _first_ending(path: Path, archive: zipfile.ZipFile) -> str:
-    """Return what the names of the training rows end in: ``"_train"``, or nothing if unsplit."""
-    ending = "_train" if _holds(archive, "X_train") else ""
-    if not _holds(archive, "X" + ending):
+def _training_suffix(path: Path, archive: zipfile.ZipFile) -> str:
+    """Return the suffix in the names of the training rows: ``"_train"``, or ``""`` if unsplit."""
+    suffix = "_train" if _has_array(archive, "X_train") else ""
+    if not _has_array(archive, "X" + suffix):
         names = sorted(n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy"))
         raise DataFileError(
             f"{path} holds {', '.join(names) or 'nothing'}; X, y or X_train, y_train, X_test, "
             "y_test are needed."
         )
-    return ending
+    return suffix
 
 
 def _check_shape(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
-    """Raise ValueError for a shape that no array can have."""
-    sizes_are_counts = all(type(size) is int and size >= 0 for size in shape)
-    if not sizes_are_counts or dtype.itemsize == 0:
+    """Raise ValueError if no array can have this shape and type."""
+    is_shape = all(type(size) is int and size >= 0 for size in shape)
+    if not is_shape or dtype.itemsize == 0:
         raise ValueError(f"no array of {dtype} has the shape {str(shape)[:60]}")
     if prod(size for size in shape if size) * dtype.itemsize > np.iinfo(np.intp).max:
         raise ValueError(f"an array of the shape {str(shape)[:60]} fits into no memory")
@@ -376,18 +378,18 @@ def _check_shape(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
 
 @contextmanager
 def _numpy_faults(path: Path) -> Iterator[None]:
-    """Turn what NumPy and zipfile raise for a damaged or pickled file into DataFileError."""
+    """Convert the errors of NumPy and zipfile to DataFileError."""
     try:
         yield
     except (GramlessError, MemoryError):
         raise
-    # A damaged header reaches the parsers of NumPy and zipfile, which fail in a dozen ways.
-    except Exception as fault:
-        if "pickle" in str(fault):
+    # The parsers of NumPy and zipfile raise a dozen classes of errors for a damaged header.
+    except Exception as error:
+        if "pickle" in str(error):
             raise DataFileError(
                 f"{path} holds Python objects or no NumPy data at all; objects are refused "
                 "because loading them can run code. Save plain arrays with numpy.savez."
-            ) from fault
+            ) from error
         raise DataFileError(
-            f"{path} is damaged or not a NumPy file ({fault}); copy or make it again."
-        ) from fault
+            f"{path} is damaged or not a NumPy file ({error}); copy or make it again."
+        ) from error

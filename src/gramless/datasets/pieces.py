@@ -1,4 +1,4 @@
-"""Rows that arrive in pieces: kept, joined and cut to another size."""
+"""Tables that are read in pieces, and regrouping of rows into chunks of equal size."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from scipy import sparse
 from gramless.base.types import AnyArray
 from gramless.datasets.table import Matrix, Table
 
-Chunk: TypeAlias = tuple[Matrix, AnyArray]
-"""Rows, dense or CSR, and their labels."""
+Chunk: TypeAlias = tuple[Matrix, AnyArray]  # rows, dense or CSR, and their labels
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A file of rows that is read in pieces.
+    """A file that is read in pieces of rows.
 
-    ``head`` has a few rows, with the columns of all pieces; ``read`` returns a new iterator over
-    all rows in order; ``n_rows`` is None if only reading can tell.
+    Attributes
+    ----------
+    head : Table
+        The first rows, with the columns of all pieces.
+    read : callable
+        Returns a new iterator over all rows in order.
+    n_rows : int or None
+        Number of rows; None if it is unknown before reading.
     """
 
     head: Table
@@ -39,31 +44,31 @@ class RowBuffer:
         self.n_rows = 0
 
     def add(self, X: Matrix, y: AnyArray) -> None:
-        """Keep rows; they are not copied."""
+        """Append rows without copying them."""
         if len(y):
             self._chunks.append((X, y))
             self.n_rows += len(y)
 
     def take(self, n_rows: int) -> Chunk:
-        """Return the oldest rows, copied only if they come from several chunks."""
-        taken: list[Chunk] = []
+        """Remove and return the oldest rows; they are copied only if they are in several chunks."""
+        parts: list[Chunk] = []
         self.n_rows -= n_rows
         while n_rows:
             X, y = self._chunks[0]
-            # The start is kept instead of the rest of the chunk: CSR slices are copies.
+            # The chunk stays whole, with the start of its rest, because CSR slices are copies.
             start, stop = self._start, min(self._start + n_rows, len(y))
-            whole = start == 0 and stop == len(y)
-            taken.append((X, y) if whole else (X[start:stop], y[start:stop]))
+            is_whole = start == 0 and stop == len(y)
+            parts.append((X, y) if is_whole else (X[start:stop], y[start:stop]))
             n_rows -= stop - start
             self._start = stop
             if stop == len(y):
                 self._chunks.popleft()
                 self._start = 0
-        return join(taken)
+        return join(parts)
 
 
 def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
-    """Cut chunks of any sizes into chunks of ``n_rows`` rows and a last one with the rest."""
+    """Yield the rows of chunks of any size in chunks of ``n_rows``; the last may be smaller."""
     buffer = RowBuffer()
     for X, y in chunks:
         buffer.add(X, y)
@@ -74,7 +79,7 @@ def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
 
 
 def join(chunks: list[Chunk]) -> Chunk:
-    """Concatenate chunks; a single one is returned as it is."""
+    """Concatenate chunks; a single one is not copied."""
     if len(chunks) == 1:
         return chunks[0]
     rows = [X for X, _ in chunks]

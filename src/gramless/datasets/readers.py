@@ -1,4 +1,4 @@
-"""Read files of any format: whole tables, or tables larger than memory in chunks."""
+"""Readers of files of any format, as whole tables or in chunks."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def read_table(
 ) -> Table:
     r"""Read a table from a file of any known format.
 
-    By ending: ``.csv .tsv .tab .data .txt`` (delimited text), ``.arff``,
-    ``.parquet .pq``, ``.arrow .feather .ipc`` (Arrow IPC), ``.libsvm .svm .svmlight``
-    (LIBSVM text, also recognised by its content under any other or no ending), ``.npz``,
-    ``.npy``; each also with ``.gz``, ``.bz2`` or ``.xz`` behind.
+    The ending determines the format: ``.csv .tsv .tab .data .txt`` (delimited text), ``.arff``,
+    ``.parquet .pq``, ``.arrow .feather .ipc`` (Arrow IPC), ``.libsvm .svm .svmlight`` (LIBSVM
+    text), ``.npz`` or ``.npy``, each optionally followed by ``.gz``, ``.bz2`` or ``.xz``. LIBSVM
+    text with another ending or none is recognised by its content.
 
     Parameters
     ----------
@@ -58,14 +58,13 @@ def read_table(
     format : str, default=None
         One of csv, tsv, arff, parquet, ipc, libsvm, npz, npy; overrides the ending.
     part : {"train", "test"}, default="train"
-        Which part of an NPZ file that holds both.
+        The part to read of an NPZ file that has both.
     n_features, zero_based
-        LIBSVM: as in :func:`read_libsvm`.
+        For LIBSVM text, as in :func:`read_libsvm`.
     delimiter, header, categorical
-        Delimited text: as in :func:`read_csv`.
+        For delimited text, as in :func:`read_csv`.
     limits : ReadLimits, default=None
-        The length of a line, what compressed data may unpack to, and the memory that reading may
-        take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -75,9 +74,10 @@ def read_table(
     Raises
     ------
     DataFileError
-        For every fault of the file, with its place and a remedy, and beyond the limits.
+        If the file is invalid or exceeds the limits. The message locates the error.
     MissingDependencyError
-        Text without polars; Parquet and Arrow IPC without polars and pyarrow.
+        If polars is not installed (for text), or neither polars nor pyarrow (for Parquet and Arrow
+        IPC).
 
     Examples
     --------
@@ -92,43 +92,44 @@ def read_table(
     if part not in ("train", "test"):
         raise InputError(f"part must be 'train' or 'test', got {part!r}.")
     where, limits = plain_path(path), limits or ReadLimits()
-    kind = detect_format(where, format)
+    format = detect_format(where, format)
     with faults(where):
-        if kind in ("csv", "tsv"):
-            cut = "\t" if kind == "tsv" and delimiter is None else delimiter
+        if format in ("csv", "tsv"):
+            if format == "tsv" and delimiter is None:
+                delimiter = "\t"
             return read_csv(
-                where, delimiter=cut, header=header, categorical=categorical, limits=limits
+                where, delimiter=delimiter, header=header, categorical=categorical, limits=limits
             )
-        if kind == "libsvm":
+        if format == "libsvm":
             X, y = read_libsvm(where, n_features=n_features, zero_based=zero_based, limits=limits)
             return Table(matrix=X, target=y, source=str(where))
-        if kind == "npz":
+        if format == "npz":
             parts = read_npz(where, limits=limits)
-            wanted = "all" if part == "train" and "all" in parts else part
-            if wanted not in parts:
+            name = "all" if part == "train" and "all" in parts else part
+            if name not in parts:
                 raise DataFileError(f"{where} has no test part: X_test and y_test are not in it.")
-            return parts[wanted]
+            return parts[name]
         readers = {"arff": read_arff, "parquet": read_parquet, "ipc": read_ipc, "npy": read_npy}
-        return readers[kind](where, limits=limits)
+        return readers[format](where, limits=limits)
 
 
 class ChunkedTable:
-    r"""The rows of a file, read in their order, a chunk at a time, as often as wanted.
+    r"""The rows of a file, read in order and in chunks.
 
-    Made by :func:`open_chunks`. Each iteration reads the file anew.
+    Created by :func:`open_chunks`. Each iteration reads the file again.
 
     Attributes
     ----------
     n_features : int
     names : tuple of str or None
-        Of the features; None for sparse rows.
+        Names of the features; None for sparse rows.
     target_name : str or None
-        Name of the column of labels; None if the file keeps the labels apart.
+        Name of the column of labels; None if the file stores the labels separately.
     n_rows : int or None
-        None until the file says, or a first iteration has reached its end.
+        None if the file does not store it and no iteration has reached the end.
     chunk_rows : int
     source : str
-        The file.
+        Path of the file.
 
     Examples
     --------
@@ -155,7 +156,6 @@ class ChunkedTable:
         self._dtype, self._label_dtype = X.dtype, y.dtype
 
     def __repr__(self) -> str:
-        """Say what it is, never the numbers."""
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
         return f"ChunkedTable({rows} x {self.n_features:,}, from {self.source})"
 
@@ -174,7 +174,7 @@ class ChunkedTable:
             X = _numbers(inputs)
             waiting = min(n_waiting + len(y), self.chunk_rows)
             n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
-            # The pieces, and the chunk that is put together from them.
+            # Twice, for the pieces and their concatenation.
             needed = 2 * n_bytes * waiting // X.shape[0]
             what = f"a chunk of {waiting:,} rows"
             remedy = f"Say chunk_rows={max(1, waiting // 10)}."
@@ -183,11 +183,12 @@ class ChunkedTable:
             yield X.astype(self._dtype, copy=False), self._labels(y)
 
     def _labels(self, y: AnyArray) -> AnyArray:
-        """Return labels in the type of the first ones."""
-        words = self._label_dtype.kind == "O"
-        if words == (y.dtype.kind == "O"):
-            return y if words else y.astype(self._label_dtype, copy=False)
-        if words and y.dtype.kind == "f" and np.isnan(y).all():
+        """Convert labels to the type of the first rows."""
+        is_text = self._label_dtype.kind == "O"
+        if is_text == (y.dtype.kind == "O"):
+            return y if is_text else y.astype(self._label_dtype, copy=False)
+        # A piece without any label is read as numbers.
+        if is_text and y.dtype.kind == "f" and np.isnan(y).all():
             return np.full(y.shape, "", dtype=object)
         raise InputError(
             f"{self.source}: the target holds numbers in some rows and text in others; give "
@@ -207,47 +208,48 @@ def open_chunks(
     chunk_rows: int = CHUNK_ROWS,
     limits: ReadLimits | None = None,
 ) -> ChunkedTable:
-    r"""Open a file of numbers to read it a chunk of rows at a time.
+    r"""Open a file of numbers to read it in chunks of rows.
 
-    The formats are those of :func:`~gramless.datasets.read_table` but ARFF, and so are inputs and
-    labels. NPZ, Parquet and Arrow files must not be compressed as a whole, as in ``.npz.gz``.
+    Formats, inputs and labels are those of :func:`~gramless.datasets.read_table`, without ARFF.
+    NPZ, Parquet and Arrow files must not be compressed as a whole, as in ``.npz.gz``.
 
     Parameters
     ----------
     path : str or path-like
         File to read.
     target : str, int, path-like or None, default=None
-        As in :meth:`Table.split_target`: name or position of the column of labels. Beside a
-        ``.npy`` file also the path of another one, which holds its labels.
+        Name or position of the column of labels, as in :meth:`Table.split_target`. For a ``.npy``
+        file, it can also be the path of another ``.npy`` file with the labels.
     format : str, default=None
         One of csv, tsv, parquet, ipc, libsvm, npz, npy; overrides the ending.
     n_features, zero_based
-        LIBSVM: as in :func:`read_libsvm`. Unless both are given, the file is first read through.
+        For LIBSVM text, as in :func:`read_libsvm`. Unless both are given, the file is read once in
+        advance.
     delimiter, header
-        Delimited text: as in :func:`read_csv`.
+        For delimited text, as in :func:`read_csv`.
     chunk_rows : int, default=65536
-        Rows of a chunk; the last one has what is left.
+        Number of rows of a chunk; the last one may have fewer.
     limits : ReadLimits, default=None
-        The length of a line, what compressed text may unpack to, and the memory of a chunk; by
-        default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     ChunkedTable
-        Iterates over ``(X, y)``: X float32 or float64, an array or a CSR matrix, with NaN for
-        missing numbers; y numbers or an object array of str.
+        An iterable of ``(X, y)``. X is an array or a CSR matrix of float32 or float64, with NaN for
+        missing numbers. y has numbers or is an object array of str.
 
     Raises
     ------
     InputError
-        If an input is text, or a parameter cannot be.
+        If an input is text, or a parameter is invalid.
     DataFileError, MissingDependencyError
-        As :func:`~gramless.datasets.read_table`, here or while chunks are read.
+        As in :func:`~gramless.datasets.read_table`, here or in an iteration.
 
     Notes
     -----
-    Holds about two chunks and one block of the file with its numbers: some megabytes, of Parquet
-    and Arrow files one compressed group of rows. As fast as the readers of whole files.
+    Memory holds about two chunks and one block of the file with its numbers. A block has some
+    megabytes, or is one compressed row group of a Parquet or Arrow file. Reading is as fast as with
+    the readers of whole files.
 
     Examples
     --------
@@ -288,29 +290,33 @@ def open_pieces(
     categorical: Sequence[str] = (),
     limits: ReadLimits,
 ) -> tuple[Pieces, str | int | None]:
-    """Open a file to read it in pieces, see :func:`open_chunks`; columns may hold text.
+    """Open a file to read it in pieces, whose columns may hold text.
 
-    Returns the target too, None where it is the name of the file that holds the labels.
+    The parameters are those of :func:`open_chunks`. Returns the pieces and the target column, which
+    is None if the target is a file of labels.
     """
     where = plain_path(path)
-    kind = detect_format(where, format)
+    format = detect_format(where, format)
     column = os.fspath(target) if isinstance(target, os.PathLike) else target
-    if kind == "npy":
+    if format == "npy":
         labels = None
         if isinstance(column, str) and without_compression(column).lower().endswith(".npy"):
             labels, column = plain_path(column), None
         pieces = npy_pieces(where, labels, limits)
-    elif kind == "libsvm":
+    elif format == "libsvm":
         pieces = libsvm_pieces(where, n_features, zero_based, limits)
-    elif kind in ("csv", "tsv"):
-        cut = "\t" if kind == "tsv" and delimiter is None else delimiter
-        pieces = delimited_pieces(where, cut, header, categorical, limits)
-    elif kind == "arff":
+    elif format in ("csv", "tsv"):
+        if format == "tsv" and delimiter is None:
+            delimiter = "\t"
+        pieces = delimited_pieces(where, delimiter, header, categorical, limits)
+    elif format == "arff":
         raise InputError(
             f"{where}: ARFF is not read in chunks; read it by read_table, or save it as CSV."
         )
+    elif format == "npz":
+        pieces = npz_pieces(where, limits)
     else:
-        pieces = npz_pieces(where, limits) if kind == "npz" else frame_pieces(where, kind, limits)
+        pieces = frame_pieces(where, format, limits)
     return pieces, column
 
 
@@ -321,9 +327,9 @@ def _numbers(X: Matrix | Table) -> Matrix:
     if not X.categorical:
         return np.asarray(X)
     name = X.categorical[0]
-    seen = next((value for value in X.column(name) if value), "")
+    example = next((value for value in X.column(name) if value), "")
     raise InputError(
-        f"{X.source}: column {name!r} holds text ({shortened(seen)}), but inputs read in chunks "
+        f"{X.source}: column {name!r} holds text ({shortened(example)}), but inputs read in chunks "
         "must be numbers. Encode the column as numbers first; or, if the table fits into memory, "
         "give it to KernelRegressor or KernelClassifier, which encode text."
     )

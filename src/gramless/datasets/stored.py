@@ -1,4 +1,4 @@
-"""Tables larger than memory: read from a file once, and kept in a temporary file as numbers."""
+"""Tables larger than memory, stored as numbers in a temporary file."""
 
 from __future__ import annotations
 
@@ -31,41 +31,42 @@ def store_table(
     limits: ReadLimits | None = None,
     report: Callable[[str], None] | None = None,
 ) -> StoredTable:
-    r"""Read a table that is larger than memory, once, and keep its numbers in a temporary file.
+    r"""Read a table that is larger than memory, and store its numbers in a temporary file.
 
-    The file has no name and goes with the table, however the process ends; the environment
-    variable ``TMPDIR`` says on which disk it lies. Rows of a plain NPY file stay where they are.
+    The file has no name, so that the system deletes it with the table, however the process ends.
+    It lies in the folder of the environment variable ``TMPDIR``. The rows of an uncompressed NPY
+    file of floats are not copied.
 
     Parameters
     ----------
     path : str or path-like
-        CSV, TSV (plain or compressed), Parquet, Arrow IPC, NPZ or NPY with dense rows; columns may
-        hold text.
+        CSV or TSV (plain or compressed), Parquet, Arrow IPC, NPZ or NPY with dense rows. Columns
+        may hold text.
     target : path-like, optional
-        Of a NPY file, another one that holds the labels.
+        For an NPY file, another NPY file with the labels.
     format, delimiter, header, limits
         As in :func:`open_chunks`.
     categorical : sequence of str, default=()
-        Columns of numbers to take as text.
+        Names of columns that are categories even if they look like numbers.
     report : callable, optional
-        Given a line for every piece that has been read.
+        Called with a line of text after every piece that has been read.
 
     Returns
     -------
     StoredTable
-        ``split_target`` returns inputs and labels for the ``fit`` of ``KernelRegressor`` and
-        ``KernelClassifier``, as that of :func:`read_table` does.
+        Its method ``split_target`` returns inputs and labels for the ``fit`` of ``KernelRegressor``
+        and ``KernelClassifier``.
 
     Raises
     ------
     InputError
-        For sparse rows.
+        If the rows are sparse.
     DataFileError
-        As :func:`open_chunks`, and if the disk is full.
+        As in :func:`open_chunks`, and if the disk is full.
 
     Notes
     -----
-    4 or 8 bytes of disk a number. As fast as reading in chunks.
+    A number takes 4 or 8 bytes on the disk. Storing is as fast as reading in chunks.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def store_table(
         categorical=categorical,
         limits=limits,
     )
-    mapped = None if categorical else _mapped(path, pieces.head)
+    mapped = None if categorical else _mapped_rows(path, pieces.head)
     head = pieces.head
     if sparse.issparse(head.matrix):
         raise InputError(
@@ -110,51 +111,50 @@ def store_table(
             file.append(np.stack([column.numbers(piece.column(column.name)) for column in columns]))
         if report is not None:
             report(f"reading, {n_rows:,} rows")
-    labels_apart = np.concatenate(targets) if targets else None
+    separate_target = np.concatenate(targets) if targets else None
     rows = StoredRows(file.blocks()) if mapped is None else mapped
-    named = {column.name: column for column in columns}
-    return StoredTable(head, n_rows, labels_apart, rows, named)
+    return StoredTable(head, n_rows, separate_target, rows, {c.name: c for c in columns})
 
 
-def _mapped(path: str | os.PathLike[str], head: Table) -> LazyRows | None:
-    """Return the rows of a plain NPY file of floats, which need not be copied."""
+def _mapped_rows(path: str | os.PathLike[str], head: Table) -> LazyRows | None:
+    """Return the rows of an uncompressed NPY file of floats, or None for other files."""
     where = plain_path(path)
     if head.matrix is None or is_compressed(where) or where.suffix.lower() != ".npy":
         return None
     array = np.load(where, mmap_mode="r", allow_pickle=False)
-    floats = array.dtype.isnative and array.dtype in (np.float32, np.float64)
-    return MappedRows(array) if floats and MappedRows.can_map(array) else None
+    is_float = array.dtype.isnative and array.dtype in (np.float32, np.float64)
+    return MappedRows(array) if is_float and MappedRows.can_map(array) else None
 
 
 @dataclass
 class _Column:
-    """A column while it is read: the type of its numbers, or its texts by their numbers."""
+    """The encoding of a column on the disk: the type of its numbers, or the codes of its texts."""
 
     name: str
     is_text: bool
     dtype: np.dtype[np.generic] | None = None
-    texts: dict[str, int] = field(default_factory=dict, repr=False)
+    code_of: dict[str, int] = field(default_factory=dict, repr=False)
 
     def numbers(self, values: AnyArray) -> AnyArray:
-        """Return values as numbers; texts are numbered in order of appearance."""
+        """Return values as numbers; codes of texts are in the order of their first occurrence."""
         if self.is_text:
-            own = self.texts
-            found = (own.setdefault(text, len(own)) for text in labels(values))
-            return np.fromiter(found, np.float64, len(values))
-        # A piece without any value has a type of its own.
+            code_of = self.code_of
+            codes = (code_of.setdefault(text, len(code_of)) for text in labels(values))
+            return np.fromiter(codes, np.float64, len(values))
+        # The type of a piece without any value does not count.
         if not np.isnan(values).all():
             self.dtype = np.result_type(values.dtype, self.dtype or values.dtype)
         return np.asarray(values)
 
     def restored(self, numbers: AnyArray) -> AnyArray:
-        """Return the values that numbers stand for."""
+        """Return the values of numbers from the disk."""
         if self.is_text:
-            return np.array([*self.texts, None], dtype=object)[:-1][numbers.astype(np.intp)]
+            return np.array([*self.code_of, None], dtype=object)[:-1][numbers.astype(np.intp)]
         return numbers.astype(self.dtype or np.float64, copy=False)
 
 
 class StoredRows(LazyRows):
-    """Columns of numbers in a mapped file, as rows; of those read, each column is in one piece."""
+    """Rows of numbers in a mapped file; rows that are read are in Fortran order."""
 
     def __init__(self, blocks: list[MappedBlock], columns: Sequence[int] | None = None) -> None:
         self._blocks = blocks
@@ -164,46 +164,46 @@ class StoredRows(LazyRows):
         self.dtype = np.result_type(*(block.dtype for block in blocks))
 
     def read(self, rows: slice | IntArray) -> AnyArray:
-        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
-        found = np.empty((len(numbers), len(self._columns)), self.dtype, order="F")
-        owner = np.searchsorted(self._ends, numbers, "right") - 1
-        for k in np.unique(owner):
-            places, block = np.flatnonzero(owner == k), self._blocks[k]
-            inside = numbers[places] - self._ends[k]
+        positions = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
+        result = np.empty((len(positions), len(self._columns)), self.dtype, order="F")
+        block_of_row = np.searchsorted(self._ends, positions, "right") - 1
+        for k in np.unique(block_of_row):
+            targets, block = np.flatnonzero(block_of_row == k), self._blocks[k]
+            within_block = positions[targets] - self._ends[k]
             stored = block.columns
             for j, column in enumerate(self._columns):
-                found[places, j] = stored[column][inside]
+                result[targets, j] = stored[column][within_block]
             block.forget()
-        return found
+        return result
 
     def read_columns(self, columns: Columns) -> AnyArray:
-        chosen, parts = self._columns[columns], []
+        stored, parts = self._columns[columns], []
         for block in self._blocks:
-            parts.append(np.array(block.columns[chosen].T))
+            parts.append(np.array(block.columns[stored].T))
             block.forget()
         return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def of_columns(self, columns: Sequence[int]) -> StoredRows:
-        """Return some of the columns."""
+        """Return the rows with some of the columns."""
         return StoredRows(self._blocks, self._columns[list(columns)].tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTable(RowTable):
-    r"""A table whose numbers lie on a disk; made by :func:`store_table`.
+    r"""A table whose numbers lie on a disk; created by :func:`store_table`.
 
     Attributes
     ----------
     n_rows : int
         Number of rows.
     target : array (n_rows,) or None
-        Labels that the file keeps apart from its columns.
+        Labels that the file stores separately from its columns.
     rows : LazyRows (n_rows, n_columns)
-        The numbers, and of text its codes, read when they are asked for.
+        The numbers, and the codes of text, which are read on demand.
     head : Table
-        The first rows, which say what the columns are.
+        The first rows, with the names and types of the columns.
     stored : dict
-        What each column keeps beside its numbers, by name.
+        The encoding of each column, by name.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class StoredTable(RowTable):
 
     @property
     def declared(self) -> Collection[str]:  # type: ignore[override]
-        """Names of columns of text that are categories, whatever their text looks like."""
+        """Names of columns that are categories even if their text looks like numbers or dates."""
         return self.head.declared
 
     @property
@@ -245,7 +245,7 @@ class StoredTable(RowTable):
 
     @property
     def source(self) -> str:
-        """Where the table came from, for messages."""
+        """Origin of the table, for messages."""
         return self.head.source
 
     @property
@@ -260,7 +260,7 @@ class StoredTable(RowTable):
         return f"StoredTable({self.n_rows:,} x {self.shape[1]:,}, from {self.source})"
 
     def column(self, name: str | int) -> AnyArray:
-        """Return the column with a name or position as an array: numbers, or str."""
+        """Return the column with a name or position as an array of numbers or str."""
         index = self.head.index_of(name)
         column = self.stored[self.names[index]]
         return column.restored(self.rows[:, index])
@@ -272,31 +272,31 @@ class StoredTable(RowTable):
         return Table(values, source=self.source, declared=self.declared, types=self.types)
 
     def keep_rows(self, rows: IntArray) -> StoredTable:
-        """Return the table of some rows, which stay on the disk."""
+        """Return the table of some rows without reading them."""
         target = None if self.target is None else self.target[rows]
         return replace(self, n_rows=len(rows), target=target, rows=take_rows(self.rows, rows))
 
     def select(self, features: Sequence[str | int] | None = None) -> StoredTable | LazyRows:
-        """Return columns for an estimator: rows of numbers, or a table if any holds text."""
+        """Return columns as the input of an estimator: numbers, or a table if any holds text."""
         head = self.head.select(features)
-        chosen = range(self.shape[1]) if features is None else features
-        table = self.of_columns([self.head.index_of(name) for name in chosen])
+        selection = range(self.shape[1]) if features is None else features
+        table = self.of_columns([self.head.index_of(name) for name in selection])
         return table if isinstance(head, Table) else table.rows
 
     def of_columns(self, positions: Sequence[int]) -> StoredTable:
         """Return the table of some columns."""
         names = [self.names[j] for j in positions]
-        numbers, rows = list(positions), self.rows
-        if numbers == list(range(self.shape[1])):
-            own: LazyRows = rows
+        order, rows = list(positions), self.rows
+        if order == list(range(self.shape[1])):
+            selected: LazyRows = rows
         elif isinstance(rows, StoredRows):
-            own = rows.of_columns(numbers)
+            selected = rows.of_columns(order)
         else:
-            own = OrderedRows(rows, transform=lambda part: part[:, numbers], width=len(numbers))
+            selected = OrderedRows(rows, transform=lambda part: part[:, order], width=len(order))
         columns = {name: self.head.column(name) for name in names}
-        types = {name: kind for name, kind in self.types.items() if name in columns}
+        types = {name: type_ for name, type_ in self.types.items() if name in columns}
         head = Table(columns, source=self.source, declared=self.declared, types=types)
-        return replace(self, head=head, rows=own, stored={n: self.stored[n] for n in names})
+        return replace(self, head=head, rows=selected, stored={n: self.stored[n] for n in names})
 
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
@@ -306,9 +306,10 @@ class StoredTable(RowTable):
         Parameters
         ----------
         target : str or int, optional
-            Name or position of the column of labels; None takes those that the file keeps apart.
+            Name or position of the column of labels; the default is as in
+            :meth:`Table.split_target`.
         features : sequence of str or int, optional
-            Columns to take as inputs; by default all others.
+            Columns to keep; by default all but the target.
         """
         _, _, names = self.head.split_target(target, features)
         position = self.head.target_position(target)

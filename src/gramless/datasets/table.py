@@ -1,4 +1,4 @@
-"""One table of data: named columns of mixed kinds, or one matrix, dense or sparse."""
+"""A table of named columns of mixed types, or of one dense or sparse matrix."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Table(NamedColumns):
         Column names of ``matrix``; by default x1, x2, ..., which a sparse matrix understands
         without storing them.
     target : ndarray of shape (n_rows,) or (n_rows, n_outputs), default=None
-        Labels that the file keeps apart from its columns (LIBSVM, NPZ).
+        Labels that the file stores separately from its columns (LIBSVM, NPZ).
     source : str, default="the table"
-        Where the table came from, for messages.
+        Origin of the table, for messages.
     declared : collection of str, default=()
-        Names of columns that are categories though their text may look like numbers or dates.
-        Estimators read other columns of text as numbers where that is certain.
+        Names of columns that are categories even if their text looks like numbers or dates.
+        Estimators read other text columns as numbers if this is the only possible reading.
     types : mapping of str to str, default={}
-        Types of columns by name that their values do not show: "datetime", "zoned" (with a time
-        zone), "timedelta" and "time" of columns in seconds, "boolean" of text.
+        Types of columns, by name, that their values do not show: "datetime", "zoned" (with a time
+        zone), "timedelta" or "time" for columns in seconds, and "boolean" for text.
 
     Examples
     --------
@@ -69,13 +69,12 @@ class Table(NamedColumns):
     types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check shapes; convert numbers to floats, sparse ones to CSR, and names to a tuple."""
         if (self.columns is None) == (self.matrix is None):
             raise InputError("Table needs exactly one of columns and matrix.")
         if self.columns is not None:
             kinds = {name: np.asarray(values).dtype.kind for name, values in self.columns.items()}
-            shown = {n: _TYPES[kind] for n, kind in kinds.items() if kind in _TYPES}
-            object.__setattr__(self, "types", {**shown, **self.types})
+            known = {name: _TYPES[kind] for name, kind in kinds.items() if kind in _TYPES}
+            object.__setattr__(self, "types", {**known, **self.types})
             object.__setattr__(self, "columns", {k: _column(v) for k, v in self.columns.items()})
             names: tuple[str, ...] | None = tuple(self.columns)
         else:
@@ -85,19 +84,16 @@ class Table(NamedColumns):
             if names is None and not sparse.issparse(matrix):
                 names = tuple(f"x{j + 1}" for j in range(matrix.shape[1]))
         object.__setattr__(self, "names", names)
-        self._check()
-
-    def _check(self) -> None:
         if self.columns is not None and len({len(v) for v in self.columns.values()}) != 1:
             raise InputError(f"{self.source}: the columns must be of one length, at least one.")
         if self.names is not None and len(self.names) != self.shape[1]:
-            told = f"{len(self.names)} names for {self.shape[1]} columns"
-            raise InputError(f"{self.source}: {told}; give one name a column.")
+            counts = f"{len(self.names)} names for {self.shape[1]} columns"
+            raise InputError(f"{self.source}: {counts}; give one name a column.")
         if self.names is not None and len(set(self.names)) != len(self.names):
             raise InputError(f"{self.source}: column names must differ from each other.")
         if self.target is not None and len(self.target) != self.shape[0]:
-            told = f"{len(self.target)} labels for {self.shape[0]} rows"
-            raise InputError(f"{self.source}: {told}; give one label a row.")
+            counts = f"{len(self.target)} labels for {self.shape[0]} rows"
+            raise InputError(f"{self.source}: {counts}; give one label a row.")
 
     def __repr__(self) -> str:
         kind = "columns" if self.columns is not None else type(self.matrix).__name__
@@ -107,17 +103,17 @@ class Table(NamedColumns):
         return self.shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
-        """Return the cells of all columns as one array, of objects if any column is text."""
+        """Return all columns as one array, of objects if any column is text."""
         columns = [self.column(j) for j in range(self.shape[1])]
         return np.asarray(np.column_stack(columns), dtype)
 
     def __getitem__(self, rows: slice | AnyArray | tuple[slice | AnyArray, EllipsisType]) -> Table:
-        """Return some rows, as scikit-learn's splitters ask for them."""
+        """Return some rows, as scikit-learn indexes tables."""
         return self.take_rows(rows[0] if isinstance(rows, tuple) else rows)
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns, without the labels that the file keeps apart."""
+        """Number of rows and of columns, without a separate target."""
         if self.columns is not None:
             return len(next(iter(self.columns.values()), ())), len(self.columns)
         return int(self._numbers.shape[0]), int(self._numbers.shape[1])
@@ -134,15 +130,14 @@ class Table(NamedColumns):
         return tuple(name for name, values in self.columns.items() if values.dtype.kind == "O")
 
     def is_categorical(self, name: str) -> bool:
-        """Tell whether column ``name`` holds text, booleans or categories."""
+        """Return whether a column holds text, booleans or categories."""
         self.index_of(name)
         return self.columns is not None and self.columns[name].dtype.kind == "O"
 
     def column(self, name: str | int) -> AnyArray:
         """Return the column with a name or position (negative from the end) as a dense array.
 
-        The array is shared with the table where it is stored as such. ``InputError`` if there is no
-        such column.
+        No copy is made if the table is dense. Raises ``InputError`` if there is no such column.
 
         Examples
         --------
@@ -158,7 +153,7 @@ class Table(NamedColumns):
         return dense[:, 0]
 
     def index_of(self, name: str | int) -> int:
-        """Return the position of a column; ``InputError`` lists those that exist."""
+        """Return the position of a column; raise ``InputError`` if it does not exist."""
         width = self.shape[1]
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
             if -width <= name < width:
@@ -178,7 +173,7 @@ class Table(NamedColumns):
         return {name: j for j, name in enumerate(self.names or ())}
 
     def select(self, features: Sequence[str | int] | None = None) -> Matrix | Table:
-        """Return columns in the given order, ready for an estimator.
+        """Return columns in the given order, as the input of an estimator.
 
         Parameters
         ----------
@@ -188,8 +183,8 @@ class Table(NamedColumns):
         Returns
         -------
         ndarray, CSR matrix or Table
-            Numbers as an array or a CSR matrix of shape (n_rows, n_features); a Table if any column
-            is categorical. A whole matrix is not copied.
+            An array or a CSR matrix of shape (n_rows, n_features); a Table if any column is
+            categorical or has a type. A whole matrix is not copied.
 
         Examples
         --------
@@ -200,14 +195,12 @@ class Table(NamedColumns):
             return self._numbers
         order = self._order(features)
         if self.columns is None:
-            whole = order == list(range(self.shape[1]))
-            return self._numbers if whole else self._numbers[:, order]
-        chosen = self._of_columns(order)
-        if chosen.types or chosen.categorical:
-            return chosen
-        return np.asarray(chosen)
+            is_whole = order == list(range(self.shape[1]))
+            return self._numbers if is_whole else self._numbers[:, order]
+        table = self._take_columns(order)
+        return table if table.types or table.categorical else np.asarray(table)
 
-    def _of_columns(self, positions: Sequence[int]) -> Table:
+    def _take_columns(self, positions: Sequence[int]) -> Table:
         names = [self._name(j) for j in positions]
         columns = {name: self.column(name) for name in names}
         types = {name: self.types[name] for name in names if name in self.types}
@@ -221,16 +214,16 @@ class Table(NamedColumns):
         Parameters
         ----------
         target : str, int or None, default=None
-            Name or position of the column of labels. By default the labels that the file keeps
-            apart, else the column called target, label, class or y (in any case, in this order),
-            else the last column.
+            Name or position of the column of labels. The default is the separate target of the
+            file; without one, the column called target, label, class or y (in this order, in upper
+            or lower case); without one, the last column.
         features : sequence of str or int, default=None
             Columns to keep; by default all but the target.
 
         Returns
         -------
         X : Table, ndarray or CSR matrix of shape (n_rows, n_features)
-            A Table, so that estimators match columns by name. A matrix if the file holds one
+            A Table, whose columns estimators match by name, or a matrix if the file holds one
             (LIBSVM, NPZ, NPY).
         y : ndarray of shape (n_rows,)
             Numbers, or an object array of str.
@@ -258,7 +251,7 @@ class Table(NamedColumns):
             order.remove(position)
         if position in order:
             raise InputError(f"The target {self._name(position)!r} is also among the features.")
-        X = self.select(order) if self.columns is None else self._of_columns(order)
+        X = self.select(order) if self.columns is None else self._take_columns(order)
         return X, y, tuple(map(self._name, order))
 
     def _order(self, features: Sequence[str | int] | None) -> list[int]:
@@ -271,20 +264,20 @@ class Table(NamedColumns):
         return order
 
     def target_position(self, target: str | int | None) -> int | None:
-        """Return the position of the labels; None means those that the file keeps apart."""
-        apart = target is None
+        """Return the position of the column of labels, or None for a separate target."""
+        is_separate = target is None
         if isinstance(target, str) and target not in (self.names or ()):
-            apart = target.lower() in TARGET_NAMES
-        if apart and self.target is not None:
+            is_separate = target.lower() in TARGET_NAMES
+        if is_separate and self.target is not None:
             return None
         if target is not None:
             return self.index_of(target)
-        lowered = [name.lower() for name in self.names or ()]
-        found = (lowered.index(name) for name in TARGET_NAMES if name in lowered)
-        return next(found, self.shape[1] - 1)
+        names = [name.lower() for name in self.names or ()]
+        positions = (names.index(name) for name in TARGET_NAMES if name in names)
+        return next(positions, self.shape[1] - 1)
 
     def target_name(self, target: str | int | None) -> str | None:
-        """Return the name of the column of labels; None means those that the file keeps apart."""
+        """Return the name of the column of labels, or None for a separate target."""
         position = self.target_position(target)
         return None if position is None else self._name(position)
 
@@ -292,7 +285,7 @@ class Table(NamedColumns):
         return f"x{index + 1}" if self.names is None else self.names[index]
 
     def take_rows(self, rows: slice | AnyArray) -> Table:
-        """Return the rows at a slice, numbers or a mask, in that order, as a new table."""
+        """Return the rows of a slice, an array of positions or a mask as a new table."""
         target = None if self.target is None else self.target[rows]
         if self.columns is not None:
             columns = {name: values[rows] for name, values in self.columns.items()}
@@ -302,14 +295,14 @@ class Table(NamedColumns):
 
 
 def take_rows(X: T, rows: AnyArray) -> T:
-    """Return the rows at some numbers, in that order, of a table of any kind."""
+    """Return the rows at some positions of a table of any kind."""
     if isinstance(X, Table | RowTable):
         return cast(T, X.take_rows(rows))
     return cast(T, _safe_indexing(X, rows))
 
 
 def with_text(table: Table, categorical: Sequence[str]) -> Table:
-    """Return a table whose named columns are text, even if the file holds numbers."""
+    """Return a table in which the ``categorical`` columns are text, even if they hold numbers."""
     columns = {name: table.column(name) for name in table.names or ()}
     for name in categorical:
         if name not in columns:
@@ -326,7 +319,7 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
         plain = PlainColumn(column, table.types.get(name, "category"))
         columns[name] = np.array([*plain.category_labels(), None], dtype=object)[:-1]
     declared = {*table.declared, *categorical}
-    types = {name: kind for name, kind in table.types.items() if name not in categorical}
+    types = {name: type_ for name, type_ in table.types.items() if name not in categorical}
     return Table(columns, target=table.target, source=table.source, declared=declared, types=types)
 
 
