@@ -244,4 +244,4 @@ def test_few_numbers_in_single_precision_are_one_total(monkeypatch):
     matrix = DenseMatrix(np.ones(((1 << 20) + 1, 2), np.float32))
     np.testing.assert_array_equal(matrix.rmatvec(np.ones((1 << 20) + 1)), [(1 << 20) + 1] * 2)
     assert totals == [3]
-    assert [module.most_totals(n) for n in (0, 1 << 17, 1 << 30)] == [64, 32, 8]
+    assert [module.max_partial_sums(n) for n in (0, 1 << 17, 1 << 30)] == [64, 32, 8]

@@ -1,4 +1,4 @@
-"""Some rows of codes, taken without a copy of all."""
+"""Selection of rows of codes, without a copy of all codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gramless.base.arrays import padded_rows
-from gramless.matrices.codes import taken
+from gramless.matrices.codes import take_grid_rows
 
 N_GRIDS, N_ROWS = 24, 50_000
 
@@ -21,7 +21,7 @@ def test_rows_are_those_of_plain_indexing(n_taken: int) -> None:
         codes = padded_rows((N_GRIDS, N_ROWS), dtype)
         codes[:] = rng.integers(0, 200, codes.shape)
         for n_jobs in (1, 3):
-            np.testing.assert_array_equal(taken(codes, rows, n_jobs), codes[:, rows])
+            np.testing.assert_array_equal(take_grid_rows(codes, rows, n_jobs), codes[:, rows])
 
 
 @pytest.mark.parametrize("n_taken", [10, N_ROWS // 2])
@@ -30,16 +30,16 @@ def test_rows_that_do_not_exist(n_taken: int, row: int) -> None:
     rows = np.zeros(n_taken, np.int64)
     rows[-1] = row
     with pytest.raises(IndexError):
-        taken(padded_rows((N_GRIDS, N_ROWS), np.uint16), rows, 1)
+        take_grid_rows(padded_rows((N_GRIDS, N_ROWS), np.uint16), rows, 1)
 
 
 def test_few_rows_need_no_copy_of_all() -> None:
     codes = padded_rows((N_GRIDS, N_ROWS), np.uint16)
     rows = np.arange(0, N_ROWS, 100)
-    taken(codes, rows, 1)
+    take_grid_rows(codes, rows, 1)
     tracemalloc.start()
     try:
-        found = taken(codes, rows, 1)
+        found = take_grid_rows(codes, rows, 1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -22,7 +22,7 @@ from gramless.features.base import FeatureMap
 from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.codes import taken as taken_codes
+from gramless.matrices.codes import take_grid_rows
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
@@ -222,7 +222,7 @@ class RowBlock(EncodedRows):
 
     def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
         """Return some of the rows, with the numbers of bins that all blocks share."""
-        codes = None if self.codes is None else taken_codes(self.codes, rows, 1)
+        codes = None if self.codes is None else take_grid_rows(self.codes, rows, 1)
         if codes is not None and self.columns is not None:
             codes = self.columns.renumbered(codes)
         others = [own[rows] for own in self.others]

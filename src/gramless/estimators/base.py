@@ -67,7 +67,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, OUTLIER_BOUND, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.dense import taken_rows
+from gramless.matrices.dense import take_array_rows
 from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
@@ -683,7 +683,9 @@ class KernelMachine(StatefulEstimator, ABC):
         used[0] |= not used.any()
         left = self._keep_bins(selection, bins, used)
         numbers = np.concatenate([left, np.arange(n_bins, len(self.weights_))])
-        columns = taken_rows(self.weights_.reshape(len(self.weights_), -1), numbers, self.n_jobs)
+        columns = take_array_rows(
+            self.weights_.reshape(len(self.weights_), -1), numbers, self.n_jobs
+        )
         self.weights_ = columns.reshape(-1, *self.weights_.shape[1:])
 
     def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:

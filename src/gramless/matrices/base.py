@@ -16,20 +16,19 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.row_lists import RowLists
 
-Vector = FloatArray
-"""(n,) or (n, K): one or K right-hand sides at once."""
+Vector = FloatArray  # (n,) or (n, K): one or K right-hand sides
 
 Rows = NDArray[np.integer] | NDArray[np.bool_] | slice
 
 Columns = NDArray[np.integer] | slice
 
+# A function of a slice of the rows and their responses, which it may overwrite.
 RowFunction = Callable[[slice, Vector], Vector]
-"""A function of a slice of the rows and their responses, which it may overwrite."""
 
 
 @dataclass(frozen=True)
 class ColumnBlock:
-    """Columns ``start:stop`` of a matrix, as a matrix of their own."""
+    """Columns ``start:stop`` of a matrix, as a separate matrix."""
 
     start: int
     stop: int
@@ -37,12 +36,12 @@ class ColumnBlock:
 
 
 class FeatureMatrix(ABC):
-    """An N x D matrix known by its products; it need not be stored.
+    """An N x D matrix defined by its products; its entries need not be stored.
 
-    A subclass gives ``shape``, ``_matvec``, ``_rmatvec``, :meth:`gram_diagonal` and
-    :meth:`take_rows`. Everything else follows from these; override what the form of the matrix
-    makes cheaper. What only some matrices can do is asked of the matrix by the attributes that
-    begin with ``has_``.
+    A subclass implements ``shape``, ``_matvec``, ``_rmatvec``, :meth:`gram_diagonal` and
+    :meth:`take_rows`. All other methods follow from these; override a method if the form of the
+    matrix allows a cheaper one. Attributes that begin with ``has_`` say which optional methods a
+    matrix supports.
 
     Attributes
     ----------
@@ -51,11 +50,12 @@ class FeatureMatrix(ABC):
     has_one_pass : bool
         Whether :meth:`pull_back` computes each row once.
     has_column_gram : bool
-        Whether there is a :meth:`column_gram`: for matrices without zeros.
+        Whether :meth:`column_gram` is supported. It is for dense matrices.
     has_row_lists : bool
-        Whether there are :attr:`row_lists`: for bins, groups of columns that share no row.
+        Whether :attr:`row_lists` is supported. It is for bins: a grid is a group of columns of
+        which each row has at most one.
     has_row_products : bool
-        Whether :meth:`row_products` costs less than a product there and one back.
+        Whether :meth:`row_products` costs less than :meth:`rmatvec` followed by :meth:`matvec`.
 
     Examples
     --------
@@ -106,11 +106,11 @@ class FeatureMatrix(ABC):
 
     @abstractmethod
     def _matvec(self, w: Vector, out: Vector) -> None:
-        """Write ``Z @ w`` into ``out``; both are C-contiguous float64 arrays that fit."""
+        """Write ``Z @ w`` into ``out``; both are C-contiguous float64 of matching shapes."""
 
     @abstractmethod
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        """Write ``Z.T @ v`` into ``out``; both are C-contiguous float64 arrays that fit."""
+        """Write ``Z.T @ v`` into ``out``; both are C-contiguous float64 of matching shapes."""
 
     @abstractmethod
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
@@ -122,26 +122,30 @@ class FeatureMatrix(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole matrix in the form in which it is stored."""
+        """Number of bytes that the matrix takes as it is stored."""
         return 8 * self.shape[0] * self.shape[1]
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z @ w``, (n_rows,) or (n_rows, K) for ``w`` (n_columns,) or (n_columns, K).
 
-        ``out`` is overwritten and returned. Raises ``InputError`` if ``w`` or ``out`` does not fit.
+        If ``out`` is given, it is overwritten and returned. Raises ``InputError`` if the shape of
+        ``w`` or ``out`` is wrong.
         """
         return self._product(self._matvec, operand(self, w, self.shape[1], "w"), self.shape[0], out)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v`` in the manner of :meth:`matvec`."""
+        """Return ``Z.T @ v``, with the same options and checks as :meth:`matvec`."""
         v = operand(self, v, self.shape[0], "v")
         return self._product(self._rmatvec, v, self.shape[1], out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, C-contiguous float64, touching only columns of non-zeros."""
+        """Add ``Z.T @ v`` to ``out``, a C-contiguous float64 array.
+
+        Matrices of bins touch only the columns that have non-zeros.
+        """
         v = operand(self, v, self.shape[0], "v")
         shape = self.shape[1], *v.shape[1:]
-        if not is_room(out, shape):
+        if not is_writable(out, shape):
             raise InputError(
                 f"{type(self).__name__}: add_rmatvec needs a writable C-contiguous float64 out "
                 f"of shape {shape}, got {out.dtype} of shape {out.shape}."
@@ -149,20 +153,20 @@ class FeatureMatrix(ABC):
         self._add_rmatvec(v, out)
 
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 arrays that fit."""
+        """Add ``Z.T @ v`` to ``out``; both are C-contiguous float64 of matching shapes."""
         out += self.rmatvec(v)
 
     def _add_matvec(self, w: Vector, scale: float, out: Vector) -> None:
-        """Add ``scale * (Z @ w)`` to ``out``; both are C-contiguous float64 arrays that fit."""
+        """Add ``scale * (Z @ w)`` to ``out``; both are C-contiguous float64."""
         product = self.matvec(w)
         out += product if scale == 1.0 else scale * product
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ function(rows, Z @ w)``.
 
-        ``w`` is (n_columns,) or (n_columns, K). ``function(rows, responses)`` gets a slice of the
-        rows and their responses (m,) or (m, K), which it may overwrite. It is called once for all
-        rows, or from pool threads if the matrix has one pass.
+        ``w`` is (n_columns,) or (n_columns, K). ``function(rows, responses)`` receives a slice of
+        the rows and their responses (m,) or (m, K), which it may overwrite. It is called once with
+        all rows or, if ``has_one_pass``, from pool threads with parts of them.
         """
         return self.rmatvec(function(slice(None), self.matvec(w)), out)
 
@@ -172,9 +176,9 @@ class FeatureMatrix(ABC):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Return ``Z.T @ diag(weights) @ Z``, exactly symmetric, of all columns or some.
+        """Return ``Z.T @ diag(weights) @ Z``, exactly symmetric, for all or some columns.
 
-        Weights (n_rows,) may have any sign and are 1 by default; columns may be in any order.
+        Weights (n_rows,) may be negative and are 1 by default; columns may be in any order.
         ``out`` (m, m) need not be contiguous.
         """
         raise InputError(f"{type(self).__name__} has no column_gram.")
@@ -182,47 +186,50 @@ class FeatureMatrix(ABC):
     def row_products(
         self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
     ) -> Vector:
-        """Return ``Z @ Z[rows].T @ v`` of ``v`` (m, K), of all rows by default.
+        """Return ``Z @ Z[rows].T @ v`` for ``v`` (m, K); ``rows`` are all rows by default.
 
-        With ``single``, matrices that have row products may compute them in single precision.
+        With ``single``, matrices with ``has_row_products`` may compute in single precision.
         """
         return self.matvec((self if rows is None else self.take_rows(rows)).rmatvec(v))
 
     @cached_property
     def row_lists(self) -> RowLists:
-        """The rows of every column, listed once: another 2 or 4 bytes per non-zero."""
+        """The rows of every column, computed once: another 2 or 4 bytes per non-zero."""
         return self._list_rows()
 
     def _list_rows(self) -> RowLists:
         raise InputError(f"{type(self).__name__} has no row_lists.")
 
     def unwhitened(self) -> FeatureMatrix | None:
-        """Return a matrix of whitened kernel values by its kernel values alone; None for others."""
+        """Return the matrix of kernel values if this one holds them whitened, else None."""
         return None
 
     def to_single(self) -> FeatureMatrix:
-        """Return this matrix with products with several columns in single precision.
+        """Return a matrix that multiplies several columns at once in single precision.
 
-        It is the matrix itself where these would not be faster.
+        It is this matrix if single precision would not be faster.
         """
         return self
 
     def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
-        """Return matrices ``A`` and ``B`` with ``A @ B.T = Z @ Z.T``, whose products cost least."""
+        """Return ``A`` and ``B`` with ``A @ B.T = Z @ Z.T`` whose products cost least."""
         return self, self
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T``, (N, N), exactly symmetric: for a few rows."""
+        """Return ``Z @ Z.T``, (n_rows, n_rows), exactly symmetric; meant for few rows."""
         columns = self.rmatvec(np.eye(self.shape[0]))
         with one_blas_thread():
             return columns.T @ columns
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield blocks of columns that are sums of their own, such as grids; one by default."""
+        """Yield the blocks of columns that form separate terms, such as grids; by default one."""
         yield ColumnBlock(0, self.shape[1], self)
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
+        """Return the matrix as SciPy CSR of float64.
+
+        It takes 12 bytes per non-zero, 16 if there are more than 2^31 non-zeros or columns.
+        """
         return sp.csr_array(self.matvec(np.eye(self.shape[1])))
 
     def toarray(self) -> FloatArray:
@@ -230,20 +237,23 @@ class FeatureMatrix(ABC):
         return self.tocsr().toarray()
 
     def _product(
-        self, write: Callable[[Vector, Vector], None], by: Vector, length: int, out: Vector | None
+        self,
+        write: Callable[[Vector, Vector], None],
+        vector: Vector,
+        length: int,
+        out: Vector | None,
     ) -> Vector:
-        """Write a product into ``out`` if that can be done directly, else into a new array."""
-        shape = (length, *by.shape[1:])
-        if out is not None and is_room(out, shape) and not np.may_share_memory(out, by):
-            write(by, out)
+        shape = (length, *vector.shape[1:])
+        if out is not None and is_writable(out, shape) and not np.may_share_memory(out, vector):
+            write(vector, out)
             return out
         result = np.empty(shape)
-        write(by, result)
-        return into(self, out, result)
+        write(vector, result)
+        return copy_to_out(self, out, result)
 
 
 class WrappedMatrix(FeatureMatrix):
-    """A matrix around another, with its shape and products where a subclass has no own ones."""
+    """Base class of matrices that wrap another one and use its shape and products by default."""
 
     def __init__(self, matrix: FeatureMatrix) -> None:
         self.matrix, self.n_jobs = matrix, matrix.n_jobs
@@ -267,7 +277,7 @@ class WrappedMatrix(FeatureMatrix):
 
 
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
-    """Return ``vector``, (length,) or (length, K), as C-contiguous float64."""
+    """Return ``vector``, (length,) or (length, K), as a C-contiguous float64 array."""
     vector = np.asarray(vector, np.float64, order="C")
     if vector.ndim not in (1, 2) or vector.shape[0] != length:
         raise InputError(
@@ -278,18 +288,18 @@ def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Ve
 
 
 def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatArray:
-    """Return one weight per row, 1 by default; raises ``InputError`` if they do not fit."""
-    given = np.ones(matrix.shape[0]) if weights is None else weights
-    checked = operand(matrix, given, matrix.shape[0], "weights")
-    if checked.ndim != 1:
-        raise InputError(
-            f"{type(matrix).__name__}: weights must be one number a row, got shape {checked.shape}."
-        )
-    return checked
+    """Return one weight per row, 1 by default; raise InputError if the shape is wrong."""
+    if weights is None:
+        return np.ones(matrix.shape[0])
+    weights = operand(matrix, weights, matrix.shape[0], "weights")
+    if weights.ndim != 1:
+        name = type(matrix).__name__
+        raise InputError(f"{name}: weights must be one number a row, got shape {weights.shape}.")
+    return weights
 
 
-def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
-    """Return ``result``, or ``out`` with a copy of it."""
+def copy_to_out(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
+    """Return ``out`` with a copy of ``result``, or ``result`` if ``out`` is None."""
     if out is None:
         return result
     check_out(matrix, out, result.shape)
@@ -298,12 +308,12 @@ def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
 
 
 def check_out(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
-    """Raise ``InputError`` unless ``out`` has the shape of a product."""
+    """Raise InputError if ``out`` does not have the shape of the product."""
     if out.shape != shape:
         raise InputError(f"{type(matrix).__name__}: out must have shape {shape}, got {out.shape}.")
 
 
-def is_room(out: Vector, shape: tuple[int, ...]) -> bool:
-    """Tell whether compiled loops can write a result of some shape into ``out``."""
-    usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
-    return bool(usable and out.shape == shape)
+def is_writable(out: Vector, shape: tuple[int, ...]) -> bool:
+    """Return whether compiled loops can write a result of the given shape into ``out``."""
+    is_usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
+    return bool(is_usable and out.shape == shape)

@@ -17,43 +17,42 @@ from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.loops.row_lists import last_rows
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, row_weights_of
-from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
+from gramless.matrices.codes import CodedMatrix, TaskSizes, take_grid_rows
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists, list_bins
 from gramless.matrices.single_bins import SingleBins
 
-_FEW_BINS = 1024
-"""In grids of so few bins, rows that follow each other often share a bin."""
-_GRIDS_AT_ONCE = 8
-"""Whose rows are looked for in one task."""
+_FEW_BINS = 1024  # per grid; consecutive rows then often share a bin, which needs another loop
+_TASK_GRIDS = 8  # grids per task of ``row_of_each_bin``
 
 
 class BinnedMatrix(CodedMatrix, PlainBins):
-    """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
+    """The sparse matrix of random binning (RB16, section 3.1), whose non-zeros are all equal.
 
-    Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r, and
-    nothing in a grid whose code is 0 (a bin never seen).
+    Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of each grid r. It has
+    no non-zero in a grid whose code is 0, which is the code of bins without training rows.
 
     Parameters
     ----------
     codes : array (n_grids, n_rows) of uint8, uint16 or uint32
-        Bin numbers from 1; 0 for a bin never seen. Copied unless those of each grid are
-        contiguous.
+        Bin numbers from 1; 0 for a bin without training rows. The array is copied unless the
+        codes of each grid are contiguous.
     offsets : array (n_grids + 1,) of int
-        Where each grid's columns start; ``offsets[-1]`` is the number of columns.
+        First column of each grid; ``offsets[-1]`` is the number of columns.
     scale : float, default=1/sqrt(n_grids)
         The value of every non-zero.
     has_unseen : bool, optional
-        Whether some code is 0; found by a pass over the codes when not given.
+        Whether some code is 0. By default, a pass over the codes finds out.
     n_jobs : int, optional
         Number of threads; None means every processor.
     tasks : TaskSizes, optional
-        Sizes of the parts that threads work on; the default suits most machines.
+        Sizes of the tasks of threads. The default suits most machines.
 
     Notes
     -----
-    1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). ``matvec`` is parallel over rows, or over grids
-    where ``w`` outgrows the caches, ``rmatvec`` over grids; sums always run in the same order.
+    The matrix takes 1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). ``matvec`` is parallel over
+    rows, or over grids if ``w`` is larger than the caches; ``rmatvec`` is parallel over grids. Sums
+    are always added in the same order.
 
     Examples
     --------
@@ -85,30 +84,32 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         self.scale = float(scale) if scale is not None else unit_scale(len(codes))
         self.has_unseen = bool(has_unseen if has_unseen is not None else not codes.all())
         self.n_jobs, self.tasks = n_jobs, tasks
-        # With bins never seen, each grid's weights are preceded by one that stays zero.
-        before = np.arange(len(codes)) if self.has_unseen else -1
-        self._starts = (self.offsets[:-1] + before).astype(np.uint64)
+        # If codes may be 0, a zero precedes the weights of each grid, so loops need no branch.
+        shifts = np.arange(len(codes)) if self.has_unseen else -1
+        self._starts = (self.offsets[:-1] + shifts).astype(np.uint64)
 
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + self.offsets.nbytes + self._starts.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        # Threads that take grids need a result each.
-        n_columns = w.shape[1] if w.ndim == 2 else 1
-        add_up, n_bytes = self._adder(w)
-        shares = self._shares(n_bytes, out.nbytes)
-        rows = row_blocks(self.shape[0], self._task_rows(n_columns, len(shares)))
+        n_columns = w.shape[1] if w.ndim == 2 else 0
+        codes, stride, starts, weights = self._gatherable(w)
+        flat = readonly(weights.reshape(-1))
+        add_up = partial(_add_up, codes, stride, starts, flat, n_columns, self.tasks.leaf_grids)
+        shares = self._shares(weights.nbytes, out.nbytes)
+        rows = row_blocks(self.shape[0], self._task_rows(max(1, n_columns), len(shares)))
+        # Each share of the grids needs separate sums, which are then added in pairs.
         sums = [out, *(np.empty_like(out) for _ in shares[1:])]
         tasks = [
-            (*share, a, own[a:b].reshape(-1))
-            for share, own in zip(shares, sums, strict=True)
+            (*share, a, share_sums[a:b].reshape(-1))
+            for share, share_sums in zip(shares, sums, strict=True)
             for a, b in rows
         ]
         map_blocks(add_up, tasks, self.n_jobs)
         while len(sums) > 1:
-            for own, others in zip(sums[::2], sums[1::2], strict=True):
-                own += others
+            for left, right in zip(sums[::2], sums[1::2], strict=True):
+                left += right
             sums = sums[::2]
         out *= self.scale
 
@@ -143,7 +144,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         return self.shared_bins().astype(np.float64) * self.scale**2
 
     def shared_bins(self) -> NDArray[np.float32]:
-        """Return how many bins two rows share, (n_rows, n_rows): some 8 comparisons a ns."""
+        """Return the number of bins that each two rows share, at some 8 comparisons per ns."""
         codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
         counts = np.empty((n_rows, n_rows), np.float32)
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
@@ -154,18 +155,18 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         yield self._flat, self._row_stride, np.diff(self.offsets), first, last
 
     def _scatter(self, values: Vector, a: int, b: int, sums: FloatArray) -> None:
-        """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
+        """Add the values of each row to the flat ``sums`` of its bins in grids ``a:b``."""
         codes, starts = self._flat[a * self._row_stride :], self._starts[a:b]
         if values.ndim == 1:
-            few = self.shape[1] <= _FEW_BINS * self.n_grids
-            add = loops.scatter_add_few if few else loops.scatter_add
+            has_few_bins = self.shape[1] <= _FEW_BINS * self.n_grids
+            add = loops.scatter_add_few if has_few_bins else loops.scatter_add
             add(codes, self._row_stride, starts, values, sums)
         else:
             flat, n_columns = values.reshape(-1), values.shape[1]
             loops.scatter_add_rows(codes, self._row_stride, starts, flat, n_columns, sums)
 
     def _scaled(self, v: Vector) -> Vector:
-        # Loops take writable arrays: for others they would be compiled anew.
+        # Loops are compiled for writable arrays only; read-only ones would be another type.
         return v if self.scale == 1.0 and v.flags.writeable else v * self.scale
 
     def _by_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
@@ -173,21 +174,21 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         self._over_grids(work, self.n_grids, n_columns, per_pass=8 if n_columns == 1 else 4)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the weighted bin counts, scaled: each grid's diagonal block is this diagonal."""
+        """Return the sum of the weights in each bin, times ``scale**2``."""
         return self.rmatvec(row_weights_of(self, weights)) * self.scale
 
     def bin_counts(self) -> FloatArray:
-        # At scale 1 the sums are counts: whole numbers, without rounding.
+        # With scale 1, the sums are whole numbers, which are exact.
         return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
 
     def row_of_each_bin(self) -> IntArray:
-        """Return a row of each bin, 0 for bins without rows."""
+        """Return the number of one row in each bin; 0 for bins without rows."""
         rows = np.zeros(self.shape[1], np.int64)
 
-        def of_grids(a: int, b: int) -> None:
+        def find(a: int, b: int) -> None:
             last_rows(self.codes[a:b], self.offsets[a:b], rows)
 
-        map_blocks(of_grids, row_blocks(self.n_grids, _GRIDS_AT_ONCE), self.n_jobs)
+        map_blocks(find, row_blocks(self.n_grids, _TASK_GRIDS), self.n_jobs)
         return rows
 
     def loaded(self) -> BinnedMatrix:
@@ -204,10 +205,10 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         return self._like(self.codes[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> BinnedMatrix:
-        return self._like(taken(self.codes, rows, self.n_jobs), self.offsets)
+        return self._like(take_grid_rows(self.codes, rows, self.n_jobs), self.offsets)
 
     def _like(self, codes: AnyArray, offsets: IntArray, scale: float | None = None) -> BinnedMatrix:
-        """Return the matrix of some rows or grids of this one, at its scale or another."""
+        """Return a matrix with other codes, and this scale by default."""
         return BinnedMatrix(
             codes,
             offsets,
@@ -218,26 +219,20 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         )
 
     def tocsr(self) -> sp.csr_array:
-        seen = self.codes.T != 0
-        return self._csr(seen, np.full(np.count_nonzero(seen), self.scale))
+        is_nonzero = self.codes.T != 0
+        return self._csr(is_nonzero, np.full(np.count_nonzero(is_nonzero), self.scale))
 
-    def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
-        """Return what adds up the weights of some grids, and the bytes of all."""
-        codes, stride, starts, weights = self._gatherable(w)
-        flat, n_columns = readonly(weights.reshape(-1)), w.shape[1] if w.ndim == 2 else 0
-        arguments = codes, stride, starts, flat, n_columns, self.tasks.leaf_grids
-        return partial(_add_up, *arguments), weights.nbytes
+    def _shares(self, weight_bytes: int, sum_bytes: int) -> list[tuple[int, int]]:
+        """Divide the grids among the threads, into a power of two of runs.
 
-    def _shares(self, n_bytes: int, n_more: int) -> list[tuple[int, int]]:
-        """Cut the grids into a power of two of runs, one per thread.
-
-        ``n_bytes`` are those of the weights, ``n_more`` those of the sums that each run needs. Runs
-        are branches of the tree along which grids are added, so the cut does not change the sums.
+        Each run is a branch of the tree of pairwise summation, so the number of runs does not
+        change the sums. ``sum_bytes`` is the additional memory of each run.
         """
         shares = [(0, self.n_grids)]
-        if n_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:
+        if weight_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:
             return shares
-        while len(shares) < thread_count(self.n_jobs) and 2 * len(shares) * n_more <= n_bytes:
+        n_threads = thread_count(self.n_jobs)
+        while len(shares) < n_threads and 2 * len(shares) * sum_bytes <= weight_bytes:
             if min(last - first for first, last in shares) <= self.tasks.leaf_grids:
                 break
             middles = [_middle(*share) for share in shares]
@@ -249,24 +244,22 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         return shares
 
     def _gatherable(self, w: Vector) -> tuple[AnyArray, int, NDArray[np.uint64], Vector]:
-        """Return codes, starts and weights for the loops, such that every code has a weight.
-
-        For a few rows, only the weights that they need are copied, that of row i in slot i of its
-        grid: sums are the same, in the same order.
-        """
+        """Return flat codes, their stride, starts and weights, with a weight for every code."""
         if not self.has_unseen or self.codes.size > self.shape[1]:
             return self._flat, self._row_stride, self._starts, self._with_unseen(w)
+        # Padding all weights would cost more than a product of few rows, so only the weights of
+        # their bins are copied. Sums have the same terms in the same order.
         n_rows = self.shape[0]
         columns = self.codes + (self.offsets[:-1, None] - 1)
         needed = np.zeros((self.n_grids, n_rows, *w.shape[1:]))
         needed[self.codes != 0] = w[columns[self.codes != 0]]
-        # All grids share the codes, of 16 bits if possible: training has compiled that loop.
+        # Row i has weight i in every grid. Training has compiled the loop for codes of 16 bits.
         codes = np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32)
         starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows)
         return readonly(codes), 0, starts, needed
 
     def _with_unseen(self, w: Vector) -> Vector:
-        """Return the weights, a zero before each grid's where codes may be 0."""
+        """Return the weights, with a zero before those of each grid if codes may be 0."""
         if not self.has_unseen:
             return w
         padded = np.zeros((len(w) + self.n_grids, *w.shape[1:]))
@@ -287,41 +280,39 @@ def _add_up(
     a: int,
     part: Vector,
 ) -> None:
-    """Write the sums of some grids for the rows from ``a`` on; always in the same order.
-
-    No function inside another that calls itself: such ones would keep the weights alive.
-    """
+    """Write the sums of grids ``first:last`` for the rows from ``a`` on, added pairwise."""
+    # This is a module function because a recursive closure would keep the weights alive.
     fixed = codes, stride, starts, weights, n_columns, leaf_grids
     if last - first > leaf_grids:
-        middle, others = _middle(first, last), np.empty_like(part)
+        middle, second_half = _middle(first, last), np.empty_like(part)
         _add_up(*fixed, first, middle, a, part)
-        _add_up(*fixed, middle, last, a, others)
-        part += others
+        _add_up(*fixed, middle, last, a, second_half)
+        part += second_half
         return
     part[:] = 0.0
-    own = codes[first * stride + a :], stride, starts[first:last], weights
+    arguments = codes[first * stride + a :], stride, starts[first:last], weights
     if n_columns == 0:
-        loops.gather_sum(*own, part)
+        loops.gather_sum(*arguments, part)
     else:
-        loops.gather_rows(*own, n_columns, part)
+        loops.gather_rows(*arguments, n_columns, part)
 
 
 def fullest_shares(matrix: PlainBins) -> FloatArray:
-    """Return the share of all rows in the fullest bin of each grid (RB16, Definition 1)."""
+    """Return the fraction of the rows in the fullest bin of each grid (RB16, Definition 1)."""
     if matrix.shape[0] == 0:
-        raise InputError("BinnedMatrix: shares of the rows need at least one row.")
+        raise InputError("BinnedMatrix: fractions of the rows need at least one row.")
     fullest = np.zeros(matrix.n_grids)
-    # A grid without bins has no fullest one, and reduceat would take its neighbour's.
+    # For a grid without bins, ``reduceat`` would return a bin of the next grid.
     occupied = np.flatnonzero(np.diff(matrix.offsets))
     fullest[occupied] = np.maximum.reduceat(matrix.bin_counts(), matrix.offsets[occupied])
     return fullest / matrix.shape[0]
 
 
 def unit_scale(n_grids: int) -> float:
-    """Return the value of features whose rows have length 1."""
+    """Return the value of non-zeros with which every row has length 1."""
     return float(1.0 / np.sqrt(max(1, n_grids)))
 
 
 def _middle(first: int, last: int) -> int:
-    """Return where a run of grids is cut in two: at a multiple of 8, as loops take 4 or 8 grids."""
+    """Return the middle of a run of grids, rounded so that loops get multiples of 8 grids."""
     return first + -(-(last - first) // 16) * 8

@@ -1,4 +1,4 @@
-"""Features without zeros, such as Fourier features, stored as they are."""
+"""Dense features, such as Fourier features, stored as an array."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows, Vector
-from gramless.matrices.chunked import ChunkedMatrix, matvec_of, most_totals, rmatvec_of
+from gramless.matrices.chunked import ChunkedMatrix, matvec_of, max_partial_sums, rmatvec_of
 
-_TAKEN_NUMBERS = 1 << 18
-"""Numbers that are copied at a time."""
+_COPIED_NUMBERS = 1 << 18  # numbers that a task copies
+# Products with one output are divided into tasks of about so many numbers and a multiple of so many
+# rows. Larger tasks would leave threads without work; smaller ones wait for the interpreter.
 _TASK_NUMBERS, _TASK_ROWS = 1 << 20, 1 << 9
-"""Of a product with one output a thread takes so many numbers at once, and a multiple of so many
-rows: while it waits for the interpreter, others multiply."""
 
 
 class DenseMatrix(ChunkedMatrix):
@@ -27,7 +26,7 @@ class DenseMatrix(ChunkedMatrix):
     Parameters
     ----------
     array : array (n_rows, n_columns) of float64 or float32
-        It is not copied.
+        The entries. The array is not copied.
     n_jobs : int, optional
         Number of threads; None means every processor.
 
@@ -37,7 +36,7 @@ class DenseMatrix(ChunkedMatrix):
     array([1., 2.])
     """
 
-    # They are not computed: more tasks let few rows keep all threads busy.
+    # Stored chunks cost nothing to read, and shorter ones keep all threads busy with few rows.
     most_chunk_rows: ClassVar[int] = 512
 
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
@@ -60,7 +59,7 @@ class DenseMatrix(ChunkedMatrix):
         return self.array[start:stop]
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        if not self._is_read_as_it_is(w):
+        if not self._keeps_type(w):
             super()._matvec(w, out)
             return
 
@@ -70,7 +69,7 @@ class DenseMatrix(ChunkedMatrix):
         map_blocks(multiply, self._tasks(), self.n_jobs)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        if not self._is_read_as_it_is(v):
+        if not self._keeps_type(v):
             super()._rmatvec(v, out)
             return
 
@@ -81,29 +80,30 @@ class DenseMatrix(ChunkedMatrix):
         for sums in map_blocks(add_up, self._tasks(), self.n_jobs):
             out += sums
 
-    def _is_read_as_it_is(self, vector: Vector) -> bool:
-        """Tell whether loops widen single precision in registers: for one output."""
+    def _keeps_type(self, vector: Vector) -> bool:
+        """Return whether loops convert the array in registers: float32 and one output."""
         is_single = self.dtype == np.float32 and self.array.flags.c_contiguous
         return is_single and vector.size == len(vector)
 
     def _tasks(self) -> list[tuple[int, int]]:
         n_rows, n_columns = self.shape
-        wanted = max(_TASK_NUMBERS // max(1, n_columns), -(-n_rows // most_totals(n_columns)))
-        return row_blocks(n_rows, -(-wanted // _TASK_ROWS) * _TASK_ROWS)
+        min_rows = -(-n_rows // max_partial_sums(n_columns))
+        task_rows = max(_TASK_NUMBERS // max(1, n_columns), min_rows)
+        return row_blocks(n_rows, -(-task_rows // _TASK_ROWS) * _TASK_ROWS)
 
     def take_rows(self, rows: Rows) -> DenseMatrix:
-        return DenseMatrix(taken_rows(self.array, rows, self.n_jobs), self.n_jobs)
+        return DenseMatrix(take_array_rows(self.array, rows, self.n_jobs), self.n_jobs)
 
 
-def taken_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
-    """Return some rows of an array (n_rows, n_columns), in parallel where they are copied."""
+def take_array_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
+    """Return the selected rows of an array (n_rows, n_columns), copied in parallel."""
     if isinstance(rows, slice):
         return array[rows]
     numbers, n_columns = numbers_of(rows), max(1, array.shape[1])
-    found = np.empty((len(numbers), array.shape[1]), array.dtype)
+    result = np.empty((len(numbers), array.shape[1]), array.dtype)
 
     def take(first: int, last: int) -> None:
-        found[first:last] = array.take(numbers[first:last], axis=0)
+        result[first:last] = array.take(numbers[first:last], axis=0)
 
-    map_blocks(take, row_blocks(len(numbers), max(1, _TAKEN_NUMBERS // n_columns)), n_jobs)
-    return found
+    map_blocks(take, row_blocks(len(numbers), max(1, _COPIED_NUMBERS // n_columns)), n_jobs)
+    return result

@@ -15,7 +15,7 @@ from gramless.loops.dense import responses_to_few
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix, taken_rows
+from gramless.matrices.dense import DenseMatrix, take_array_rows
 from gramless.matrices.stacked import stacked_parts
 
 Floats = NDArray[np.float32]
@@ -97,7 +97,7 @@ class SingleRowProducts(WrappedMatrix):
         """
         if self._last is None or self._last[0] is not rows:
             if self.gram is None:
-                found = [taken_rows(own, rows, self.n_jobs) for own in self.values]
+                found = [take_array_rows(values, rows, self.n_jobs) for values in self.values]
             else:
                 found = [np.ascontiguousarray(self.gram[:, rows])]
             self._last = rows, found

@@ -1,4 +1,4 @@
-"""Feature matrices side by side, and the column of ones that is the intercept's feature."""
+"""Horizontal stacks of feature matrices, and the column of ones of the intercept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gramless.matrices.base import (
     Rows,
     Vector,
     check_out,
-    into,
+    copy_to_out,
     operand,
     row_weights_of,
 )
@@ -31,7 +31,7 @@ from gramless.matrices.row_lists import RowLists
 
 
 class OnesColumn(FeatureMatrix):
-    """A single column of ones, which is not stored: the last part of an :class:`HStack`."""
+    """A column of ones, which takes no memory; used as the last part of an :class:`HStack`."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -60,7 +60,7 @@ class OnesColumn(FeatureMatrix):
         return np.ones((self.n_rows, self.n_rows))
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield nothing: the column of ones belongs to no block."""
+        """Yield no blocks, because the intercept belongs to none."""
         return iter(())
 
     def take_rows(self, rows: Rows) -> OnesColumn:
@@ -73,21 +73,29 @@ class OnesColumn(FeatureMatrix):
 
 
 class HStack(FeatureMatrix):
-    """The columns of several matrices over the same rows, each times its scale, as one matrix.
+    """A horizontal stack of matrices with the same rows, each multiplied by a scale.
 
-    Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the parts' kernels,
-    times the squares of the scales, which are 1 by default. Parts that are themselves stacked are
-    taken apart. The stack has a ``column_gram`` if all parts are read in chunks, ``row_lists`` if
-    all parts have them, and fast row products if one part has them. A last column of ones takes no
-    ability away.
+    These are the hybrid features of Rahimi & Recht (2007), section 6. Their kernel is the sum of
+    the kernels of the parts, each times its squared scale. Nested stacks are flattened.
+
+    The stack supports ``column_gram`` if all parts are read in chunks, and ``row_lists`` if all
+    parts do, in both cases apart from a last column of ones. It has fast row products if one part
+    has them.
+
+    Parameters
+    ----------
+    parts : sequence of FeatureMatrix
+        Matrices of the same number of rows, at least one.
+    scales : sequence of float, optional
+        Factor of each part; 1 by default.
     """
 
     def __init__(
         self, parts: Sequence[FeatureMatrix], scales: Sequence[float] | FloatArray | None = None
     ) -> None:
-        given = [1.0] * len(parts) if scales is None else [float(scale) for scale in scales]
-        if not parts or len(given) != len(parts):
-            sizes = f"{len(parts)} matrices and {len(given)} scales"
+        factors = [1.0] * len(parts) if scales is None else [float(scale) for scale in scales]
+        if not parts or len(factors) != len(parts):
+            sizes = f"{len(parts)} matrices and {len(factors)} scales"
             raise InputError(
                 f"HStack: needs at least one matrix, and a scale for each; got {sizes}."
             )
@@ -96,10 +104,10 @@ class HStack(FeatureMatrix):
             raise InputError(f"HStack: the matrices must have the same rows, got {rows}.")
         self.parts: list[FeatureMatrix] = []
         self.scales: list[float] = []
-        for part, scale in zip(parts, given, strict=True):
+        for part, scale in zip(parts, factors, strict=True):
             if isinstance(part, HStack):
                 self.parts += part.parts
-                self.scales += [scale * own for own in part.scales]
+                self.scales += [scale * inner for inner in part.scales]
             else:
                 self.parts.append(part)
                 self.scales.append(scale)
@@ -116,18 +124,18 @@ class HStack(FeatureMatrix):
 
     @property
     def has_ones(self) -> bool:
-        """Whether the last part is a column of ones."""
+        """True if the last part is a column of ones."""
         return len(self.parts) > 1 and isinstance(self.parts[-1], OnesColumn)
 
     @cached_property
     def before_ones(self) -> FeatureMatrix:
-        """The matrix without its last part, a column of ones."""
+        """The matrix without its last part, which must be a column of ones."""
         parts, scales = self.parts[:-1], self.scales[:-1]
         return parts[0] if scales == [1.0] else HStack(parts, scales)
 
     @property
     def is_chunked(self) -> bool:
-        """Whether all parts are read in chunks of rows."""
+        """True if all parts are read in chunks of rows."""
         return all(isinstance(part, ChunkedMatrix) for part in self.parts)
 
     @property
@@ -148,7 +156,7 @@ class HStack(FeatureMatrix):
         return any(part.has_row_products for part in self.parts)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        (columns, first, scale), *others = self._placed()
+        (columns, first, scale), *others = self._scaled_parts()
         first.matvec(w[columns], out)
         if scale != 1.0:
             out *= scale
@@ -156,19 +164,19 @@ class HStack(FeatureMatrix):
             part._add_matvec(w[columns], scale, out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        for columns, part, scale in self._placed():
+        for columns, part, scale in self._scaled_parts():
             part.rmatvec(v if scale == 1.0 else scale * v, out[columns])
 
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
-        for columns, part, scale in self._placed():
+        for columns, part, scale in self._scaled_parts():
             part.add_rmatvec(v if scale == 1.0 else scale * v, out[columns])
 
     def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
-        ones, others = zip(*(part.row_factors() for part in self.parts), strict=True)
-        return HStack(ones, self.scales), HStack(others, self.scales)
+        left, right = zip(*(part.row_factors() for part in self.parts), strict=True)
+        return HStack(left, self.scales), HStack(right, self.scales)
 
     def row_gram(self) -> FloatArray:
-        (_, first, scale), *others = self._placed()
+        (_, first, scale), *others = self._scaled_parts()
         gram = first.row_gram()
         if scale != 1.0:
             gram *= scale**2
@@ -177,11 +185,13 @@ class HStack(FeatureMatrix):
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        diagonals = [scale**2 * part.gram_diagonal(weights) for _, part, scale in self._placed()]
+        diagonals = [
+            scale**2 * part.gram_diagonal(weights) for _, part, scale in self._scaled_parts()
+        ]
         return np.concatenate(diagonals)
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        for columns, part, scale in self._placed():
+        for columns, part, scale in self._scaled_parts():
             for block in part.blocks():
                 matrix = block.matrix if scale == 1.0 else HStack([block.matrix], [scale])
                 start = columns.start
@@ -191,7 +201,7 @@ class HStack(FeatureMatrix):
         return HStack([part.take_rows(rows) for part in self.parts], self.scales)
 
     def tocsr(self) -> sp.csr_array:
-        parts = [scale * part.tocsr() for _, part, scale in self._placed()]
+        parts = [scale * part.tocsr() for _, part, scale in self._scaled_parts()]
         return sp.hstack(parts, format="csr")
 
     def row_products(
@@ -206,14 +216,15 @@ class HStack(FeatureMatrix):
         if self.has_ones:
             return self.before_ones.row_lists.with_ones()
         lists = [part.row_lists for part in self.parts]
-        placed = list(zip(lists, self._bounds, self.scales, strict=False))
-        offsets = [own.offsets[:-1] + start for own, start, _ in placed]
+        starts = self._bounds[:-1]
+        offsets = [part.offsets[:-1] + a for part, a in zip(lists, starts, strict=True)]
+        values = [scale * part.values for part, scale in zip(lists, self.scales, strict=True)]
         return RowLists(
             offsets=np.append(np.concatenate(offsets), self.shape[1]),
-            values=np.concatenate([scale * own.values for own, _, scale in placed]),
+            values=np.concatenate(values),
             parts=lists[0].parts,
-            rows=np.concatenate([own.rows for own in lists]),
-            bounds=np.concatenate([own.bounds for own in lists], axis=1),
+            rows=np.concatenate([part.rows for part in lists]),
+            bounds=np.concatenate([part.bounds for part in lists], axis=1),
         )
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
@@ -222,19 +233,19 @@ class HStack(FeatureMatrix):
         w = operand(self, w, self.shape[1], "w")
         if not self.has_ones:
             scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
-            return into(self, out, scales * self._joined.pull_back(scales * w, function))
+            return copy_to_out(self, out, scales * self._joined.pull_back(scales * w, function))
         shift = self.scales[-1] * w[-1]
         values = np.empty((self.shape[0], *w.shape[1:]))
 
-        def shifted(rows: slice, responses: Vector) -> Vector:
+        def add_shift(rows: slice, responses: Vector) -> Vector:
             responses += shift
             values[rows] = function(rows, responses)
             return values[rows]
 
         result = np.empty(w.shape)
-        self.before_ones.pull_back(w[:-1], shifted, result[:-1])
+        self.before_ones.pull_back(w[:-1], add_shift, result[:-1])
         result[-1] = self.scales[-1] * values.sum(axis=0)
-        return into(self, out, result)
+        return copy_to_out(self, out, result)
 
     def column_gram(
         self,
@@ -253,21 +264,22 @@ class HStack(FeatureMatrix):
     def _bordered_gram(
         self, weights: FloatArray | None, columns: Columns | None, out: FloatArray | None
     ) -> FloatArray:
-        """Multiply columns, the last one of ones included, in one more pass over the rows."""
+        """Return the Gram matrix of columns that may include the last one, of ones."""
         inner, ones_scale, n_inner = self.before_ones, self.scales[-1], self.shape[1] - 1
         numbers = np.arange(n_inner + 1)[slice(None) if columns is None else columns]
-        own, ones = np.flatnonzero(numbers < n_inner), np.flatnonzero(numbers == n_inner)
+        others, ones = np.flatnonzero(numbers < n_inner), np.flatnonzero(numbers == n_inner)
         gram = np.empty((len(numbers), len(numbers))) if out is None else out
         check_out(self, gram, (len(numbers), len(numbers)))
         if columns is None:
             inner.column_gram(weights, out=gram[:-1, :-1])
         else:
-            gram[np.ix_(own, own)] = inner.column_gram(weights, numbers[own])
-        of_rows = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        sums = ones_scale * inner.rmatvec(of_rows)[numbers[own]]
-        gram[np.ix_(own, ones)] = sums[:, None]
-        gram[np.ix_(ones, own)] = sums
-        gram[np.ix_(ones, ones)] = ones_scale**2 * of_rows.sum()
+            gram[np.ix_(others, others)] = inner.column_gram(weights, numbers[others])
+        # Products with the column of ones are weighted sums of the other columns.
+        row_weights = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        sums = ones_scale * inner.rmatvec(row_weights)[numbers[others]]
+        gram[np.ix_(others, ones)] = sums[:, None]
+        gram[np.ix_(ones, others)] = sums
+        gram[np.ix_(ones, ones)] = ones_scale**2 * row_weights.sum()
         return gram
 
     @cached_property
@@ -278,27 +290,27 @@ class HStack(FeatureMatrix):
     def _column_scales(self) -> FloatArray:
         return np.repeat(self.scales, np.diff(self._bounds))
 
-    def _placed(self) -> Iterator[tuple[slice, FeatureMatrix, float]]:
-        """Yield each part with its columns and its scale."""
+    def _scaled_parts(self) -> Iterator[tuple[slice, FeatureMatrix, float]]:
+        """Yield the columns, the matrix and the scale of each part."""
         bounds = pairwise(self._bounds)
         for (start, stop), part, scale in zip(bounds, self.parts, self.scales, strict=True):
             yield slice(start, stop), part, scale
 
 
 def with_ones(matrix: FeatureMatrix) -> HStack:
-    """Return a matrix with one more column, of ones, at its end."""
+    """Return the matrix with a column of ones appended."""
     return HStack([matrix, OnesColumn(matrix.shape[0])])
 
 
 def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
-    """Return the matrix without a last column of ones, and how many columns that leaves out."""
+    """Return the matrix without a last column of ones, and the number (0 or 1) of these."""
     if isinstance(matrix, HStack) and matrix.has_ones:
         return matrix.before_ones, 1
     return matrix, 0
 
 
 def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]]:
-    """Yield the matrices that a matrix is made of, with their scales."""
+    """Yield the scale and the matrix of each part of a stack, or of a single matrix."""
     if isinstance(matrix, HStack):
         yield from zip(matrix.scales, matrix.parts, strict=True)
     else:
@@ -306,7 +318,7 @@ def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]
 
 
 class _JoinedChunks(ChunkedMatrix):
-    """Chunks of several matrices side by side, copied into one array."""
+    """Several matrices read in chunks, whose columns are copied into one array."""
 
     def __init__(self, parts: Sequence[ChunkedMatrix]) -> None:
         self.parts = parts

@@ -12,7 +12,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import weighted_gather as loops
 from gramless.matrices.base import Rows, Vector, row_weights_of
-from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
+from gramless.matrices.codes import CodedMatrix, TaskSizes, take_grid_rows
 
 
 class WeightedBinnedMatrix(CodedMatrix):
@@ -123,8 +123,9 @@ class WeightedBinnedMatrix(CodedMatrix):
         return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> WeightedBinnedMatrix:
-        codes = taken(self.codes, rows, self.n_jobs)
-        part = self._like(codes, taken(self.values, rows, self.n_jobs), self.offsets)
+        codes = take_grid_rows(self.codes, rows, self.n_jobs)
+        values = take_grid_rows(self.values, rows, self.n_jobs)
+        part = self._like(codes, values, self.offsets)
         part.unseen_squares = self.unseen_squares[rows]
         return part
 

@@ -12,7 +12,7 @@ from gramless.matrices.base import (
     RowFunction,
     Rows,
     Vector,
-    into,
+    copy_to_out,
     operand,
     row_weights_of,
 )
@@ -58,7 +58,7 @@ class WhitenedMatrix(FeatureMatrix):
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         w = operand(self, w, self.shape[1], "w")
         of_landmarks = self.values.pull_back(self._solved(w, transposed=True), function)
-        return into(self, out, self._solved(of_landmarks, transposed=False))
+        return copy_to_out(self, out, self._solved(of_landmarks, transposed=False))
 
     def _solved(self, right: Vector, transposed: bool) -> Vector:
         """Return ``L^-1 right``, or ``L^-T right``."""
