@@ -432,7 +432,9 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
     assert (kind, reason) == ("classification", "2 distinct whole numbers in 6 rows")
     chunks = found.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
-    with pytest.raises(InputError, match=r"holds 0\.5, but its first values are whole .* --task regression"):
+    with pytest.raises(
+        InputError, match=r"holds 0\.5, but its first values are whole .* --task regression"
+    ):
         next(chunks)
 
 

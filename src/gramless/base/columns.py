@@ -97,12 +97,12 @@ class PlainColumn(NamedTuple):
 
     @property
     def is_category(self) -> bool:
-        """Whether the values are categories, or text that may turn out to be numbers or dates."""
+        """Return whether values are categories, or text that may prove to be numbers or dates."""
         return self.type in ("text", "category", "boolean")
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are text that was not declared to be categories."""
+        """Return whether the values are text that was not declared to be categories."""
         return self.type == "text"
 
     def category_labels(self) -> Iterator[str]:
@@ -218,7 +218,7 @@ def _inexact_integers(column: object, values: AnyArray, floats: AnyArray) -> Any
 
 
 def _object_array(values: Iterable[object]) -> AnyArray:
-    # None keeps NumPy from making an array of integers, or a matrix of sequences.
+    # Because None has no length, NumPy never makes a matrix of values that have one.
     return np.array([*values, None], dtype=object)[:-1]
 
 

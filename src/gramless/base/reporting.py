@@ -92,7 +92,7 @@ class Reporter:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether callbacks or the logger receive records of :meth:`detail`."""
+        """Return whether callbacks or the logger receive records of :meth:`detail`."""
         return bool(self.callbacks) or LOGGER.isEnabledFor(logging.DEBUG)
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:

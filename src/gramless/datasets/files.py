@@ -23,7 +23,7 @@ from gramless.datasets.limits import ReadLimits
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-HEAD_BYTES = 1 << 16
+HEAD_BYTES = 1 << 16  # read to detect format, encoding and layout
 
 _OPENERS: dict[str, Callable[..., object]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -58,6 +58,7 @@ _EXPLANATIONS: dict[type[Exception], str] = {
     EOFError: "is cut off: its compressed data ends early. Copy or download it again.",
 }
 
+# Control characters that text does not contain: all but white space and escape.
 _UNPRINTABLE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 _SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*)?")
@@ -73,6 +74,7 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
             "give the whole path."
         ) from error
     with faults(where):
+        # Opening a pipe would wait for a writer, so the type is checked first.
         status = os.stat(checked_name(where))
     if stat.S_ISDIR(status.st_mode):
         raise DataFileError(f"{where} is a folder, not a file; name one file in it.")

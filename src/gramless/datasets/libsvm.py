@@ -26,7 +26,7 @@ from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces, join
 from gramless.datasets.table import Table
 
-MAX_INDEX = 2**31 - 2
+MAX_INDEX = 2**31 - 2  # the number of columns must be an int32
 
 ZeroBased = bool | Literal["auto"]
 Rows = tuple[sparse.csr_matrix, FloatArray]

@@ -172,12 +172,12 @@ class ChunkedTable:
         for table in self._pieces.read():
             inputs, y, _ = table.split_target(self._target)
             X = _numbers(inputs)
-            waiting = min(n_waiting + len(y), self.chunk_rows)
+            n_chunk = min(n_waiting + len(y), self.chunk_rows)
             n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
             # Twice, for the pieces and their concatenation.
-            needed = 2 * n_bytes * waiting // X.shape[0]
-            what = f"a chunk of {waiting:,} rows"
-            remedy = f"Say chunk_rows={max(1, waiting // 10)}."
+            needed = 2 * n_bytes * n_chunk // X.shape[0]
+            what = f"a chunk of {n_chunk:,} rows"
+            remedy = f"Say chunk_rows={max(1, n_chunk // 10)}."
             self._limits.check_memory(Path(self.source), what, needed, remedy)
             n_waiting = (n_waiting + len(y)) % self.chunk_rows
             yield X.astype(self._dtype, copy=False), self._labels(y)

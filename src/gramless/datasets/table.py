@@ -22,7 +22,7 @@ from gramless.base.types import AnyArray, NamedColumns, RowTable
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix
 T = TypeVar("T")
 _TYPES = {"M": "datetime", "m": "timedelta", "b": "boolean"}
-TARGET_NAMES = ("target", "label", "class", "y")
+TARGET_NAMES = ("target", "label", "class", "y")  # by priority
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,6 +311,7 @@ def with_text(table: Table, categorical: Sequence[str]) -> Table:
                 f"{table.source} has no column {name!r} to take as text; it has {names}."
             )
         column = columns[name]
+        # From 2^53 on, float64 does not hold every integer.
         if column.dtype.kind == "f" and bool((np.abs(column) >= 2**53).any()):
             raise InputError(
                 f"{table.source}: column {name!r} holds numbers beyond 2^53, which are rounded "
