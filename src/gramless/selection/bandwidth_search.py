@@ -1,9 +1,9 @@
-"""A warm search over scaling, bandwidth and alpha on held-back rows.
+"""A search over scaling, bandwidth and penalty of random features on validation rows.
 
-First on a small sample: bandwidths along a geometric path, from a start in both directions for as
-long as the score improves; for each, the path of alphas from strong to weak, every solution
-starting from the last. Then, when there are many more rows, the neighbourhood again on a larger
-sample, because more rows want finer bins and less penalty.
+The first stage uses a small sample. Bandwidths follow a geometric path in both directions from a
+start while the score improves. For each bandwidth, penalties alpha follow a path from strong to
+weak, with warm starts. If there are many more rows, a second stage searches the neighbourhood of
+the best settings on a larger sample, because more rows need finer bins and a weaker penalty.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ from gramless.solvers.choose import path_solver
 
 RELEVANCES = ("auto", "equal", "learned")
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
-# In mean distances between rows; radial kernels are smooth and need to be wider.
+# In typical distances between rows; radial kernels are smoother and start wider.
 _START, _SMOOTH_START = 0.25, 0.7
 _STEPS = (2.0, 2.0**0.5)
-_ITERATIONS = 16
+_MAX_ITERATIONS = 16
 _TOL = 3e-2
-_TIE = 1.01  # few iterations hide overfitting: of such scores the strongest penalty is taken
+# The strongest penalty within this factor of the best score is selected, because few iterations
+# hide overfitting.
+_TIE = 1.01
 _DISTANCE_ROWS = 5000
 _RELEVANCE_ROUNDS = 3
-_RELEVANCE_GAIN = 0.85  # learned weights also fit what drifts, so they must gain this much
-_RELEVANCE_ROWS = 20_000
-_RELEVANCE_COLUMNS = 200
-_SECONDS_A_CODE = 5e-9  # of learning relevance: for each row, column, output and grid
+# Learned relevance must lower the score to this share, because it also adapts to drift.
+_RELEVANCE_GAIN = 0.85
+_RELEVANCE_VALUES = 20_000
+_MAX_RELEVANCE_COLUMNS = 200
+_SECONDS_PER_CODE = 5e-9  # of learning relevance, per row, column, output and grid
 
 
 def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:
-    """Return where the search starts, and what tables of few rows are fitted with."""
+    """Return the settings at which the search starts, and of tables with few rows."""
     start = _SMOOTH_START if task.feature_map.metric == "euclidean" else _START
     bandwidth = start if task.fixed.bandwidth is None else None
     return Hyperparameters(task.fixed.scalings[0], bandwidth, alpha)
@@ -57,27 +60,28 @@ def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:
 def bandwidth_in_scaled_units(
     task: SelectionTask, settings: Hyperparameters, scaler: Scaler
 ) -> Any:
-    """Return the bandwidth of some settings in units of the scaled inputs."""
+    """Return the bandwidth of settings in units of the scaled inputs."""
     if settings.bandwidth is None:
         return task.fixed.bandwidth
     return settings.bandwidth * _distance(task, scaler)
 
 
 def _distance(task: SelectionTask, scaler: Scaler) -> float:
-    """Return how far apart two rows are, inputs scaled, as the kernel measures it."""
+    """Return the typical distance between two scaled rows in the metric of the kernel."""
     if task.feature_map.metric == "cityblock":
         return scaler.spread
-    step, shares = max(1, task.n_rows // _DISTANCE_ROWS), 1.0 / scaler.unit
+    step, factors = max(1, task.n_rows // _DISTANCE_ROWS), 1.0 / scaler.unit
     rows = scaler.rows(task.data.rows[::step])
     with np.errstate(over="ignore"):
-        scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
+        scaled = rows.multiply(factors).tocsr() if sp.issparse(rows) else rows * factors
     return median_distance(scaled, task.seed, scaler.categorical, "euclidean")
 
 
 class BandwidthSearch:
-    """Chooses scaling, bandwidth, relevance and penalty of random features by least squares.
+    """The search for scaling, bandwidth, relevance and penalty of random features.
 
-    The task records every trial. With a time budget, fewer bandwidths are tried.
+    It uses least squares. The task records every trial. A time budget reduces the number of
+    bandwidths.
     """
 
     def __init__(self, task: SelectionTask) -> None:
@@ -86,8 +90,9 @@ class BandwidthSearch:
     def run(self) -> Hyperparameters:
         """Return the settings with the best score.
 
-        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense features),
-        then a few on at most 40,000 rows; fewer for many outputs, or if memory is limited.
+        It takes a few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense
+        features), then a few on at most 40,000 rows. There are fewer rows for many outputs, or if
+        memory is limited.
         """
         task, fixed = self.task, self.task.fixed
         has_few_outputs = task.data.n_outputs <= 4
@@ -110,9 +115,9 @@ class BandwidthSearch:
             best = self._refine(sample, best.settings, equal.settings)
         if fixed.alpha is not None:
             return best.settings
-        # ``n_rows * alpha``, the penalty beside the summed losses, is kept for all rows.
-        more_rows = task.data.n_fitted / task.data.mass_of(sample.splits[0][0])
-        return replace(best.settings, alpha=best.settings.alpha / more_rows)
+        # ``n_rows * alpha``, the penalty of the sum of the losses, is the same for all rows.
+        ratio = task.data.n_fitted / task.data.mass_of(sample.splits[0][0])
+        return replace(best.settings, alpha=best.settings.alpha / ratio)
 
     def _best_bandwidth(
         self,
@@ -134,16 +139,16 @@ class BandwidthSearch:
     def _best_scaling(
         self, sample: Sample, settings: Hyperparameters, scalings: Sequence[ScalingKind]
     ) -> Trial:
-        """Return the best trial of some scalings, or of as many as there is time for."""
-        tried = [sample.trial(replace(settings, scaling=scalings[0]))]
+        """Return the best trial of the scalings, of which later ones are skipped without time."""
+        trials = [sample.trial(replace(settings, scaling=scalings[0]))]
         for scaling in scalings[1:]:
             if not self.task.is_over("search"):
-                tried.append(sample.trial(replace(settings, scaling=scaling)))
-        return min(tried, key=_by_score)
+                trials.append(sample.trial(replace(settings, scaling=scaling)))
+        return min(trials, key=_by_score)
 
     def _refine(self, sample: Sample, start: Hyperparameters, equal: Hyperparameters) -> Trial:
-        """Decide again, on more rows, what the small sample decided."""
-        # The best scaling so far comes first: there may be time for one alone.
+        """Return the best trial near the result of the small sample."""
+        # The best scaling so far comes first, because there may be time for only one.
         others = [s for s in self.task.fixed.scalings if s != start.scaling]
         best = self._best_scaling(sample, start, [start.scaling, *others])
         if start.relevance is not None:
@@ -154,34 +159,34 @@ class BandwidthSearch:
         )
 
     def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
-        """Learn weights of the inputs for as long as they lower the score."""
+        """Return the best trial with learned relevance, or ``best`` if it gains too little."""
         trial = best_learned = best
-        least = np.inf if self.task.fixed.relevance == "learned" else best.score
+        lowest = np.inf if self.task.fixed.relevance == "learned" else best.score
         for _ in range(_RELEVANCE_ROUNDS):
             relevance = sample.relevance(trial.settings)
             if relevance is None or self.task.is_over("search"):
                 return best
             trial = sample.trial(replace(trial.settings, relevance=relevance))
-            if trial.score >= least:
+            if trial.score >= lowest:
                 break
-            best_learned, least = trial, trial.score
+            best_learned, lowest = trial, trial.score
         if best_learned.score > scaled_score(best.score, self._relevance_gain):
             return best
         return self._walk(sample, best_learned, _STEPS[-1])
 
     @property
     def _relevance_gain(self) -> float:
-        """How much learned weights must lower the score."""
+        """The share of the score that a trial with learned relevance must reach."""
         return np.inf if self.task.fixed.relevance == "learned" else _RELEVANCE_GAIN
 
     def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
-        """Follow the path of bandwidths, finer first, while the score improves."""
+        """Return the best trial of a path of bandwidths, first finer, while scores improve."""
         centre = best
         for factor in (1.0 / step, step):
             while True:
                 bandwidth = (best.settings.bandwidth or _START) * factor
-                inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
-                if not inside or self.task.is_over("search"):
+                is_allowed = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
+                if not is_allowed or self.task.is_over("search"):
                     break
                 trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
                 if trial.score >= best.score:
@@ -193,7 +198,7 @@ class BandwidthSearch:
 
 
 class Sample:
-    """Rows drawn once for a stage of the search, their scalers fitted once each."""
+    """The sampled rows of a stage of the search, with their scalers and trials."""
 
     def __init__(self, task: SelectionTask, n_rows: int, size: int, centre_alpha: float) -> None:
         self.task, self.feature_map = task, task.feature_map.sketch(size)
@@ -203,15 +208,15 @@ class Sample:
         self.alphas = _alpha_path(task.fixed.alpha, centre_alpha)
 
     def trial(self, settings: Hyperparameters) -> Trial:
-        """Return the best alpha's trial at a scaling and bandwidth, averaged over the splits.
+        """Return the trial of the best alpha for these settings, averaged over the splits.
 
-        The first trial of a stage walks the whole path of alphas, later ones the
-        neighbours of the alpha they start from.
+        The first trial of a stage tries the whole path of alphas, and later trials the neighbours
+        of their first alpha.
         """
         key = (settings.scaling, settings.bandwidth, id(settings.relevance))
         if key in self.done:
             return self.done[key]
-        started = time.perf_counter()
+        start = time.perf_counter()
         alphas = self.alphas
         if settings.alpha in alphas:
             at = alphas.index(settings.alpha)
@@ -221,13 +226,13 @@ class Sample:
             if self.task.is_over("search"):
                 break
             paths.append(self._path(settings, alphas, k))
-        seconds = (time.perf_counter() - started) / len(alphas)
+        seconds = (time.perf_counter() - start) / len(alphas)
         task, trials = self.task, []
         n_rows, size = len(self.splits[0][0]), self.feature_map.size
-        # A split's path may end before the others.
+        # The path of a split can end before the others.
         for alpha, *results in zip(alphas, *paths, strict=False):
             curve, n_iter = results[0]
-            score = float(np.mean([own_curve[-1] for own_curve, _ in results]))
+            score = float(np.mean([split_curve[-1] for split_curve, _ in results]))
             trials.append(
                 Trial(
                     stage="search",
@@ -242,14 +247,14 @@ class Sample:
                 )
             )
         task.trials.extend(trials)
-        least = min(trial.score for trial in trials)
-        best = next(trial for trial in trials if trial.score <= scaled_score(least, _TIE))
+        lowest = min(trial.score for trial in trials)
+        best = next(trial for trial in trials if trial.score <= scaled_score(lowest, _TIE))
         self.done[key] = best
-        what = self.feature_map.size_unit
+        unit = self.feature_map.size_unit
         width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
         task.report(
             "search",
-            f"{best.n_rows:>7} rows, {best.size} {what}: {settings.scaling} scaling, bandwidth "
+            f"{best.n_rows:>7} rows, {best.size} {unit}: {settings.scaling} scaling, bandwidth "
             f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}",
             **best.as_dict(),
         )
@@ -261,7 +266,7 @@ class Sample:
         """Return each alpha's validation curve and iterations, until two in a row are worse."""
         task, (training, validation) = self.task, self.splits[k]
         data = task.data
-        _, Z, held_back = self.matrices(settings, k)
+        _, Z, Z_validation = self.matrices(settings, k)
         path: list[tuple[list[float], int]] = []
         weights = None
         solver = self._solver(Z, data.problem(Z, 1.0, training).row_weights)
@@ -271,27 +276,26 @@ class Sample:
 
             def watch(iteration: int, w: Vector, curve: list[float] = curve) -> bool:
                 if iteration % 4 == 0:
-                    curve.append(task.search_score(held_back.matvec(w), validation))
+                    curve.append(task.search_score(Z_validation.matvec(w), validation))
                 return task.is_over("search")
 
             solution = solver.solve(problem, weights, watch)
             weights = solution.weights
-            curve.append(task.search_score(held_back.matvec(weights), validation))
+            curve.append(task.search_score(Z_validation.matvec(weights), validation))
             path.append((curve, solution.n_iter))
-            worse = worse_twice([curve[-1] for curve, _ in path])
-            if worse or task.is_over("search"):
+            if worse_twice([curve[-1] for curve, _ in path]) or task.is_over("search"):
                 break
         return path
 
     def relevance(self, settings: Hyperparameters) -> NDArray[np.float64] | None:
-        """Return weights of the inputs learned at these settings; None if that takes too long."""
+        """Return the relevance of the inputs at these settings, or None if it takes too long."""
         data, (training, _) = self.task.data, self.splits[0]
-        if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
+        if sp.issparse(data.rows) or data.rows.shape[1] > _MAX_RELEVANCE_COLUMNS:
             return None
-        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
-        chosen = training[:: max(1, len(training) // most)]
-        codes = len(chosen) * data.rows.shape[1] * data.n_outputs * self.feature_map.size
-        if self.task.budget.deadline.left(TIME_SHARE) < _SECONDS_A_CODE * codes:
+        max_rows = max(_RELEVANCE_VALUES // data.rows.shape[1], 100)
+        sample = training[:: max(1, len(training) // max_rows)]
+        n_codes = len(sample) * data.rows.shape[1] * data.n_outputs * self.feature_map.size
+        if self.task.budget.deadline.left(TIME_SHARE) < _SECONDS_PER_CODE * n_codes:
             return None
         feature_map, Z, _ = self.matrices(settings, 0)
         problem = data.problem(Z, settings.alpha, training)
@@ -299,20 +303,22 @@ class Sample:
         weights = self._solver(Z, problem.row_weights).solve(problem, None, watch).weights
         weights = weights[: len(weights) - int(data.intercept)]
         scaler = self._scaler(settings.scaling, 0)
-        rows = scaler.rows(data.rows[chosen])
+        rows = scaler.rows(data.rows[sample])
         steps = scaler.unscaled(0.5 * bandwidth_in_scaled_units(self.task, settings, scaler))
         return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 
     def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
-        """Return a solver for one matrix and any alpha."""
+        """Return a solver for a matrix and a path of alphas."""
         n_outputs, n_jobs = self.task.data.n_outputs, self.task.n_jobs
         sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
-        return path_solver(Z, row_weights, tol=_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs, **sizes)
+        return path_solver(
+            Z, row_weights, tol=_TOL, max_iter=_MAX_ITERATIONS, n_jobs=n_jobs, **sizes
+        )
 
     def matrices(
         self, settings: Hyperparameters, k: int
     ) -> tuple[SizedMap, FeatureMatrix, FeatureMatrix]:
-        """Return the fitted feature map, and the training and the held-back matrix."""
+        """Return the fitted feature map, and the training and validation matrices."""
         (training, validation), n_jobs = self.splits[k], self.task.n_jobs
         rows = self.task.data.rows
         scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
@@ -322,8 +328,8 @@ class Sample:
         )
         matrix = self.task.data.matrix
         Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
-        held_back = matrix(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
-        return feature_map, Z, held_back
+        Z_validation = matrix(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
+        return feature_map, Z, Z_validation
 
     def _scaler(self, kind: ScalingKind, k: int) -> Scaler:
         if kind not in self.scalers:

@@ -14,33 +14,36 @@ from gramless.base.types import IntArray
 from gramless.selection.data import Data
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-Groups = NDArray[np.intp]  # the number of each row's group
+Groups = NDArray[np.intp]  # the index of each row's group
 
-_VALIDATION_SHARE = 0.25
-_FOLDS = 4
-_ENOUGH_FOR_ONE_SPLIT = 4000
+# Splits of the search.
+_N_SEARCH_FOLDS = 4
+_ROWS_OF_ONE_SEARCH_SPLIT = 4000
 
-ROWS_OF_ONE_SPLIT = 300  # with fewer rows, five-fold cross-validation judges the selected model
+# Splits that validate the candidates.
+ROWS_OF_ONE_SPLIT = 300  # with fewer rows, five-fold cross-validation validates the selected model
 MOST_HELD_BACK = 20_000
-_JUDGING_SHARE, _SMALL_SHARE = 0.2, 0.1
-_ENOUGH_TO_JUDGE = 2000
-_TURNS = 5
-_ENOUGH_FOR_ONE_TURN = 500
-_ENOUGH_TO_ALIGN = 256
-# How far below chance the targets of matched rows agree, in standard deviations.
-_LEAST_DISAGREEMENT = 8.0
-_FIRST_MATCHED_ROWS = 20_000  # about so many are compared before all are
+_VALIDATION_SHARE, _MIN_VALIDATION_SHARE = 0.2, 0.1
+_ENOUGH_VALIDATION_ROWS = 2000
+_N_FOLDS = 5
+_ROWS_OF_ONE_FOLD = 500
+
+_MIN_ALIGNED_ROWS = 256
+# The correlation of the targets of matched rows is this far below chance, in standard deviations.
+_MIN_DISAGREEMENT = 8.0
+_SAMPLED_MATCHED_ROWS = 20_000  # about this many are compared first
 _FEW_GROUPS = 16  # if fewer groups would fill a sample, rows of all groups are drawn instead
-_NUMBERS_AT_ONCE = 1 << 18
+_BLOCK_VALUES = 1 << 18
 
 
 def holdout_splits(
     n_rows: int, size: int, seed: int, classes: IntArray | None = None
 ) -> list[Split]:
-    """Draw ``size`` rows without replacement and cut them into training and validation parts.
+    """Return splits of ``size`` random rows into training and validation rows.
 
-    One split, a quarter held back, from 4,000 drawn rows on; four folds of the drawn rows below,
-    where a quarter would say too little. Each class is in all parts, as far as it has rows.
+    From 4,000 rows on there is one split, with a quarter of the rows for validation. With fewer
+    rows a quarter would be too noisy, so there are four folds. Each class is in all parts if it has
+    enough rows.
 
     Examples
     --------
@@ -50,22 +53,23 @@ def holdout_splits(
     [(300, 100), (300, 100), (300, 100), (300, 100)]
     """
     drawn = stream(seed, "holdout").permutation(n_rows)[:size]
-    ends = _ends(len(drawn), _FOLDS)
-    if len(drawn) >= _ENOUGH_FOR_ONE_SPLIT:
-        held_back, others = _parts(drawn, ends[:1], classes)
-        return [(np.sort(others), np.sort(held_back))]
-    folds = _parts(drawn, ends, classes)
+    ends = _part_ends(len(drawn), _N_SEARCH_FOLDS)
+    if len(drawn) >= _ROWS_OF_ONE_SEARCH_SPLIT:
+        validation, training = _stratified_parts(drawn, ends[:1], classes)
+        return [(np.sort(training), np.sort(validation))]
+    folds = _stratified_parts(drawn, ends, classes)
     return [
         (np.sort(np.concatenate(folds[:k] + folds[k + 1 :])), np.sort(folds[k]))
-        for k in range(_FOLDS)
+        for k in range(_N_SEARCH_FOLDS)
     ]
 
 
 def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
-    """Cut rows into a part to fit and a part to judge: once, or in turns where they are few.
+    """Return splits of all rows into training and validation rows.
 
-    A fifth of up to 10,000 rows is held back, a tenth of many, at most 20,000; of fewer than 500
-    rows each once, in five turns. Each class is on both sides, if it has two rows.
+    A fifth of up to 10,000 rows, and a tenth of many rows but at most 20,000, are for validation.
+    With fewer than 500 rows there are five folds. Each class with at least two rows is on both
+    sides.
 
     Examples
     --------
@@ -75,18 +79,21 @@ def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) ->
     [(80, 20), (80, 20), (80, 20), (80, 20), (80, 20)]
     """
     order = stream(seed, "held back").permutation(n_rows)
-    if n_rows >= _ENOUGH_FOR_ONE_TURN:
-        few = min(_JUDGING_SHARE * n_rows, max(_ENOUGH_TO_JUDGE, _SMALL_SHARE * n_rows))
-        parts = _parts(order, [min(int(few), MOST_HELD_BACK)], classes)[:1]
+    if n_rows >= _ROWS_OF_ONE_FOLD:
+        n_validation = min(
+            _VALIDATION_SHARE * n_rows,
+            max(_ENOUGH_VALIDATION_ROWS, _MIN_VALIDATION_SHARE * n_rows),
+        )
+        parts = _stratified_parts(order, [min(int(n_validation), MOST_HELD_BACK)], classes)[:1]
     else:
-        parts = _parts(order, _ends(n_rows, _TURNS), classes)
-    return [_parted(n_rows, part) for part in parts if len(part) > 0]
+        parts = _stratified_parts(order, _part_ends(n_rows, _N_FOLDS), classes)
+    return [_hold_out(n_rows, part) for part in parts if len(part) > 0]
 
 
 def drawn_rows(n_rows: int, size: int, seed: int, classes: IntArray | None = None) -> IntArray:
-    """Draw some of the rows, with the share that each class has of all, in order.
+    """Return a random sample of the rows in order, stratified by class.
 
-    Classes of at least two rows keep one, unless there are more of them than rows are drawn.
+    Classes with at least two rows keep one, unless there are more such classes than drawn rows.
 
     Examples
     --------
@@ -95,12 +102,12 @@ def drawn_rows(n_rows: int, size: int, seed: int, classes: IntArray | None = Non
     [99, 1]
     """
     order = stream(seed, "rows in time").permutation(n_rows)
-    order = order if classes is None else _spread(order, classes)
+    order = order if classes is None else _stratify(order, classes)
     return np.sort(order[:size])
 
 
 def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) -> list[Split]:
-    """Cut rows into folds of one size, each held back once; classes are spread over all.
+    """Return the splits of folds of equal size, stratified by class.
 
     Examples
     --------
@@ -109,17 +116,17 @@ def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) 
     [[0, 0, 1], [0, 0, 1]]
     """
     order = stream(seed, "folds").permutation(n_rows)
-    order = order if classes is None else _spread(order, classes)
-    return [_parted(n_rows, part) for part in np.array_split(order, n_folds)]
+    order = order if classes is None else _stratify(order, classes)
+    return [_hold_out(n_rows, part) for part in np.array_split(order, n_folds)]
 
 
 def group_folds(
     groups: IntArray, n_folds: int, seed: int, classes: IntArray | None = None
 ) -> list[Split]:
-    """Cut rows into folds of about one size that part no group; fewer where groups are large.
+    """Return the splits of folds of similar size that keep groups together.
 
-    Groups are numbered from 0 on without gaps, and spread over the folds by the rarest class that
-    each has. Of at least two folds, those whose size is nearest to that wanted come first.
+    There are fewer folds if groups are large. ``groups`` holds indices from 0 without gaps. Folds
+    are stratified by the rarest class of each group. The first folds are those of typical size.
 
     Examples
     --------
@@ -133,22 +140,21 @@ def group_folds(
         rarity = np.argsort(np.argsort(np.bincount(classes), kind="stable"), kind="stable")
         rarest = np.full(len(sizes), len(rarity))
         np.minimum.at(rarest, groups, rarity[classes])
-        order = _spread(order, rarest)
-    n_rows, own = len(groups), sizes[order]
-    middles = np.cumsum(own) - 0.5 * own
+        order = _stratify(order, rarest)
+    n_rows, ordered_sizes = len(groups), sizes[order]
+    middles = np.cumsum(ordered_sizes) - 0.5 * ordered_sizes
     fold = np.empty(len(sizes), np.intp)
     fold[order] = np.minimum(n_folds * middles / n_rows, n_folds - 1).astype(np.intp)
     parts = [np.flatnonzero(fold[groups] == k) for k in np.unique(fold)]
     parts.sort(key=lambda part: abs(len(part) - n_rows / n_folds))
-    return [_parted(n_rows, part) for part in parts]
+    return [_hold_out(n_rows, part) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Rows to hold back, as a user said.
+    """The splits of a user, each with two disjoint sides that are not empty.
 
-    Of no split a side is empty, or a row on both; rows on neither are of the final fit alone. No
-    split parts the rows of a group, whose numbers ``groups`` has.
+    Rows on neither side are only in the final fit. All splits keep ``groups`` together.
     """
 
     splits: list[Split] = field(repr=False)
@@ -156,32 +162,32 @@ class Folds:
 
     @property
     def main(self) -> Split:
-        """The first of the splits with the most rows: where time goes on, the last."""
+        """The first of the splits with the most rows, which is the last of a time series."""
         return max(self.splits, key=lambda split: len(split[0]) + len(split[1]))
 
     def used(self, n_rows: int) -> list[Split]:
-        """Return the main split, and the others too where rows are few."""
+        """Return the main split, followed by the others if there are few rows."""
         main = self.main
         others = [split for split in self.splits if split is not main]
-        return [main, *others] if n_rows < _ENOUGH_FOR_ONE_SPLIT else [main]
+        return [main, *others] if n_rows < _ROWS_OF_ONE_SEARCH_SPLIT else [main]
 
     def sampled(self, n_rows: int, most: int, seed: int) -> list[Split]:
-        """Return the same with at most so many rows, drawn from both sides alike."""
+        """Return the used splits with at most ``most`` rows, sampled equally on both sides."""
         generator, splits = stream(seed, "holdout"), self.used(n_rows)
         return [
-            (_sampled(training, share, generator), _sampled(held_back, share, generator))
-            for training, held_back in splits
-            for share in [min(1.0, most / (len(training) + len(held_back)))]
+            (_sample(training, share, generator), _sample(validation, share, generator))
+            for training, validation in splits
+            for share in [min(1.0, most / (len(training) + len(validation)))]
         ]
 
     @property
     def can_be_halved(self) -> bool:
-        """Whether the main split's training rows are of more than one group, if of any."""
+        """Whether the main split's training rows have no groups, or more than one."""
         return self.groups is None or len(np.unique(self.groups[self.main[0]])) > 1
 
 
 def all_rows(split: Split, n_rows: int) -> NDArray[np.intp]:
-    """Return the training rows of a split, those held back, and those that are neither.
+    """Return the training rows of a split, its validation rows, and then all other rows.
 
     Examples
     --------
@@ -194,7 +200,7 @@ def all_rows(split: Split, n_rows: int) -> NDArray[np.intp]:
     return np.concatenate([*split, np.flatnonzero(neither)])
 
 
-def _sampled(
+def _sample(
     rows: NDArray[np.intp], share: float, generator: np.random.Generator
 ) -> NDArray[np.intp]:
     if share == 1.0:
@@ -202,16 +208,16 @@ def _sampled(
     return np.sort(generator.permutation(rows)[: max(1, int(share * len(rows)))])
 
 
-def _ends(n_rows: int, n_parts: int) -> list[int]:
-    """Return where parts of one size end, but the last one; the first may have one row more."""
-    size, more = divmod(n_rows, n_parts)
-    return [k * size + min(k, more) for k in range(1, n_parts)]
+def _part_ends(n_rows: int, n_parts: int) -> list[int]:
+    """Return the ends of parts of equal size, without the last one."""
+    size, remainder = divmod(n_rows, n_parts)
+    return [k * size + min(k, remainder) for k in range(1, n_parts)]
 
 
-def _parts(
+def _stratified_parts(
     order: NDArray[np.intp], ends: list[int], classes: IntArray | None
 ) -> list[NDArray[np.intp]]:
-    """Cut rows in random order into parts, with each class in all of them if it has the rows."""
+    """Return parts of rows in random order, which are stratified only if a class is missing."""
     parts = np.split(order, ends)
     if classes is None:
         return parts
@@ -220,50 +226,56 @@ def _parts(
     total, present = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
     if ((total < 2) | (present >= np.minimum(total, len(parts)))).all():
         return parts
-    return np.split(_spread(order, classes), ends)
+    return np.split(_stratify(order, classes), ends)
 
 
-def _spread(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
-    """Order rows so that every slice has its share of each class; a class of one row is last."""
-    own = classes[order]
-    counts = np.bincount(own)
-    by_class = np.argsort(own, kind="stable")
+def _stratify(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
+    """Return rows in an order in which every slice has about the same share of each class."""
+    labels = classes[order]
+    counts = np.bincount(labels)
+    by_class = np.argsort(labels, kind="stable")
     rank = np.empty(len(order), np.intp)
-    rank[by_class] = np.arange(len(order)) - (np.cumsum(counts) - counts)[own[by_class]]
-    place = np.where(counts[own] > 1, rank / counts[own], 1.0)
-    return order[np.argsort(place, kind="stable")]
+    rank[by_class] = np.arange(len(order)) - (np.cumsum(counts) - counts)[labels[by_class]]
+    # Classes with one row come last.
+    position = np.where(counts[labels] > 1, rank / counts[labels], 1.0)
+    return order[np.argsort(position, kind="stable")]
 
 
-def _parted(n_rows: int, part: NDArray[np.intp]) -> Split:
-    """Return all other rows and those of the part, in order."""
-    held_back = np.zeros(n_rows, bool)
-    held_back[part] = True
-    return np.flatnonzero(~held_back), np.flatnonzero(held_back)
+def _hold_out(n_rows: int, part: NDArray[np.intp]) -> Split:
+    """Return the split whose validation rows are ``part``."""
+    is_validation = np.zeros(n_rows, bool)
+    is_validation[part] = True
+    return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
 
 
 def half_of(n_rows: int) -> int:
-    """Return how many rows the first of two halves has.
+    """Return the number of rows in the first of two halves.
 
-    A multiple of four from 256 rows on: where the codes of the second half begin, loops that
-    take four rows at once lose no time.
+    From 256 rows on it is a multiple of four, so that loops over four rows at a time can read
+    aligned codes of the second half.
 
     Examples
     --------
     >>> half_of(7), half_of(1003)
     (3, 500)
     """
-    return n_rows // 2 if n_rows < _ENOUGH_TO_ALIGN else n_rows // 8 * 4
+    return n_rows // 2 if n_rows < _MIN_ALIGNED_ROWS else n_rows // 8 * 4
 
 
 def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
-    """Return the groups of rows that were drawn together; None where they look drawn one by one.
+    """Return the groups of rows of a matched sample, or None if rows look independent.
 
-    Rows of a group agree in all inputs but one, the same for all groups. Sparse rows are not looked
-    at. Takes some nanoseconds a number, a sort of some 20,000 numbers an input, and 24 bytes a row.
+    Rows of a group are equal in all inputs but one, which is the same for all groups, and their
+    targets are negatively correlated. Sparse rows are not examined.
+
+    Notes
+    -----
+    It takes a few nanoseconds per value, a sort of about 20,000 values per input, and 24 bytes per
+    row.
 
     Examples
     --------
-    Pairs that share an input, a winner and a loser each:
+    Each pair of a winner and a loser shares an input:
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([np.repeat(rng.normal(size=500), 2), rng.normal(size=1000)])
@@ -276,27 +288,28 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
         return None
     targets = data.targets.reshape(len(data.targets), -1)
     n_rows, n_inputs = data.rows.shape
-    at_once, multipliers = max(1, _NUMBERS_AT_ONCE // n_inputs), _multipliers(n_inputs)
-    blocks = row_blocks(n_rows, at_once)
+    block_rows, multipliers = max(1, _BLOCK_VALUES // n_inputs), _draw_multipliers(n_inputs)
+    blocks = row_blocks(n_rows, block_rows)
     total = np.zeros(n_rows, np.uint64)
 
-    def hashes_of(a: int, b: int) -> NDArray[np.uint64]:
-        # Rows lie one after the other: a column by itself is read a cache line a number.
-        return _hashed(np.ascontiguousarray(np.asarray(data.rows[a:b]).T), multipliers)
+    def hash_rows(a: int, b: int) -> NDArray[np.uint64]:
+        # Rows are contiguous, so reading single columns would load a cache line per value.
+        return _hash_columns(np.ascontiguousarray(np.asarray(data.rows[a:b]).T), multipliers)
 
-    def add_up(a: int, b: int) -> None:
-        total[a:b] = hashes_of(a, b).sum(axis=0, dtype=np.uint64)
+    def add_hashes(a: int, b: int) -> None:
+        total[a:b] = hash_rows(a, b).sum(axis=0, dtype=np.uint64)
 
-    map_blocks(add_up, blocks, n_jobs)
-    # Of large tables some keys are left out, with all their rows.
-    most = np.uint64((2**64 - 1) // max(1, n_rows // _FIRST_MATCHED_ROWS))
+    map_blocks(add_hashes, blocks, n_jobs)
+    # Large tables are sampled by key, so that groups stay complete.
+    largest_key = np.uint64((2**64 - 1) // max(1, n_rows // _SAMPLED_MATCHED_ROWS))
 
-    def of_others(a: int, b: int) -> list[tuple[NDArray[np.uint64], NDArray[np.intp]]]:
-        keys = total[a:b] - hashes_of(a, b)
-        chosen = [np.flatnonzero(own <= most) for own in keys]
-        return [(own[rows], a + rows) for own, rows in zip(keys, chosen, strict=True)]
+    def keys_without_input(a: int, b: int) -> list[tuple[NDArray[np.uint64], NDArray[np.intp]]]:
+        keys_by_input = total[a:b] - hash_rows(a, b)
+        sampled = [np.flatnonzero(keys <= largest_key) for keys in keys_by_input]
+        pairs = zip(keys_by_input, sampled, strict=True)
+        return [(keys[rows], a + rows) for keys, rows in pairs]
 
-    parts = map_blocks(of_others, blocks, n_jobs)
+    parts = map_blocks(keys_without_input, blocks, n_jobs)
     mean, spread = targets.mean(axis=0), _target_spread(targets)
 
     def agreement(j: int) -> float:
@@ -304,34 +317,34 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
         return _agreement(keys, targets[rows] - mean, spread)
 
     agreements = map_blocks(agreement, [(j,) for j in range(n_inputs)], n_jobs)
-    found = int(np.argmin(agreements))
-    if agreements[found] >= -_LEAST_DISAGREEMENT:
+    best = int(np.argmin(agreements))
+    if agreements[best] >= -_MIN_DISAGREEMENT:
         return None
-    column = np.asarray(data.rows[:, found])
-    keys = total - _hashed(column[None], multipliers[:, [found]])[0]
+    column = np.asarray(data.rows[:, best])
+    keys = total - _hash_columns(column[None], multipliers[:, [best]])[0]
     return np.unique(keys, return_inverse=True)[1].reshape(-1)
 
 
 def kept_together(split: Split, groups: Groups | None) -> Split:
-    """Return a split, of all rows or some, with each group where its first row was.
+    """Return a split in which each group is on the side of its first row.
 
-    It stays as it is where a side would be empty, or rows are in no groups.
+    The split is returned unchanged if a side would become empty.
     """
     if groups is None:
         return split
     rows = np.sort(np.concatenate(split))
-    held_back = np.isin(rows, split[1])
-    _, first, number = np.unique(groups[rows], return_index=True, return_inverse=True)
-    held_back = held_back[first[number.reshape(-1)]]
-    if held_back.all() or not held_back.any():
+    is_validation = np.isin(rows, split[1])
+    _, first, index = np.unique(groups[rows], return_index=True, return_inverse=True)
+    is_validation = is_validation[first[index.reshape(-1)]]
+    if is_validation.all() or not is_validation.any():
         return split
-    return rows[~held_back], rows[held_back]
+    return rows[~is_validation], rows[is_validation]
 
 
 def shuffled(
     rows: NDArray[np.intp], groups: Groups | None, generator: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return rows in random order, those of a group next to each other.
+    """Return rows in random order, with the rows of a group next to each other.
 
     Examples
     --------
@@ -342,17 +355,17 @@ def shuffled(
     order = generator.permutation(rows)
     if groups is None:
         return order
-    _, number = np.unique(groups[order], return_inverse=True)
-    places = generator.permutation(int(number.max(initial=0)) + 1)
-    return order[np.argsort(places[number.reshape(-1)], kind="stable")]
+    _, index = np.unique(groups[order], return_inverse=True)
+    positions = generator.permutation(int(index.max(initial=0)) + 1)
+    return order[np.argsort(positions[index.reshape(-1)], kind="stable")]
 
 
 def cut_in_two(
     rows: NDArray[np.intp], groups: Groups | None, most: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], int]:
-    """Shuffle rows, at most so many of them, and cut them into two halves that share no group.
+    """Return at most ``most`` rows in random order, and the size of the first half.
 
-    Returns the rows and how many are of the first half. A single group is cut in two.
+    The halves share no group, unless there is only one group.
 
     Examples
     --------
@@ -368,20 +381,22 @@ def cut_in_two(
     if len(order) > most and len(np.unique(groups[order[:most]])) < _FEW_GROUPS:
         order = order[np.sort(generator.permutation(len(order))[:most])]
     order = order[:most]
-    half, own = half_of(len(order)), groups[order]
-    ends = np.flatnonzero(own[1:] != own[:-1]) + 1
+    half, ordered_groups = half_of(len(order)), groups[order]
+    ends = np.flatnonzero(ordered_groups[1:] != ordered_groups[:-1]) + 1
     return order, half if len(ends) == 0 else int(ends[np.argmin(np.abs(ends - half))])
 
 
-def _multipliers(n_inputs: int) -> NDArray[np.uint64]:
+def _draw_multipliers(n_inputs: int) -> NDArray[np.uint64]:
     drawn = stream(0, "matched rows").integers(0, 2**64, (2, n_inputs), np.uint64)
     return drawn | np.uint64(1)
 
 
-def _hashed(columns: NDArray[np.floating], multipliers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of each number of some inputs, (n_inputs, n_rows)."""
+def _hash_columns(
+    columns: NDArray[np.floating], multipliers: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return the hash of each value of some inputs, (n_inputs, n_rows)."""
     first, second = multipliers[:, :, None]
-    # -0.0 + 0.0 is 0.0: equal numbers have equal bits.
+    # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
     bits = (columns.astype(np.float64) + 0.0).view(np.uint64) * first
     bits ^= bits >> np.uint64(32)
     bits *= second
@@ -389,27 +404,27 @@ def _hashed(columns: NDArray[np.floating], multipliers: NDArray[np.uint64]) -> N
 
 
 def _target_spread(targets: NDArray[np.float64]) -> float:
-    """Return how far the product of two rows' targets is from 0, by chance."""
+    """Return the standard deviation of the product of the targets of two independent rows."""
     centred = targets - targets.mean(axis=0)
     with one_blas_thread():
         return float(np.linalg.norm(centred.T @ centred) / len(targets))
 
 
 def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: float) -> float:
-    """Return how much targets of rows with one key agree, in standard deviations of chance.
+    """Return the agreement of targets of rows with the same key, in standard deviations.
 
-    The sum over all rows of the product of a row's target with the mean of the others of
-    its group.
+    It is the sum over all rows of the product of a row's target with the mean target of the other
+    rows of its group, divided by its standard deviation for independent rows.
     """
-    _, number, size = np.unique(keys, return_inverse=True, return_counts=True)
-    several = size > 1
-    if not several.any():
+    _, index, size = np.unique(keys, return_inverse=True, return_counts=True)
+    has_several_rows = size > 1
+    if not has_several_rows.any():
         return 0.0
-    sums = np.stack([np.bincount(number.reshape(-1), column) for column in targets.T])
-    squares = np.bincount(number.reshape(-1), np.einsum("nk,nk->n", targets, targets))
-    products = (np.einsum("kg,kg->g", sums, sums) - squares)[several]
-    others = size[several] - 1.0
-    chance = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / others)))
-    total = np.sum(products / others)
-    # Squares of huge targets overflow: what is no number says nothing.
-    return float(total / chance) if chance > 0 and np.isfinite(total) else 0.0
+    sums = np.stack([np.bincount(index.reshape(-1), column) for column in targets.T])
+    squares = np.bincount(index.reshape(-1), np.einsum("nk,nk->n", targets, targets))
+    products = (np.einsum("kg,kg->g", sums, sums) - squares)[has_several_rows]
+    n_others = size[has_several_rows] - 1.0
+    deviation = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / n_others)))
+    total = np.sum(products / n_others)
+    # Squares of huge targets overflow, and are then ignored.
+    return float(total / deviation) if deviation > 0 and np.isfinite(total) else 0.0
