@@ -503,9 +503,7 @@ def test_an_interrupt_leaves_no_part(there, monkeypatch):
 
 def test_places_that_cannot_be_written_are_refused(tmp_path):
     for place in ["absent/model", "."]:
-        with pytest.raises(
-            ModelFileError, match=r"cannot be written|no file that could be replaced"
-        ):
+        with pytest.raises(ModelFileError, match=r"cannot be written|not a regular file"):
             save(small().fit(X), tmp_path / place)
 
 

@@ -1,4 +1,4 @@
-"""Methods that only some models have."""
+"""Methods that depend on the parameters of a model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def available_if(check: Callable[[Any], object]) -> Callable[[Method], Method]:
-    """Decorate a method of those models for which ``check`` raises no ``AttributeError``.
+    """Return a decorator for a method that exists if ``check`` raises no ``AttributeError``.
 
-    Unlike with scikit-learn's function of this name, the error itself says why it is missing.
+    Unlike scikit-learn's function of this name, the error of ``check`` reaches the user, and gives
+    the reason.
     """
     return lambda method: cast(Any, _Conditional(check, method))
 
 
 class _Conditional:
-    """Looks a method up where a model has it."""
+    """A descriptor that checks the model before it returns the method."""
 
     def __init__(self, check: Callable[[Any], object], method: Callable[..., Any]) -> None:
         self._check, self._method = check, method

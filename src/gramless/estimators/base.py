@@ -97,9 +97,9 @@ from gramless.uncertainty.conformal import Conformal
 _BACKGROUND_ROWS = 200  # rows of the fit that a model keeps to explain predictions by
 # Warm starts have a smaller tolerance, so that rows absent from the earlier fit still matter.
 _WARM_TOL = 0.3
-# The tolerance falls with the validation error once that is below a tenth of the targets' standard
-# deviation, down to the least tolerance.
-_SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
+# Below a tenth of the targets' standard deviation, the tolerance is proportional to the validation
+# error, down to a minimum.
+_ERROR_FACTOR, _MIN_TOL = 10.0, 1e-4
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +154,7 @@ class KernelMachine(StatefulEstimator, ABC):
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
     ) -> Self:
-        """Select what is left on "auto", then fit to all rows.
+        """Select everything that is left on "auto", then fit the model to all rows.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class KernelMachine(StatefulEstimator, ABC):
         ------
         ValueError
             If numbers are infinite, rows that stay sparse or targets hold NaN, there is only one
-            class or one group, shapes or parameters are wrong, or scores are no numbers.
+            class or one group, shapes or parameters are wrong, or scores are not finite.
         """
         with limited_memory(self._memory()):
             validation = ValidationArguments.of(
@@ -193,7 +193,7 @@ class KernelMachine(StatefulEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
     ) -> Self:
-        """Update the weights with a batch of rows, see :meth:`KernelRegressor.partial_fit`."""
+        """Update the weights by a batch of rows, see :meth:`KernelRegressor.partial_fit`."""
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
         if used is not None:
             X, y, sample_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
@@ -210,19 +210,19 @@ class KernelMachine(StatefulEstimator, ABC):
         alpha = self.alpha_ * (1.0 - share) if given is None else given
         solver, _ = self._solver(Squared(), batch.matrix, tighten=_WARM_TOL)
         codes, intercept = encoder.encode(targets), encoder.fits_intercept
-        moved = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
+        weights = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
         self.features_ = batch.feature_map
         self.alpha_: float = alpha
         self.n_samples_fit_: int = n_rows
-        self.weights_, self.intercept_ = encoder.decode_weights(moved)
+        self.weights_, self.intercept_ = encoder.decode_weights(weights)
         return self
 
     def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
-        """Return the encoder of new targets, in the units of the weights."""
+        """Return the encoder of a batch of targets, in the units of the weights."""
         return self._target_encoder_again(y, None)
 
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        """Return the target encoder of a model that is fitted already."""
+        """Return the target encoder for a further fit of a fitted model."""
         return self._target_encoder(y, weight)
 
     def _select_model(
@@ -234,7 +234,7 @@ class KernelMachine(StatefulEstimator, ABC):
         callbacks: Callbacks,
         validation: ValidationArguments | None = None,
     ) -> Selection:
-        """Validate and encode the rows, then select what was left on "auto"."""
+        """Validate and encode the rows, then select everything that is left on "auto"."""
         self._solver(self._named_loss())
         self._search_config()
         deadline = self._deadline()
@@ -253,12 +253,11 @@ class KernelMachine(StatefulEstimator, ABC):
         validation: ValidationArguments | None,
         deadline: Deadline,
     ) -> EncodedRows:
-        """Validate rows, targets and weights, and return them as numbers.
+        """Return encoded rows, targets and weights after checks.
 
-        Rows of weight 0 count as absent. If a time budget is too short for all rows, some are left
-        out.
+        Rows of weight 0 are left out, and some others if a time budget is too short for all rows.
         """
-        # Before the training rows, because checks of targets keep their classes.
+        # Validation rows come first, because checks of training targets set attributes.
         validation_rows = None if validation is None else EvalRows.of(self, validation)
         table, used_weight = X, sample_weight
         used = rows_with_weight(type(self).__name__, sample_weight, X, y)
@@ -277,17 +276,17 @@ class KernelMachine(StatefulEstimator, ABC):
             weight = self._check_weight(used_weight, rows)
         given = GivenRows.of(self, table, targets, weight, groups, used)
         if weight is not None and not weight.all():
-            rows, targets, weight = _taken(weight > 0, rows, targets, weight)
+            rows, targets, weight = _take(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
         encode = self._target_encoder_again if goes_on else self._target_encoder
         encoder, n_given = encode(targets, weight), len(targets)
         seed, classes = seed_from(self.random_state), encoder.class_numbers(targets)
-        most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
-        if most < len(targets):
-            timely = drawn_rows(len(targets), most, seed, classes)
-            rows, targets, weight = _taken(timely, rows, targets, weight)
-            given = given.keep_used(timely)
-            classes = None if classes is None else classes[timely]
+        max_rows = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
+        if max_rows < len(targets):
+            sample = drawn_rows(len(targets), max_rows, seed, classes)
+            rows, targets, weight = _take(sample, rows, targets, weight)
+            given = given.keep_used(sample)
+            classes = None if classes is None else classes[sample]
         data = self._data(rows, targets, weight, encoder)
         has_splits = self.cv is not None or groups is not None or validation_rows is not None
         if has_splits and weight is not None:
@@ -321,7 +320,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _selection_task(
         self, encoded: EncodedRows, report: Reporter, deadline: Deadline
     ) -> SelectionTask:
-        """Return what selection works on: rows, goals, what is fixed, and what may be spent."""
+        """Return the selection task: rows, goals, fixed settings and budget."""
         data, given, encoder = encoded.data, encoded.given, encoded.encoder
         held_back = HeldBackRows(
             data=data,
@@ -365,7 +364,7 @@ class KernelMachine(StatefulEstimator, ABC):
         return task if scorer is None else with_scorer(scorer, task, given, encoder)
 
     def _selection(self, task: SelectionTask, encoded: EncodedRows) -> Selection:
-        """Select a model, and tell in public attributes by what it was selected."""
+        """Select a model, and set the fitted attributes that describe the selection."""
         data, budget = task.data, task.budget
         selected = select(task)
         self.loss_ = selected.loss
@@ -402,9 +401,9 @@ class KernelMachine(StatefulEstimator, ABC):
         codes = validation_rows.codes(self, encoder, targets)
         weight = self._validation_weights(validation_rows, data, given)
         if classes is not None:
-            numbers = encoder.class_numbers(validation_rows.targets)
-            assert numbers is not None
-            classes = np.concatenate([classes, numbers])
+            indices = encoder.class_numbers(validation_rows.targets)
+            assert indices is not None
+            classes = np.concatenate([classes, indices])
         plain_weight = validation_rows.weight_like(given.weight)
         given = given.followed_by(validation_rows.table, validation_rows.targets, plain_weight)
         return data.with_validation_rows(rows, codes, weight), given, classes
@@ -412,7 +411,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _validation_weights(
         self, validation_rows: EvalRows, data: Data, given: GivenRows
     ) -> FloatArray | None:
-        """Return the weights of validation rows in losses, with the mean of the training rows."""
+        """Return the weights of validation rows in losses, scaled to those of training rows."""
         return validation_rows.weight_like(data.sample_weight)
 
     def _data(
@@ -436,12 +435,12 @@ class KernelMachine(StatefulEstimator, ABC):
         return relative_weights(weight, weight.max())
 
     def _deadline(self) -> Deadline:
-        """Return the time budget, which begins now."""
-        given = self.time_budget is not None
-        return Deadline(check_number(self, "time_budget", low=1e-3) if given else None)
+        """Return the time budget, which starts now."""
+        has_budget = self.time_budget is not None
+        return Deadline(check_number(self, "time_budget", low=1e-3) if has_budget else None)
 
     def _memory(self) -> int | None:
-        """Return how many bytes a fit may take, or None if there is no limit."""
+        """Return the limit of memory in bytes, or None if there is no limit."""
         if self.memory_budget is None:
             return None
         try:
@@ -451,7 +450,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @property
     def encoder_(self) -> TableEncoder | None:
-        """The encoder of data frames; None if the model was fitted to an array."""
+        """The encoder of data frames, or None if the model was fitted to an array."""
         return self.inputs_.encoder
 
     def _solver(
@@ -461,7 +460,7 @@ class KernelMachine(StatefulEstimator, ABC):
         n_outputs: int = 1,
         tighten: float = 1.0,
     ) -> tuple[Solver, str]:
-        """Check the parameters; return the solver for a matrix and why it was chosen."""
+        """Return the solver for a matrix and the reason for its choice; check its parameters."""
         thread_count(self.n_jobs)
         tol, max_iter = tighten * check_number(self, "tol"), check_count(self, "max_iter")
         return choose_solver(
@@ -493,18 +492,18 @@ class KernelMachine(StatefulEstimator, ABC):
         return loss.smooth and not set(self._target_kinds).isdisjoint(loss.targets)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
-        """Return the loss for a number of outputs, over grown grids or other features."""
+        """Return the loss for ``n_outputs`` outputs, over grown grids or other features."""
         return self._named_loss()
 
     def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
-        """Return the goal of kernel ridge regression, None if it must not be tried."""
+        """Return the goal of kernel ridge regression, or None if it must not be tried."""
         loss = self._loss_of(1, grows=False)
         if self.grids == "grown" or loss.name != "squared":
             return None
         return Goal(loss, 0.0, encoder.score_of(loss))
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
-        """Return the sample weights times those of the classes."""
+        """Return the sample weights multiplied by the weights of the classes."""
         return weight
 
     def _feature_map(self, data: Data, seed: int) -> SizedMap:
@@ -523,20 +522,20 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _given_relevance(self) -> str:
-        """Return how inputs are weighted: equally if they are whitened."""
+        """Return the kind of relevance, which is "equal" for whitened inputs."""
         relevance = check_choice(self, "relevance", RELEVANCES)
         if self.scaling != "whiten":
             return relevance
         if relevance == "learned" or self.grids == "grown":
             raise InputError(
                 f"{type(self).__name__}: scaling='whiten' combines the inputs, so it has no "
-                f"relevance='learned' and no grids='grown', which weigh inputs one by one; leave "
+                f"relevance='learned' and no grids='grown', which treat inputs one by one; leave "
                 f"these at 'auto', or use scaling='standard'."
             )
         return "equal"
 
     def _learns_errors(self, task: SelectionTask) -> bool:
-        """Return whether rows held back are to say how far predictions are off."""
+        """Return whether the size of errors is estimated on validation rows."""
         if not is_auto(self.calibrate):
             return check_switch(self, "calibrate", others=" or 'auto'")
         return task.grows_grids or has_open_settings(task) or task.data.n_validation > 0
@@ -544,7 +543,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _search_config(self) -> SearchConfig:
         """Return the configuration of selection."""
         config = EFFORTS[check_count(self, "effort", high=max(EFFORTS))]
-        # A solver that the user names, or that of an L1 penalty, may only take bins.
+        # Named solvers, and those for an L1 penalty, may not support features other than bins.
         if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
             return config
         return replace(config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0)
@@ -556,16 +555,16 @@ class KernelMachine(StatefulEstimator, ABC):
         fixed: FixedChoices,
         monotone: IntArray | None,
     ) -> bool:
-        """Return whether grids are grown; other features are random, of one kernel."""
+        """Return whether grids are grown instead of random features of one kernel."""
         grids = check_choice(self, "grids", ("auto", "random", "grown"))
         owner, rows, folds = type(self).__name__, held_back.data.rows, held_back.folds
-        enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
+        has_enough_rows = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
         can_be_halved = folds is None or folds.can_be_halved
-        by_name = isinstance(self.features, str) and self.features == "binning"
-        free = by_name and self.scaling == "auto" and self.l1_ratio == 0 and can_be_halved
-        free = free and fixed.bandwidth is None
+        is_open = isinstance(self.features, str) and self.features == "binning"
+        is_open = is_open and self.scaling == "auto" and self.l1_ratio == 0 and can_be_halved
+        is_open = is_open and fixed.bandwidth is None
         if monotone is not None:
-            if not (free and enough and grids != "random"):
+            if not (is_open and has_enough_rows and grids != "random"):
                 raise InputError(
                     f"{owner}: monotonic_cst is for grown grids: at least {LEAST_TO_GROW} dense "
                     f"rows, features='binning', grids 'auto' or 'grown', scaling='auto', "
@@ -573,22 +572,22 @@ class KernelMachine(StatefulEstimator, ABC):
                 )
             return True
         if grids != "grown":
-            may_grow = free and grids == "auto" and fixed.alpha is None
+            may_grow = is_open and grids == "auto" and fixed.alpha is None
             return may_grow and can_grow(held_back.data, held_back.classes is not None)
         if not isinstance(feature_map, RandomBinning):
             raise InputError(
                 f"{owner}: grids='grown' chooses bins; use features='binning', or grids='auto' "
                 f"with other features."
             )
-        if not enough:
+        if not has_enough_rows:
             raise InputError(
                 f"{owner}: grids='grown' needs dense rows, not sparse ones, at least "
                 f"{LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
             )
         if not can_be_halved:
             raise InputError(
-                f"{owner}: grids='grown' needs training rows of two groups in every fold, to cut "
-                f"them in two; use grids='auto', or give more groups."
+                f"{owner}: grids='grown' needs training rows of two groups in every fold, one for "
+                f"each half; use grids='auto', or give more groups."
             )
         return True
 
@@ -598,7 +597,7 @@ class KernelMachine(StatefulEstimator, ABC):
         release_freed_memory()
         if selection.selected.weights is None:
             problem = selection.problem(float(self.tol) * tighten)
-            solution = self._solved(problem, start, tighten, selection)
+            solution = self._solve_problem(problem, start, tighten, selection)
             solution = self._refine_solution(problem, solution, selection)
         else:
             solution = Solution(selection.selected.weights, "converged", 1, [])
@@ -611,7 +610,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _refine_solution(
         self, problem: Problem, solution: Solution, selection: Selection
     ) -> Solution:
-        """Fit parameters of the loss, or of the targets, and the weights in turns."""
+        """Fit parameters of the loss or of the targets alternately with the weights."""
         return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
@@ -622,26 +621,26 @@ class KernelMachine(StatefulEstimator, ABC):
         self.scaler_, self.features_ = selected.scaler, selected.feature_map
 
     def _warm_start(self, selection: Selection) -> tuple[Vector | None, float]:
-        """Return the weights that the final fit starts from, and a factor of its tolerance."""
-        found, start, tighten = selection.selected.validation, None, 1.0
-        if found is not None and found.weights is not None:
-            start, tighten = found.weights, _WARM_TOL
+        """Return the first weights of the final fit, and the factor of its tolerance."""
+        result, start, tighten = selection.selected.validation, None, 1.0
+        if result is not None and result.weights is not None:
+            start, tighten = result.weights, _WARM_TOL
         elif selection.selected.start is not None:
             start, tighten = selection.selected.start, _WARM_TOL
-        if found is not None:
-            least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
-            share = _SHARE_OF_ERROR * relative_error(selection.goal, found)
-            tighten *= float(np.clip(share, least, 1.0))
+        if result is not None:
+            lowest = _MIN_TOL / max(float(self.tol), _MIN_TOL)
+            factor = _ERROR_FACTOR * relative_error(selection.goal, result)
+            tighten *= float(np.clip(factor, lowest, 1.0))
         return start, tighten
 
     def _keep_solution(self, solution: Solution, selection: Selection, n_rows: int) -> None:
-        """Set the fitted attributes and report how the final fit went."""
+        """Set the fitted attributes, and report the final fit."""
         ended = selection.report.ended
         if solution.status == "stopped" and "solve" not in ended:
             self.limits_.append("time: the final solve was cut short")
         self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
-        natural = unscaled_weights(selection.selected.matrix, solution.weights)
-        weights = self._without_zeros(natural, self.features_)
+        weights = unscaled_weights(selection.selected.matrix, solution.weights)
+        weights = self._drop_unused_bins(weights, self.features_)
         self.weights_, self.intercept_ = selection.encoder.decode_weights(weights)
         self._round_weights(selection)
         self.n_samples_fit_ = n_rows
@@ -660,10 +659,10 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _round_weights(self, selection: Selection) -> None:
-        """Round the weights over grown grids as far as validation rows allow; drop empty bins.
+        """Round the weights of grown grids as far as validation rows allow, and drop zeros.
 
-        Weights of other features keep all digits: rounding would add up where features nearly
-        cancel. Bins and whitened kernel values do not cancel.
+        Weights of other features keep all digits, because features can nearly cancel, which
+        amplifies rounding. Bins and whitened kernel values do not cancel.
         """
         bins, step = parts_of(self.features_)[0], selection.selected.rounding_step
         if not isinstance(bins, GivenBinning):
@@ -671,28 +670,28 @@ class KernelMachine(StatefulEstimator, ABC):
         if step <= 0.0:
             self.weights_ = rounded_to_single(self.weights_)
             return
-        # Files keep only the exponent of powers of two.
+        # Steps are powers of two, of which files store only the exponent.
         unit, _ = selection.encoder.decode_weights(np.ones((2, *self.weights_.shape[1:])))
-        least = np.finfo(np.float64).tiny
-        steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), least)))
+        tiny = np.finfo(np.float64).tiny
+        steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), tiny)))
         self.weights_ = rounded_to_multiples(self.weights_, steps, self.n_jobs)
         if self._needs_all_bins():
             return
         n_bins = bins._n_features_out
         used: BoolArray = (self.weights_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
         used[0] |= not used.any()
-        left = self._keep_bins(selection, bins, used)
-        numbers = np.concatenate([left, np.arange(n_bins, len(self.weights_))])
+        kept = self._keep_bins(selection, bins, used)
+        indices = np.concatenate([kept, np.arange(n_bins, len(self.weights_))])
         columns = take_array_rows(
-            self.weights_.reshape(len(self.weights_), -1), numbers, self.n_jobs
+            self.weights_.reshape(len(self.weights_), -1), indices, self.n_jobs
         )
         self.weights_ = columns.reshape(-1, *self.weights_.shape[1:])
 
     def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
-        """Drop other bins; return which of the former columns the kept ones are."""
+        """Drop the unused bins, and return the former indices of the kept ones."""
         selected = selection.selected
         matrix = first_part(plain_matrix(selected.matrix))
-        # An L1 penalty has dropped bins already; large matrices and rows are on disk.
+        # An L1 penalty may have dropped bins before, and large matrices and rows are on disk.
         if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
             rows = selected.scaler.ordered(selection.data.rows, selected.order, self.n_jobs)
             if isinstance(rows, np.ndarray):
@@ -701,23 +700,23 @@ class KernelMachine(StatefulEstimator, ABC):
         return np.flatnonzero(used)
 
     def _needs_all_bins(self) -> bool:
-        """Return whether more than predictions depends on which bins are known."""
+        """Return whether bins with weight 0 matter for more than predictions."""
         return False
 
     def _background(self, selection: Selection) -> AnyArray | None:
-        """Return some rows of the fit, drawn by their weights; None if rows are sparse."""
+        """Return training rows sampled by their weights, or None if rows are sparse."""
         rows, n_rows = selection.data.rows, selection.data.n_fitted
         if sp.issparse(rows):
             return None
         weight = self._given_weight(selection)
-        share = None if weight is None else weight / weight.sum()
-        size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
-        # Not from random_state: that would advance a generator that the user gave.
-        drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
-        return np.array(take_rows(rows, np.sort(drawn)))
+        p = None if weight is None else weight / weight.sum()
+        size = min(n_rows, _BACKGROUND_ROWS) if p is None else _BACKGROUND_ROWS
+        # Drawing from random_state would advance the generator of a user.
+        sample = stream(0, "background").choice(n_rows, size, p is not None, p)
+        return np.array(take_rows(rows, np.sort(sample)))
 
     def _given_weight(self, selection: Selection) -> FloatArray | None:
-        """Return the sample weights of the fitted rows, times those of their classes."""
+        """Return the sample weights of the training rows, multiplied by class weights."""
         return selection.data.weights_of(selection.data.fitted)
 
     @property
@@ -731,19 +730,19 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """How much each column of the table moves the predictions, summing to 1.
+        """The importance of each column of the table for the predictions, summing to 1.
 
-        The mean absolute Shapley value (see :func:`gramless.inspection.shapley_values`) of some 200
-        rows of the fit, which the model keeps as ``background_``, with the same rows as the
-        background; the share of each column, of several outputs the mean of their shares. It is
-        computed when asked for, and tells of the model, not of how well it predicts. Models of
-        rows that stay sparse have none.
+        It is the column's share of the mean absolute Shapley values (see
+        :func:`gramless.inspection.shapley_values`), or the mean share over several outputs. The
+        values are those of about 200 training rows, which the model keeps as ``background_``, with
+        the same rows as the background. They are computed on access, and describe the model, not
+        the quality of its predictions. Models of rows that stay sparse have no importances.
         """
         check_is_fitted(self, "weights_")
         if self.background_ is None:
             raise AttributeError(
-                f"{type(self).__name__} keeps no rows of a fit to sparse ones, or was saved by an "
-                f"earlier version: it has no feature_importances_. Use shapley_values of "
+                f"{type(self).__name__} has no feature_importances_, because it was fitted to "
+                f"sparse rows or saved by an earlier version. Use shapley_values of "
                 f"gramless.inspection with a background."
             )
         if self.scaler_.whitening is not None:
@@ -755,22 +754,22 @@ class KernelMachine(StatefulEstimator, ABC):
         values, _ = self._shapley_values(self.background_, self.background_)
         sizes = np.abs(values).mean(axis=0)
         totals = sizes.sum(axis=0)
-        moved = totals > 0
-        if not moved.any():
+        is_variable = totals > 0
+        if not is_variable.any():
             return np.zeros(len(sizes))
-        return np.asarray((sizes[:, moved] / totals[moved]).mean(axis=1))
+        return np.asarray((sizes[:, is_variable] / totals[is_variable]).mean(axis=1))
 
     def _shapley_values(self, inputs: Rows, background: Rows) -> tuple[FloatArray, FloatArray]:
         """Return Shapley values (n_rows, n_features, K) and the mean raw prediction (K,).
 
-        Rows are inputs, as :class:`RowInputs` returns them. The columns of the table are the
-        players, each with all inputs that were made of it.
+        Rows are inputs, as :class:`RowInputs` returns them. The players are the columns of the
+        table, each with all of its inputs.
         """
         scaler, n_features = self.scaler_, self.n_features_in_
         if scaler.whitening is not None:
             raise InputError(
-                f"{type(self).__name__}: exact Shapley values need features of the inputs one by "
-                f"one, and scaling='whiten' combines them; use permutation_importance of "
+                f"{type(self).__name__}: exact Shapley values need separate inputs, but "
+                f"scaling='whiten' combines them; use permutation_importance of "
                 f"gramless.inspection.explanation."
             )
         rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
@@ -781,7 +780,7 @@ class KernelMachine(StatefulEstimator, ABC):
         )
         return values, mean + self.intercept_
 
-    def _solved(
+    def _solve_problem(
         self, problem: Problem, start: Vector | None, tighten: float, selection: Selection
     ) -> Solution:
         n_outputs = columns(problem.targets).shape[1]
@@ -790,8 +789,8 @@ class KernelMachine(StatefulEstimator, ABC):
             solver = MonotoneBins(solver, selection.selected.signs)
         return solver.solve(problem, start, callback=selection.watch())
 
-    def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
-        """Set ``sparsity_`` and drop the bins without weight that an L1 penalty leaves."""
+    def _drop_unused_bins(self, weights: Vector, feature_map: FeatureMap) -> Vector:
+        """Return the weights without bins that an L1 penalty made zero, and set ``sparsity_``."""
         n_columns = feature_map._n_features_out
         used = np.ones(n_columns, bool)
         if self.l1_ratio > 0:
@@ -804,15 +803,15 @@ class KernelMachine(StatefulEstimator, ABC):
         return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
 
     def __call__(self, X: TableLike) -> FloatArray:
-        """Return the numbers for each row that ``shap.Explainer(model, X)`` explains.
+        """Return predictions, or the values of ``decision_function`` of a classifier.
 
-        These are predictions, or for a classifier the values of ``decision_function``.
+        ``shap.Explainer(model, X)`` calls the model.
         """
         numbers: FloatArray = self.predict(X)
         return numbers
 
     def _responses(self, X: TableLike) -> FloatArray:
-        """Return ``Z w + intercept`` for new rows, a block at a time."""
+        """Return ``Z w + intercept`` for new rows."""
         check_is_fitted(self, "weights_")
         parts = [Z.matvec(self.weights_) for Z in self._feature_blocks(X)]
         return np.concatenate([np.zeros((0, *self.weights_.shape[1:])), *parts]) + self.intercept_
@@ -829,7 +828,7 @@ class KernelMachine(StatefulEstimator, ABC):
         number_in(state, "n_samples_fit_", int, 0)
         for name in ("scorer_", "cv_"):
             part_in(state, name, str)
-        require(isinstance(state.get("loss_"), Loss), "loss_ is no loss")
+        require(isinstance(state.get("loss_"), Loss), "loss_ is not a loss")
         coef = array_in(state, "weights_", np.float64, finite=True)
         fits = coef.ndim in (1, 2) and len(coef) == features._n_features_out and coef.size > 0
         require(fits, "weights_ does not fit the bins")
@@ -841,7 +840,9 @@ class KernelMachine(StatefulEstimator, ABC):
             background = part_in(state, "background_", np.ndarray)
             fits = background.dtype.kind in "iuf" and background.ndim == 2
             fits = fits and background.shape[0] > 0 and background.shape[1] == len(scaler.knots)
-            require(fits and np.isfinite(background).all(), "background_ are no rows of inputs")
+            require(
+                fits and np.isfinite(background).all(), "background_ does not hold rows of inputs"
+            )
         if state["errors_"] is not None:
             part_in(state, "errors_", Conformal)
 
@@ -849,7 +850,7 @@ class KernelMachine(StatefulEstimator, ABC):
         params = super()._parameters_to_save()
         if isinstance(self.features, SizedMap):
             params["features"] = clone(self.features)
-        # Functions and splitters cannot be saved: ``scorer_`` and ``cv_`` describe them.
+        # Functions and splitters cannot be saved; ``scorer_`` and ``cv_`` describe them.
         if not isinstance(self.scoring, str):
             params["scoring"] = None
         if not isinstance(self.cv, (int, np.integer)):
@@ -865,7 +866,7 @@ class KernelMachine(StatefulEstimator, ABC):
             fitted.pop("encoder_", None)
             fitted["inputs_"] = RowInputs(encoder, None, None)
         fitted.setdefault("background_", None)
-        # Models of earlier versions were selected by the loss, on rows held back by a rule.
+        # Models of earlier versions were selected by the loss on default validation rows.
         fitted.setdefault("scorer_", "loss")
         fitted.setdefault("cv_", describe_cv(None, None))
         fitted.setdefault("n_samples_fit_", 0)
@@ -873,8 +874,9 @@ class KernelMachine(StatefulEstimator, ABC):
         self._choice = steering_parameters(self)
 
     def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
-        own = getattr(self.features, "bandwidth", "median")
-        given = self.bandwidth if not is_auto(self.bandwidth) else own
+        given = self.bandwidth
+        if is_auto(given):
+            given = getattr(self.features, "bandwidth", "median")
         if isinstance(given, str) and given in ("auto", "median", "own"):
             return None
         bandwidth_vector(given, n_inputs if self.inputs_.kept is None else self.n_features_in_)
@@ -895,39 +897,39 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @abstractmethod
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        """Return targets with numbers in text read as such; raise InputError if one is missing."""
+        """Return targets with text converted to numbers; raise InputError if one is missing."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:
-        """Return the targets in the shape that the estimator works with."""
+        """Return the targets after checks, in the shape that the estimator needs."""
 
     @abstractmethod
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        """Return the encoder that turns such targets into numbers."""
+        """Return the encoder of the targets."""
 
     def _held_back_errors(self, method: str) -> Conformal:
         check_is_fitted(self, "weights_")
         if self.errors_ is None:
             raise InputError(
-                f"{type(self).__name__}: {method} needs rows held back from a fit; fit again with "
+                f"{type(self).__name__}: {method} needs errors of validation rows; fit again with "
                 f"calibrate=True."
             )
         return self.errors_
 
     @abstractmethod
     def _learn_errors(self, selection: Selection) -> None:
-        """Learn how large errors of predictions are."""
+        """Estimate the size of errors on validation rows, and set ``errors_``."""
 
 
-def _taken(
-    chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
+def _take(
+    index: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
 ) -> tuple[Rows, AnyArray, FloatArray | None]:
-    weight = None if weight is None else weight[chosen]
-    return take_rows(rows, chosen), targets[chosen], weight
+    weight = None if weight is None else weight[index]
+    return take_rows(rows, index), targets[index], weight
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:
-    """Return how many rows the weights stand for: their sum if they are whole numbers."""
+    """Return the number of rows, or the sum of the weights if they are whole numbers."""
     weights = np.full(1, np.nan) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    whole = weights.ndim == 1 and (weights == np.round(weights)).all()
-    return float(weights.sum()) if whole else float(len(used))
+    are_counts = weights.ndim == 1 and (weights == np.round(weights)).all()
+    return float(weights.sum()) if are_counts else float(len(used))

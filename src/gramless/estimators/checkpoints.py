@@ -1,4 +1,4 @@
-"""Runs that can be killed at any moment and resumed: a checkpoint is a model file."""
+"""Checkpoints of runs, from which a run resumes after it was killed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gramless.streaming.sources import RowSource
 
 Machine = TypeVar("Machine", bound=StatefulEstimator)
 
+# Parameters that do not affect the steps of a run, and can change when it is resumed.
 _FREE = {"n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds"}
-"""Parameters that may change between the parts of a run, because none of them changes a step."""
 
 
 @dataclass
 class Checkpoint:
-    """A model file that also holds the state of a run as ``run_``, written every ``seconds``."""
+    """A model file with the state of a run as ``run_``, which is written every ``seconds``."""
 
     path: Path
     seconds: float
@@ -30,39 +30,39 @@ class Checkpoint:
     _rows: FingerprintedSource | None = None
 
     def found(self, model: Machine) -> Machine | None:
-        """Return the model in the file, None if there is none; refuse one of another run."""
+        """Return the model in the file, or None; raise InputError if it is of another run."""
         if not self.path.exists():
             return None
         earlier = load(self.path)
         if type(earlier) is not type(model) or "run_" not in vars(earlier):
-            raise self._refused("is no checkpoint of this class")
+            raise self._error("is no checkpoint of this class")
         for name in sorted(model.get_params(deep=False).keys() - _FREE):
             if not same_parameter(model, earlier, name):
-                raise self._refused(f"is of a run with another {name}")
+                raise self._error(f"is of a run with another {name}")
         return earlier
 
     def follow(self, source: RowSource, run: Mapping[str, Any] | None) -> FingerprintedSource:
-        """Return a source whose rows the checkpoint records; an earlier ``run_`` had the same."""
+        """Return the source with fingerprints of its rows, compared with an earlier ``run``."""
         self._rows = FingerprintedSource(source)
         difference = None if run is None else self._rows.difference(run["rows"])
         if difference is not None:
-            raise self._refused(f"is of a run over other rows: {difference}")
+            raise self._error(f"is of a run over other rows: {difference}")
         return self._rows
 
     def due(self) -> bool:
-        """Tell whether it is time to write again."""
+        """Return whether it is time to write again."""
         return time.perf_counter() - self._written >= self.seconds
 
     def write(self, model: StatefulEstimator, run: State) -> None:
-        """Replace the file by a model and the state of its run, as a whole or not at all."""
+        """Replace the file atomically by the model and the state of its run."""
         assert self._rows is not None
-        # Not copy.copy, which would also copy the state of the run.
-        kept = object.__new__(type(model))
-        kept.__dict__.update(model.__dict__, run_={"rows": self._rows.fingerprint(), **run})
-        save(kept, self.path)
+        # copy.copy would also copy the state of the run.
+        copy = object.__new__(type(model))
+        copy.__dict__.update(model.__dict__, run_={"rows": self._rows.fingerprint(), **run})
+        save(copy, self.path)
         self._written = time.perf_counter()
 
-    def _refused(self, what: str) -> InputError:
+    def _error(self, what: str) -> InputError:
         return InputError(
             f"checkpoint {str(self.path)!r} {what}; name another file, or remove it to start anew."
         )

@@ -479,7 +479,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
                 break
             problem, self.loss_ = replace(problem, loss=loss), loss
-            solution = self._solved(problem, solution.weights, _TOLERANCE_SHARE, selection)
+            solution = self._solve_problem(problem, solution.weights, _TOLERANCE_SHARE, selection)
         return solution
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:

@@ -27,7 +27,7 @@ from gramless.streaming.summary_statistics import Summary
 
 
 def _check_logistic(model: DoublyStochasticClassifier) -> None:
-    """Raise ``AttributeError`` unless there are probabilities."""
+    """Raise ``AttributeError`` unless the loss gives probabilities."""
     if model.loss != "logistic":
         raise AttributeError(
             f"DoublyStochasticClassifier: predict_proba needs loss='logistic'; this model has "
@@ -39,112 +39,117 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     """Kernel regression by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
 
     Each step takes a batch of rows and a block of random Fourier features. Frequencies are drawn
-    again from their numbers when they are needed, so that memory holds nothing but weights,
-    however many rows there are. This suits tables larger than memory and endless streams. On tables
-    that fit into memory :class:`KernelRegressor` is faster and more accurate.
+    again from their indices when they are needed, so that memory only holds weights, however many
+    rows there are. This suits tables larger than memory and endless streams. On tables that fit
+    into memory, :class:`KernelRegressor` is faster and more accurate.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        One with a spectral density, from which frequencies are drawn.
+        A kernel with a spectral density, from which frequencies are drawn.
     loss : {"squared", "huber"}, default="squared"
-        "huber": squared up to half a standard deviation of the targets, linear beyond. Targets are
-        then centred by the median and scaled by the interquartile range of a sample, which the
-        deviation is estimated from; outliers hardly matter.
+        "huber" is squared up to half a standard deviation of the targets, and linear beyond.
+        Targets are then centred by the median and scaled by the interquartile range of a sample,
+        so outliers have little influence.
     strategy : {"checking", "cdsg", "uniform", "grow"} or Strategy, default="checking"
-        Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
-        one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
-        ``"cdsg"``: an old one if a bound allows a longer step with it, and then that step (CDSG).
-        ``"checking"`` chooses the same block and takes the step of the schedule. It is the
-        default because runs of ``"cdsg"`` can diverge.
+        The choice of the block that a step changes. ``"grow"`` adds a new block each time (DSG).
+        ``"uniform"`` alternates between a new block and a random old one (UDSG;
+        ``Uniform(new, old)`` sets the numbers of each). ``"cdsg"`` uses an old block if a bound
+        allows a longer step with it, and takes this step (CDSG). ``"checking"`` chooses the same
+        block and takes the step of the schedule. It is the default because runs of ``"cdsg"`` can
+        diverge.
     bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
-        In units of the scaled inputs. ``"auto"`` tries multiples of the median distance with the
-        exact kernel on a sample of at most 2,000 rows.
+        The bandwidth in units of the scaled inputs. ``"auto"`` tries multiples of the median
+        distance with the exact kernel on a sample of at most 2,000 rows.
     alpha : float or "auto", default="auto"
-        Of the penalty ``alpha / 2 |f|^2``; 0.1 / rows if they are counted, else 1e-7.
+        The strength of the penalty ``alpha / 2 |f|^2``. ``"auto"`` is 0.1 divided by the number of
+        rows, or 1e-7 if it is unknown.
     update : {"auto", "newton", "gradient"}, default="auto"
-        What a step does to its block. ``"newton"`` divides the gradient by the covariance of the
-        block's features over the batch: far fewer steps to the same error, each costlier by
-        ``(2 block_size)^2`` operations a row; it needs the intercept. ``"gradient"`` is the
-        papers' step, and the only one whose limit is the minimum of the penalised loss.
+        The update of the block in a step. ``"newton"`` divides the gradient by the covariance of
+        the block's features over the batch. It needs far fewer steps for the same error, but
+        ``(2 block_size)^2`` more operations per row, and the intercept. ``"gradient"`` is the step
+        of the papers, and the only one that converges to the minimum of the penalised loss.
         ``"auto"`` is ``"newton"`` for blocks of at most 1,024 frequencies.
     schedule : "auto" or InverseTime, default="auto"
-        Steps ``theta / (t + delay)``: ``theta alpha = 1.5``, and a delay by which the first step
-        is as long as the kernel's largest eigenvalue allows.
+        The step sizes ``theta / (t + delay)``. ``"auto"`` uses ``theta alpha = 1.5``, and a delay
+        with which the first step is as long as the kernel's largest eigenvalue allows.
     block_size : int, default=256
-        Frequencies per block.
+        The number of frequencies per block.
     batch_size : int, default=4096
-        Rows per step.
+        The number of rows per step.
     max_steps : int, default=500
-        Steps at most.
+        The largest number of steps.
     fit_intercept : bool, default=True
-        An unpenalised constant; steps are then taken along features centred over the batch, and
-        may be several times longer. False is the papers' function, with their steps: targets are
-        not centred, and predictions tend to 0 far from all rows.
+        Whether there is an unpenalised constant. Steps then use features centred over the batch,
+        and can be several times longer. False gives the function of the papers, with their steps:
+        targets are not centred, and predictions tend to 0 far from all rows.
     average : bool, default=True
-        Predict with the average over the steps, later ones weighing more.
+        Whether predictions use the average over the steps, in which later steps weigh more.
     scaling : {"auto", "standard", "whiten", "none"}, default="auto"
-        Divide inputs by their standard deviations; ``"auto"`` tries both, unless ``bandwidth``
-        is given, where it is ``"standard"``. Principal components are divided by ``"whiten"``
-        alone, which takes all of them unless ``n_components`` is given.
+        Whether inputs are divided by their standard deviations. ``"auto"`` tries both, or is
+        ``"standard"`` if ``bandwidth`` is given. Principal components are only divided by
+        ``"whiten"``, which uses all of them unless ``n_components`` is given.
     n_components : int, default=None
-        Number of principal components to work on, from a first pass.
+        The number of principal components that replace the inputs, from a first pass.
     patience : int or None, default=10
         The function is evaluated on held-out rows every ten steps or 5 %, and the best is kept.
-        The run ends when so many evaluations have not lowered the least loss by ``tol``.
+        The run ends when this number of evaluations has not lowered the lowest loss by ``tol``.
         None takes all steps and keeps the last function; ``fit`` then holds out no rows.
     tol : float, default=1e-2
-        Relative.
+        The relative decrease of the loss for ``patience``.
     time_budget : float, default=None
-        Seconds after which no step begins.
+        The time in seconds after which no step begins.
     cache_bytes : int, default=2**29
-        Cache for frequencies, which are otherwise drawn again each step. Changes no result.
+        The size of the cache for frequencies, which are otherwise drawn again in each step. It does
+        not change results.
     checkpoint : str, default=None
-        A file that the run is written to. If it exists already, ``fit`` resumes from there, to
-        the same bits as a run that was never interrupted. It has checksums of rows and targets:
-        ``fit`` refuses to resume with others.
+        A file to which the run is written. If it exists, ``fit`` resumes from it, with the same
+        result to the last bit as an uninterrupted run. The file has checksums of rows and targets,
+        and ``fit`` raises an error if others are given.
     checkpoint_seconds : float, default=60
-        Between two writings.
+        The time between two writes of the checkpoint.
     device : str, default="cpu"
-        Or a device of PyTorch, such as ``"cuda"``.
+        ``"cpu"``, or a device of PyTorch such as ``"cuda"``.
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        The seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        The number of threads; None uses every processor. Results do not depend on it.
     verbose : int, default=0
         1 prints every evaluation.
 
     Attributes
     ----------
     weights_ : array (n_columns, n_outputs) of float32
-        Weights of the cosine and sine of each frequency, block by block.
+        The weights of the cosine and sine of each frequency, block by block.
     constant_ : array (n_outputs,)
+        The intercept.
     preparation_ : Preparation
         Components, center and units of the inputs; ``reason_`` explains the choice.
     kernel_, block_size_, seed_
-        These determine the frequencies.
+        The values that determine the frequencies.
     alpha_, schedule_, loss_, variance_
-        These determine the steps.
+        The values that determine the steps.
     history_ : dict of arrays
         One entry per step: ``block``, ``n_blocks``, ``step``, ``loss`` and ``objective`` of the
         batch, ``gradient_norm``, ``seconds``.
     evaluations_ : dict of arrays
-        One entry per evaluation: ``iteration``, ``n_blocks``, ``loss``, ``error``. Empty where
-        the run ended before the first one.
+        One entry per evaluation: ``iteration``, ``n_blocks``, ``loss``, ``error``. They are empty
+        if the run ended before the first evaluation.
     n_iter_ : int
+        The number of steps.
     status_ : str
-        ``"patience"``, ``"max_steps"``, ``"time"``, ``"stopped"`` by the callback, ``"ended"``
-        where an iterator had no more rows, ``"diverged"``.
+        The reason for the end: ``"patience"``, ``"max_steps"``, ``"time"``, ``"stopped"`` (by the
+        callback), ``"ended"`` (an iterator had no more rows) or ``"diverged"``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
     target_name_ : str or None
-        Name of the series of targets, or of their column in a file; None if they have none.
+        The name of the series of targets, or of their column in a file.
 
     Notes
     -----
-    Step t costs rows of the batch times frequencies so far, each some
-    ``0.6 + 0.02 n_inputs + 0.06 n_outputs`` ns on one core; weights take ``8 block_size n_outputs``
-    bytes per block, twice that in training.
+    A step takes about ``0.6 + 0.02 n_inputs + 0.06 n_outputs`` ns on one core for each row of the
+    batch and each frequency so far. Weights take ``8 block_size n_outputs`` bytes per block, and
+    twice as much during training.
 
     Examples
     --------
@@ -168,18 +173,18 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
         Returns
         -------
-        array (n_samples,), or (n_samples, n_outputs) where targets had two dimensions
+        array (n_samples,), or (n_samples, n_outputs) if targets had two dimensions
         """
-        responses = self._responses(X)
-        found = self._encoder.decode(responses)
-        return found[:, 0] if self.one_output_ else found
+        predictions = self._encoder.decode(self._responses(X))
+        return predictions[:, 0] if self.one_output_ else predictions
 
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
         array_in(state, "target_mean_", np.float64, (n_outputs,), finite=True)
         scale = array_in(state, "target_scale_", np.float64, (n_outputs,), finite=True)
         require((scale > 0).all(), "target_scale_ is not positive")
-        one = state.get("one_output_")
-        require(one is False or (one is True and n_outputs == 1), "one_output_ does not fit")
+        has_one = state.get("one_output_")
+        fits = has_one is False or (has_one is True and n_outputs == 1)
+        require(fits, "one_output_ does not fit")
         losses = {type(loss) for loss in self._losses.values()}
         require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
 
@@ -196,9 +201,9 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
         if classes is not None:
-            raise self._refused("classes are for a classifier.")
+            raise self._error_of("classes are for a classifier.")
         if summary.target_mean is None or summary.target_variance is None:
-            raise self._refused(
+            raise self._error_of(
                 "targets must be numbers; use DoublyStochasticClassifier for labels."
             )
         loss, sample = self._given_loss(), summary.sample_targets
@@ -228,38 +233,39 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     """Kernel classification by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
 
-    See :class:`DoublyStochasticRegressor` for what it does, and for all parameters but the loss.
-    On tables that fit into memory :class:`KernelClassifier` is faster and more accurate.
+    See :class:`DoublyStochasticRegressor` for the method, and for all parameters but the loss. On
+    tables that fit into memory, :class:`KernelClassifier` is faster and more accurate.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     loss : {"logistic", "squared", "squared_hinge", "hinge"}, default="logistic"
-        ``"logistic"`` is the multinomial loss for more than two classes. The others are one
-        against the rest.
+        ``"logistic"`` is the multinomial loss for more than two classes. The others are
+        one-vs-rest.
     strategy, update, schedule : default="checking", "auto", "auto"
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     bandwidth, alpha, scaling : default="auto"
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     block_size, batch_size, max_steps : int, default=256, 4096, 500
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     fit_intercept, average : bool, default=True
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     n_components, time_budget, checkpoint : default=None
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     patience, tol : default=10, 1e-2
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     cache_bytes, checkpoint_seconds, device : default=2**29, 60, "cpu"
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
     random_state, n_jobs, verbose : default=None, None, 0
-        As in :class:`DoublyStochasticRegressor`.
+        See :class:`DoublyStochasticRegressor`.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
-    weights_, constant_, preparation_, history_, evaluations_, status_, n_iter_
-        And others, as in :class:`DoublyStochasticRegressor`.
+        The sorted classes.
+    weights_, constant_, preparation_, history_, evaluations_, status_, n_iter_ and others
+        See :class:`DoublyStochasticRegressor`.
 
     Examples
     --------
@@ -290,8 +296,8 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
 
         Returns
         -------
-        array (n_samples,) for two classes, positive for ``classes_[1]``; else
-        (n_samples, n_classes)
+        array (n_samples,) or (n_samples, n_classes)
+            Two classes have one response, which is positive for ``classes_[1]``.
         """
         responses = self._responses(X)
         return responses[:, 0] if len(self.classes_) == 2 else responses
@@ -317,7 +323,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
 
     @available_if(_check_logistic)
     def predict_proba(self, X: TableLike) -> FloatArray:
-        """Return the probability of each class, of the logistic loss.
+        """Return the probability of each class, for the logistic loss.
 
         Parameters
         ----------
@@ -332,7 +338,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
 
     @available_if(_check_logistic)
     def predict_log_proba(self, X: TableLike) -> FloatArray:
-        """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
+        """Return the logarithms of :meth:`predict_proba`, which are exact for tiny probabilities.
 
         Parameters
         ----------
@@ -359,16 +365,16 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         return ClassEncoder.check(y, warn=True)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
-        found = summary.classes if classes is None else np.unique(np.asarray(classes))
-        if found is None:
-            raise self._refused(
+        labels = summary.classes if classes is None else np.unique(np.asarray(classes))
+        if labels is None:
+            raise self._error_of(
                 "targets look like measurements, not labels; use DoublyStochasticRegressor, or "
                 "name the classes."
             )
-        self.classes_ = ClassEncoder.fit(found, type(self).__name__).classes
+        self.classes_ = ClassEncoder.fit(labels, type(self).__name__).classes
         loss = self._given_loss()
-        several = len(self.classes_) > 2
-        return Multinomial() if isinstance(loss, Logistic) and several else loss
+        has_several = len(self.classes_) > 2
+        return Multinomial() if isinstance(loss, Logistic) and has_several else loss
 
     def _encode(self, y: ArrayLike) -> FloatArray:
         codes = self._encoder.encode(y)

@@ -1,4 +1,4 @@
-"""The feature map of an estimator, by name or as the user gives it, and in front of new rows."""
+"""The feature map of an estimator, given by name or as an object, and features of new rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import most_drawn
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
-_NONZEROS = 1 << 24
-"""Bounds grids times rows times outputs for maps to bins that are given by name."""
-_COLUMNS = (512, 4096)
-_GRAM_WORK = 1e12
-"""Bounds rows times columns squared for maps to columns that are given by name."""
-_ROUND = 64
-_BLOCK_ROWS = 65_536
-_BLOCK_NUMBERS = 1 << 25
-"""Bounds rows times columns of a block of dense features of new rows."""
+# Sizes of named maps: grids times rows times outputs, and rows times columns squared, are at most
+# these if the ranges allow it.
+_MAX_NONZEROS, _MAX_GRAM_WORK = 1 << 24, 1e12
+_COLUMN_RANGE, _COLUMN_MULTIPLE = (512, 4096), 64
+_BLOCK_ROWS, _BLOCK_VALUES = 65_536, 1 << 25  # of features of new rows
 
 
 def named_map(
@@ -40,10 +36,9 @@ def named_map(
     seed: int,
     n_jobs: int | None,
 ) -> SizedMap:
-    """Return a feature map of a size that suits the shape of the rows.
+    """Return a feature map whose size suits the shape of the rows.
 
-    ``n_grids`` is the user's choice, for maps to bins alone; maps that would not fit into
-    memory are refused.
+    ``n_grids`` is only for maps to bins. Raise InputError if the features do not fit into memory.
 
     Examples
     --------
@@ -55,14 +50,14 @@ def named_map(
     if name == "smooth":
         feature_map = feature_map.set_params(kernel=Windowed.for_inputs(n_inputs))
     if feature_map.size_name == "n_grids":
-        by_rule = int(np.clip(_NONZEROS // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
-        feature_map = feature_map.resized(n_grids or min(by_rule, most_drawn(n_inputs)))
+        default = int(np.clip(_MAX_NONZEROS // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
+        feature_map = feature_map.resized(n_grids or min(default, most_drawn(n_inputs)))
     else:
-        _refuse_grids(feature_map, n_grids)
+        _check_no_grids(feature_map, n_grids)
     if feature_map.size_name == "n_components":
-        columns = int(np.clip(np.sqrt(_GRAM_WORK / n_rows), *_COLUMNS))
-        feature_map = feature_map.resized(columns // _ROUND * _ROUND)
-    # Bins that are left open are of as many grids as there is memory for.
+        columns = int(np.clip(np.sqrt(_MAX_GRAM_WORK / n_rows), *_COLUMN_RANGE))
+        feature_map = feature_map.resized(columns // _COLUMN_MULTIPLE * _COLUMN_MULTIPLE)
+    # A default number of grids is reduced later to what fits into memory.
     if n_grids is not None or name != "binning":
         feature_map.check_memory(shape)
     return feature_map
@@ -78,8 +73,8 @@ def given_map(
 ) -> SizedMap:
     """Return a copy of the user's feature map, completed by the parameters of the estimator.
 
-    Maps that name categories themselves or would not fit into memory are refused; ``owner``
-    names the estimator in messages.
+    Raise InputError if the map names categories or does not fit into memory. ``owner`` is the
+    name of the estimator in error messages.
 
     Examples
     --------
@@ -91,25 +86,25 @@ def given_map(
         raise InputError(
             f"features must be a name or a feature map such as RandomBinning(), got {features!r}."
         )
-    chosen: SizedMap = clone(features)
-    chosen.check_parameters()
-    if chosen.categorical is not None:
+    feature_map: SizedMap = clone(features)
+    feature_map.check_parameters()
+    if feature_map.categorical is not None:
         raise InputError(
             f"{owner}: name categories in categorical_features, not in the feature map."
         )
-    if n_grids is not None and chosen.size_name == "n_grids":
-        chosen.set_params(n_grids=n_grids)
+    if n_grids is not None and feature_map.size_name == "n_grids":
+        feature_map.set_params(n_grids=n_grids)
     else:
-        _refuse_grids(chosen, n_grids)
-    if chosen.random_state is None:
-        chosen.set_params(random_state=seed)
-    if chosen.n_jobs is None:
-        chosen.set_params(n_jobs=n_jobs)
-    chosen.check_memory(shape)
-    return chosen
+        _check_no_grids(feature_map, n_grids)
+    if feature_map.random_state is None:
+        feature_map.set_params(random_state=seed)
+    if feature_map.n_jobs is None:
+        feature_map.set_params(n_jobs=n_jobs)
+    feature_map.check_memory(shape)
+    return feature_map
 
 
-def _refuse_grids(feature_map: SizedMap, n_grids: int | None) -> None:
+def _check_no_grids(feature_map: SizedMap, n_grids: int | None) -> None:
     if n_grids is not None:
         name = type(feature_map).__name__
         raise InputError(
@@ -121,19 +116,19 @@ def _refuse_grids(feature_map: SizedMap, n_grids: int | None) -> None:
 def feature_blocks(
     features: FeatureMap, scaler: Scaler, rows: Rows, n_jobs: int | None
 ) -> Iterator[FeatureMatrix]:
-    """Yield the features of new rows, a block at a time."""
-    most = _BLOCK_ROWS
+    """Yield the features of blocks of new rows."""
+    block_rows = _BLOCK_ROWS
     if not isinstance(features, BinningMap):
-        most = min(most, _BLOCK_NUMBERS // features.numbers_per_row)
-    for a, b in row_blocks(rows.shape[0], max(1, most)):
+        block_rows = min(block_rows, _BLOCK_VALUES // features.numbers_per_row)
+    for a, b in row_blocks(rows.shape[0], max(1, block_rows)):
         yield features.rows_matrix(scaler.rows(rows[a:b], n_jobs))
 
 
 def check_fitted_features(state: State) -> tuple[FeatureMap, Scaler]:
-    """Check that inputs, units and features in a file fit each other; return the last two."""
+    """Return the features and scaler in a file; raise an error if they do not fit each other."""
     features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
     if not isinstance(features, FeatureMap):
-        raise ValueError("features_ is no feature map")
+        raise ValueError("features_ is not a feature map")
     require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the features")
     n_features = number_in(state, "n_features_in_", int, 1)
     part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)

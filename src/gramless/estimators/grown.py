@@ -34,43 +34,44 @@ from gramless.selection.splits import held_back_splits, kept_together, matched_r
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Binning features whose grids are chosen one by one for what they add to a prediction.
+    """Binning features whose grids are grown for the prediction of a target.
 
-    Each grid divides a few inputs, or their ranks, and ignores the others. Candidates
-    are fitted to half of the rows and scored on the other half, and the reverse (see
-    :func:`gramless.selection.growth.grow`). :class:`KernelRegressor` and
-    :class:`KernelClassifier` grow theirs by themselves: this is for other models.
+    Each grid divides a few inputs, or their ranks, and ignores the others. Candidates are fitted to
+    half of the rows and scored on the other half, and vice versa (see
+    :func:`gramless.selection.growth.grow`). This transformer is for other models;
+    :class:`KernelRegressor` and :class:`KernelClassifier` grow their own grids.
 
     Parameters
     ----------
     n_grids : int, default=256
-        At most: growth stops when a stage of grids lowers the error by less than 2 %.
+        The largest number of grids. Growth stops when a stage lowers the error by less than 2 %.
     target : {"auto", "number", "class"}, default="auto"
-        What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
+        The kind of ``y``; "auto" uses scikit-learn's ``type_of_target``.
     sparse_output : bool, default=True
         Whether ``transform`` returns SciPy CSR. False returns an array, which
         ``set_output(transform="pandas")`` needs.
     random_state : int, RandomState or None, default=None
-        Seed of everything that is drawn; None draws one from NumPy's global state.
+        The seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
+        The number of threads; None uses every processor. Results do not depend on it.
 
     Attributes
     ----------
     features_ : GivenBinning
-        The grids and their bins, over the inputs and, beside them, their ranks.
+        The grids and their bins, over the inputs and their ranks.
     scaler_ : Scaler
+        The scaling of the inputs.
     growth_ : list of dict
-        Grids, score of rows not fitted to, alpha and seconds after each stage.
+        The number of grids, score of validation rows, alpha and seconds after each stage.
     relevance_ : array (n_features,)
-        How much grids that divide an input added to the prediction; root mean square 1.
+        The contribution of each input to the prediction, with root mean square 1.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    Looks at 60,000 rows at most while growing. Each round of 12 grids scores 160
-    candidates, about 1.5 ns a row, candidate and core.
+    Growth uses at most 60,000 rows. Each round of 12 grids scores 160 candidates, which takes about
+    1.5 ns per row, candidate and core.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X : array-like (n_samples, n_features)
             Training rows.
         y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
-            Targets that grids are chosen for.
+            Targets for which grids are grown.
 
         Returns
         -------
@@ -111,9 +112,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
-            Rows to learn from and to transform.
+            Training rows, which are also transformed.
         y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
-            Targets that grids are chosen for.
+            Targets for which grids are grown.
         """
         return as_output(self, self.fit_matrix(X, y).tocsr())
 
@@ -123,9 +124,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
-            Rows to learn from and to transform.
+            Training rows, which are also transformed.
         y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
-            Targets that grids are chosen for.
+            Targets for which grids are grown.
         """
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
         rows, given = validated(
@@ -143,7 +144,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             float(n_grids) * bytes_of_grid(len(rows), 2 * rows.shape[1]),
             "lower n_grids",
         )
-        encoder, targets = self._encoded(given)
+        encoder, targets = self._encode_targets(given)
         data = Data(rows, targets, None, encoder.score, encoder.fits_intercept)
         self.scaler_ = Scaler.fit("both", rows)
         groups = matched_rows(data, self.n_jobs)
@@ -174,14 +175,14 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         BinnedMatrix (n_samples, D)
-            Nothing in a grid where a row falls into a bin never seen in ``fit``.
+            A row has no feature in a grid if its bin has no training rows.
         """
         check_is_fitted(self, "features_")
         rows = check_rows(self, X, reset=False)
         return self.features_.rows_matrix(self.scaler_.rows(rows, self.n_jobs))
 
     def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
-        """Return the features of rows, one non-zero a grid and row at most.
+        """Return the features of rows, with at most one non-zero per grid and row.
 
         Parameters
         ----------
@@ -194,8 +195,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         return as_output(self, self.feature_matrix(X).tocsr())
 
-    def _encoded(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
-        """Return what turns such targets into numbers, and the numbers."""
+    def _encode_targets(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
         owner = type(self).__name__
         kind = check_choice(self, "target", ("auto", "number", "class"))
         kind = type_of_target(y, input_name="y") if kind == "auto" else kind

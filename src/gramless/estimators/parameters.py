@@ -1,4 +1,4 @@
-"""Checks of parameters: messages name the estimator, the value and the remedy."""
+"""Checks of the parameters of estimators."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def check_number(owner: object, name: str, *, low: float = 0.0, high: float = np
     value = getattr(owner, name)
     number = as_float(value)
     if not low <= number <= high or number == np.inf:
-        most = "" if high == np.inf else f", at most {high:g}"
+        limit = "" if high == np.inf else f", at most {high:g}"
         raise InputError(
-            f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}{most}; "
+            f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}{limit}; "
             f"got {value!r}."
         )
     return number
@@ -28,9 +28,9 @@ def check_count(owner: object, name: str, *, low: int = 1, high: int = 2**63 - 1
     """Return parameter ``name`` of an estimator as an integer from ``low`` to ``high``."""
     value = getattr(owner, name)
     if not is_whole(value, low) or value > high:
-        most = too_large(value) if high == 2**63 - 1 else f" and at most {high:,}"
+        limit = too_large(value) if high == 2**63 - 1 else f" and at most {high:,}"
         raise InputError(
-            f"{type(owner).__name__}: {name} must be an integer, at least {low}{most}; "
+            f"{type(owner).__name__}: {name} must be an integer, at least {low}{limit}; "
             f"got {value!r}."
         )
     return int(value)
@@ -39,7 +39,7 @@ def check_count(owner: object, name: str, *, low: int = 1, high: int = 2**63 - 1
 def check_switch(owner: object, name: str, *, others: str = "") -> bool:
     """Return parameter ``name`` of an estimator as True or False.
 
-    ``others`` says in the message what the caller accepts besides.
+    ``others`` names further accepted values in the error message.
     """
     value = getattr(owner, name)
     if not isinstance(value, (bool, np.bool_)):
@@ -50,7 +50,7 @@ def check_switch(owner: object, name: str, *, others: str = "") -> bool:
 
 
 def check_choice(owner: object, name: str, known: Collection[str]) -> str:
-    """Return parameter ``name`` of an estimator, which is one of some words."""
+    """Return parameter ``name`` of an estimator, which must be one of the ``known`` words."""
     value = getattr(owner, name)
     if isinstance(value, str) and value in known:
         return value
@@ -58,9 +58,9 @@ def check_choice(owner: object, name: str, known: Collection[str]) -> str:
 
 
 def unknown_value(owner: object, name: str, known: Collection[str], others: str = "") -> InputError:
-    """Return the error for parameter ``name`` of an estimator, which is none of some words.
+    """Return the error for parameter ``name`` of an estimator, which is not a known word.
 
-    ``others`` says in the message what the caller accepts besides.
+    ``others`` names further accepted values in the error message.
     """
     words = ", ".join(map(repr, known))
     return InputError(
@@ -70,12 +70,12 @@ def unknown_value(owner: object, name: str, known: Collection[str], others: str 
 
 
 def is_auto(value: object) -> bool:
-    """Tell whether a parameter is left to the search."""
+    """Return whether a parameter is left to the selection."""
     return isinstance(value, str) and value == "auto"
 
 
 def scalings_of(scaling: object, sparse: bool) -> tuple[ScalingKind, ...]:
-    """Return the kinds of scaling that a search chooses from, of sparse rows or dense ones."""
+    """Return the kinds of scaling to select from, for sparse or dense rows."""
     if is_auto(scaling):
         return ("standard", "none") if sparse else ("standard", "quantile")
     for kind in SCALINGS:

@@ -1,8 +1,9 @@
-"""Models in files: safetensors with a JSON header, checksums, and never a pickle.
+"""Model files: safetensors with a JSON header and checksums, without pickle.
 
-A file holds the arrays as tensors and, in the header's metadata, ``model``: the class by name, its
-parameters and its other fitted values as JSON. The header carries the SHA-256 of the data and,
-taken with its own 64 digits as zeros, of itself: no byte of a file can change unnoticed.
+A file holds the arrays as tensors. The entry ``model`` of the header's metadata holds the name of
+the class, its parameters and its other fitted values as JSON. The header also holds the SHA-256 of
+the data, and of itself with the digits of this checksum replaced by zeros, so that every change of
+a file is detected.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from gramless.base.types import AnyArray
 Tensors = dict[str, AnyArray]
 
 FORMAT = 2
-MAX_HEADER_BYTES = 1 << 26
-"""Longer headers are neither written nor read."""
+MAX_HEADER_BYTES = 1 << 26  # longer headers are neither written nor read
 
 _FORMAT_NAME = "gramless"
 _UNSIGNED = "0" * 64
@@ -37,7 +37,7 @@ _DTYPES = {np.dtype("?"): "BOOL"} | {
     np.dtype(f"<{code}"): f"{code[0].upper()}{8 * int(code[1])}"
     for code in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 }
-# What hostile contents can provoke in code that trusts its own files.
+# Exceptions that hostile contents can cause in code that trusts its own files.
 _FAULTS = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
     *(RecursionError, MemoryError, AssertionError),
@@ -45,15 +45,15 @@ _FAULTS = (
 
 
 def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to one file, whole or not at all.
+    """Write a fitted model to one file atomically.
 
     Parameters
     ----------
-    model : estimator or feature map of gramless, or of a class of your own below one
-        A kernel given as a function is saved as its table, a generator given as ``random_state``
-        as None; neither changes a prediction.
+    model : estimator or feature map of gramless, or of a subclass
+        A kernel that was given as a function is saved as its table, and a generator that was given
+        as ``random_state`` as None. Neither changes a prediction.
     path : str or path-like
-        An existing file is replaced once the new one is complete on the disk.
+        The file. An existing file is replaced when the new one is complete on the disk.
 
     Raises
     ------
@@ -66,9 +66,9 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Mostly 8 bytes a bin for its key and 8 a bin and output for its weight; over grown grids, as
-    default fits have, one to two bytes a bin in all, and some five bits more for each further
-    output. Long arrays are written in fewer bytes where that loses no bit.
+    A file usually takes 8 bytes per bin for keys, and 8 bytes per bin and output for weights. For
+    grown grids, which default fits have, it takes one to two bytes per bin, and about five bits
+    more for each further output. Long arrays are compressed if no bit is lost.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
 
 
 def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
-    """Return what a model's file holds: data for JSON, and arrays by name."""
+    """Return the content of a model's file: data for JSON, and arrays by name."""
     encoder = Encoder()
     if not isinstance(model, StatefulEstimator):
         raise InputError(f"save: a {type(model).__name__} is no model of gramless.")
@@ -96,8 +96,8 @@ def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
 
 
 def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
-    """Build the model of some content, which may be foreign, or fail in any way."""
-    # Most models need few modules, and to import all takes longer than to read a model.
+    """Return the model of content that may be foreign, and can fail in any way."""
+    # Most models need few modules, and importing all takes longer than reading a model.
     if home := HOMES.get(content["class"]):
         import_module(home)
     try:
@@ -108,10 +108,10 @@ def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
 
 
 def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tensors) -> None:
-    """Write a file, its checksums included; see :func:`save`."""
+    """Write a file with its checksums; see :func:`save`."""
     parts = file_parts(content, tensors)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
+        raise ModelFileError(f"{path} is not a regular file; name another path.")
     with writing(path, error=ModelFileError) as file:
         file.writelines(parts)
 
@@ -119,29 +119,29 @@ def write(path: str | os.PathLike[str], content: dict[str, Json], tensors: Tenso
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Nothing in the file is executed: it names classes of this package, or of your own that are
-    defined, and holds numbers, text and lists, which these check for consistency. That makes a
-    foreign file safe to load, not its predictions true.
+    Nothing in the file is executed. It names classes of this package, or defined subclasses, and
+    holds numbers, text and lists, which the classes check for consistency. A foreign file is
+    therefore safe to load, but its predictions need not be right.
 
     Parameters
     ----------
     path : str or path-like
-        File that :func:`save` wrote.
+        A file that :func:`save` wrote.
 
     Returns
     -------
     estimator or feature map
-        Predicts bit for bit what the saved model predicted.
+        The model, with the same predictions to the last bit.
 
     Raises
     ------
     ModelFileError
-        If the file is absent, truncated, edited, no model at all, or of a newer format.
+        If the file is absent, truncated, edited, not a model, or of a newer format.
 
     Notes
     -----
-    Reads the file twice, the second time from the system's cache. Takes up to five times its size
-    in memory.
+    The file is read twice, the second time from the system's cache. This takes up to five times its
+    size in memory.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         if hashlib.file_digest(file, "sha256").hexdigest() != metadata.get("data_sha256"):
             raise ValueError("its data do not have the checksum that was written with them")
         content = json.loads(metadata["model"])
-        # Its own reader would map the file: all of it would count as memory beside the arrays.
+        # The reader of safetensors would map the file, which counts as memory besides the arrays.
         with safe_open(os.fspath(path), framework="np") as checked:
             names = checked.keys()
         tensors = {name: _read_tensor(file, start, entries[name]) for name in names}
@@ -168,7 +168,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
-    """Tell what a file holds, from its header alone: plain data, arrays by dtype and shape."""
+    """Return the content of a file's header: plain data, and dtypes and shapes of arrays."""
     with _explained(path), open_regular(path) as file:
         metadata, tensors = _read_header(file)
         content = json.loads(metadata["model"])
@@ -183,14 +183,14 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
 
 
 def define_classes() -> None:
-    """Import the modules of the classes that users see, which define all that files may name."""
+    """Import the modules of all public classes, which files can name."""
     for module in set(HOMES.values()):
         import_module(module)
 
 
 def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memoryview]:
     """Return the bytes of a file: its signed header, then each array."""
-    # Wide types first, so that all lie aligned.
+    # Wide types come first, so that all arrays are aligned.
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     entries: dict[str, Json] = {"__metadata__": {}}
     data: list[memoryview] = []
@@ -223,12 +223,12 @@ def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memor
 
 
 def _signature_entry(digest: str) -> bytes:
-    # In the model's JSON, a string in this string, the quotes are preceded by backslashes.
+    # The model's JSON cannot contain this entry, because its quotes are escaped by backslashes.
     return b'"header_sha256":"' + digest.encode("ascii", "replace") + b'"'
 
 
 def _read_header(file: IO[bytes]) -> tuple[dict[str, str], dict[str, Json]]:
-    """Read and verify metadata and entries of tensors; leave the file at the start of the data."""
+    """Return verified metadata and entries of tensors; the file is then at its data."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
@@ -253,7 +253,7 @@ def _read_header(file: IO[bytes]) -> tuple[dict[str, str], dict[str, Json]]:
 
 
 def _read_tensor(file: IO[bytes], start: int, entry: Json) -> AnyArray:
-    """Read an array of a file whose data begin at ``start``."""
+    """Return an array of a file whose data begin at ``start``."""
     dtype = {name: dtype for dtype, name in _DTYPES.items()}[entry["dtype"]]
     first, last = entry["data_offsets"]
     file.seek(start + first)
@@ -263,7 +263,7 @@ def _read_tensor(file: IO[bytes], start: int, entry: Json) -> AnyArray:
 
 @contextlib.contextmanager
 def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn every fault of reading a file into one error with its name and a remedy."""
+    """Convert every exception into a ModelFileError with the path and a remedy."""
     remedy = "Copy it again from where it was saved, or save the model again."
     try:
         yield
@@ -279,14 +279,14 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
     except _FAULTS as fault:
         what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-        plain = ValueError, UnknownClassError
-        known = type(fault) in plain or isinstance(fault, GramlessError)
-        reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
+        has_reason = isinstance(fault, GramlessError)
+        has_reason |= type(fault) in (ValueError, UnknownClassError)
+        reason = what if has_reason else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 
 
 def _readable(value: Json, tensors: Json) -> Json:
-    """Return a value of the header without its mark, an array as its type and shape."""
+    """Return a value of the header without its mark, or the dtype and shape of an array."""
     if isinstance(value, list):
         return [_readable(item, tensors) for item in value]
     if not isinstance(value, dict):
@@ -304,6 +304,6 @@ def _readable(value: Json, tensors: Json) -> Json:
     if mark == "model":
         params = _readable({"dict": content["params"]}, tensors)
         fitted = _readable({"dict": content.get("state") or {}}, tensors)
-        found = {"class": content["class"], "params": params}
-        return found | ({"fitted": fitted} if fitted else {})
+        model = {"class": content["class"], "params": params}
+        return model | ({"fitted": fitted} if fitted else {})
     return _readable(content, tensors)

@@ -1,4 +1,4 @@
-"""What scikit-learn's scorers say of raw predictions that are at hand already."""
+"""Scores of raw predictions by scorers of scikit-learn."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ from gramless.uncertainty.calibration import Calibration
 if TYPE_CHECKING:
     from sklearn.metrics._scorer import _BaseScorer
 
+# Factor of the loss that is added to scores, because scores of predicted classes are often tied.
 _TIE_BREAK = 1e-6
-"""Of the loss, beside scores whose best is 1: those of predicted classes take few values."""
-_LONGEST = 200
+_MAX_CHARACTERS = 200  # of the name of a scorer
 
-Scorer: TypeAlias = Callable[..., Any]
-"""A function ``scorer(estimator, X, y)``, such as scikit-learn makes, that returns a number."""
+Scorer: TypeAlias = Callable[..., Any]  # scorer(estimator, X, y) -> float, as in scikit-learn
 
 
 @dataclass(frozen=True, eq=False)
 class ScikitScorer(RowScorer):
-    """A scorer of scikit-learn's kind, for raw predictions of a fit's rows.
+    """A scorer like scikit-learn's for raw predictions of the rows of a fit.
 
-    Messages call it ``name``; ``codes`` are the encoded targets, ``loss`` was minimised to predict.
+    ``name`` is for messages, ``codes`` are the encoded targets, and ``loss`` is the fitted loss.
     """
 
     scorer: Scorer
@@ -52,46 +51,46 @@ class ScikitScorer(RowScorer):
 
     @property
     def is_gradual(self) -> bool:
-        """Whether it looks at numbers, probabilities or decision values, and not at classes.
+        """Whether the scorer uses numbers, probabilities or decision values, and not classes.
 
-        What a function of one's own looks at is not known.
+        It is False for functions of users, which could use anything.
         """
         if not _is_scikit(self.scorer):
             return False
-        numbers = not isinstance(self.encoder, ClassEncoder)
-        return numbers or self.scorer._response_method != "predict"
+        predicts_numbers = not isinstance(self.encoder, ClassEncoder)
+        return predicts_numbers or self.scorer._response_method != "predict"
 
     def __call__(self, raw: Vector, rows: IntArray, loss: float) -> float:
-        """Return ``1 - score`` where greater is better and 1 usually the best, else ``-score``."""
+        """Return ``1 - score`` for scores of scikit-learn with maximum 1, else ``-score``."""
         score = self._score(raw, rows)
         if _is_scikit(self.scorer) and self.scorer._sign > 0:
             return 1.0 - score + _TIE_BREAK * loss
         return -score
 
     def _score(self, raw: Vector, rows: IntArray) -> float:
-        given, places = self.rows, self.rows.used[rows]
+        given, indices = self.rows, self.rows.used[rows]
         options = {}
         if given.weight is not None and _takes_weights(self.scorer):
             options["sample_weight"] = given.weight[rows]
         try:
-            # scikit-learn's own scorers hand the rows through.
-            X = raw if _is_scikit(self.scorer) else given.rows_at(places)
+            # Scorers of scikit-learn only pass the rows on to the estimator.
+            X = raw if _is_scikit(self.scorer) else given.rows_at(indices)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 answers = self._answers(raw, rows)
-                score = float(self.scorer(answers, X, given.targets[places], **options))
+                score = float(self.scorer(answers, X, given.targets[indices], **options))
         except InputError:
             raise
         except Exception as fault:
             raise InputError(
-                f"scoring={self.name} fails for {len(rows)} rows held back: "
-                f"{str(fault).rstrip('.')}; take another scorer, or folds (cv) that it is defined "
-                f"for."
+                f"scoring={self.name} fails for {len(rows)} validation rows: "
+                f"{str(fault).rstrip('.')}; use another scorer, or folds (cv) for which it is "
+                f"defined."
             ) from fault
         if not np.isfinite(score):
             raise InputError(
-                f"scoring={self.name} returns {score} for {len(rows)} rows held back; take another "
-                f"scorer, or folds (cv) that hold back rows of every class."
+                f"scoring={self.name} returns {score} for {len(rows)} validation rows; use another "
+                f"scorer, or folds (cv) whose validation rows have every class."
             )
         return score
 
@@ -103,18 +102,18 @@ class ScikitScorer(RowScorer):
         weight = None
         if self.rows.weight is not None:
             weight = self.rows.weight[rows] / self.rows.weight[rows].mean()
-        own = self.loss.name in PROBABILISTIC
-        return ClassAnswers(self.encoder, raw, self.codes[rows], weight, own)
+        is_probabilistic = self.loss.name in PROBABILISTIC
+        return ClassAnswers(self.encoder, raw, self.codes[rows], weight, is_probabilistic)
 
 
 @dataclass(eq=False, repr=False)
 class NumberAnswers(RegressorMixin, BaseEstimator):
-    """Predictions in the place of the regressor that made them."""
+    """A regressor that returns given predictions."""
 
     predicted: FloatArray
 
     def predict(self, X: TableLike) -> FloatArray:
-        """Return the predictions, for as many rows as there are."""
+        """Return the predictions; raise InputError if ``X`` has another number of rows."""
         _check_rows(X, len(self.predicted))
         return self.predicted
 
@@ -124,17 +123,17 @@ class NumberAnswers(RegressorMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ClassAnswers(ClassifierMixin, BaseEstimator):
-    """Raw predictions in the place of the classifier that made them.
+    """A classifier that returns given raw predictions.
 
-    They are log odds if it has its own probabilities; else these are calibrated on the rows
-    themselves, whose true classes are the codes.
+    They are log odds if ``is_probabilistic``. Otherwise probabilities are calibrated on the same
+    rows by their ``codes``.
     """
 
     encoder: ClassEncoder
     raw: FloatArray
     codes: FloatArray
     weight: FloatArray | None
-    has_own: bool
+    is_probabilistic: bool
 
     @property
     def classes_(self) -> AnyArray:
@@ -151,14 +150,14 @@ class ClassAnswers(ClassifierMixin, BaseEstimator):
         return self.encoder.decode(self.decision_function(X))
 
     def predict_log_proba(self, X: TableLike) -> FloatArray:
-        """Return logarithms of the classes' probabilities."""
+        """Return the log probabilities of the classes."""
         raw = self.decision_function(X)
-        if self.has_own:
+        if self.is_probabilistic:
             return log_probabilities(raw)
         return Calibration.fit(raw, self.codes, self.weight).log_probabilities(raw)
 
     def predict_proba(self, X: TableLike) -> FloatArray:
-        """Return the classes' probabilities."""
+        """Return the probabilities of the classes."""
         return np.exp(self.predict_log_proba(X))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -167,14 +166,14 @@ class ClassAnswers(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class NamedScorer:
-    """What parameter ``scoring`` of an estimator names."""
+    """The scorer of the parameter ``scoring`` of an estimator, and its name."""
 
     scorer: Scorer
     name: str
 
     @classmethod
     def of(cls, owner: BaseEstimator) -> Self | None:
-        """Return the scorer, None for the loss; refuse unknown names, and what is no scorer."""
+        """Return the scorer, or None for the loss; raise InputError if ``scoring`` is invalid."""
         scoring, name = owner.scoring, type(owner).__name__
         if scoring is None:
             return None
@@ -198,19 +197,19 @@ class NamedScorer:
         except ValueError as fault:
             raise InputError(f"{name}: {fault}") from fault
         if _is_scikit(scoring):
-            return cls(scoring, repr(scoring)[:_LONGEST])
+            return cls(scoring, repr(scoring)[:_MAX_CHARACTERS])
         named = scoring if inspect.isfunction(scoring) else type(scoring)
         return cls(scoring, named.__qualname__)
 
     def of_rows(
         self, rows: GivenRows, encoder: TargetEncoder, codes: FloatArray, loss: Loss
     ) -> ScikitScorer:
-        """Return the scorer for raw predictions of some rows by a loss."""
+        """Return the scorer for raw predictions of rows by a loss."""
         scorer = self.scorer
         if self.name == repr("neg_log_loss") and isinstance(encoder, ClassEncoder):
             from sklearn.metrics import log_loss, make_scorer
 
-            # Few rows held back may lack a class.
+            # A few validation rows may lack a class.
             options = {"labels": encoder.classes}
             scorer = make_scorer(
                 log_loss, response_method="predict_proba", greater_is_better=False, **options
@@ -219,7 +218,7 @@ class NamedScorer:
 
 
 def _is_scikit(scorer: object) -> TypeGuard[_BaseScorer]:
-    """Tell whether a scorer is one of scikit-learn's, or made by its ``make_scorer``."""
+    """Return whether a scorer is from scikit-learn, or made by its ``make_scorer``."""
     from sklearn.metrics._scorer import _BaseScorer
 
     return isinstance(scorer, _BaseScorer)
@@ -233,9 +232,9 @@ def _takes_weights(scorer: Scorer) -> bool:
 def _check_rows(X: TableLike, n_rows: int) -> None:
     from sklearn.utils.validation import _num_samples
 
-    found = _num_samples(X)
-    if found != n_rows:
+    n_asked = _num_samples(X)
+    if n_asked != n_rows:
         raise InputError(
-            f"scoring asks for predictions of {found} rows, and there are those of the {n_rows} "
-            f"rows that it was given; let it look at these."
+            f"scoring asks for predictions of {n_asked} rows, but it was given {n_rows} rows; "
+            f"predict only these."
         )

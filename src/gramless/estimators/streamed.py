@@ -1,4 +1,4 @@
-"""What doubly stochastic regressor and classifier share: parameters, a run and its result."""
+"""The common base of the doubly stochastic estimators."""
 
 from __future__ import annotations
 
@@ -91,42 +91,40 @@ STRATEGIES: dict[str, Strategy] = {
     "grow": Grow(),  # DSG
 }
 
+# Called after each step, with an evaluation if there was one; a true result ends the run.
 Callback = Callable[[Step, Evaluation | None], object]
-"""Called after each step, with an evaluation if there was one; a true result ends the run."""
 
+# Attributes with the state of a run: of the model, of a copy, and of a model from a checkpoint.
 _RUN = frozenset(("_training", "_run", "run_"))
-"""Where the state of a run is kept: in the model itself, a copy of it, one from a checkpoint."""
-_MOST_SHRINKING = 1e6
-"""Largest first step times alpha: numbers overflow far beyond."""
-_LEAST_ALPHA = 1e-100
+_MAX_SHRINKING = 1e6  # of the first step times alpha; far larger ones overflow
+_MIN_ALPHA = 1e-100
+# Per frequency and input, per frequency and row of a batch, and per value of the sample.
 _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
-"""Per frequency and input, per frequency and row of a batch, per number of the sample."""
 
 
 @dataclass(frozen=True)
 class StreamDefaults:
-    """What streamed estimators do where a parameter leaves it open."""
+    """The default settings of streamed estimators."""
 
-    theta_alpha: float = 1.5  # of the schedule; DSG16's Theorem 3 requires from 1 to 2
+    theta_alpha: float = 1.5  # of the schedule; DSG16's Theorem 3 requires 1 to 2
     alpha_rows: float = 0.1  # alpha times the number of rows
-    unknown_rows: int = 1_000_000  # rows to assume if their number is unknown
-    min_rows_to_hold_out: int = 200  # tables of fewer rows hold out none
-    max_newton_columns: int = 2048  # blocks of more features take gradient steps
-    min_ridge: float = 1e-6  # of Newton steps: above rounding errors in single precision
-    sample_rows: int = 2000  # decide the kernel's scale
-    curvature_rows: int = 1000  # of these, decide the first step
-    variance_rows: int = 400  # of these, decide the variance of blocks
+    unknown_rows: int = 1_000_000  # assumed number of rows if it is unknown
+    min_rows_to_hold_out: int = 200  # smaller tables hold out no rows
+    max_newton_columns: int = 2048  # larger blocks take gradient steps
+    min_ridge: float = 1e-6  # of Newton steps; above rounding errors in single precision
+    sample_rows: int = 2000  # for the kernel's scale
+    curvature_rows: int = 1000  # of the sample, for the first step
+    variance_rows: int = 400  # of these, for the variance of blocks
     predict_rows: int = 4096  # per block of predictions
 
 
 @dataclass(eq=False, repr=False)
 class StreamedMachine(StatefulEstimator, ABC):
-    """Common base of the doubly stochastic estimators; see those for the parameters."""
+    """The common base of the doubly stochastic estimators, which document the parameters."""
 
     _rebuilt = frozenset(("_training", "_products"))
     _losses: ClassVar[dict[str, Loss]]
-    _target_options: ClassVar[dict[str, object]]
-    """Of ``validate_data``."""
+    _target_options: ClassVar[dict[str, object]]  # of scikit-learn's validate_data
     _defaults: ClassVar[StreamDefaults] = StreamDefaults()
 
     kernel: KernelLike = "gaussian"
@@ -165,8 +163,8 @@ class StreamedMachine(StatefulEstimator, ABC):
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
             Their targets.
         callback : callable, optional
-            Called as ``callback(step, evaluation)`` after each step; the evaluation is None if
-            there was none. True ends the run.
+            A function that is called as ``callback(step, evaluation)`` after each step. The
+            evaluation is None if there was none. The run ends if it returns True.
 
         Returns
         -------
@@ -175,9 +173,9 @@ class StreamedMachine(StatefulEstimator, ABC):
         Raises
         ------
         ValueError
-            On NaN, infinity, one class, wrong shapes or wrong parameters.
+            If there are NaN or infinite numbers, only one class, or wrong shapes or parameters.
         """
-        rows, targets = self._checked(X, y, reset=True)
+        rows, targets = self._validate(X, y, reset=True)
         self.target_name_ = target_name(y)
 
         def source(seed: int) -> ArraySource:
@@ -198,21 +196,21 @@ class StreamedMachine(StatefulEstimator, ABC):
         Parameters
         ----------
         source : RowSource
-            Such as :class:`~gramless.streaming.sources.IteratorSource` or what
-            :func:`~gramless.open_stream` returns. Its held-out rows evaluate the run.
+            A source such as :class:`~gramless.streaming.sources.IteratorSource` or the result of
+            :func:`~gramless.open_stream`. The run is evaluated on its held-out rows.
         classes : array-like, optional
-            All labels of a classifier, if the first rows may miss some.
+            All labels of a classifier, if the first rows may lack some.
         callback : callable, optional
-            As in :meth:`fit`.
+            See :meth:`fit`.
 
         Returns
         -------
         The estimator itself.
         """
         if not isinstance(source, RowSource):
-            raise self._refused(
-                f"fit_stream takes a source of rows, got {type(source).__name__}; make one by "
-                f"open_stream, IteratorSource or ArraySource, or give arrays to fit."
+            raise self._error_of(
+                f"fit_stream needs a source of rows, got {type(source).__name__}; make one by "
+                f"open_stream, IteratorSource or ArraySource, or pass arrays to fit."
             )
         self.__dict__.pop("feature_names_in_", None)
         names = names_of(source)
@@ -223,10 +221,10 @@ class StreamedMachine(StatefulEstimator, ABC):
         return self._fit_source(lambda seed: source, classes, callback)
 
     def partial_fit(self, X: TableLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Take a step with each batch of some rows.
+        """Take one step with each batch of the rows.
 
-        The rows of the first call decide the kernel's scale and the length of steps: give some
-        hundreds of them, and no fewer in later calls.
+        The rows of the first call determine the kernel's scale and the length of steps, so there
+        should be hundreds of them, and no fewer in later calls.
 
         Parameters
         ----------
@@ -235,29 +233,29 @@ class StreamedMachine(StatefulEstimator, ABC):
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
             Their targets.
         classes : array-like, optional
-            All labels, in the first call of a classifier whose first rows do not have them all.
+            All labels, in the first call of a classifier if its rows may lack some.
 
         Returns
         -------
         The estimator itself.
         """
-        begun = "weights_" in vars(self)
-        if begun and not _RUN & vars(self).keys():
-            raise self._refused(
-                "this model is from a file without the state of its run; fit anew, with "
-                "checkpoint= for a file that has it."
+        is_fitted = "weights_" in vars(self)
+        if is_fitted and not _RUN & vars(self).keys():
+            raise self._error_of(
+                "this model is from a file without the state of its run; fit a new model, with "
+                "checkpoint= for a file with the state."
             )
         self._check_parameters()
-        rows, targets = self._checked(X, y, reset=not begun)
+        rows, targets = self._validate(X, y, reset=not is_fitted)
         source = ArraySource(rows, targets, seed=0, shuffle=False)
-        most = check_count(self, "batch_size")
-        if not begun:
+        batch_size = check_count(self, "batch_size")
+        if not is_fitted:
             self._forget()  # An interrupted fit may have left its run.
-            batch = min(most, source.n_rows)
-            self._begin(source.chunks(), None, batch, seed_from(self.random_state), classes)
-        training = self._present_training()
+            batch = min(batch_size, source.n_rows)
+            self._prepare(source.chunks(), None, batch, seed_from(self.random_state), classes)
+        training = self._current_training()
         encoded = EncodedSource(source, self.preparation_.project, self._encode)
-        for a, b in row_blocks(source.n_rows, most):
+        for a, b in row_blocks(source.n_rows, batch_size):
             training.take(*encoded.read(a, b))
         self._store(training, "partial")
         return self
@@ -268,7 +266,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         classes: ArrayLike | None,
         callback: Callback | None,
     ) -> Self:
-        """Fit to the source of a seed, from where the checkpoint of an earlier part ends."""
+        """Fit to the source of a seed, and resume from the checkpoint if there is one."""
         self._check_parameters()
         checkpoint = earlier = None
         if self.checkpoint is not None:
@@ -283,12 +281,12 @@ class StreamedMachine(StatefulEstimator, ABC):
             rows = checkpoint.follow(rows, None if earlier is None else vars(earlier)["run_"])
         if earlier is None:
             batch = min(check_count(self, "batch_size"), rows.n_rows or 2**63)
-            self._begin(self._first_pass(rows), rows.n_rows, batch, seed, classes)
+            self._prepare(self._first_pass(rows), rows.n_rows, batch, seed, classes)
         else:
             self.__dict__.update({k: v for k, v in vars(earlier).items() if k.endswith("_")})
-        training = self._present_training()
+        training = self._current_training()
 
-        def after(step: Step, evaluation: Evaluation | None) -> bool:
+        def after_step(step: Step, evaluation: Evaluation | None) -> bool:
             if evaluation is not None:
                 report(
                     "training",
@@ -306,24 +304,24 @@ class StreamedMachine(StatefulEstimator, ABC):
 
         encoded = EncodedSource(rows, self.preparation_.project, self._encode)
         limits = Limits(int(self.max_steps), self._given_patience(), float(self.tol), deadline)
-        self._store(training, training.run(encoded, limits, after))
+        self._store(training, training.run(encoded, limits, after_step))
         if checkpoint is not None and not training.diverged:
             checkpoint.write(self, training.state())
         return self
 
     def _first_pass(self, source: RowSource) -> Iterable[tuple[Rows, AnyArray]]:
-        """Return the rows that decide the kernel's scale: all if their number is known."""
+        """Return the rows for the kernel's scale, which are all rows if their number is known."""
         if source.n_rows is not None:
             return source.chunks()
-        held = source.held_out()
-        if not len(held[1]):
-            raise self._refused(
-                "a stream of unknown length needs rows held out, which decide the kernel's scale; "
-                "make it IteratorSource(batches, n_held_out=2000)."
+        held_out = source.held_out()
+        if not len(held_out[1]):
+            raise self._error_of(
+                "a stream of unknown length needs held-out rows for the kernel's scale; use "
+                "IteratorSource(batches, n_held_out=2000)."
             )
-        return [held]
+        return [held_out]
 
-    def _begin(
+    def _prepare(
         self,
         chunks: Iterable[tuple[Rows, AnyArray]],
         n_rows: int | None,
@@ -331,12 +329,12 @@ class StreamedMachine(StatefulEstimator, ABC):
         seed: int,
         classes: ArrayLike | None,
     ) -> None:
-        """Learn all that steps need from one pass over rows."""
+        """Set the attributes that steps need, from one pass over rows."""
         defaults = self._defaults
         self.kernel_ = as_spectral_kernel(self.kernel)
         self.seed_, self.batch_rows_ = seed, batch_rows
-        components = self.n_components is not None or self.scaling == "whiten"
-        # Before the pass, which copies rows.
+        has_components = self.n_components is not None or self.scaling == "whiten"
+        # The pass copies rows, so memory is checked before.
         n_sample = min(defaults.sample_rows, n_rows or defaults.sample_rows)
         n_inputs = self.n_features_in_
         check_memory(
@@ -345,14 +343,14 @@ class StreamedMachine(StatefulEstimator, ABC):
             "take fewer inputs",
         )
         summary = summarise(
-            chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=components
+            chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=has_components
         )
         self.loss_ = self._learn_targets(summary, classes)
-        projection = self._projection(summary) if components else None
-        self.block_size_ = self._checked_block_size(summary, projection)
+        projection = self._projection(summary) if has_components else None
+        self.block_size_ = self._check_block_size(summary, projection)
         targets = self._encode(summary.sample_targets)
         if self.loss_.robust:
-            # The bandwidth is chosen by least squares.
+            # The bandwidth is selected by least squares, which outliers would dominate.
             targets = np.clip(targets, -OUTLIER_BOUND, OUTLIER_BOUND)
         self.constant_ = np.zeros(targets.shape[1])
         self.preparation_, self.reason_ = prepare(
@@ -363,29 +361,28 @@ class StreamedMachine(StatefulEstimator, ABC):
         # The sample is in the order of the stream, which may be sorted.
         order = stream(seed, "rows of curvature").permutation(summary.sample.shape[0])
         sample = self.preparation_.unit_rows(summary.sample[order[: defaults.curvature_rows]])
-        few = sample[: defaults.variance_rows]
-        sizes = self.block_size_, seed
-        self.variance_ = block_variance(self.kernel_, few, *sizes) if len(few) > 1 else 0.0
+        rows, sizes = sample[: defaults.variance_rows], (self.block_size_, seed)
+        self.variance_ = block_variance(self.kernel_, rows, *sizes) if len(rows) > 1 else 0.0
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
         self.schedule_ = self._given_schedule(curvature)
 
     def _given_update(self) -> Update:
-        """Return the rule by which steps change their block, once the schedule is known."""
+        """Return the update rule of the blocks, which needs the schedule."""
         if not self.fit_intercept:
             return NoIntercept()
         curvature = loss_curvature(self.loss_, len(self.constant_))
-        few = 2 * self.block_size_ <= self._defaults.max_newton_columns
-        if self.update == "newton" or (self.update == "auto" and few):
+        is_small = 2 * self.block_size_ <= self._defaults.max_newton_columns
+        if self.update == "newton" or (self.update == "auto" and is_small):
             ridge = max(1.0 / self.batch_rows_, self._defaults.min_ridge)
             return NewtonStep(curvature, self.schedule_.step(1), ridge)
         return FreeIntercept(1.0 / curvature)
 
     def _given_schedule(self, curvature: float) -> InverseTime:
-        """Return the given schedule, or one with a first step as long as the curvature allows."""
+        """Return the given schedule, or one with the longest stable first step."""
         if isinstance(self.schedule, InverseTime):
             first = self.schedule.step(1) * self.alpha_
-            if first > _MOST_SHRINKING:
-                raise self._refused(
+            if first > _MAX_SHRINKING:
+                raise self._error_of(
                     f"the first step of schedule={self.schedule!r} times alpha is {first:g}, where "
                     f"2 is long; give a longer delay."
                 )
@@ -397,16 +394,16 @@ class StreamedMachine(StatefulEstimator, ABC):
 
     def _projection(self, summary: Summary) -> Projection:
         if summary.n_rows == 1:
-            raise self._refused(
-                "n_components and scaling='whiten' need rows that differ, got n_samples = 1; give "
+            raise self._error_of(
+                "n_components and scaling='whiten' need different rows, got n_samples = 1; give "
                 "more rows, or n_components=None and scaling='standard'."
             )
         width = len(summary.mean)
         n_components = width if self.n_components is None else check_count(self, "n_components")
         return Projection.principal(summary, n_components)
 
-    def _checked_block_size(self, summary: Summary, projection: Projection | None) -> int:
-        """Return the size of blocks; refuse blocks, batches and samples beyond the memory."""
+    def _check_block_size(self, summary: Summary, projection: Projection | None) -> int:
+        """Return the size of blocks; raise InputError if memory is too small."""
         block_size, n_sample = check_count(self, "block_size"), summary.sample.shape[0]
         n_inputs = len(summary.mean) if projection is None else projection.components.shape[1]
         frequency_bytes = _FREQUENCY_BYTES * n_inputs + _FEATURE_BYTES * self.batch_rows_
@@ -419,7 +416,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         return block_size
 
     def _check_parameters(self) -> None:
-        """Refuse what can be seen to be wrong before any row is read."""
+        """Raise InputError for wrong parameters before any row is read."""
         as_spectral_kernel(self.kernel)
         self._given_loss()
         self._given_strategy()
@@ -437,26 +434,22 @@ class StreamedMachine(StatefulEstimator, ABC):
             check_switch(self, name)
         update = check_choice(self, "update", ("auto", "newton", "gradient"))
         if update == "newton" and not self.fit_intercept:
-            raise self._refused("update='newton' needs fit_intercept=True, or use 'gradient'.")
+            raise self._error_of("update='newton' needs fit_intercept=True, or use 'gradient'.")
         check_number(self, "tol", high=1.0)
         check_number(self, "checkpoint_seconds")
         if self.time_budget is not None:
             check_number(self, "time_budget")
         thread_count(self.n_jobs)
-        self._check_places()
-
-    def _check_places(self) -> None:
-        """Refuse devices that are no text, and checkpoints that are no files of a folder."""
-        place = self.checkpoint
         if not isinstance(self.device, str):
-            raise self._refused(
+            raise self._error_of(
                 f"device must be 'cpu' or text that names a device of PyTorch; got {self.device!r}."
             )
-        if place is not None and not isinstance(place, str | os.PathLike):
-            raise self._refused(f"checkpoint must name a file; got {place!r}.")
-        if place is not None and not Path(place).absolute().parent.is_dir():
-            raise self._refused(
-                f"checkpoint {str(place)!r} is in a folder that does not exist; make it, or name "
+        path = self.checkpoint
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise self._error_of(f"checkpoint must name a file; got {path!r}.")
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise self._error_of(
+                f"checkpoint {str(path)!r} is in a folder that does not exist; make it, or name "
                 f"another file."
             )
 
@@ -464,7 +457,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         return None if self.patience is None else check_count(self, "patience")
 
     def _rows_to_hold_out(self, n_rows: int) -> int:
-        """Return how many rows of a table to hold out: none without patience, or of few rows."""
+        """Return the number of held-out rows, 0 without patience and for small tables."""
         if self._given_patience() is None or n_rows < self._defaults.min_rows_to_hold_out:
             return 0
         return default_held_out(n_rows)
@@ -487,16 +480,16 @@ class StreamedMachine(StatefulEstimator, ABC):
         return ("none",) if self.n_components is not None else ("standard", "none")
 
     def _given_alpha(self, n_rows: int | None) -> float:
-        """Return the penalty, by default from the number of rows, None if that is unknown."""
+        """Return the penalty, which by default depends on the number of rows if it is known."""
         if is_auto(self.alpha):
             return self._defaults.alpha_rows / (n_rows or self._defaults.unknown_rows)
-        return check_number(self, "alpha", low=_LEAST_ALPHA)
+        return check_number(self, "alpha", low=_MIN_ALPHA)
 
-    def _refused(self, what: str) -> InputError:
+    def _error_of(self, what: str) -> InputError:
         return InputError(f"{type(self).__name__}: {what}")
 
-    def _present_training(self) -> Training:
-        """Return the run: a new one, or as far as it has come."""
+    def _current_training(self) -> Training:
+        """Return the current run, or a new one."""
         training: Training | None = vars(self).get("_training")
         if training is not None:
             return training
@@ -529,33 +522,33 @@ class StreamedMachine(StatefulEstimator, ABC):
         return TorchProducts(*sizes, self.device)
 
     def _store(self, training: Training, status: str) -> None:
-        """Take over what a run has found so far."""
+        """Set the fitted attributes from the current result of a run."""
         if training.diverged:
             self._report_divergence(training)
-        found = training.result()
-        self.weights_, self.constant_ = found.weights, found.constant
+        result = training.result()
+        self.weights_, self.constant_ = result.weights, result.constant
         self.n_iter_, self.status_ = training.machine.iteration, status
         self.history_ = columns_of(training.history)
         self.evaluations_ = columns_of(training.evaluations)
 
     def _report_divergence(self, training: Training) -> None:
-        """Warn of divergence; raise if no function was better than none."""
-        diverged = self._refused(
+        """Warn of divergence, or raise InputError if no function improved on the first one."""
+        error = self._error_of(
             f"steps became unstable and were given up after {training.machine.iteration}. Shorten "
             f"them by schedule=InverseTime(theta, delay) with a longer delay (this was "
-            f"{self.schedule_}), or take more rows at a time."
+            f"{self.schedule_}), or use larger batches."
         )
         losses = [e["loss"] for e in training.evaluations if training.best is not None]
         if not min(losses, default=np.inf) < training.history[0]["loss"]:
-            raise diverged
-        warnings.warn(f"{diverged} The best function until then is kept.", ConvergenceWarning, 5)
+            raise error
+        warnings.warn(f"{error} The best function until then is kept.", ConvergenceWarning, 5)
 
     def _forget(self) -> None:
         for name in (*_RUN, "_products", "weights_"):
             self.__dict__.pop(name, None)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave frequencies out of copies, which draw them again."""
+        """Return the state without frequencies, which copies draw again."""
         training: Training | None = vars(self).get("_training")
         run = {} if training is None else {"_run": training.state()}
         return super().__getstate__() | run
@@ -573,7 +566,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         require(fits, "a block takes more memory than there is")
         n_outputs = check_function(state, "weights_", "constant_", 2 * size)
         alpha = number_in(state, "alpha_", float, 0.0)
-        require(schedule.step(1) * alpha <= _MOST_SHRINKING, "schedule_ or alpha_ is too large")
+        require(schedule.step(1) * alpha <= _MAX_SHRINKING, "schedule_ or alpha_ is too large")
         number_in(state, "variance_", float, 0.0)
         number_in(state, "batch_rows_", int, 1)
         n_steps = number_in(state, "n_iter_", int, 1)
@@ -593,7 +586,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         """Return the function at new rows, (n, n_outputs)."""
         check_is_fitted(self, "weights_")
         rows = check_rows(self, X, reset=False)
-        products = self._present_products()
+        products = self._current_products()
         size = 2 * self.block_size_
         weights = in_groups(self.weights_, size * products.blocks.group_blocks)
         parts = []
@@ -602,8 +595,8 @@ class StreamedMachine(StatefulEstimator, ABC):
             parts.append(products.responses(prepared, weights, len(self.weights_) // size))
         return np.concatenate(parts) + self.constant_
 
-    def _present_products(self) -> BlockProducts:
-        """Return the products of the run, or new ones in a model from a file."""
+    def _current_products(self) -> BlockProducts:
+        """Return the products of the current run, or new ones for a model from a file."""
         training: Training | None = vars(self).get("_training")
         if training is not None:
             return training.machine.products
@@ -611,7 +604,7 @@ class StreamedMachine(StatefulEstimator, ABC):
             self._products = self._new_products()
         return self._products
 
-    def _checked(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
+    def _validate(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
         options = ROW_OPTIONS | self._target_options
         rows, targets = validated(self, X, self._plain_targets(y), reset=reset, **options)
         return normalise_rows(rows), self._check_targets(targets)
@@ -624,24 +617,24 @@ class StreamedMachine(StatefulEstimator, ABC):
 
     @abstractmethod
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
-        """Check what a file tells of the targets and the loss."""
+        """Check the attributes of targets and loss in a file."""
 
     @abstractmethod
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        """Return targets with text read as numbers where it certainly is; refuse missing ones."""
+        """Return targets with text converted to numbers; raise InputError if one is missing."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:
-        """Return the targets in the shape in which a source keeps them."""
+        """Return the targets after checks, in the shape that a source keeps."""
 
     @abstractmethod
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
-        """Learn what :meth:`_encode` needs; return the loss."""
+        """Set the attributes that :meth:`_encode` needs, and return the loss."""
 
     @abstractmethod
     def _encode(self, y: ArrayLike) -> FloatArray:
-        """Return the numbers to fit, (n, n_outputs)."""
+        """Return the encoded targets, (n, n_outputs)."""
 
     @abstractmethod
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
-        """Return the error of responses on held-out rows; smaller is better."""
+        """Return the error of responses on held-out rows; lower is better."""

@@ -365,7 +365,7 @@ class KernelSurvival(KernelMachine):
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solved(problem, solution.weights, _TOLERANCE_SHARE, selection)
+            solution = self._solve_problem(problem, solution.weights, _TOLERANCE_SHARE, selection)
             before, raw = raw, problem.matrix.matvec(solution.weights)
             self.n_updates_ += 1
             tolerance = _TOLERANCE_SHARE * float(self.tol) * np.std(raw)

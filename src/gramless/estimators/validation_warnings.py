@@ -29,7 +29,7 @@ _USUAL_CAUSE = (
 def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> None:
     """Warn if the validation rows that a user gave are unlike the training rows.
 
-    That is, if most of them lie outside the range of the training rows, or if they are predicted
+    They are if most of them lie outside the range of the training rows, or if they are predicted
     clearly worse than by a constant.
     """
     data, result = selection.data, selection.selected.validation
@@ -37,7 +37,7 @@ def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> N
         return
     sources = model.inputs_.sources(model.n_features_in_)
     names = vars(model).get("feature_names_in_", np.arange(model.n_features_in_))
-    columns = [repr(name) for name in names[np.unique(sources[_strays(data)])].tolist()]
+    columns = [repr(name) for name in names[np.unique(sources[_suspicious_inputs(data)])].tolist()]
     reason = None
     if columns:
         more = (
@@ -53,8 +53,8 @@ def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> N
         warnings.warn(f"{type(model).__name__}: {reason}. {_USUAL_CAUSE}", stacklevel=3)
 
 
-def _strays(data: Data) -> BoolArray:
-    """Return in which inputs the validation rows are suspiciously far from the training rows."""
+def _suspicious_inputs(data: Data) -> BoolArray:
+    """Return which inputs of validation rows are suspiciously far from the training rows."""
     numeric = np.ones(data.rows.shape[1], bool)
     if sp.issparse(data.rows):
         return ~numeric
@@ -66,7 +66,7 @@ def _strays(data: Data) -> BoolArray:
 
 
 def _loss_above_constant(data: Data, loss: Loss, result: ValidationResult) -> str | None:
-    """Return in words that a constant predicts clearly better, None if it does not."""
+    """Return a message if a constant predicts clearly better, or None."""
     counts = data.weights_of(data.fitted)
     counts = np.ones(data.n_fitted) if counts is None else counts
     constant = loss.initial_constant(data.targets[data.fitted], counts)
@@ -85,30 +85,30 @@ def _loss_above_constant(data: Data, loss: Loss, result: ValidationResult) -> st
 
 
 def _outside(training: Rows, later: Rows, numeric: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """Return in which columns most later rows lie outside the range of training rows, and far."""
+    """Return in which columns most validation rows are outside, and far outside, the range."""
     outside, far = np.zeros((2, len(numeric)), bool)
     n_columns = max(int(numeric.sum()), 1)
-    least = _fewest_outside(len(training), len(later), _FALSE_ALARMS / n_columns)
+    fewest = _fewest_outside(len(training), len(later), _FALSE_ALARMS / n_columns)
     for j in np.flatnonzero(numeric).tolist():
         low, high = float(training[:, j].min()), float(training[:, j].max())
         values = later[:, j].astype(np.float64)
-        # A column of one value has no range, and no influence.
+        # A constant column has no range, and no influence.
         if low == high:
             continue
         beyond = np.maximum(low - values, values - high)
         count = int((beyond > 0.0).sum())
-        outside[j] = count >= least and 2 * count > len(values)
+        outside[j] = count >= fewest and 2 * count > len(values)
         far[j] = np.median(beyond) > _FAR * (high - low)
     return outside, far
 
 
 def _fewest_outside(n_training: int, n_later: int, probability: float) -> float:
-    """Return how many later rows lie outside the range with less than ``probability``.
+    """Return the smallest number of later rows outside the range with less than ``probability``.
 
-    This is for rows of one distribution. The k most extreme of all rows, a of them at the lower
-    end, are later rows with probability (m)_k / (n + m)_k in falling factorials, for each of the
-    k + 1 values of a.
+    The probability is for rows of one distribution.
     """
+    # The k most extreme of all rows, of which a are at the lower end, are later rows with
+    # probability (m)_k / (n + m)_k in falling factorials, for each of the k + 1 values of a.
     k = np.arange(1, n_later + 1)
     n, m = n_training, n_later
     log_ratio = gammaln(m + 1) - gammaln(m - k + 1) - gammaln(n + m + 1) + gammaln(n + m - k + 1)

@@ -1,4 +1,4 @@
-"""Compile ahead what default fits and predictions need."""
+"""Compile the loops of default fits and predictions in advance."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from gramless.estimators.regressor import KernelRegressor
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.row_products import product_of_rows
 
+# Rows of fits with one split, and of fits with several folds or random grids.
 _N_ROWS, _N_FEW = 1200, 200
-"""Rows that are held back once, and rows that are so in turns or get random grids."""
 _N_GRIDS = 24
-_FEW_BINS, _MANY_BINS = 2, 1 << 12
-"""Of a grid: products with many bins have loops of their own."""
+_FEW_BINS, _MANY_BINS = 2, 1 << 12  # per grid; products with many bins have separate loops
 
 
 def warmup(*, n_jobs: int | None = None) -> None:
-    """Compile the loops of default fits and predictions, which the first ones do otherwise.
+    """Compile the loops of default fits and predictions.
 
-    Compiled loops are kept on the disk: once an installation is enough, in an image of a container
-    for instance. ``gramless warmup`` does the same from the command line.
+    Without it, the first fit and prediction compile them. Compiled loops are stored on disk, so one
+    call per installation is enough, for example when the image of a container is built. The command
+    ``gramless warmup`` does the same.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
-        Threads; None means every processor.
+        The number of threads; None uses every processor.
 
     Notes
     -----
-    Some ten seconds the first time, most of them in one thread, as numba compiles one loop at a
-    time; about two seconds later. Streams, files and what defaults do not use are compiled when
-    they are first needed.
+    The first call takes about ten seconds, mostly in one thread because numba compiles one loop at
+    a time, and later calls about two seconds. Loops of streams, files and other features are
+    compiled when they are first needed.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def warmup(*, n_jobs: int | None = None) -> None:
     for kind in (np.uint8, np.uint16):
         for n_bins in (_FEW_BINS, _MANY_BINS):
             _multiply(kind, n_bins, n_jobs)
-    # Of few rows of several classes.
+    # Few rows with several classes use this loop.
     product_of_rows(np.zeros((4, 4), np.float32), np.zeros((4, 2)))(0, 4)
 
 
@@ -66,7 +66,7 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
     yield KernelRegressor(**grown), X, np.column_stack([z, X[:, 3]])
     yield KernelClassifier(**grown), X, z > 0
     yield KernelClassifier(**grown), X, labels
-    # Several threads take parts of many classes, one takes them all.
+    # The loops for many classes depend on whether there are several threads.
     for n_threads in (1, 2):
         many = KernelClassifier(effort=1, n_grids=_N_GRIDS, random_state=0, n_jobs=n_threads)
         yield many, X, np.arange(_N_ROWS) % 40
@@ -81,7 +81,7 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
 
 
 def _multiply(kind: type[np.unsignedinteger], n_bins: int, n_jobs: int | None) -> None:
-    """Multiply with codes of a type, as they are where rows are many, one column and several."""
+    """Compile products of one and of several columns with codes of a type."""
     codes = np.ones((8, 64), kind)
     offsets = np.arange(9) * n_bins
     for has_unseen in (False, True):
