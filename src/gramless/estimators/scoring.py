@@ -51,7 +51,7 @@ class ScikitScorer(RowScorer):
 
     @property
     def is_gradual(self) -> bool:
-        """Whether the scorer uses numbers, probabilities or decision values, and not classes.
+        """True if the scorer uses numbers, probabilities or decision values, and not classes.
 
         It is False for functions of users, which could use anything.
         """

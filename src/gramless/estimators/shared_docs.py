@@ -20,12 +20,12 @@ _PARAMETERS = {
     "bandwidth": """
         bandwidth : float, array-like (n_features,) or "auto", default="auto"
             The bandwidth of the kernel in units of the scaled inputs, one number or one for each
-            column. ``"auto"`` searches, unless a feature map is given that has one.
+            column. ``"auto"`` selects it on validation rows, unless a given feature map has one.
         """,
     "alpha": """
         alpha : float or "auto", default="auto"
-            The strength of the penalty; ``"auto"`` chooses it on validation rows. Over grown grids,
-            the weights of bins that hold many rows are usually penalised more.
+            The strength of the penalty; ``"auto"`` selects it on validation rows. With grown grids,
+            the weights of bins with many rows are usually penalised more.
         """,
     "scaling": """
         scaling : {"auto", "standard", "quantile", "whiten", "none"}, default="auto"
@@ -62,32 +62,32 @@ _PARAMETERS = {
         """,
     "l1_ratio": """
         l1_ratio : float, default=0.0
-            The mix of the penalty: 0 penalises squared weights (L2), 1 absolute weights (L1), and
-            numbers in between are the elastic net. An L1 penalty makes most weights zero; their
+            The share of the L1 penalty: 0 penalises squared weights (L2), 1 absolute weights (L1),
+            and numbers in between are the elastic net. An L1 penalty makes most weights zero; their
             bins are dropped, so the model is smaller and predicts faster.
         """,
     "monotonic_cst": """
         monotonic_cst : array-like (n_features,) or dict, default=None
             The direction of predictions along each column, by position or by name: 1 if they never
-            fall as the column rises, -1 if they never rise, 0 without a constraint. With two
-            classes it concerns the probability of the second. The constraint holds exactly, for any
-            rows: the effect of such a column is added to those of all others. Needs one output and
-            numeric columns; grids are grown, without smooth kernels.
+            decrease as the column increases, -1 if they never increase, 0 without a constraint.
+            With two classes it applies to the probability of the second. It holds exactly
+            for all rows, because the effect of such a column is added to those of the others. It
+            needs one output and numeric columns; grids are grown, without smooth kernels.
         """,
     "cv": """
         cv : int, splitter, iterable of (train, test) pairs or None, default=None
-            Which rows are validation rows. None: a random fifth or less, by groups if ``fit`` is
-            given groups. A number: as many shuffled folds%(stratified)s. Growth uses the first of
-            the folds that cover most rows (of a time series the last). Everything else uses all
-            folds if there are fewer than 4,000 rows, otherwise that one. Rows of no fold are only
-            part of the final fit.
+            The validation rows. None selects a random fifth or less, by groups if ``fit`` is given
+            groups. A number is the number of shuffled folds%(stratified)s. Growth uses the first of
+            the folds with the most rows, which is the last fold of a time series. Everything else
+            uses all folds if there are fewer than 4,000 rows, and otherwise that fold. Rows of no
+            fold are only part of the final fit.
         """,
     "effort": """
         effort : int, default=3
             How thoroughly a model is searched, from 1 to 5.
 
             1. at most 160 grids, grown on 30,000 rows, for speed;
-            2. 256 grids, and beside them smooth kernels with 100 landmarks for each output (at most
+            2. 256 grids, together with smooth kernels of 100 landmarks for each output (at most
                250) and a polynomial trend, if these predict validation rows better;
             3. 640 grids, grown on 60,000 rows;
             4. two sets of 640 grids, chosen from more proposals, and 500 landmarks; the second set
@@ -96,20 +96,20 @@ _PARAMETERS = {
         """,
     "time_budget": """
         time_budget : float, optional
-            How many seconds a fit may take. If it is short, less is tried, iterations stop early,
-            and some rows of very large tables are left out; ``limits_`` lists what was cut short.
+            The time of a fit in seconds. If it is short, fewer models are tried, iterations stop
+            early, and some rows of very large tables are left out; ``limits_`` lists these limits.
             Results then depend on the speed of the machine.
         """,
     "memory_budget": """
         memory_budget : int, float or str, optional
-            How much memory the fit may take beside the given rows, in bytes or as "4GB". Larger
-            arrays of codes are kept in a temporary file, which does not change the model. If the
-            weights of many outputs do not fit, fewer grids are fitted or the fit is refused;
+            The memory of the fit in addition to the given rows, in bytes or as "4GB". Larger arrays
+            of codes are kept in a temporary file, which does not change the model. If the weights
+            of many outputs do not fit, fewer grids are fitted or the fit raises an error;
             ``limits_`` lists such limits. None allows half of the free memory, and no files.
         """,
     "solver": """
         solver : str or gramless.solvers.base.Solver, default="auto"
-            ``"auto"`` takes ``"grid"`` (descent over grids) if ``l1_ratio`` is above 0,
+            ``"auto"`` uses ``"grid"`` (descent over grids) if ``l1_ratio`` is above 0,
             ``"newton"`` for losses other than the squared one, and otherwise ``"pcg"`` (conjugate
             gradients, preconditioned by a sample of the rows), ``"cholesky"`` if features are dense
             and that costs less, or ``"falkon"`` for Nyström features of many landmarks. For
@@ -132,11 +132,11 @@ _PARAMETERS = {
         """,
     "warm_start": """
         warm_start : bool, default=False
-            Whether a further ``fit`` continues the last one, with new rows of the same table or
+            Whether another ``fit`` continues the last one, with new rows of the same table or
             another ``alpha``, ``tol``, ``max_iter`` or ``solver``. Scaling, features and penalty
-            are kept (a penalty that was chosen keeps its weight beside the summed losses), and the
-            solver starts from the old weights. The result is that of a start from zero, within
-            ``tol``. If another parameter has changed, or rows are read from disk, nothing is kept.
+            are kept (a selected penalty keeps its ratio to the sum of the losses), and the solver
+            starts from the old weights. The result is that of a start from zero, within ``tol``. If
+            another parameter has changed, or rows are read from disk, nothing is kept.
         """,
     "n_jobs": """
         n_jobs : int or None, default=None
@@ -145,7 +145,7 @@ _PARAMETERS = {
         """,
     "verbose": """
         verbose : int, default=0
-            1 logs to standard error what is tried and selected, unless the logger ``gramless`` has
+            1 logs trials and selected models to standard error, unless the logger ``gramless`` has
             a handler.
         """,
 }
@@ -153,15 +153,14 @@ _PARAMETERS = {
 _ATTRIBUTES = {
     "features_": """
         features_ : feature map
-            The fitted features, of rows that the scaler returns. Grown grids with smooth kernels or
-            a polynomial trend beside them are the ``maps_`` of one joint map. Kernel ridge
+            The fitted features of scaled rows. Grown grids that are combined with smooth kernels or
+            a polynomial trend are the ``maps_`` of one joint map. Kernel ridge
             regression is a :class:`~gramless.features.expansion.KernelExpansion`, and a trend alone
             a :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
         """,
     "settings_": """
         bandwidth_, alpha_, settings_ : float, array or None; float; Hyperparameters
-            The selected settings. ``bandwidth_`` is None for grown grids, which have widths of
-            their own.
+            The selected settings. ``bandwidth_`` is None for grown grids, whose widths differ.
         """,
     "search_": """
         search_ : list of dict
@@ -174,8 +173,8 @@ _ATTRIBUTES = {
         """,
     "relevance_": """
         relevance_ : array (n_inputs,)
-            The weights of the inputs, by which bandwidths are divided. For grown grids, how much
-            the grids that divide an input added to the prediction.
+            The weights of the inputs, by which bandwidths are divided. For grown grids, the
+            contribution of each input to the prediction.
         """,
     "growth_": """
         growth_ : list of dict
@@ -186,24 +185,24 @@ _ATTRIBUTES = {
         evals_result_ : dict
             The scores of validation rows that were given, lower is better.
             ``evals_result_["valid_0"]`` has them by measure: those of the stages of growth, then
-            those of whole fits, the selected one last.
+            those of complete fits, with the selected one last.
         """,
     "scorer_": """
         scorer_, cv_ : str
-            What selected the model ("loss" without a scorer), and on which rows.
+            The score that selected the model ("loss" without a scorer), and its validation rows.
         """,
     "limits_": """
         limits_ : list of str
-            What a budget of time or memory cut short.
+            The limits by a time or memory budget that affected the fit.
         """,
     "scaler_": """
         scaler_ : Scaler
-            What scales the inputs.
+            The scaling of the inputs.
         inputs_ : RowInputs
-            What turns rows into inputs; ``encoder_`` is its TableEncoder, None unless rows were a
-            data frame.
+            The conversion of rows to inputs; ``encoder_`` is its TableEncoder, or None unless rows
+            were a data frame.
         n_iter_, status_, history_, solver_reason_
-            How the final fit went.
+            The course of the final fit.
         n_features_in_, feature_names_in_
             As in scikit-learn.
         target_name_ : str or None
@@ -222,14 +221,14 @@ _FIT = {
         """,
     "fit_options": """
         sample_weight : array-like (n_samples,), optional
-            Weights that are not negative. Rows of weight zero count as absent.
+            Weights that are not negative. Rows of weight zero are left out.
         groups : array-like (n_samples,), optional
-            What rows share, such as a patient or a day, in numbers or text. Rows of a group are
-            training rows or validation rows together. Passed on to ``cv``.
+            The group of each row, such as a patient or a day, as numbers or text. The rows of a
+            group are either all training rows or all validation rows. Groups are passed to ``cv``.
         X_val, y_val : array-like, sparse matrix or data frame; array-like, optional
-            Validation rows and their targets, which replace the rows that are otherwise held back
-            and are never part of the final fit. ``evals_result_`` has their scores. They cannot be
-            combined with ``cv``. A pipeline transforms them with
+            Validation rows and their targets, which replace those that are otherwise drawn from the
+            training rows, and are never part of the final fit. ``evals_result_`` has their scores.
+            They cannot be combined with ``cv``. A pipeline transforms them with
             ``Pipeline(..., transform_input=["X_val"])``.
         sample_weight_val : array-like, optional
             Weights of the validation rows; only their proportions matter.
@@ -237,7 +236,7 @@ _FIT = {
             Functions that are called with a :class:`~gramless.base.reporting.Progress` after each
             trial of a search, round of growth, and iteration of the final fit. If one returns True,
             that ``stage`` ends ("search", "size", "growth", "validation" or "solve") and the fit
-            continues with what it has; ``limits_`` says so.
+            continues with the results so far; ``limits_`` lists this.
         eval_set : (X, y) or list with one such pair, optional
             Another way to give ``X_val`` and ``y_val``. A pipeline does not transform it.
         """,
@@ -251,13 +250,13 @@ def with_shared_docs(**words: str) -> Callable[[T], T]:
     """Insert shared descriptions into the docstring of a class or function.
 
     A line ``%(name)s`` is replaced by the description of that name, at the same indentation.
-    ``words`` fill in what differs between estimators.
+    ``words`` replace the placeholders in descriptions that differ between estimators.
     """
 
     def insert(documented: T) -> T:
-        def description(found: re.Match[str]) -> str:
-            text = dedent(_SHARED[found[2]]).strip() % words
-            return indent(text, found[1])
+        def description(match: re.Match[str]) -> str:
+            text = dedent(_SHARED[match[2]]).strip() % words
+            return indent(text, match[1])
 
         if documented.__doc__ is not None:  # python -OO leaves docstrings out
             documented.__doc__ = _PLACEHOLDER.sub(description, documented.__doc__)
