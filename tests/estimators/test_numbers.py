@@ -34,7 +34,7 @@ def test_landmarks_among_rows_with_a_constant_input() -> None:
 def test_targets_whose_predictions_might_be_infinite_are_refused() -> None:
     for largest in [1e308, -1.5e308]:
         targets = np.append(TARGETS[1:], largest)
-        with pytest.raises(InputError, match=r"targets reach -?1\S+, and .* divide them by"):
+        with pytest.raises(InputError, match=r"targets reach -?1\S+, so .* divide the targets by"):
             KernelRegressor(random_state=0).fit(ROWS, targets)
 
 

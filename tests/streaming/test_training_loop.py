@@ -307,7 +307,7 @@ def test_gaps_after_the_first_rows() -> None:
 
 def test_fit_stream_refuses_what_is_no_source() -> None:
     for source in [X, None, [(X, y)], "rows.csv"]:
-        with pytest.raises(InputError, match=r"fit_stream takes a source of rows.*open_stream"):
+        with pytest.raises(InputError, match=r"fit_stream needs a source of rows.*open_stream"):
             regressor().fit_stream(source)
 
 
