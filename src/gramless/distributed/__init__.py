@@ -1,6 +1,6 @@
-"""The same kernel machines on a Dask cluster: to the bit, whatever the number of workers.
+"""Kernel machines on a Dask cluster, with the same bits for any number of workers.
 
-Needs the extra ``dask``: ``pip install "gramless[dask]"``.
+The module needs the extra ``dask``: ``pip install "gramless[dask]"``.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Tables of bins of several blocks of rows, merged so that bins have the numbers of one pass."""
+"""Merge the bins of blocks of rows, so that they are numbered as in one pass over all rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix, Rows, Vector
 
 @dataclass(frozen=True)
 class BinKeys:
-    """The keys of bins, grid after grid, those of a grid in order of first appearance."""
+    """The keys of the bins of each grid, in order of first appearance in the rows."""
 
     keys: IntArray = field(repr=False)
     offsets: IntArray = field(repr=False)
@@ -30,15 +30,15 @@ class BinKeys:
 
     @classmethod
     def merged(cls, parts: Sequence[BinKeys]) -> BinKeys:
-        """Return all keys in order of first appearance, if the rows of the parts follow each other.
+        """Return the keys of consecutive parts of the rows, in order of first appearance.
 
-        Merging is associative: however parts are grouped, the result is the same.
+        Merging is associative: the result does not depend on the grouping of the parts.
         """
-        found = []
+        merged = []
         for ranges in zip(*(pairwise(part.offsets) for part in parts), strict=True):
-            own = [part.keys[a:b] for part, (a, b) in zip(parts, ranges, strict=True)]
-            found.append(numbered_keys(np.concatenate(own))[1])
-        return cls.of_counts(np.concatenate(found), np.array([len(own) for own in found]))
+            keys = [part.keys[a:b] for part, (a, b) in zip(parts, ranges, strict=True)]
+            merged.append(numbered_keys(np.concatenate(keys))[1])
+        return cls.of_counts(np.concatenate(merged), np.array([len(keys) for keys in merged]))
 
     @property
     def n_bins(self) -> IntArray:
@@ -46,20 +46,20 @@ class BinKeys:
         return np.diff(self.offsets)
 
     def columns(self, others: BinKeys) -> BinColumns:
-        """Return which of the columns of these bins are those of others, which are among them."""
-        found = []
+        """Return the columns that a subset of these bins has."""
+        columns = []
         for (a, b), (c, d) in zip(pairwise(self.offsets), pairwise(others.offsets), strict=True):
             numbers, _ = numbered_keys(np.concatenate([self.keys[a:b], others.keys[c:d]]))
-            found.append(numbers[b - a :] + (a - 1))
-        return BinColumns(others.offsets, np.concatenate(found), self.offsets)
+            columns.append(numbers[b - a :] + (a - 1))
+        return BinColumns(others.offsets, np.concatenate(columns), self.offsets)
 
 
 @dataclass(frozen=True)
 class BinColumns:
-    """The columns of the bins of a block of rows, among those of the bins of all rows.
+    """The columns of the bins of a block of rows in the feature matrix of all rows.
 
-    Bin b of grid r of the block has the column ``columns[offsets[r] + b - 1]``; those of the grid
-    start at ``starts[r]``. These are 8 bytes a bin, and the codes of rows stay as they were found.
+    Bin b of grid r of the block has the column ``columns[offsets[r] + b - 1]``; the columns of grid
+    r start at ``starts[r]``. They take 8 bytes per bin, and the codes of the rows do not change.
     """
 
     offsets: IntArray = field(repr=False)
@@ -67,7 +67,7 @@ class BinColumns:
     starts: IntArray = field(repr=False)
 
     def renumbered(self, codes: AnyArray) -> AnyArray:
-        """Return codes (n_grids, n_rows) by the numbers of all bins, given those by the block's."""
+        """Return codes (n_grids, n_rows) of the bins of all rows, given codes of the block."""
         kind = code_type(self.starts)
         result = padded_rows(codes.shape, kind)
         grids = zip(result, codes, pairwise(self.offsets), self.starts[:-1], strict=True)
@@ -79,10 +79,11 @@ class BinColumns:
 
 
 class SomeColumns(FeatureMatrix):
-    """The features of a block's bins among those of all bins, given their matrix at scale 1.
+    """The features of a block in the columns of all bins, given the block's matrix at scale 1.
 
-    Copies of weights and sums, one number a bin of the block, are arrays of the workspace. Numbers
-    are scaled as in a matrix of all bins: iterations make much of a difference in the last bit.
+    Copies of weights and sums, one number per bin of the block, are arrays of the workspace. The
+    products are scaled in the same order as in a matrix of all bins, because iterations amplify a
+    difference in the last bit.
     """
 
     def __init__(
@@ -100,26 +101,26 @@ class SomeColumns(FeatureMatrix):
         return self.matrix.nbytes + self.columns.columns.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        own = self._room("own weights", w)
-        # NumPy fills an array directly where it need not report places that do not exist.
-        np.take(_flat(w), self.columns.columns, axis=0, out=_flat(own), mode="clip")
-        self.matrix.matvec(own, out)
+        weights = self._workspace("block weights", w)
+        # With the mode "clip", np.take writes to the output without a buffer.
+        np.take(_flat(w), self.columns.columns, axis=0, out=_flat(weights), mode="clip")
+        self.matrix.matvec(weights, out)
         out *= self.scale
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        own = self._room("own sums", v)
+        sums = self._workspace("block sums", v)
         scaled = np.multiply(v, self.scale, out=self.work.empty("scaled", v.shape))
-        self.matrix.rmatvec(scaled, own)
+        self.matrix.rmatvec(scaled, sums)
         out[:] = 0.0
-        _flat(out)[self.columns.columns] = _flat(own)
+        _flat(out)[self.columns.columns] = _flat(sums)
 
-    def _room(self, name: str, like: Vector) -> Vector:
+    def _workspace(self, name: str, like: Vector) -> Vector:
         return self.work.empty(name, (self.matrix.shape[1], *like.shape[1:]))
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        wide = np.zeros(self.shape[1])
-        wide[self.columns.columns] = self.matrix.gram_diagonal(weights) * self.scale**2
-        return wide
+        result = np.zeros(self.shape[1])
+        result[self.columns.columns] = self.matrix.gram_diagonal(weights) * self.scale**2
+        return result
 
     def take_rows(self, rows: Rows) -> SomeColumns:
         return SomeColumns(self.matrix.take_rows(rows), self.columns, self.scale, self.work)
@@ -131,6 +132,6 @@ def _flat(values: Vector) -> Vector:
 
 
 def code_type(offsets: IntArray) -> CodeType:
-    """Return the smallest type of codes for the bins of grids, whose columns start there."""
-    most = int(np.diff(offsets).max(initial=0))
-    return np.uint8 if most < 2**8 else np.uint16 if most < 2**16 else np.uint32
+    """Return the smallest type of codes for grids whose columns start at ``offsets``."""
+    max_bins = int(np.diff(offsets).max(initial=0))
+    return np.uint8 if max_bins < 2**8 else np.uint16 if max_bins < 2**16 else np.uint32

@@ -1,4 +1,4 @@
-"""What workers do with rows: a partition's table becomes a block of codes, and stays one."""
+"""Blocks of encoded rows on workers, made from the partitions of a collection."""
 
 from __future__ import annotations
 
@@ -28,21 +28,19 @@ from gramless.matrices.stacked import HStack, with_ones
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.preprocessing.scaling import Scaler
 
-Table: TypeAlias = Any
-"""A partition of a collection: an array, a sparse matrix or a data frame of pandas."""
-Column: TypeAlias = Any
-"""Values of a partition, one a row: an array, a series or a data frame with one column."""
+Table: TypeAlias = Any  # a partition: an array, a sparse matrix or a data frame of pandas
+Column: TypeAlias = Any  # one value per row: an array, a series or a data frame with one column
+# Rows, targets, weights and groups of a partition; None if not given.
 GivenPart: TypeAlias = tuple[Table, Column, Column, Column]
-"""Rows, targets, weights and groups of a partition; None where not given."""
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How the features of rows lie side by side.
+    """The columns of the feature matrix.
 
-    ``offsets`` are where the columns of each grid start, None without grids; ``scale`` is the value
-    of their non-zeros, and ``scales`` what each part of the features is multiplied by.
+    ``offsets`` are the starts of the columns of each grid, None without grids; ``scale`` is the
+    value of their non-zeros. ``scales`` are the factors of the parts of the features.
     """
 
     offsets: IntArray | None = field(repr=False)
@@ -59,9 +57,9 @@ class Layout:
     ) -> FeatureMatrix:
         """Return the feature matrix of rows, given their bins and their other features.
 
-        ``columns`` are None where codes are the numbers of the bins of all rows.
+        ``columns`` are None if the codes are those of the bins of all rows.
         """
-        parts: list[FeatureMatrix] = [DenseMatrix(own, work.threads) for own in others]
+        parts: list[FeatureMatrix] = [DenseMatrix(values, work.threads) for values in others]
         if codes is not None and self.offsets is not None:
             offsets, scale = (
                 (self.offsets, self.scale) if columns is None else (columns.offsets, 1.0)
@@ -78,10 +76,10 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class RowPlan:
-    """What a partition's rows become: a pure function of these rows.
+    """The encoding of the rows of a partition, which is a pure function of these rows.
 
-    ``model`` checks and encodes rows and targets as in the fit to the sample. Bins of ``grids``
-    are learned from all rows, features of the ``maps`` beside them were learned from the sample.
+    ``model`` validates and encodes rows and targets as in the fit to the sample. The bins of
+    ``grids`` are learned from all rows; the other features, ``maps``, were learned from the sample.
     """
 
     model: KernelMachine
@@ -93,30 +91,30 @@ class RowPlan:
     class_factors: FloatArray | None
 
     def block(self, number: int, *given: Column) -> NewBlock:
-        """Return the rows of some partitions; a task.
+        """Return the encoded rows of some partitions (a task).
 
-        Partitions are ``given`` one after the other: rows, targets, weights and groups of each. For
-        a list of them Dask would go through the tasks of all partitions, once a block.
+        ``given`` has rows, targets, weights and groups of each partition in a flat sequence. With
+        a list, Dask would traverse the tasks of all partitions for each block.
         """
         parts = [given[i : i + 3] for i in range(0, len(given), 4)]
         codes, keys = None, None
         try:
-            pieces = [self._piece(*part) for part in parts if n_rows_of(part[0]) > 0]
-            pieces = pieces or [self._nothing()]
-            rows, targets, weights = (stacked(list(own)) for own in zip(*pieces, strict=True))
+            pieces = [self._encode(*part) for part in parts if n_rows_of(part[0]) > 0]
+            pieces = pieces or [self._no_rows()]
+            rows, targets, weights = (stacked(list(same)) for same in zip(*pieces, strict=True))
             scaled = self.scaler.rows(rows, 1)
             if self.grids is not None:
                 codes, known = self.grids.learn(scaled, 1)
                 keys = BinKeys.of_counts(known.keys(), known.n_bins)
-            others = [np.asarray(own.transform(scaled)) for own in self.maps]
-        except InputError as fault:
-            raise InputError(f"rows of block {number}: {fault}") from fault
+            others = [np.asarray(feature_map.transform(scaled)) for feature_map in self.maps]
+        except InputError as error:
+            raise InputError(f"rows of block {number}: {error}") from error
         return NewBlock(number, codes, others, targets, weights, keys)
 
-    def _piece(
+    def _encode(
         self, table: Table, y: Column, weight: Column
     ) -> tuple[Rows, FloatArray, FloatArray]:
-        """Return inputs, encoded targets and weights of rows that have a weight."""
+        """Return inputs, encoded targets and weights of rows of positive weight."""
         options = self.model._target_options
         rows = self.model.inputs_.transform(self.model, table)
         y = _check_y(
@@ -130,15 +128,14 @@ class RowPlan:
             weights = self.class_factors[self.encoder.class_numbers(checked)]
         if weight is not None:
             given, n_rows, owner = as_array(weight), len(checked), type(self.model).__name__
-            # A block may be without weight, a table not.
+            # A partition may have no weight at all, although a table must have some.
             given = checked_weights(given, n_rows, owner) if given.any() else np.zeros(n_rows)
             weights = relative_weights(given, self.largest_weight) * weights
             kept = weights > 0
             rows, targets, weights = rows[kept], targets[kept], weights[kept]
         return rows, targets, weights
 
-    def _nothing(self) -> tuple[Rows, FloatArray, FloatArray]:
-        """Return no rows."""
+    def _no_rows(self) -> tuple[Rows, FloatArray, FloatArray]:
         n_outputs = self.encoder.n_outputs
         shape = (0,) if n_outputs == 1 else (0, n_outputs)
         return np.empty((0, len(self.scaler.knots))), np.empty(shape), np.empty(0)
@@ -146,7 +143,7 @@ class RowPlan:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Features, encoded targets and weights, relative to the largest, of a block of rows."""
+    """Features, encoded targets and relative weights of a block of rows."""
 
     number: int
     codes: AnyArray | None
@@ -155,26 +152,27 @@ class EncodedRows:
     weights: FloatArray
 
     def __sizeof__(self) -> int:
-        """Return the bytes, by which workers and the scheduler plan."""
-        own = 0 if self.codes is None else self.codes.nbytes
+        """Return the bytes, which workers and the scheduler use to plan."""
+        codes = 0 if self.codes is None else self.codes.nbytes
         others = sum(part.nbytes for part in self.others)
-        return own + others + self.targets.nbytes + self.weights.nbytes
+        return codes + others + self.targets.nbytes + self.weights.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class NewBlock(EncodedRows):
-    """Rows whose bins are numbered by their own ``keys``."""
+    """Rows whose bins are numbered by the ``keys`` of the block."""
 
     keys: BinKeys | None
 
     def numbered(self, known: BinKeys | None, layout: Layout) -> RowBlock:
-        """Return the block with the columns its bins have among those of all blocks; a task."""
+        """Return the block with its columns among the bins of all blocks (a task)."""
         codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
-            # A block from another worker may lie anywhere in memory, and loops be compiled for it.
+            # Arrays from another worker may be unaligned, for which loops would be compiled again.
             codes, columns = np.require(codes, requirements="A"), known.columns(self.keys)
-        own = self.number, codes, self.others, self.targets, self.weights
-        return RowBlock(*own, columns, layout)
+        return RowBlock(
+            self.number, codes, self.others, self.targets, self.weights, columns, layout
+        )
 
     def __sizeof__(self) -> int:
         return super().__sizeof__() + (0 if self.keys is None else self.keys.keys.nbytes)
@@ -182,10 +180,10 @@ class NewBlock(EncodedRows):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock(EncodedRows):
-    """Rows as a worker keeps them.
+    """Rows that a worker keeps during a fit.
 
-    ``columns`` are those of the block's bins, None where codes are the numbers that all blocks
-    share. ``memory`` holds what was computed of them last, which can be computed again.
+    ``columns`` are those of the block's bins, None if the codes are those of the bins of all
+    blocks. ``memory`` caches the last results, which can be computed again.
     """
 
     columns: BinColumns | None
@@ -194,15 +192,15 @@ class RowBlock(EncodedRows):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, all of which have a weight."""
+        """Number of rows, all of which have a positive weight."""
         return len(self.weights)
 
     def matrix(self, work: Workspace) -> FeatureMatrix:
-        """Return the feature matrix, for products with the threads and arrays of a workspace."""
+        """Return the feature matrix, whose products use the threads and arrays of a workspace."""
         return self.layout.matrix(self.codes, self.columns, self.others, work)
 
-    def remembered(self, name: str, tag: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what was made last under a name, or make it if its tag is another one."""
+    def remembered(self, name: str, tag: Hashable, make: Callable[[], T]) -> T:
+        """Return the cached result of this name, or make it if its tag is different."""
         known = self.memory.get(name)
         if known is None or known[0] != tag:
             self.memory.pop(name, None)
@@ -211,7 +209,7 @@ class RowBlock(EncodedRows):
 
     @contextmanager
     def workspace(self, threads: int) -> Iterator[Workspace]:
-        """Lend a workspace that stays with the block, and that no two tasks have at a time."""
+        """Yield the workspace of the block, which no other task can use meanwhile."""
         _, work = self.memory.pop("workspace", (None, None))
         work = work or Workspace(threads)
         yield work
@@ -221,11 +219,11 @@ class RowBlock(EncodedRows):
         return {**vars(self), "memory": {}}
 
     def take_rows(self, rows: NDArray[np.intp]) -> RowBlock:
-        """Return some of the rows, with the numbers of bins that all blocks share."""
+        """Return some of the rows, with codes of the bins of all blocks."""
         codes = None if self.codes is None else take_grid_rows(self.codes, rows, 1)
         if codes is not None and self.columns is not None:
             codes = self.columns.renumbered(codes)
-        others = [own[rows] for own in self.others]
+        others = [values[rows] for values in self.others]
         targets, weights = self.targets[rows], self.weights[rows]
         return RowBlock(self.number, codes, others, targets, weights, None, self.layout)
 
@@ -234,7 +232,7 @@ class RowBlock(EncodedRows):
 
 
 def joined(parts: Sequence[RowBlock]) -> RowBlock:
-    """Return the rows of blocks, such as :meth:`RowBlock.taken` returns, as one."""
+    """Return the concatenation of blocks from :meth:`RowBlock.take_rows`."""
     first, codes = parts[0], None
     if first.codes is not None:
         codes = np.concatenate([part.codes for part in parts], axis=1)
@@ -245,14 +243,14 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
 
 
 def keys_of(block: NewBlock) -> BinKeys | None:
-    """Return the keys of a block's bins; a task."""
+    """Return the keys of a block's bins (a task)."""
     return block.keys
 
 
 def as_array(values: Column) -> AnyArray:
-    """Return targets or weights of a partition, a column of a data frame included, as an array."""
-    found = np.asarray(values)
-    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    """Return targets or weights of a partition as an array, also from a data frame."""
+    result = np.asarray(values)
+    return result[:, 0] if result.ndim == 2 and result.shape[1] == 1 else result
 
 
 def n_rows_of(table: Table) -> int:
@@ -261,7 +259,7 @@ def n_rows_of(table: Table) -> int:
 
 
 def stacked(parts: list[Table]) -> Table:
-    """Return arrays, sparse matrices or data frames below each other; columns by their names."""
+    """Return the concatenation of arrays, sparse matrices or data frames along the rows."""
     if len(parts) == 1:
         return parts[0]
     if sp.issparse(parts[0]):

@@ -1,4 +1,4 @@
-"""The state of a solve in a file, so that a fit can go on to the same bits."""
+"""Save the state of a solve to a file, from which a fit resumes with the same bits."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from gramless.base.types import AnyArray
 from gramless.solvers.base import Iterations, State
 from gramless.solvers.objective import Callback, Solution
 
-_SECONDS = 30.0
-"""Between two files."""
+_SECONDS = 30.0  # between two writes
+
+_HEADER = "told"  # the name of the header in files
 
 Numbers = dict[str, AnyArray]
 
 
 class Resumable(State, Protocol):
-    """The state of a solver whose numbers can be kept, and taken up again."""
+    """The state of a solver that can be saved and restored."""
 
     def numbers(self) -> Numbers:
-        """Return copies of the numbers that tell where the solver is."""
+        """Return copies of the arrays that define the state."""
 
     def take_up(self, numbers: Numbers) -> None:
-        """Be where another solver of the same problem was."""
+        """Restore the state of another solver of the same problem."""
 
 
 def solved(
@@ -41,14 +42,15 @@ def solved(
     checkpoint: str | Path | None,
     problem: Iterable[bytes],
 ) -> Solution:
-    """Run a solver to its end, or on from a file; whatever stops it, the file has its last state.
+    """Run a solver to its end, from the state in the file if there is one.
 
-    ``problem`` are bytes that no other problem has. The file is removed at the end.
+    If the solver fails, its last state is written to the file. ``problem`` are bytes that identify
+    the problem. The file is removed at the end.
     """
     if checkpoint is None:
         return Iterations(state, shape, max_iter).run(callback)
     path, mark = Path(checkpoint), _mark(problem)
-    done, history = _found(path, mark, state)
+    done, history = _restore(path, mark, state)
     iterations = Iterations(state, shape, max_iter - done)
     history = history or iterations.history[:1]
     kept, written = (done, state.numbers()), time.monotonic()
@@ -70,39 +72,39 @@ def solved(
 
 
 def _mark(problem: Iterable[bytes]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in problem:
-        found.update(part)
-    return found.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _write(
     path: Path, mark: str, n_iter: int, numbers: Numbers, history: list[dict[str, float]]
 ) -> None:
-    told = json.dumps({"mark": mark, "n_iter": n_iter, "history": history})
+    header = json.dumps({"mark": mark, "n_iter": n_iter, "history": history})
     with replacing(path) as file:
-        arrays: dict[str, Any] = {"told": np.frombuffer(told.encode(), np.uint8), **numbers}
+        arrays: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **numbers}
         np.savez(file, **arrays)
 
 
-def _found(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[str, float]]]:
-    """Take up the state in a file, if there is one; return its iterations and their history."""
+def _restore(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[str, float]]]:
+    """Restore the state in a file, if there is one; return its iterations and their history."""
     if not path.exists():
         return 0, []
     try:
         with np.load(path, allow_pickle=False) as file:
             numbers = {name: file[name] for name in file.files}
-        told = json.loads(numbers.pop("told").tobytes())
-        same = told["mark"] == mark
-    except (OSError, ValueError, KeyError) as fault:
+        header = json.loads(numbers.pop(_HEADER).tobytes())
+        is_same = header["mark"] == mark
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"checkpoint {path} is no checkpoint of a distributed fit ({fault}); name another "
+            f"checkpoint {path} is no checkpoint of a distributed fit ({error}); name another "
             f"file, or remove it."
-        ) from fault
-    if not same:
+        ) from error
+    if not is_same:
         raise InputError(
             f"checkpoint {path} is of a fit to other rows, or with other parameters; name another "
-            f"file, or remove it to begin anew."
+            f"file, or remove it to start again."
         )
     state.take_up(numbers)
-    return told["n_iter"], told["history"]
+    return header["n_iter"], header["history"]

@@ -1,4 +1,4 @@
-"""Work on a Dask cluster whose workers may come and go."""
+"""Run tasks on a Dask cluster whose workers may come and go."""
 
 from __future__ import annotations
 
@@ -19,28 +19,26 @@ from distributed.scheduler import KilledWorker
 
 from gramless.base.errors import ClusterError, InputError
 
-_POLL = 0.5
-"""Seconds after which a wait looks whether its workers are still there."""
+_POLL = 0.5  # seconds between checks that workers are still there
+# Seconds without a worker, after which a fit fails. ``gramless.patience`` in Dask's configuration
+# replaces it.
 _PATIENCE = 60
-"""Seconds without a worker after which a fit gives up; ``gramless.patience`` in Dask's
-configuration is another number."""
-_MOST_ATTEMPTS, _MOST_KILLED = 50, 5
+_MAX_ATTEMPTS, _MAX_KILLED = 50, 5
+# Errors of a task whose worker or data was lost.
 LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
-"""What a task fails with whose worker or data went away."""
-_MOST_SENT = 8
-"""Copies of a vector that the client sends; more workers have it from those."""
-_CONNECTING = 3.0
+_MAX_COPIES = 8  # of a vector that the client sends; other workers get it from these
+_CONNECT_TIMEOUT = 3.0  # seconds
 
 Result: TypeAlias = Any
-"""What a task returns, which the caller knows."""
 Task: TypeAlias = Callable[..., Result]
-"""What a worker runs."""
 Arguments: TypeAlias = tuple[object, ...]
-"""What a task is called with."""
 
 
 class Cluster:
-    """A client, and how a fit uses it: plain futures, each on the worker that has its data."""
+    """A Dask client, with methods that survive the loss of workers.
+
+    Tasks are plain futures, each on the worker that has its data.
+    """
 
     def __init__(self, client: Client | None, owner: str) -> None:
         self.owner = owner
@@ -54,17 +52,17 @@ class Cluster:
         self.direct = self._reaches_workers()
 
     def traffic(self) -> tuple[int, int, int]:
-        """Return the round trips, the tasks and the bytes of vectors so far."""
+        """Return the numbers of round trips, tasks and bytes of vectors so far."""
         return self.n_rounds, self.n_tasks, self.n_bytes
 
     def workers(self) -> dict[str, int]:
-        """Return the threads of each worker that is there now."""
+        """Return the number of threads of each current worker."""
         self._check_connected()
-        found: dict[str, int] = self.client.nthreads()
-        return found
+        threads: dict[str, int] = self.client.nthreads()
+        return threads
 
     def compute(self, tasks: Sequence[Delayed]) -> list[Result]:
-        """Return the results of delayed tasks, wherever they run."""
+        """Return the results of delayed tasks on any workers."""
         futures = self.started(tasks)
         try:
             self.wait(futures)
@@ -79,7 +77,7 @@ class Cluster:
         return futures
 
     def wait(self, futures: Sequence[Future]) -> None:
-        """Wait until tasks are done, for as long as there are workers."""
+        """Wait until tasks are done; raise ClusterError if they cannot be done."""
         n_killed, self._alone_since = 0, None
         while True:
             with suppress(TimeoutError, CancelledError):
@@ -88,34 +86,34 @@ class Cluster:
             statuses = {future.status for future in futures}
             if "error" in statuses:
                 n_killed += 1
-                self._retry([own for own in futures if own.status == "error"], n_killed)
+                self._retry([future for future in futures if future.status == "error"], n_killed)
             elif "cancelled" in statuses:
                 raise ClusterError(
-                    f"{self.owner}: a worker had rows that cannot be computed again, and is gone. "
-                    f"Rows that were scattered are such; make collections of files or functions, "
-                    f"which any worker can read again."
+                    f"{self.owner}: a worker was lost with rows that cannot be computed again, "
+                    f"such as scattered ones. Make collections from files or functions, which any "
+                    f"worker can read again."
                 )
             elif statuses <= {"finished"}:
                 return
-            self._check_company(self.workers())
+            self._check_patience(self.workers())
 
     def gather(self, futures: Sequence[Future]) -> list[Result]:
-        """Return results of tasks that are done; what was lost meanwhile is computed again."""
-        for _ in range(_MOST_ATTEMPTS):
+        """Return the results of finished tasks; lost results are computed again."""
+        for _ in range(_MAX_ATTEMPTS):
             self._alone_since = None
             with suppress(*LOST):
-                found = self._fetched(futures, self._check_company)
-                if found is not None:
-                    return found
+                results = self._fetch(futures, self._check_patience)
+                if results is not None:
+                    return results
             self.wait(futures)
-        raise self._gives_up()
+        raise self._too_many_losses()
 
     def places(self, futures: Sequence[Future]) -> dict[str, list[int]]:
-        """Return which worker has which of the results, each of them once.
+        """Return the indices of the results on each worker, with each result on one worker.
 
-        What died with a worker is computed again before that.
+        Results that were lost with a worker are computed again first.
         """
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             self.wait(futures)
             known = self.client.who_has(list(futures))
             holders = [known.get(future.key, ()) for future in futures]
@@ -123,15 +121,15 @@ class Cluster:
                 break
             time.sleep(0.1)
         else:
-            raise self._gives_up()
-        found: dict[str, list[int]] = {}
-        for number, having in enumerate(holders):
-            least = min(having, key=lambda worker: (len(found.get(worker, ())), worker))
-            found.setdefault(least, []).append(number)
-        return found
+            raise self._too_many_losses()
+        places: dict[str, list[int]] = {}
+        for number, workers in enumerate(holders):
+            least = min(workers, key=lambda worker: (len(places.get(worker, ())), worker))
+            places.setdefault(least, []).append(number)
+        return places
 
     def scatter(self, data: object, workers: Sequence[str]) -> list[Future]:
-        """Send data to each of a few workers; of many, to a few from which the others have them."""
+        """Send data to workers, at most eight copies; other workers get them from these."""
         client = self.client
 
         async def send() -> list[Future]:
@@ -142,10 +140,10 @@ class Cluster:
                         workers=[worker],
                         direct=self.direct,
                         hash=False,
-                        timeout=_CONNECTING,
+                        timeout=_CONNECT_TIMEOUT,
                         asynchronous=True,
                     )
-                    for worker in workers[:_MOST_SENT]
+                    for worker in workers[:_MAX_COPIES]
                 )
             )
 
@@ -161,46 +159,47 @@ class Cluster:
         *,
         elsewhere: bool = False,
     ) -> list[Future]:
-        """Run a task for each of some lists of arguments: each on one of the workers named.
+        """Run a task with each tuple of arguments, on the corresponding worker if there are any.
 
-        Once that is gone, another may run it if it may be ``elsewhere``. All is sent in one
-        message: the client's loop sends what it finds, and then waits 10 ms.
+        If that worker is lost, another one runs the task if ``elsewhere`` is True. All tasks are
+        sent in one message, because the client's loop waits 10 ms between messages.
         """
         self._check_connected()
         self.n_tasks += len(calls)
         places: Iterable[dict[str, Any]] = [{}] * len(calls)
         if workers is not None:
-            places = [{"workers": [own], "allow_other_workers": elsewhere} for own in workers]
+            places = [{"workers": [name], "allow_other_workers": elsewhere} for name in workers]
 
         async def send() -> list[Future]:
-            both = zip(calls, places, strict=True)
-            return [self.client.submit(task, *own, pure=False, **place) for own, place in both]
+            pairs = zip(calls, places, strict=True)
+            return [self.client.submit(task, *call, pure=False, **place) for call, place in pairs]
 
         futures: list[Future] = self.client.sync(send)
         return futures
 
     def finished(self, tasks: dict[str, Future]) -> list[Result] | None:
-        """Return the results of tasks on workers; None once one of the workers is gone."""
+        """Return the results of tasks on workers; None if one of the workers is lost."""
         futures = list(tasks.values())
-        # The client sends again some milliseconds after it has sent: this round's tasks come first.
+        # The client waits milliseconds between messages. The tasks of this round are sent first,
+        # and only then the release of old results.
         self.forget()
         self._last_tasks = futures
         with suppress(*LOST):
-            return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
+            return self._fetch(futures, lambda workers: tasks.keys() <= workers.keys())
         return None
 
     def forget(self) -> None:
-        """Let workers forget the results of the last round, and vectors that nobody refers to."""
+        """Release the results of the last round, and vectors without references."""
         release(self._last_tasks)
         self._last_tasks, self._last_vectors = [], self._vectors
         self._vectors = []
 
-    def _fetched(
-        self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]
+    def _fetch(
+        self, futures: Sequence[Future], can_continue: Callable[[dict[str, int]], bool]
     ) -> list[Result] | None:
-        """Return results, None once the workers that are there say that they will not come.
+        """Return results, or None if ``can_continue`` is False for the current workers.
 
-        A client that waits for a lost result waits for a task that may have no worker any more.
+        Without this check, the client could wait forever for a task that has no worker any more.
         """
         client, scheduler = self.client, self.client.scheduler
         if scheduler is None:
@@ -212,59 +211,59 @@ class Cluster:
             )
             try:
                 while not (await asyncio.wait({task}, timeout=_POLL))[0]:
-                    if not goes_on(await scheduler.ncores()):
+                    if not can_continue(await scheduler.ncores()):
                         return None
-                found: list[Result] = task.result()
-                return found
+                gathered: list[Result] = task.result()
+                return gathered
             finally:
                 task.cancel()
 
-        answer: list[Result] | None = client.sync(fetch)
-        return answer
+        results: list[Result] | None = client.sync(fetch)
+        return results
 
     def _retry(self, failed: list[Future], n_killed: int) -> None:
-        """Start tasks again whose workers died; raise what failed by itself."""
-        for own in failed:
-            fault = own.exception()
-            if fault is None or isinstance(fault, LOST):
+        """Restart tasks whose workers died; raise the errors of other tasks."""
+        for future in failed:
+            error = future.exception()
+            if error is None or isinstance(error, LOST):
                 continue
-            raise fault
-        if n_killed > _MOST_KILLED:
+            raise error
+        if n_killed > _MAX_KILLED:
             raise ClusterError(
-                f"{self.owner}: the same rows were on {4 * n_killed} workers that died: they may "
-                f"need more memory than a worker has. Cut the collection into smaller partitions, "
-                f"or give workers more memory."
+                f"{self.owner}: {4 * n_killed} workers died with the same rows, which may need "
+                f"more memory than a worker has. Split the collection into smaller partitions, or "
+                f"give workers more memory."
             )
         self.client.retry(failed)
 
-    def _check_company(self, workers: dict[str, int]) -> bool:
-        """Raise once there has been no worker for too long; else return True."""
+    def _check_patience(self, workers: dict[str, int]) -> bool:
+        """Return True; raise ClusterError if there has been no worker for too long."""
         now = time.monotonic()
         since = self._alone_since = None if workers else self._alone_since or now
         if since is not None and now - since > self.patience:
             raise ClusterError(
                 f"{self.owner}: there has been no worker for {self.patience:g} seconds. Start "
-                f"workers and fit again; with checkpoint= a fit goes on where it was. "
-                f"dask.config.set({{'gramless.patience': seconds}}) says how long to wait."
+                f"workers and fit again; with checkpoint= a fit resumes where it stopped. "
+                f"dask.config.set({{'gramless.patience': seconds}}) sets how long to wait."
             )
         return True
 
     def _check_connected(self) -> None:
         if self.client.status != "running":
             raise ClusterError(
-                f"{self.owner}: the client is {self.client.status}: the scheduler is gone, or "
-                f"somebody closed it. Connect a new client and fit again; with checkpoint= a fit "
-                f"goes on where it was."
+                f"{self.owner}: the client is {self.client.status}: the scheduler is gone, or the "
+                f"client was closed. Connect a new client and fit again; with checkpoint= a fit "
+                f"resumes where it stopped."
             )
 
-    def _gives_up(self) -> ClusterError:
+    def _too_many_losses(self) -> ClusterError:
         return ClusterError(
-            f"{self.owner}: {_MOST_ATTEMPTS} times in a row a worker went away with a result "
-            f"before that was read; use workers that stay longer."
+            f"{self.owner}: {_MAX_ATTEMPTS} times in a row a worker was lost before its result "
+            f"was read; use workers that live longer."
         )
 
     def _reaches_workers(self) -> bool:
-        """Tell whether the client can talk to workers itself, not only to the scheduler."""
+        """Return whether the client can connect to workers without the scheduler."""
         addresses = list(self.workers())
         if not addresses:
             return False
@@ -272,7 +271,7 @@ class Cluster:
         async def connects() -> bool:
             try:
                 comm = await connect(
-                    addresses[0], timeout=_CONNECTING, **self.client.connection_args
+                    addresses[0], timeout=_CONNECT_TIMEOUT, **self.client.connection_args
                 )
             except (OSError, TimeoutError):
                 return False
@@ -283,41 +282,41 @@ class Cluster:
 
 
 def _current(owner: str) -> Client:
-    """Return the client that the program made last."""
+    """Return the current client of Dask."""
     try:
         return distributed.get_client()
-    except ValueError as fault:
+    except ValueError as error:
         raise InputError(
             f"{owner}: there is no Dask client; make one with distributed.Client(), or "
-            f"Client('tcp://...') for a cluster that runs, or pass client=."
-        ) from fault
+            f"Client('tcp://...') for a running cluster, or pass client=."
+        ) from error
 
 
 def shared_out(places: dict[str, list[int]], threads: dict[str, int]) -> list[str]:
-    """Return a worker for each block, such that none has more than the share of its threads.
+    """Return a worker for each block, with at most as many blocks as its share of the threads.
 
-    Blocks stay where they are, at ``places``, but for what exceeds the share.
+    Blocks stay on the worker where they are, ``places``, unless it has more than its share.
 
     Examples
     --------
     >>> shared_out({"a": [0, 1, 4, 5], "b": [2, 3]}, {"a": 1, "b": 1})
     ['a', 'a', 'b', 'b', 'a', 'b']
     """
-    holders = {i: worker for worker, own in places.items() for i in own}
+    holders = {i: worker for worker, indices in places.items() for i in indices}
     total = max(1, sum(threads.values()))
     room = {worker: -(-len(holders) * n // total) for worker, n in threads.items()}
-    kept = {i: worker for worker, own in places.items() for i in own[: room.get(worker, 0)]}
-    held = Counter(kept.values())
-    free = (worker for worker, most in room.items() for _ in range(most - held[worker]))
+    kept = {i: worker for worker, indices in places.items() for i in indices[: room.get(worker, 0)]}
+    n_kept = Counter(kept.values())
+    free = (worker for worker, n in room.items() for _ in range(n - n_kept[worker]))
     return [kept[i] if i in kept else next(free, holders[i]) for i in sorted(holders)]
 
 
 def release(futures: Sequence[Future]) -> None:
-    """Let workers forget results: waits leave cycles of references that would hold them here."""
-    for own in futures:
-        own.release()
+    """Release results explicitly, because waiting leaves reference cycles that keep futures."""
+    for future in futures:
+        future.release()
 
 
 def worker_threads() -> int:
-    """Return how many threads the worker has that runs this task."""
+    """Return the number of threads of the worker that runs this task."""
     return int(distributed.get_worker().state.nthreads)

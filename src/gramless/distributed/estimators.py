@@ -1,4 +1,4 @@
-"""The kernel machines of one machine, fitted to Dask collections."""
+"""Kernel machines that are fitted to Dask collections."""
 
 from __future__ import annotations
 
@@ -52,30 +52,27 @@ from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Solution
 
-_MERGED = 8
-"""Tables of bins that a task merges."""
+_TABLES_PER_MERGE = 8
 _SOLVERS = "auto", "pcg", "newton"
 
 T = TypeVar("T")
-Answer: TypeAlias = Any
-"""An array for rows in memory, a lazy Dask array for collections."""
+Predictions: TypeAlias = Any  # an array for rows in memory, a lazy Dask array for collections
 
 
 if TYPE_CHECKING:
     _Machine = KernelMachine
 else:
-    # Between a machine and its Dask twin, fields of their common base would come back.
+    # With KernelMachine as base, its dataclass fields would override those of the local class.
     _Machine = object
 
 
 class DaskMachine(_Machine):
-    """What the Dask estimators share: a fit to collections, and lazy predictions."""
+    """Base of the Dask estimators, with fits to collections and lazy predictions."""
 
     sizes: ClassVar[Sizes] = Sizes()
     _local_class: ClassVar[type[KernelMachine]]
     client: Client | None
-    _sample: Sample
-    """Only while a fit chooses."""
+    _sample: Sample  # only during model selection
 
     def fit(
         self,
@@ -92,23 +89,25 @@ class DaskMachine(_Machine):
         offset: ArrayLike | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Choose what was left on "auto" by a sample of the rows, then fit to all rows.
+        """Select the parameters left on "auto" with a sample of the rows, then fit to all rows.
 
         Parameters
         ----------
         X : Dask array or data frame (n_samples, n_features)
-            A block has whole rows. What columns may hold is told at :class:`KernelRegressor`.
+            Training rows. Each block must have whole rows. See :class:`KernelRegressor` for the
+            types of columns.
         y, sample_weight, groups : Dask array, or column of the same data frame
-            Also arrays in memory, where X knows the number of rows of its blocks.
+            Targets, weights and groups. They can be arrays in memory if X knows the number of rows
+            of its blocks.
         callbacks : callable or list of callables, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each step; where one
-            returns True the step's stage ends.
+            Called with a :class:`~gramless.base.reporting.Progress` after each step. If one of them
+            returns True, the stage of the step ends.
         X_val, y_val, sample_weight_val, eval_set, offset : None
-            Only fits on one machine take these.
+            Only for fits on one machine.
         checkpoint : path, optional
-            Where the state of the final solve is kept, every half minute and when the fit fails. A
-            fit to the same rows with the same parameters goes on there, to the same bits, and
-            removes the file at its end.
+            File for the state of the final solve, which is written every half minute and if the fit
+            fails. A fit to the same rows with the same parameters resumes from it with the same
+            bits, and removes the file at its end.
 
         Returns
         -------
@@ -117,9 +116,9 @@ class DaskMachine(_Machine):
         Raises
         ------
         ValueError
-            As the fit on one machine, and where collections do not fit each other.
+            For the same reasons as a fit on one machine, and if collections do not match.
         ClusterError
-            If there is no worker for a minute, or the scheduler is gone.
+            If there is no worker for a minute, or if the scheduler is gone.
         """
         name = type(self).__name__
         self._check_distributable()
@@ -135,14 +134,14 @@ class DaskMachine(_Machine):
             )
         cluster = Cluster(self.client, name)
         parts = Partitions.of(name, X, y, sample_weight, groups)
-        labels = isinstance(self, KernelClassifier)
+        has_classes = isinstance(self, KernelClassifier)
         seed = seed_from(self.random_state)
-        named = None if is_auto(self.categorical_features) else self.categorical_features
-        sample = Sample.of(cluster, parts, seed, labels, self.sizes.sample_rows, named)
+        categorical = None if is_auto(self.categorical_features) else self.categorical_features
+        sample = Sample.of(cluster, parts, seed, has_classes, self.sizes.sample_rows, categorical)
         if not sample.complete and isinstance(self.cv, Iterable):
             raise InputError(
-                f"{name}: cv names rows of the whole table, and a sample of {sample.n_rows:,} rows "
-                f"chooses; give a splitter, a number of folds or groups."
+                f"{name}: cv lists indices of rows of the whole table, but models are selected on "
+                f"a sample of {sample.n_rows:,} rows; give a splitter, a number of folds or groups."
             )
         self._sample = sample
         try:
@@ -166,19 +165,19 @@ class DaskMachine(_Machine):
     def partial_fit(
         self, X: Collection, y: Collection, *arguments: object, **options: object
     ) -> Self:
-        """Refuse: rows are added on one machine.
+        """Raise InputError, because rows can be added only on one machine.
 
         Parameters
         ----------
         X, y, *arguments, **options
-            Not taken.
+            Not used.
         """
         raise InputError(
-            f"{type(self).__name__} has no partial_fit; add rows to what its to_local() returns."
+            f"{type(self).__name__} has no partial_fit; add rows to the result of its to_local()."
         )
 
     def to_local(self) -> KernelMachine:
-        """Return the ordinary estimator with the same parameters and, if fitted, the same fit.
+        """Return the local estimator with the same parameters and, if fitted, the same fit.
 
         It needs neither Dask nor a cluster, and can be saved.
         """
@@ -186,50 +185,50 @@ class DaskMachine(_Machine):
         local.__setstate__({**KernelMachine.__getstate__(local), **self._fitted()})
         return local
 
-    def predict(self, X: Collection, *arguments: object, **options: object) -> Answer:
-        """Return predictions, of collections lazily as Dask arrays; else as the local estimator.
+    def predict(self, X: Collection, *arguments: object, **options: object) -> Predictions:
+        """Return predictions: lazy Dask arrays for collections, else those of the local estimator.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         *arguments, **options
-            Further ones of the local estimator; none for collections.
+            Other arguments of the local estimator; not for collections.
         """
         if not is_dask_collection(X):
             return super().predict(X, *arguments, **options)
         if arguments or options:
             raise InputError(
-                f"{type(self).__name__}: predict of collections takes rows alone; use "
-                f"to_local() for standard deviations."
+                f"{type(self).__name__}: predict has no options for collections; use to_local() "
+                f"for standard deviations."
             )
         return self._lazily("predict", X)
 
     def state(self) -> State:
-        """Refuse: files hold the local estimator."""
+        """Raise InputError, because files contain the local estimator."""
         raise InputError(
-            f"{type(self).__name__} is not saved itself; save what its to_local() returns, which "
+            f"{type(self).__name__} cannot be saved; save the result of its to_local(), which "
             f"predicts the same."
         )
 
     def _lazily(self, name: str, X: Collection, **options: object) -> da.Array:
-        """Return what a method of the local estimator answers for each partition of a collection.
+        """Return a lazy array of the results of a method for each partition of a collection.
 
-        Rows are predicted where they are; a partition whose worker died is predicted again.
+        Workers predict the rows that they have; a partition whose worker died is predicted again.
         """
         owner, like = type(self).__name__, self._like(name)
         lengths, parts = lengths_of(owner, X), row_parts(owner, X)
-        known = delayed(self.to_local(), pure=False, traverse=False)
-        task = delayed(_answer, pure=False)
-        found = []
+        model = delayed(self.to_local(), pure=False, traverse=False)
+        task = delayed(_predict_partition, pure=False)
+        results = []
         for i, part in enumerate(parts):
             shape = np.nan if lengths is None else lengths[i], *like.shape[1:]
-            answer = task(known, name, part, like, **options)
-            found.append(da.from_delayed(answer, shape, meta=like))
-        return da.concatenate(found, allow_unknown_chunksizes=True)
+            result = task(model, name, part, like, **options)
+            results.append(da.from_delayed(result, shape, meta=like))
+        return da.concatenate(results, allow_unknown_chunksizes=True)
 
     def _like(self, name: str) -> AnyArray:
-        """Return what a method answers for no rows."""
+        """Return the result of a method for no rows."""
         check_is_fitted(self, "weights_")
         return np.empty((0, *self.weights_.shape[1:]))
 
@@ -237,12 +236,12 @@ class DaskMachine(_Machine):
         return {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
 
     def _check_distributable(self) -> None:
-        """Refuse what only one machine can do."""
+        """Raise InputError for parameters that only fits on one machine support."""
         name = type(self).__name__
         if self.solver not in _SOLVERS or self.l1_ratio != 0:
             raise InputError(
-                f"{name}: on a cluster fits are by conjugate gradients: solver must be 'auto', "
-                f"'pcg' or 'newton' and l1_ratio 0, got solver={self.solver!r} and "
+                f"{name}: fits on a cluster use conjugate gradients, so that solver must be "
+                f"'auto', 'pcg' or 'newton' and l1_ratio 0; got solver={self.solver!r} and "
                 f"l1_ratio={self.l1_ratio!r}."
             )
         if self.warm_start or self.monotonic_cst is not None:
@@ -252,8 +251,8 @@ class DaskMachine(_Machine):
         by_name = isinstance(self.features, str) and self.features == "smooth"
         if by_name or isinstance(self.features, (SmoothBinning, Hybrid)):
             raise InputError(
-                f"{name}: workers merge plain bins only; use features='binning', or ones without "
-                f"bins such as 'fourier' and 'nystrom', got features={self.features!r}."
+                f"{name}: workers can merge only plain bins; use features='binning', or features "
+                f"without bins such as 'fourier' and 'nystrom'; got features={self.features!r}."
             )
 
     def _fit_everywhere(
@@ -299,14 +298,14 @@ class DaskMachine(_Machine):
             rows.release()
 
     def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
-        # The rows of the bins are elsewhere.
+        # The rows are on workers, so that no matrix of theirs is updated.
         bins.keep_bins(used)
         return np.flatnonzero(used)
 
     def _solved_there(
         self, problem: ClusterProblem, selection: Selection, checkpoint: str | Path | None
     ) -> Solution:
-        """Solve by the workers."""
+        """Solve with products that the workers compute."""
         start, tighten = self._warm_start(selection)
         start = None if start is None else multiplied(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)
@@ -435,28 +434,28 @@ class DaskMachine(_Machine):
 class DaskKernelRegressor(DaskMachine, KernelRegressor):
     """:class:`KernelRegressor` for Dask arrays and data frames.
 
-    Scaling, grids, penalty and errors are chosen by a sample of at most 100,000 rows, gathered by
-    the client; then workers bin all rows, and conjugate gradients make one round trip an iteration.
-    The fit is the same to the last bit for any number of workers, and goes on where workers die.
-    Up to 100,000 rows predictions are those of the local estimator but for rounding.
+    The client selects scaling, grids, penalty and errors with a sample of at most 100,000 rows.
+    Then the workers bin all rows, and conjugate gradients need one round trip per iteration. The
+    fit has the same bits for any number of workers, and continues if workers die. For up to 100,000
+    rows, predictions equal those of the local estimator up to rounding.
 
     Parameters
     ----------
     client : distributed.Client or None, default=None
-        None: the one that the program made last.
+        Client of the cluster; None is the current client of Dask.
     loss, quantile, power, fit_intercept, intervals, n_posterior : as in :class:`KernelRegressor`
-        But several quantiles and ``intervals="quantiles"`` are not taken, ``n_posterior`` and
-        ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+        Several quantiles and ``intervals="quantiles"`` are not supported; ``n_posterior`` and
+        ``l1_ratio`` must be 0, and ``solver`` must be "auto", "pcg" or "newton".
     features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelRegressor`
-        Which rows are alike.
+        The kernel and its inputs.
     grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelRegressor`
-        How grids are grown, and how strong the penalty is.
+        The growth of grids and the penalty.
     monotonic_cst, calibrate, scoring, cv : as in :class:`KernelRegressor`
-        Constraints, and the rows that judge.
+        Constraints, and model selection.
     solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelRegressor`
-        How the fit is solved, and what it may take.
+        The solver, and limits of the fit.
     random_state, warm_start, n_jobs, verbose : as in :class:`KernelRegressor`
-        Seed, threads and what is logged.
+        Seed, threads and logging.
 
     Attributes
     ----------
@@ -483,24 +482,24 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         coverage: float = 0.9,
         method: str = "auto",
         offset: ArrayLike | None = None,
-    ) -> tuple[Answer, Answer]:
-        """Return bounds as the local estimator does, of collections two lazy arrays.
+    ) -> tuple[Predictions, Predictions]:
+        """Return the bounds of prediction intervals, two lazy arrays for collections.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Share of targets that lie within.
+            Share of targets inside their interval.
         method : {"auto", "split"}, default="auto"
-            As in :meth:`KernelRegressor.predict_interval`.
+            See :meth:`KernelRegressor.predict_interval`.
         offset : array-like (n_samples,), optional
             Not for collections.
         """
         if not is_dask_collection(X):
             return super().predict_interval(X, coverage, method, offset)
         if offset is not None:
-            raise InputError("DaskKernelRegressor: collections are predicted without an offset.")
+            raise InputError("DaskKernelRegressor: offset cannot be used for collections.")
         self._interval_model(method)
         self._held_back_errors("predict_interval")
         both = self._lazily("predict_interval", X, coverage=coverage)
@@ -520,15 +519,15 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         super()._check_distributable()
         if self.n_posterior:
             raise InputError(
-                "DaskKernelRegressor: n_posterior must be 0: draws are made on one machine; fit "
+                "DaskKernelRegressor: n_posterior must be 0, because draws need one machine; fit "
                 "KernelRegressor to a sample of the rows."
             )
         loss = self._named_loss()
-        several = isinstance(loss, SmoothPinball) and loss.levels.ndim == 1
-        if several or self.intervals != "split":
+        has_several = isinstance(loss, SmoothPinball) and loss.levels.ndim == 1
+        if has_several or self.intervals != "split":
             raise InputError(
-                "DaskKernelRegressor: one quantile, and intervals='split', are what clusters fit; "
-                "fit a model for each quantile, or KernelRegressor to a sample of the rows."
+                "DaskKernelRegressor: only one quantile and intervals='split' are supported; fit a "
+                "model for each quantile, or KernelRegressor to a sample of the rows."
             )
 
 
@@ -536,25 +535,25 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 class DaskKernelClassifier(DaskMachine, KernelClassifier):
     """:class:`KernelClassifier` for Dask arrays and data frames; see :class:`DaskKernelRegressor`.
 
-    Classes are those of all partitions, and may be in one alone. They have no order, and each row
-    has one.
+    The classes are those of all partitions; a class may be in a single partition. Ordered classes
+    and several labels per row are not supported.
 
     Parameters
     ----------
     client : distributed.Client or None, default=None
-        None: the one that the program made last.
+        Client of the cluster; None is the current client of Dask.
     loss, class_weight : as in :class:`KernelClassifier`
-        Note that ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+        ``l1_ratio`` must be 0, and ``solver`` must be "auto", "pcg" or "newton".
     features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelClassifier`
-        Which rows are alike.
+        The kernel and its inputs.
     grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelClassifier`
-        How grids are grown, and how strong the penalty is.
+        The growth of grids and the penalty.
     monotonic_cst, calibrate, scoring, cv : as in :class:`KernelClassifier`
-        Constraints, and the rows that judge.
+        Constraints, and model selection.
     solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelClassifier`
-        How the fit is solved, and what it may take.
+        The solver, and limits of the fit.
     random_state, warm_start, n_jobs, verbose : as in :class:`KernelClassifier`
-        Seed, threads and what is logged.
+        Seed, threads and logging.
 
     Attributes
     ----------
@@ -575,54 +574,56 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
     client: Client | None = None
     _local_class = KernelClassifier
 
-    def decision_function(self, X: Collection) -> Answer:
-        """Return the raw responses, of collections lazily.
+    def decision_function(self, X: Collection) -> Predictions:
+        """Return the decision function, a lazy array for collections.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        return self._asked(super().decision_function, X)
+        return self._call(super().decision_function, X)
 
     @available_if(_check_probabilities)
-    def predict_proba(self, X: Collection) -> Answer:
-        """Return the probability of each class, of collections lazily.
+    def predict_proba(self, X: Collection) -> Predictions:
+        """Return the probability of each class, a lazy array for collections.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        return self._asked(super().predict_proba, X)
+        return self._call(super().predict_proba, X)
 
     @available_if(_check_probabilities)
-    def predict_log_proba(self, X: Collection) -> Answer:
-        """Return the logarithms of :meth:`predict_proba`, of collections lazily.
+    def predict_log_proba(self, X: Collection) -> Predictions:
+        """Return the logarithms of :meth:`predict_proba`, a lazy array for collections.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         """
-        return self._asked(super().predict_log_proba, X)
+        return self._call(super().predict_log_proba, X)
 
-    def predict_set(self, X: Collection, coverage: float = 0.9) -> Answer:
-        """Return sets of classes as the local estimator does, of collections lazily.
+    def predict_set(self, X: Collection, coverage: float = 0.9) -> Predictions:
+        """Return prediction sets of classes, a lazy array for collections.
 
         Parameters
         ----------
         X : dask collection, array or data frame (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
-            Share of rows whose set holds the true class.
+            Share of rows whose set contains the true class.
         """
         if is_dask_collection(X):
             self._held_back_errors("predict_set")
-        return self._asked(super().predict_set, X, coverage=coverage)
+        return self._call(super().predict_set, X, coverage=coverage)
 
-    def _asked(self, method: Callable[..., AnyArray], X: Collection, **options: object) -> Answer:
-        """Return what a method answers, of collections lazily."""
+    def _call(
+        self, method: Callable[..., AnyArray], X: Collection, **options: object
+    ) -> Predictions:
+        """Return the result of a method, a lazy array for collections."""
         if not is_dask_collection(X):
             return method(X, **options)
         return self._lazily(method.__name__, X, **options)
@@ -640,8 +641,8 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         super()._check_distributable()
         if self.loss == "cumulative":
             raise InputError(
-                "DaskKernelClassifier: loss='cumulative' is fitted on one machine; take another "
-                "loss, or fit KernelClassifier to a sample of the rows."
+                "DaskKernelClassifier: loss='cumulative' is only for fits on one machine; use "
+                "another loss, or fit KernelClassifier to a sample of the rows."
             )
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
@@ -658,32 +659,34 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         return factors / factors.max()
 
 
-def _answer(
+def _predict_partition(
     model: KernelMachine, method: str, X: Table, like: AnyArray, **options: object
 ) -> AnyArray:
-    """Return what a method answers for the rows of a partition; ``like`` is that for no rows.
+    """Return the result of a method for a partition; ``like`` is the result for no rows.
 
-    Several arrays, such as the bounds of intervals, become one with another last axis.
+    Several arrays, such as the bounds of intervals, are stacked along a new last axis.
     """
     if n_rows_of(X) == 0:
         return like
-    answer = getattr(model, method)(X, **options)
-    return np.stack(answer, axis=-1) if isinstance(answer, tuple) else answer
+    result = getattr(model, method)(X, **options)
+    return np.stack(result, axis=-1) if isinstance(result, tuple) else result
 
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
-    """Return the keys of all bins, merged by tasks, a few blocks at a time."""
-    tables = cluster.submit(keys_of, [(own,) for own in blocks])
+    """Return the keys of all bins, merged by tasks of a few blocks each."""
+    tables = cluster.submit(keys_of, [(block,) for block in blocks])
     merged = [tables]
-    while len(tables) > _MERGED:
-        groups = [(tables[i : i + _MERGED],) for i in range(0, len(tables), _MERGED)]
+    while len(tables) > _TABLES_PER_MERGE:
+        groups = [
+            (tables[i : i + _TABLES_PER_MERGE],) for i in range(0, len(tables), _TABLES_PER_MERGE)
+        ]
         tables = cluster.submit(BinKeys.merged, groups)
         merged.append(tables)
     cluster.wait([*blocks, *tables])
-    found = cluster.gather(tables)
-    for own in merged:
-        release(own)
-    return BinKeys.merged(found)
+    keys = cluster.gather(tables)
+    for futures in merged:
+        release(futures)
+    return BinKeys.merged(keys)
 
 
 def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
@@ -707,5 +710,5 @@ def _moved(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
 
 
 def _as_it_is(value: T) -> T:
-    """Return a value: a task whose result can be computed again."""
+    """Return the value (a task, so that a lost value can be computed again)."""
     return value

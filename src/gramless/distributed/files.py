@@ -1,4 +1,4 @@
-"""Files that workers read, and clusters by their address: what the command line needs."""
+"""Connect to a cluster and read files on its workers, for the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramless.distributed.partitions import Collection
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 
-_CONNECTING = 5
+_CONNECT_TIMEOUT = 5  # seconds
 _HEAD_ROWS = 10_000
 
 
@@ -23,12 +23,12 @@ _HEAD_ROWS = 10_000
 def connected(address: str) -> Iterator[Client]:
     """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``."""
     try:
-        client = Client(address, timeout=_CONNECTING)
-    except (OSError, ValueError) as fault:
+        client = Client(address, timeout=_CONNECT_TIMEOUT)
+    except (OSError, ValueError) as error:
         raise ClusterError(
-            f"there is no scheduler at {address}: {fault}; start one with 'dask scheduler', and "
+            f"there is no scheduler at {address}: {error}; start one with 'dask scheduler', and "
             f"workers with 'dask worker {address}'."
-        ) from fault
+        ) from error
     with client:
         yield client
 
@@ -40,19 +40,19 @@ def read_frame(path: Path) -> Collection:
     """
     import dask.dataframe as dd
 
-    endings = {".csv": ",", ".tsv": "\t"}
-    where, ending = str(path.resolve()), path.suffix.lower()
-    if ending in (".parquet", ".pq"):
-        return dd.read_parquet(where)
-    if ending in endings:
-        return dd.read_csv(where, sep=endings[ending])
+    separators = {".csv": ",", ".tsv": "\t"}
+    location, suffix = str(path.resolve()), path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return dd.read_parquet(location)
+    if suffix in separators:
+        return dd.read_csv(location, sep=separators[suffix])
     raise InputError(
         f"{path}: workers read .csv, .tsv and .parquet files; convert it, or fit without --cluster."
     )
 
 
 def head_of(frame: Collection) -> dict[str, AnyArray]:
-    """Return the columns of the first rows of a frame as arrays, to see what they hold."""
+    """Return the columns of the first rows of a frame as arrays."""
     head = frame.head(_HEAD_ROWS)
     return {str(name): head[name].to_numpy() for name in head.columns}
 
@@ -60,7 +60,7 @@ def head_of(frame: Collection) -> dict[str, AnyArray]:
 def on_cluster(
     machine: KernelMachine, client: Client
 ) -> DaskKernelRegressor | DaskKernelClassifier:
-    """Return an unfitted machine with the same parameters, which is fitted on a cluster."""
-    classifies = isinstance(machine, KernelClassifier)
-    kind = DaskKernelClassifier if classifies else DaskKernelRegressor
-    return kind(**machine.get_params(deep=False), client=client)
+    """Return an unfitted Dask estimator with the same parameters."""
+    is_classifier = isinstance(machine, KernelClassifier)
+    dask_class = DaskKernelClassifier if is_classifier else DaskKernelRegressor
+    return dask_class(**machine.get_params(deep=False), client=client)

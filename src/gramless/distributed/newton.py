@@ -1,7 +1,7 @@
-"""Newton's method over rows on a cluster: the weights are here, responses and losses there.
+"""Newton's method with weights on the client, and rows, responses and losses on a cluster.
 
-Steps are those of :class:`~gramless.solvers.newton_cg.NewtonCG` on one machine but for rounding:
-the same rows have a say, by the same random numbers.
+Up to rounding, steps are those of :class:`~gramless.solvers.newton_cg.NewtonCG` on one machine: the
+same random numbers sample the same rows.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ from gramless.solvers.objective import columns
 from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
 from gramless.solvers.vectors import add_times_by_row, matvec, rmatvec
 
+# Attributes that change from step to step, with their names in checkpoints.
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
-_WORDS = 4
-"""Random numbers that a step of the counter of a stream stands for."""
+_WORDS = 4  # random numbers per step of the counter of a generator
 
-CurvedFacts: TypeAlias = tuple[int, int, float, float, IntArray | None]
-"""What :func:`curved_facts` tells of a block."""
+CurvedFacts: TypeAlias = tuple[int, int, float, float, IntArray | None]  # see ``curved_facts``
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ class MeanLoss:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """How rows are drawn by their curvature: each with a chance of ``factor`` times it.
+    """A draw of rows with a probability of ``factor`` times their curvature.
 
-    ``number`` is that of the draw among the ``n_rows``, those of block k from ``starts[k]`` on, and
-    ``factor`` infinite where every row with any curvature is taken; all are if ``whole``.
+    ``number`` is the index of the draw. Block k has the rows from ``starts[k]`` on. If ``factor``
+    is infinite, all rows of positive curvature are drawn; if ``whole``, all rows are.
     """
 
     losses: MeanLoss
@@ -74,7 +73,7 @@ class Draw:
     def drawn(
         self, block: RowBlock, largest: FloatArray, positions: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
-        """Return which rows of a block are drawn, and by what their weights grow."""
+        """Return the indices of the drawn rows of a block, and the factors of their weights."""
         if self.whole:
             return np.arange(block.n_rows), np.ones(block.n_rows)
         chances = (largest > 0).astype(float)
@@ -88,15 +87,15 @@ class Draw:
         generator = stream(0, "curved rows", self.number)
         start = int(self.starts[block.number])
         if positions is not None:
-            everywhere = generator.random(int(self.starts[-1]))
-            return everywhere[positions[start : start + block.n_rows]]
+            of_all_rows = generator.random(int(self.starts[-1]))
+            return of_all_rows[positions[start : start + block.n_rows]]
         generator.bit_generator.advance(start // _WORDS)  # type: ignore[attr-defined]
         return generator.random(start % _WORDS + block.n_rows)[start % _WORDS :]
 
 
 @dataclass(frozen=True, eq=False)
 class CurvedPart:
-    """The rows of a block that have a say in a step, and their curvature."""
+    """The sampled rows of a block in a step, and their curvature."""
 
     block: RowBlock
     rows: IntArray
@@ -108,33 +107,33 @@ class CurvedPart:
 def curved_part(
     block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
 ) -> CurvedPart:
-    """Return the rows of a block that have a say, remembered from the last time."""
-    at = None if positions is None else positions.values.astype(np.int64)
+    """Return the sampled rows of a block, cached for the same weights and draw."""
+    places = None if positions is None else positions.values.astype(np.int64)
 
     def make() -> CurvedPart:
-        losses, there = draw.losses.of(block), responses(block, work, w)
-        held = draw.floor.apply(losses.curvatures(there), losses.row_weights)
-        rows, upscale = draw.drawn(block, held.max(axis=1), at)
-        own = held[rows] * upscale[:, None]
-        curvature: Curvature = RowCurvature(own)
-        chosen = losses.of_rows(rows, upscale)
+        losses, z = draw.losses.of(block), responses(block, work, w)
+        floored = draw.floor.apply(losses.curvatures(z), losses.row_weights)
+        rows, upscale = draw.drawn(block, floored.max(axis=1), places)
+        curvatures = floored[rows] * upscale[:, None]
+        curvature: Curvature = RowCurvature(curvatures)
+        sampled = losses.of_rows(rows, upscale)
         if losses.loss.coupled and not draw.floor.flat.any():
-            curvature = chosen.curvature(there[rows])
+            curvature = sampled.curvature(z[rows])
         part = block if draw.whole else block.take_rows(rows)
         # No row of softmax curvature exceeds twice its weight.
-        mass = float(own.max(axis=1).sum() + 2.0 * chosen.row_weights.sum())
-        return CurvedPart(part, rows, own.mean(axis=1), curvature, mass)
+        mass = float(curvatures.max(axis=1).sum() + 2.0 * sampled.row_weights.sum())
+        return CurvedPart(part, rows, curvatures.mean(axis=1), curvature, mass)
 
-    found: CurvedPart = block.remembered("curved", (w.tag, draw.number, draw.whole), make)
-    return found
+    part: CurvedPart = block.remembered("curved", (w.tag, draw.number, draw.whole), make)
+    return part
 
 
 def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "responses") -> Vector:
-    """Return the responses of a block's rows to weights, remembered from the last time."""
+    """Return the responses of a block's rows to weights, cached for the same weights."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
-    found: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work), w.values))
-    return found
+    z: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work), w.values))
+    return z
 
 
 def sums_of_losses(
@@ -154,17 +153,17 @@ def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -
 
 
 def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) -> CurvedFacts:
-    """Return how many rows of a block have a say and how many curvature, and their sums.
+    """Return the number of sampled rows of a block, how many have curvature, and their sums.
 
-    Where positions are given, also those of the rows with curvature.
+    If positions are given, the last item has those of the rows with curvature.
     """
     part = curved_part(block, work, draw, **at)
-    curved = part.weights != 0
+    has_curvature = part.weights != 0
     places = None
     if "positions" in at:
         start = int(draw.starts[block.number])
-        places = at["positions"].values.astype(np.int64)[start + part.rows[curved]]
-    n_curved = int(np.count_nonzero(curved))
+        places = at["positions"].values.astype(np.int64)[start + part.rows[has_curvature]]
+    n_curved = int(np.count_nonzero(has_curvature))
     return len(part.rows), n_curved, float(part.weights.sum()), part.mass, places
 
 
@@ -172,16 +171,17 @@ def curved_taken(
     block: RowBlock,
     work: Workspace,
     draw: Draw,
-    wanted: dict[int, IntArray],
-    curved: bool,
+    indices: dict[int, IntArray],
+    among_curved: bool,
     **at: Arrived,
 ) -> tuple[RowBlock, FloatArray] | None:
-    """Return some of the rows that have a say, counted among all or among those with curvature."""
-    own = wanted.get(block.number)
-    if own is None:
+    """Return some of the sampled rows, by index among all or among those with curvature."""
+    rows = indices.get(block.number)
+    if rows is None:
         return None
     part = curved_part(block, work, draw, **at)
-    rows = np.flatnonzero(part.weights)[own] if curved else own
+    if among_curved:
+        rows = np.flatnonzero(part.weights)[rows]
     return part.block.take_rows(rows), part.weights[rows]
 
 
@@ -199,9 +199,9 @@ def curved_product(
     if len(part.rows) == 0:
         return None
     matrix = part.block.matrix(work)
-    there = matvec(matrix, p.values, work.empty("responses", (len(part.rows), p.shape[1])))
-    part.curvature.apply(slice(None), there, active)
-    return rmatvec(matrix, there, work.empty("sums", p.shape))
+    z = matvec(matrix, p.values, work.empty("responses", (len(part.rows), p.shape[1])))
+    part.curvature.apply(slice(None), z, active)
+    return rmatvec(matrix, z, work.empty("sums", p.shape))
 
 
 def line_means(
@@ -247,7 +247,7 @@ def curvature_at(block: RowBlock, work: Workspace, there: MeanLoss, z: FloatArra
 
 
 class ClusterNewtonState(NewtonState):
-    """Newton steps whose rows are on a cluster."""
+    """The state of Newton's method with rows on a cluster."""
 
     def __init__(
         self,
@@ -274,12 +274,12 @@ class ClusterNewtonState(NewtonState):
         super().__init__(weights, start, options, has_callback=True)
 
     def numbers(self) -> dict[str, AnyArray]:
-        """Return copies of all that changes from step to step, for :meth:`take_up`."""
+        """Return copies of everything that changes from step to step, for :meth:`take_up`."""
         changing = {name: np.array(vars(self)[name]) for name in _CHANGING}
         return changing | {"before": np.array(self.before)}
 
     def take_up(self, numbers: Mapping[str, AnyArray]) -> None:
-        """Be where another state of the same problem was."""
+        """Restore the state of another solver of the same problem."""
         self.weights = numbers["weights"]
         draws, self.penalties = numbers["before"].tolist()
         self.draws = int(draws)
@@ -311,50 +311,51 @@ class ClusterNewtonState(NewtonState):
 
     def _approximate(self) -> None:
         self.before = self.draws, self.penalties
-        facts = self._choose(self._flat_outputs(self.curvatures))
-        self.total, self.mass = sum(own[2] for own in facts), sum(own[3] for own in facts)
+        facts = self._draw_rows(self._flat_outputs(self.curvatures))
+        self.total, self.mass = sum(one[2] for one in facts), sum(one[3] for one in facts)
         self.inverse = self._inverse(facts)
 
-    def _choose(self, flat: BoolArray) -> list[CurvedFacts]:
-        """Draw the rows that have a say; return what is known of those of each block."""
+    def _draw_rows(self, flat: BoolArray) -> list[CurvedFacts]:
+        """Sample rows by their curvature; return the facts of each block."""
         n_rows, alpha, factor = self.rows.n_rows, self.penalty.l2, np.inf
         self.uses_all_rows = n_rows <= self.options.all_rows_below
         if alpha > 0 and not self.uses_all_rows:
             factor = self._squared_norm / (self.penalties * alpha)
         sizes = self.draws, factor, self.uses_all_rows, self.rows.starts
         self.draw = Draw(self.there, self.curvature_floor(flat), *sizes)
-        facts = self._asked(curved_facts)
+        facts = self._per_block(curved_facts)
         if self.uses_all_rows:
             return facts
         self.draws += 1
-        if 0 < sum(own[0] for own in facts) <= WORTH_COPYING * n_rows:
+        if 0 < sum(one[0] for one in facts) <= WORTH_COPYING * n_rows:
             return facts
         self.uses_all_rows, self.draw = True, replace(self.draw, whole=True)
-        return self._asked(curved_facts)
+        return self._per_block(curved_facts)
 
-    def _asked(self, function: BlockFunction, *arguments: object) -> list[Result]:
+    def _per_block(self, function: BlockFunction, *arguments: object) -> list[Result]:
         return self.rows.per_block(function, self.draw, *arguments, w=self.w, **self.positions)
 
     @cached_property
     def _squared_norm(self) -> float:
-        """The mean squared norm of rows, of a few of them."""
+        """The mean squared norm of a sample of rows."""
         n_rows, order = self.rows.n_rows, self.problem.order
-        few = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
-        block = self.rows.take_rows(few if order is None else order[few])
+        sample = np.arange(0, n_rows, max(1, n_rows // MEASURED_ROWS))[:MEASURED_ROWS]
+        block = self.rows.take_rows(sample if order is None else order[sample])
         matrix = self.problem.scaled(block.matrix(Workspace(self.options.n_jobs)))
-        return float(matrix.gram_diagonal().sum()) / len(few)
+        return float(matrix.gram_diagonal().sum()) / len(sample)
 
     def _inverse(self, facts: list[CurvedFacts]) -> Inverse:
-        """Precondition the ridge problem of the rows that have a say, weighted by curvatures."""
+        """Return the preconditioner for the sampled rows, weighted by their curvatures."""
         if self.uses_all_rows:
-            # One machine draws rows of the whole once, and again only if one has no curvature.
-            block, weights, complete = self._sample([own[0] for own in facts], None)
+            # As on one machine, the sample of all rows is drawn again only if a row in it has no
+            # curvature.
+            block, weights, complete = self._sample([one[0] for one in facts], None)
             if weights.all():
                 return self._inverse_of(block, weights, complete)
         places = None
         if self.positions:
-            places = np.concatenate([own[4] for own in facts])
-        return self._inverse_of(*self._sample([own[1] for own in facts], places, curved=True))
+            places = np.concatenate([one[4] for one in facts])
+        return self._inverse_of(*self._sample([one[1] for one in facts], places, curved=True))
 
     def _inverse_of(self, block: RowBlock, weights: FloatArray, complete: bool) -> Inverse:
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
@@ -363,28 +364,28 @@ class ClusterNewtonState(NewtonState):
     def _sample(
         self, counts: list[int], places: IntArray | None, curved: bool = False
     ) -> tuple[RowBlock, FloatArray, bool]:
-        """Return a sample of rows of which each block has so many, and whether these are all.
+        """Return a sample of rows, their weights, and whether these are all rows.
 
-        ``places`` are where one machine has them, None for all rows, whose places are known.
+        ``counts`` are the numbers of rows of the blocks. ``places`` are the positions of the rows
+        on one machine, None for all rows, whose positions are known.
         """
         n_rows = sum(counts)
-        wanted = default_rows(n_rows)
-        chosen = sampled_places(n_rows, wanted)
+        n_sampled = default_rows(n_rows)
+        sample = sampled_places(n_rows, n_sampled)
         if places is not None:
-            chosen = np.argsort(places)[chosen]
+            sample = np.argsort(places)[sample]
         elif self.problem.order is not None:
-            chosen = self.problem.order[chosen]
-        asked, back = by_block(np.append(0, np.cumsum(counts)), chosen)
-        found = [own for own in self._asked(curved_taken, asked, curved) if own is not None]
-        block = joined([own for own, _ in found])
-        weights = np.concatenate([own for _, own in found])
-        return block.take_rows(back), weights[back], wanted >= n_rows
+            sample = self.problem.order[sample]
+        indices, back = by_block(np.append(0, np.cumsum(counts)), sample)
+        parts = self._per_block(curved_taken, indices, curved)
+        blocks, weights = zip(*(part for part in parts if part is not None), strict=True)
+        return joined(blocks).take_rows(back), np.concatenate(weights)[back], n_sampled >= n_rows
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         def product(p: Vector, active: NDArray[np.intp]) -> Vector:
             problem, at = self.problem, {"w": self.w, **self.positions}
-            bound, there = problem.bound(p) * self.mass, problem.shared(p)
-            return problem.summed(curved_product, bound, self.draw, active, p=there, **at)
+            bound, shared = problem.bound(p) * self.mass, problem.shared(p)
+            return problem.summed(curved_product, bound, self.draw, active, p=shared, **at)
 
         coupled = self.loss.coupled and not self.draw.floor.flat.any()
         right = self.gradient * factors
@@ -404,19 +405,19 @@ class ClusterNewtonState(NewtonState):
 
 @dataclass(frozen=True, eq=False)
 class ClusterLine(AnyLine):
-    """The objective along a step, whose responses workers remember."""
+    """The objective along a step, with responses that workers cache."""
 
     state: ClusterNewtonState
     d: Shared
     penalty: tuple[FloatArray, FloatArray, FloatArray]
 
     def mean_loss(self, lengths: FloatArray) -> FloatArray:
-        return np.asarray(np.sum(self._asked(line_means, lengths), axis=0))
+        return np.asarray(np.sum(self._per_block(line_means, lengths), axis=0))
 
     def loss_derivatives(self, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
-        slopes, curvatures = np.sum(self._asked(line_derivatives, lengths), axis=0)
+        slopes, curvatures = np.sum(self._per_block(line_derivatives, lengths), axis=0)
         return self.state.by_run(slopes), self.state.by_run(curvatures)
 
-    def _asked(self, function: BlockFunction, lengths: FloatArray) -> list[FloatArray]:
+    def _per_block(self, function: BlockFunction, lengths: FloatArray) -> list[FloatArray]:
         state = self.state
         return state.rows.per_block(function, state.there, lengths, w=state.w, d=self.d)

@@ -1,4 +1,4 @@
-"""The rows that choose: a sample of all partitions by a rule, gathered by the client."""
+"""A sample of the rows of all partitions for model selection on the client."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from gramless.estimators.targets import NumberEncoder
 from gramless.losses import Loss
 from gramless.preprocessing.categories import category_mask
 
-_MOST_WITNESSES = 500
-"""Values of a column, in a partition, of which a row is kept."""
+# Values of a column in a partition for each of which the sample has a row.
+_MAX_WITNESSES = 500
 
-ClassTotals: TypeAlias = dict[Hashable, float]
-"""The sum of the weights of the rows of each label."""
+ClassTotals: TypeAlias = dict[Hashable, float]  # the sum of the weights of each label
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionSample:
-    """What the client learns of a partition: some of its rows, and what it holds.
+    """Some rows of a partition, and statistics of all its rows.
 
-    ``witnesses`` are the places in the partition of rows that show a value first; these rows follow
-    the sampled ones.
+    ``rows`` are the sampled rows followed by the witnesses, the first row of each value of a
+    column. ``places`` are their indices in the partition; ``witnesses`` has the index for each
+    value.
     """
 
     rows: GivenPart
@@ -55,9 +55,10 @@ class PartitionSample:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The mass of weighted targets, their largest size, their mean and their sum of squares.
+    """Statistics of weighted targets.
 
-    Squares are of deviations from the mean.
+    ``mass`` is the sum of weights, ``largest`` the largest absolute value, ``mean`` the mean and
+    ``squares`` the sum of squared deviations from the mean.
     """
 
     mass: float
@@ -67,7 +68,7 @@ class Moments:
 
     @classmethod
     def of(cls, y: AnyArray, weight: FloatArray | None) -> Moments:
-        """Return the moments of some targets, of which at least one has a weight."""
+        """Return the moments of targets, of which at least one has a positive weight."""
         y = np.asarray(y, np.float64)
         mass = float(len(y)) if weight is None else float(weight.sum())
         mean = np.average(y, axis=0, weights=weight)
@@ -75,14 +76,14 @@ class Moments:
         return cls(mass, np.abs(y).max(axis=0), mean, squares)
 
     def with_others(self, other: Moments) -> Moments:
-        """Return the moments of both (Chan, Golub & LeVeque 1983, equation 2.1)."""
+        """Return the moments of the union (Chan, Golub & LeVeque 1983, equation 2.1)."""
         mass, step = self.mass + other.mass, other.mean - self.mean
         mean = self.mean + step * (other.mass / mass)
         squares = self.squares + other.squares + step**2 * (self.mass * other.mass / mass)
         return Moments(mass, np.maximum(self.largest, other.largest), mean, squares)
 
     def encoder(self, loss: Loss, fit_intercept: bool = True) -> NumberEncoder:
-        """Return the encoder of the targets, but for rounding that of :class:`NumberEncoder`."""
+        """Return the encoder of the targets, equal to that of one machine up to rounding."""
         if not fit_intercept:
             return self._without_centre(loss)
         unit = np.exp2(np.floor(np.log2(np.where(self.largest > 0, self.largest, 1.0))))
@@ -104,9 +105,9 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows of all partitions in their order, and what the others hold.
+    """A sample of the rows of all partitions in their order, and statistics of all rows.
 
-    ``complete`` where these are all rows; ``moments`` are those of targets that are numbers.
+    ``complete`` is True if the sample has all rows; ``moments`` are those of numeric targets.
     """
 
     rows: GivenPart
@@ -127,13 +128,13 @@ class Sample:
         cluster: Cluster,
         parts: Partitions,
         seed: int,
-        labels: bool,
-        most: int,
+        has_classes: bool,
+        max_rows: int,
         categorical: ArrayLike | None = None,
     ) -> Sample:
-        """Draw at most ``most`` rows, and some that show rare values; ``labels`` are classes.
+        """Draw at most ``max_rows`` rows, and further rows with rare values.
 
-        ``categorical`` names columns of numbers that are categories. The sample depends on the
+        ``categorical`` selects columns of numbers that are categories. The sample depends on the
         number of rows of each partition and on the seed, but not on the workers.
         """
         lengths = parts.lengths
@@ -143,94 +144,94 @@ class Sample:
         total = sum(lengths)
         if total == 0:
             raise InputError(f"{cluster.owner}: the collections have no rows; give at least 1.")
-        complete = total <= most
-        chosen = np.arange(total)
-        if not complete:
+        is_complete = total <= max_rows
+        rows = np.arange(total)
+        if not is_complete:
             generator = stream(seed, "rows that choose")
-            chosen = np.sort(generator.choice(total, most, replace=False, shuffle=False))
+            rows = np.sort(generator.choice(total, max_rows, replace=False, shuffle=False))
         starts = np.append(0, np.cumsum(lengths))
-        look = delayed(sample_of_partition, pure=False)
+        draw = delayed(sample_of_partition, pure=False)
         tasks = []
         for i, part in enumerate(parts.parts):
-            a, b = np.searchsorted(chosen, starts[i : i + 2])
-            given = chosen[a:b] - starts[i], lengths[i], not complete, labels, categorical
-            tasks.append(look(i, *given, *part))
-        return cls._joined(cluster.compute(tasks), lengths, complete)
+            a, b = np.searchsorted(rows, starts[i : i + 2])
+            arguments = rows[a:b] - starts[i], lengths[i], not is_complete, has_classes, categorical
+            tasks.append(draw(i, *arguments, *part))
+        return cls._join(cluster.compute(tasks), lengths, is_complete)
 
     @classmethod
-    def _joined(cls, samples: list[PartitionSample], lengths: list[int], complete: bool) -> Sample:
+    def _join(cls, samples: list[PartitionSample], lengths: list[int], complete: bool) -> Sample:
         known: set[Hashable] = set()
         parts: list[tuple[Table, ...]] = []
         classes: ClassTotals = {}
-        for own in samples:
-            new = [value for value in own.witnesses if value not in known]
+        for sample in samples:
+            new = [value for value in sample.witnesses if value not in known]
             known.update(new)
-            kept = np.arange(own.n_sampled)
+            kept = np.arange(sample.n_sampled)
             if new:
-                extra = np.unique([own.witnesses[value] for value in new])
-                at = np.searchsorted(own.places[own.n_sampled :], extra) + own.n_sampled
+                extra = np.unique([sample.witnesses[value] for value in new])
+                at = np.searchsorted(sample.places[sample.n_sampled :], extra) + sample.n_sampled
                 kept = np.append(kept, at)
-                kept = kept[np.unique(own.places[kept], return_index=True)[1]]
+                kept = kept[np.unique(sample.places[kept], return_index=True)[1]]
             if len(kept) > 0:
-                parts.append(tuple(None if x is None else take_rows(x, kept) for x in own.rows))
-            for label, weight in own.classes.items():
+                parts.append(tuple(None if x is None else take_rows(x, kept) for x in sample.rows))
+            for label, weight in sample.classes.items():
                 classes[label] = classes.get(label, 0.0) + weight
         rows: Any = tuple(
             None if same[0] is None else stacked(list(same)) for same in zip(*parts, strict=True)
         )
-        largest = max(own.largest_weight for own in samples)
-        measured = [own.moments for own in samples if own.moments is not None]
-        moments = reduce(Moments.with_others, measured) if measured else None
+        largest = max(sample.largest_weight for sample in samples)
+        with_moments = [sample.moments for sample in samples if sample.moments is not None]
+        moments = reduce(Moments.with_others, with_moments) if with_moments else None
         return cls(rows, lengths, complete, largest, classes, moments)
 
 
 def count_rows(number: int, X: Table, y: Column, weight: Column, groups: Column) -> int:
-    """Return how many rows a partition has, which targets and weights must have too."""
+    """Return the number of rows; raise InputError if targets or weights have another number."""
     n_rows = n_rows_of(X)
-    for name, own in (("y", y), ("sample_weight", weight), ("groups", groups)):
-        if own is not None and len(own) != n_rows:
+    for name, values in (("y", y), ("sample_weight", weight), ("groups", groups)):
+        if values is not None and len(values) != n_rows:
             raise InputError(
-                f"partition {number}: X has {n_rows} rows and {name} {len(own)}; take both from "
-                f"one collection, so that the same rows belong together."
+                f"partition {number}: X has {n_rows} rows and {name} {len(values)}; take both "
+                f"from one collection, so that the same rows belong together."
             )
     return n_rows
 
 
 def sample_of_partition(
     number: int,
-    chosen: IntArray,
+    sampled: IntArray,
     n_rows: int,
-    witnesses: bool,
-    labels: bool,
+    has_witnesses: bool,
+    has_classes: bool,
     categorical: ArrayLike | None,
     *part: Column,
 ) -> PartitionSample:
-    """Return some rows of a partition, and what it holds."""
-    found, (X, y, weight, groups) = count_rows(number, *part), part
-    if found != n_rows:
+    """Return some rows of a partition, and statistics of all its rows (a task)."""
+    n_now, (X, y, weight, groups) = count_rows(number, *part), part
+    if n_now != n_rows:
         raise InputError(
-            f"partition {number} has {found} rows now and had {n_rows} before; make collections "
-            f"whose partitions are the same whenever they are computed."
+            f"partition {number} has {n_now} rows now and had {n_rows} before; make collections "
+            f"whose partitions are the same each time they are computed."
         )
-    shown: dict[Hashable, int] = {}
-    if witnesses:
-        # Rows of weight 0 must not show what the others lack.
+    witnesses: dict[Hashable, int] = {}
+    if has_witnesses:
+        # Rows of weight 0 are ignored, and must not be the only rows with a value.
         weighted = np.arange(n_rows) if weight is None else np.flatnonzero(as_array(weight) > 0)
-        shown = _witnesses(X if weight is None else take_rows(X, weighted), categorical)
-        shown |= _first_of("y", as_array(y)[weighted]) if labels else {}
-        shown = {value: int(weighted[place]) for value, place in shown.items()}
-    extra = np.unique(np.array(list(shown.values()), np.int64))
-    places = np.concatenate([chosen, extra])
-    whole = X, as_array(y), _optional(weight), _optional(groups)
-    rows: Any = tuple(None if x is None else take_rows(x, places) for x in whole)
-    largest, classes, moments, mass = 1.0, {}, None, whole[2]
+        witnesses = _witnesses(X if weight is None else take_rows(X, weighted), categorical)
+        witnesses |= _first_of("y", as_array(y)[weighted]) if has_classes else {}
+        witnesses = {value: int(weighted[row]) for value, row in witnesses.items()}
+    extra = np.unique(np.array(list(witnesses.values()), np.int64))
+    places = np.concatenate([sampled, extra])
+    y, weight, groups = as_array(y), _optional(weight), _optional(groups)
+    rows: Any = tuple(None if x is None else take_rows(x, places) for x in (X, y, weight, groups))
+    largest, classes, moments = 1.0, {}, None
     if weight is not None:
-        largest = float(np.max(as_array(weight), initial=0.0))
-    if labels:
-        classes = _class_weights(whole[1], mass)
-    elif n_rows > 0 and whole[1].dtype.kind in "biuf" and (mass is None or mass.sum() > 0):
-        moments = Moments.of(whole[1], None if mass is None else mass.astype(np.float64))
-    return PartitionSample(rows, len(chosen), shown, places, largest, classes, moments)
+        largest = float(np.max(weight, initial=0.0))
+    if has_classes:
+        classes = _class_weights(y, weight)
+    elif n_rows > 0 and y.dtype.kind in "biuf" and (weight is None or weight.sum() > 0):
+        moments = Moments.of(y, None if weight is None else weight.astype(np.float64))
+    return PartitionSample(rows, len(sampled), witnesses, places, largest, classes, moments)
 
 
 def _optional(values: Column) -> AnyArray | None:
@@ -238,16 +239,17 @@ def _optional(values: Column) -> AnyArray | None:
 
 
 def _class_weights(y: AnyArray, weight: AnyArray | None) -> ClassTotals:
-    """Return the sum of the weights of each label that has any."""
+    """Return the sum of the weights of each label of positive weight."""
     if y.ndim != 1 or len(y) == 0:
         return {}
-    own: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
-    names, numbers = np.unique(y[own > 0], return_inverse=True)
-    return dict(zip(names.tolist(), np.bincount(numbers, own[own > 0]).tolist(), strict=True))
+    weights: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+    is_used = weights > 0
+    names, numbers = np.unique(y[is_used], return_inverse=True)
+    return dict(zip(names.tolist(), np.bincount(numbers, weights[is_used]).tolist(), strict=True))
 
 
 def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
-    """Return a row of each value of the columns of categories, and of missing numbers."""
+    """Return a row for each category of the categorical columns, and for missing numbers."""
     witnesses: dict[Hashable, int] = {}
     if isinstance(X, np.ndarray):
         if len(X) == 0:
@@ -261,10 +263,10 @@ def _witnesses(X: Table, categorical: ArrayLike | None) -> dict[Hashable, int]:
         return witnesses
     names = [str(name) for name in X.columns]
     mask = category_mask(categorical, len(names), names)
-    for name, named in zip(X.columns, mask.tolist(), strict=True):
+    for name, is_categorical in zip(X.columns, mask.tolist(), strict=True):
         column = X[name]
         if (
-            named
+            is_categorical
             or column.dtype.kind in "OUSb"
             or str(column.dtype) in ("category", "string", "str")
         ):
@@ -279,5 +281,5 @@ def _first_of(name: Hashable, values: Column) -> dict[Hashable, int]:
     import pandas
 
     column = pandas.Series(np.asarray(values, dtype=object) if values.ndim == 1 else [])
-    first = np.flatnonzero(~column.duplicated().to_numpy())[:_MOST_WITNESSES]
-    return {(name, str(column.iloc[place])): int(place) for place in first}
+    first = np.flatnonzero(~column.duplicated().to_numpy())[:_MAX_WITNESSES]
+    return {(name, str(column.iloc[row])): int(row) for row in first}

@@ -1,4 +1,4 @@
-"""Ridge regression over rows on a cluster: the vectors are here, the rows there."""
+"""Ridge regression with rows on a cluster and vectors on the client."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from gramless.solvers.preconditioners import (
 
 @dataclass(frozen=True, eq=False)
 class ClusterProblem:
-    """A ridge problem, or one of another loss, over rows on a cluster.
+    """A ridge problem, or one of another loss, with rows on a cluster.
 
-    ``shares`` (n_columns,) are the mean features of all rows, ``right`` the features times weighted
-    targets, (n_columns, K). Weights are those of features whose bins, the first columns, are scaled
-    by ``factors`` (n_bins,); workers have the bins themselves. ``order`` are the rows in the order
-    in which a fit on one machine has them, by which it draws a sample; None is their own.
+    ``shares`` (n_columns,) are the mean features of all rows, ``right`` (n_columns, K) the features
+    times weighted targets. The client scales the bins, which are the first columns, by ``factors``
+    (n_bins,); workers have unscaled bins. ``order`` is the order of the rows in a fit on one
+    machine, which the sample for the preconditioner depends on; None is the order of the blocks.
     """
 
     rows: ClusterRows
@@ -47,7 +47,7 @@ class ClusterProblem:
     n_jobs: int | None
 
     def shared(self, w: Vector) -> Shared:
-        """Return weights for the workers: those of the bins themselves."""
+        """Return weights for the workers, those of unscaled bins."""
         return Shared(multiplied(w, self.factors))
 
     def summed(
@@ -57,24 +57,24 @@ class ClusterProblem:
         *arguments: object,
         **vectors: Shared,
     ) -> FloatArray:
-        """Return sums over the rows of all blocks of columns, scaled as these are here."""
+        """Return sums over the rows of all blocks, for scaled bins."""
         return multiplied(self.rows.summed(function, bound, *arguments, **vectors), self.factors)
 
     def scaled(self, matrix: FeatureMatrix) -> FeatureMatrix:
-        """Return features of some rows with scaled bins."""
+        """Return the matrix with scaled bins."""
         return scale_bins(matrix, self.factors) if len(self.factors) > 0 else matrix
 
     def mark(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
-        """Yield bytes that no other problem has, nor the same one with another solver."""
-        told = name, tol, self.penalty, self.at_zero, self.rows.total, self.rows.sizes.tolist()
-        yield repr(told).encode()
+        """Yield bytes that identify the problem and the solver."""
+        facts = name, tol, self.penalty, self.at_zero, self.rows.total, self.rows.sizes.tolist()
+        yield repr(facts).encode()
         yield self.right.tobytes()
         yield self.shares.tobytes()
         if start is not None:
             yield start.tobytes()
 
     def bound(self, w: Vector) -> float:
-        """Return what no response to weights (n_columns, K) exceeds, times the largest feature."""
+        """Return an upper bound of the responses to weights (n_columns, K) times any feature."""
         layout, largest_norm = self.layout, self.rows.largest_norm
         sizes, largest, n_binned = np.abs(multiplied(columns(w), self.factors)), 1.0, 0
         bound = np.zeros(sizes.shape[1])
@@ -94,26 +94,26 @@ class ClusterProblem:
         return float(bound.max()) * largest
 
     def inverse(self) -> Inverse:
-        """Return the approximate inverse of the Hessian, by the same sample as on one machine."""
+        """Return the approximate inverse of the Hessian from the same sample as on one machine."""
         n_rows = self.rows.n_rows
-        wanted = default_rows(n_rows)
-        chosen = sampled_places(n_rows, wanted)
-        block = self.rows.take_rows(chosen if self.order is None else self.order[chosen])
-        return self.inverse_of(block, block.weights, self.penalty, wanted >= n_rows)
+        n_sampled = default_rows(n_rows)
+        sample = sampled_places(n_rows, n_sampled)
+        block = self.rows.take_rows(sample if self.order is None else self.order[sample])
+        return self.inverse_of(block, block.weights, self.penalty, n_sampled >= n_rows)
 
     def inverse_of(
         self, block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool
     ) -> Inverse:
-        """Return the approximate inverse of the Hessian that a sample of rows stands for."""
+        """Return the approximate inverse of the Hessian from a sample of rows."""
         matrix = self.scaled(block.matrix(Workspace(self.n_jobs)))
-        places, nothing = np.arange(block.n_rows), np.zeros(block.n_rows)
+        places, targets = np.arange(block.n_rows), np.zeros(block.n_rows)
         sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
-        return sample.inverse(Problem(matrix, nothing, penalty, sample_weight=weights))
+        return sample.inverse(Problem(matrix, targets, penalty, sample_weight=weights))
 
 
 @dataclass(frozen=True)
 class RemoteCurvature:
-    """Curvature that workers apply, who know the rows."""
+    """Curvature that workers apply, because they have the rows."""
 
     coupled: bool
 
@@ -123,7 +123,7 @@ class RemoteCurvature:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSystem:
-    """Equations of which workers make the ``product`` with some weights: a round trip."""
+    """Linear equations whose ``product`` with weights is one round trip to the workers."""
 
     right: Vector
     ridge: FloatArray
@@ -135,7 +135,7 @@ class ClusterSystem:
 
 
 def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
-    """Return conjugate gradients for the squared loss, ready to run."""
+    """Return the conjugate gradient solver for the squared loss."""
 
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
         total = problem.rows.total

@@ -1,7 +1,7 @@
 """Sums that do not depend on their order.
 
-Sums over blocks of rows travel as integers, multiples of one power of two. Integers add up to the
-same whatever the order, so that neither the number of workers nor who has which rows changes a bit.
+Sums over blocks of rows are sent as integers, multiples of a power of two. Sums of integers do not
+depend on the order, so that neither the number of workers nor the places of blocks change a bit.
 """
 
 from __future__ import annotations
@@ -13,32 +13,28 @@ import numpy as np
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops.fixed_point import add_multiples
 
-_BITS = 61
-"""Of the largest sum: the sign, and one more for rounding."""
-_MOST = 1000
-"""Beyond, the power itself would be infinite."""
+_BITS = 61  # of the largest sum; the other bits are for the sign and for rounding
+_MAX_EXPONENT = 1000  # larger powers of two would overflow
 
 
 def exponent_of(bound: float) -> int:
-    """Return the power of two that numbers are multiplied by, whose sums stay below a bound.
+    """Return the exponent of the scale for numbers whose sums stay below a bound.
 
     Examples
     --------
     >>> exponent_of(1.0), exponent_of(0.0)
     (61, 0)
     """
-    return min(_BITS - int(np.ceil(np.log2(bound))), _MOST) if bound > 0 else 0
+    return min(_BITS - int(np.ceil(np.log2(bound))), _MAX_EXPONENT) if bound > 0 else 0
 
 
 def fixed_sum(parts: Iterable[FloatArray], exponent: int) -> IntArray | None:
-    """Return the sum of arrays, each rounded to multiples of ``2**-exponent``.
-
-    None is the sum of no arrays.
+    """Return the sum of arrays, each rounded to multiples of ``2**-exponent``; None without arrays.
 
     Examples
     --------
     >>> parts = [np.array([0.1]), np.array([0.2]), np.array([0.3])]
-    >>> fixed_sum(parts, 50) == fixed_sum([np.array([own]) for own in (0.3, 0.2, 0.1)], 50)
+    >>> fixed_sum(parts, 50) == fixed_sum([np.array([x]) for x in (0.3, 0.2, 0.1)], 50)
     array([ True])
     """
     total = None
@@ -50,14 +46,14 @@ def fixed_sum(parts: Iterable[FloatArray], exponent: int) -> IntArray | None:
 
 
 def added(sums: Iterable[IntArray | None]) -> IntArray | None:
-    """Return the sum of such sums."""
+    """Return the sum of results of :func:`fixed_sum`."""
     total = None
-    for own in sums:
-        if own is not None:
-            total = own if total is None else total + own
+    for part in sums:
+        if part is not None:
+            total = part if total is None else total + part
     return total
 
 
 def as_floats(total: IntArray, exponent: int) -> FloatArray:
-    """Return what :func:`fixed_sum` stands for."""
+    """Return the result of :func:`fixed_sum` as floats."""
     return np.asarray(total * 2.0**-exponent)

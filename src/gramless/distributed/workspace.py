@@ -1,4 +1,4 @@
-"""Arrays that the functions of blocks use again."""
+"""Arrays that functions of blocks reuse."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from gramless.base.types import FloatArray
 
 
 class Workspace:
-    """The threads of the functions of blocks, and arrays that the next function overwrites.
+    """The number of threads for functions of blocks, and arrays that they overwrite.
 
-    Dask has its workers give memory back at once, and fresh memory costs a fifth of a product.
+    Workers of Dask return free memory to the system at once, and allocating it again costs a fifth
+    of a product.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -20,7 +21,7 @@ class Workspace:
         self._arrays: dict[str, FloatArray] = {}
 
     def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
-        """Return an array of any values, whose memory the last one of this name had."""
+        """Return an uninitialised array in the memory of the last array of this name."""
         size = math.prod(shape)
         known = self._arrays.get(name)
         if known is None or len(known) < size:
