@@ -66,7 +66,7 @@ class Arrived:
 
 
 class ClusterRows:
-    """Blocks of rows on workers; ``sizes`` are their numbers of rows, ``total`` the sum of weights."""
+    """Blocks of rows on workers, with ``sizes`` (rows per block) and ``total`` (sum of weights)."""
 
     def __init__(self, cluster: Cluster, blocks: list[Future]) -> None:
         self.cluster, self.blocks = cluster, blocks
