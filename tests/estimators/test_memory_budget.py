@@ -32,8 +32,8 @@ FITS = [
 def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything outgrow a budget, and blocks be small."""
     monkeypatch.setattr(memory, "_CODES_SHARE", 1e-5)
-    monkeypatch.setattr(stored, "_FEWEST_ROWS", 512)
-    monkeypatch.setattr(stored, "_MOST_ROWS", 512)
+    monkeypatch.setattr(stored, "_MIN_ROWS", 512)
+    monkeypatch.setattr(stored, "_MAX_ROWS", 512)
     monkeypatch.setattr(scaling, "_MAX_COPIED_NUMBERS", 1000)
 
 

@@ -65,7 +65,7 @@ def test_rows_of_each_bin(
 
 @given(st.integers(0, 1 << 24))
 def test_parts_are_of_equal_size_and_large(n_rows: int) -> None:
-    parts = row_lists._cut(n_rows, 1 << 15, 16)
+    parts = row_lists._part_bounds(n_rows, 1 << 15, 16)
     sizes = np.diff(parts)
     assert parts.dtype == np.int64
     assert len(sizes) in (1, 2, 4, 8, 16)

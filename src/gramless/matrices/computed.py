@@ -1,4 +1,4 @@
-"""Features without zeros that are computed when they are needed, and kept while memory lasts."""
+"""Dense features that are computed when needed and kept as far as memory allows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,34 @@ from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
+# Fraction of a memory limit set by the user that one matrix may keep. Three matrices can be in use
+# at once: of training rows, of validation rows and of a sample.
 _LIMITED_SHARE = 1 / 3
-"""Of a budget that a user gave, what a matrix keeps: three may be in use at once, of rows that are
-fitted, of rows held back and of a sample."""
 
 
 class ComputedMatrix(ChunkedMatrix):
-    """A matrix that is a function of rows, such as Fourier features.
+    """A matrix whose rows are computed from rows of inputs, such as Fourier features.
 
-    The first chunks of rows, as many as fit into a budget of bytes (by default half of the memory
-    that is free now, or a third of a limit that a user gave), are computed once and kept. The
-    others are computed anew in every pass. ``rows`` are anything that has a shape and can be
-    indexed by slices; ``compute(rows[a:b], out)`` writes their features into ``out``, C-contiguous
-    and of ``dtype``. It is called from pool threads, with BLAS in one thread; each row's features
-    must not depend on the others.
+    The first chunks of rows are computed once and kept, as many as fit into ``budget``. The other
+    chunks are computed in every pass.
+
+    Parameters
+    ----------
+    rows : array or sparse array (n_rows, ...)
+        Inputs; anything that has a shape and can be indexed by slices.
+    compute : callable
+        ``compute(rows[a:b], out)`` writes features into ``out``, which is C-contiguous and of
+        ``dtype``. It is called from pool threads, with BLAS in one thread. The features of a row
+        must not depend on other rows.
+    n_columns : int
+        Number of features.
+    dtype : dtype, default=float32
+        float32 or float64.
+    budget : int, optional
+        Bytes of the chunks that are kept. By default half of the free memory, or a third of the
+        limit that the user set.
+    n_jobs : int, optional
+        Number of threads; None means every processor.
     """
 
     def __init__(
@@ -51,12 +65,12 @@ class ComputedMatrix(ChunkedMatrix):
         self.rows, self.compute, self.n_jobs = rows, compute, n_jobs
         self._n_columns, self._dtype, self._budget = int(n_columns), kind, budget
         n_rows, row_bytes = rows.shape[0], self._n_columns * kind.itemsize
-        room = _room(n_rows * row_bytes) if budget is None else int(budget)
-        whole = room // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
-        self._n_kept = n_rows if n_rows * row_bytes <= room else whole
+        limit = _default_budget(n_rows * row_bytes) if budget is None else int(budget)
+        full_chunks = limit // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
+        self._n_kept = n_rows if n_rows * row_bytes <= limit else full_chunks
         n_chunks = -(-self._n_kept // self.chunk_rows)
         self._chunk_locks = [threading.Lock() for _ in range(n_chunks)]
-        self._computed = [False] * n_chunks
+        self._is_computed = [False] * n_chunks
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,28 +114,27 @@ class ComputedMatrix(ChunkedMatrix):
         )
 
     def _keep(self, start: int, stop: int) -> None:
-        """Compute the kept chunk that holds some rows, unless it is computed already."""
+        """Compute the kept chunk that contains the rows, unless it has been computed."""
         k = start // self.chunk_rows
         with self._chunk_locks[k], in_place():
-            if not self._computed[k]:
+            if not self._is_computed[k]:
                 a = k * self.chunk_rows
                 b = min(a + self.chunk_rows, self._n_kept)
                 self.compute(self.rows[a:b], self._kept[a:b])
-                self._computed[k] = True
+                self._is_computed[k] = True
 
     @cached_property
     def _kept(self) -> AnyArray:
         return np.empty((self._n_kept, self._n_columns), self._dtype)
 
     def _cut(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Cut rows where chunks start."""
+        """Split a range of rows at the starts of chunks."""
         step = self.chunk_rows
         edges = [start, *range(start - start % step + step, stop, step), stop]
         return list(pairwise(edges)) if stop > start else []
 
 
-def _room(n_bytes: int) -> int:
-    """Return how many bytes of a matrix may be kept, of which it has so many."""
+def _default_budget(n_bytes: int) -> int:
     budget = memory_for(n_bytes)
     return int(_LIMITED_SHARE * budget) if is_limited() else budget
 

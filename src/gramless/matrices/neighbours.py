@@ -1,4 +1,4 @@
-"""Features that are 1 in a few of many columns, which all numbers of a row share."""
+"""Indicators of the neighbours of each row, a few of many shared columns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gramless.matrices.binned import BinnedMatrix
 
 
 class NeighbourMatrix(FeatureMatrix):
-    """The sparse matrix of neighbours: ``1 / sqrt(k)`` in k different columns of each row.
+    """The sparse matrix with ``1 / sqrt(k)`` in the columns of the k neighbours of each row.
 
-    ``codes`` (k, n_rows) are numbers of columns from 1. Each number is a grid of a
-    :class:`BinnedMatrix`, whose bins are the columns of this one.
+    ``codes`` (k, n_rows) are column numbers from 1, different within each row. The products are
+    those of a :class:`BinnedMatrix` with a grid for each of the k neighbours.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class NeighbourMatrix(FeatureMatrix):
 
     @property
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Numbers of columns from 1, (k, n_rows)."""
+        """Column numbers from 1, (k, n_rows)."""
         return self._bins.codes
 
     @property
@@ -42,10 +42,10 @@ class NeighbourMatrix(FeatureMatrix):
         self._bins.matvec(np.concatenate([w] * len(self.codes)), out=out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        out[...] = self._folded(self._bins.rmatvec(v))
+        out[...] = self._summed_over_grids(self._bins.rmatvec(v))
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        return self._folded(self._bins.gram_diagonal(weights))
+        return self._summed_over_grids(self._bins.gram_diagonal(weights))
 
     def take_rows(self, rows: Rows) -> NeighbourMatrix:
         return NeighbourMatrix(self.codes[:, rows], self._n_columns, n_jobs=self.n_jobs)
@@ -59,8 +59,7 @@ class NeighbourMatrix(FeatureMatrix):
         csr.sort_indices()
         return csr
 
-    def _folded(self, sums: Vector) -> Vector:
-        """Return sums over the bins of all grids that are the same column."""
+    def _summed_over_grids(self, sums: Vector) -> Vector:
         shape = len(self.codes), self._n_columns, *sums.shape[1:]
-        found: Vector = sums.reshape(shape).sum(axis=0)
-        return found
+        result: Vector = sums.reshape(shape).sum(axis=0)
+        return result

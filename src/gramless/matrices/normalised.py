@@ -1,4 +1,4 @@
-"""Feature matrices with centred columns or scaled rows, neither of which is ever formed."""
+"""Feature matrices with centred columns or scaled rows, which are never formed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gramless.matrices.base import (
 
 
 class CentredMatrix(WrappedMatrix):
-    """A matrix less a number a column, such as its mean; sparse forms stay sparse beneath."""
+    """A matrix minus one number per column, such as its mean; the matrix itself stays sparse."""
 
     def __init__(self, matrix: FeatureMatrix, means: FloatArray) -> None:
         super().__init__(matrix)
@@ -48,7 +48,7 @@ class CentredMatrix(WrappedMatrix):
 
 
 class RowScaledMatrix(WrappedMatrix):
-    """A matrix with each row times a factor."""
+    """A matrix whose rows are multiplied by factors."""
 
     def __init__(self, matrix: FeatureMatrix, factors: FloatArray) -> None:
         super().__init__(matrix)
@@ -56,10 +56,10 @@ class RowScaledMatrix(WrappedMatrix):
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w, out=out)
-        out *= self._beside(out)
+        out *= self._factors_like(out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        self.matrix.rmatvec(v * self._beside(v), out=out)
+        self.matrix.rmatvec(v * self._factors_like(v), out=out)
 
     def to_single(self) -> RowScaledMatrix:
         single = self.matrix.to_single()
@@ -71,6 +71,6 @@ class RowScaledMatrix(WrappedMatrix):
     def take_rows(self, rows: Rows) -> RowScaledMatrix:
         return RowScaledMatrix(self.matrix.take_rows(rows), self.factors[rows])
 
-    def _beside(self, v: Vector) -> FloatArray:
-        """Return the factors in a shape that multiplies one or several columns."""
+    def _factors_like(self, v: Vector) -> FloatArray:
+        """Return the factors in a shape that broadcasts with ``v``."""
         return self.factors if v.ndim == 1 else self.factors[:, None]

@@ -1,4 +1,4 @@
-"""Bins that all count alike, wherever their codes lie, and products of rows by sums in bins."""
+"""Base class of bins whose non-zeros are all equal, with codes in memory or in a file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ from gramless.loops.gather import add_row_products
 from gramless.matrices.base import FeatureMatrix, Rows, Vector
 from gramless.matrices.codes import CodedMatrix
 
-_GRIDS_A_PASS = 4
-"""Whose bins a pass over the rows sums in products of rows."""
-_PRODUCT_PARTS, _PRODUCT_BYTES = 8, 1 << 26
-"""Parts of the grids whose row products are summed side by side, and bytes of these sums."""
-_JOINED_NUMBERS = 1 << 14
-"""Numbers of such sums that are added up at a time: fewer are not worth a thread."""
+_PASS_GRIDS = 4  # grids that one pass over the rows sums in ``row_products``
+_MAX_PARTS, _PARTS_BYTES = 8, 1 << 26  # partial sums of row products, and the bytes of all of them
+_TASK_NUMBERS = 1 << 14  # numbers of partial sums that a task adds up
 
+# Flat codes of some grids, the distance between the codes of two grids, their numbers of bins, and
+# the first and the last (exclusive) of the grids to use.
 CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
-"""Flat codes of some grids, how far those of two are apart, their numbers of bins, and the first
-and the last of those meant."""
 
 
 class PlainBins(FeatureMatrix):
-    """Bins of training rows or new ones whose non-zeros all have one value, wherever codes lie."""
+    """Base class of matrices of bins whose non-zeros all have the value ``scale``."""
 
     offsets: IntArray
     scale: float
@@ -43,12 +40,12 @@ class PlainBins(FeatureMatrix):
 
     @property
     def n_grids(self) -> int:
-        """Number of grids: non-zeros per row."""
+        """Number of grids, which is the number of non-zeros per row."""
         return len(self.offsets) - 1
 
     @abstractmethod
     def bin_counts(self) -> FloatArray:
-        """Return how many rows each bin holds: exact whole numbers."""
+        """Return the exact number of rows in each bin."""
 
     @abstractmethod
     def take_rows(self, rows: Rows) -> PlainBins:
@@ -61,40 +58,40 @@ class PlainBins(FeatureMatrix):
     def row_products(
         self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
     ) -> Vector:
-        """Return ``Z @ Z[rows].T @ v``, by sums in the bins of four grids at a time."""
+        """Return ``Z @ Z[rows].T @ v``, computed by sums over the bins of four grids at a time."""
         n_rows, n_columns = self.shape[0], v.shape[1]
-        kind: type[np.floating] = np.float32 if single else np.float64
-        width, chosen = -(-n_columns // 4) * 4, np.arange(n_rows) if rows is None else rows
-        values = np.zeros((len(v), width), kind)
+        dtype: type[np.floating] = np.float32 if single else np.float64
+        width, selected = -(-n_columns // 4) * 4, np.arange(n_rows) if rows is None else rows
+        values = np.zeros((len(v), width), dtype)
         values[:, :n_columns] = v * self.scale**2
-        given, most_bins = readonly(values), int(np.diff(self.offsets).max(initial=0))
-        room = _GRIDS_A_PASS * (most_bins + 1) * width
-        n_parts = _PRODUCT_BYTES // max(1, 4 * n_rows * width)
+        values, max_bins = readonly(values), int(np.diff(self.offsets).max(initial=0))
+        sums_size = _PASS_GRIDS * (max_bins + 1) * width
+        n_parts = _PARTS_BYTES // max(1, 4 * n_rows * width)
 
         def add_up(first: int, last: int) -> FloatArray:
-            out, sums = np.zeros((n_rows, width), kind), np.empty(room, kind)
+            out, sums = np.zeros((n_rows, width), dtype), np.empty(sums_size, dtype)
             for piece in self._code_pieces(first, last):
-                add_row_products(*piece, chosen, given, sums, out)
+                add_row_products(*piece, selected, values, sums, out)
             return out
 
-        passes = -(-self.n_grids // (_GRIDS_A_PASS * min(max(1, n_parts), _PRODUCT_PARTS)))
-        # Which grids go together does not depend on where codes lie.
-        blocks = row_blocks(self.n_grids, _GRIDS_A_PASS * max(1, passes)) or [(0, 0)]
+        n_passes = -(-self.n_grids // (_PASS_GRIDS * min(max(1, n_parts), _MAX_PARTS)))
+        # Groups of grids must not depend on where codes are stored, so that sums are the same.
+        blocks = row_blocks(self.n_grids, _PASS_GRIDS * max(1, n_passes)) or [(0, 0)]
         parts = map_blocks(add_up, blocks, self.n_jobs)
-        found = np.empty((n_rows, n_columns))
+        result = np.empty((n_rows, n_columns))
 
         def join(first: int, last: int) -> None:
             total = parts[0][first:last]
             for part in parts[1:]:
                 total += part[first:last]
-            found[first:last] = total[:, :n_columns]
+            result[first:last] = total[:, :n_columns]
 
-        map_blocks(join, row_blocks(n_rows, max(1, _JOINED_NUMBERS // width)), self.n_jobs)
-        return found
+        map_blocks(join, row_blocks(n_rows, max(1, _TASK_NUMBERS // width)), self.n_jobs)
+        return result
 
     @abstractmethod
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
-        """Yield the codes of some grids, a multiple of four at a time but for the last ones."""
+        """Yield codes of grids ``first:last``, a multiple of four per piece except the last."""
 
     @abstractmethod
     def first_grids(self, n_grids: int) -> PlainBins:

@@ -1,4 +1,4 @@
-"""A binned matrix by columns: the rows in each bin."""
+"""Lists of the rows in each bin: a matrix of bins stored by columns."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gramless.loops.row_lists import list_rows
 
 @dataclass(frozen=True)
 class RowLists:
-    """The rows of every column, for matrices whose columns come in groups that share no row.
+    """The rows of every column of a matrix with one non-zero per row and group of columns.
 
-    Groups are grids. The bounds of the parts of the rows depend on the number of rows alone.
+    Groups are grids. The rows are divided into parts, whose bounds depend on their number alone.
 
     Parameters
     ----------
     offsets : array (n_groups + 1,) of int64
-        Where each group's columns start.
+        First column of each group.
     values : array (n_groups,)
-        The value of each group's non-zeros.
+        Value of the non-zeros of each group.
     parts : array (n_parts + 1,) of int64
-        Where each part's rows start.
+        First row of each part.
     rows : array (n_groups, n_rows) of uint16 or uint32
-        ``rows[g, parts[p]:parts[p + 1]]`` lists rows of part p, counted from its start, sorted
-        by columns of group g.
+        ``rows[g, parts[p]:parts[p + 1]]`` are the rows of part p, counted from its start and
+        sorted by their columns in group g.
     bounds : array (n_parts, n_columns + n_groups) of uint32
-        Column j of group g has the places ``bounds[p, j + g]`` to ``bounds[p, j + g + 1]`` of
-        part p's list.
+        Within part p, the rows of column j of group g are those from ``bounds[p, j + g]`` to
+        ``bounds[p, j + g + 1]``.
     """
 
     offsets: IntArray
@@ -42,7 +42,7 @@ class RowLists:
     bounds: NDArray[np.uint32]
 
     def with_ones(self) -> RowLists:
-        """Return the lists with a last group: one column of ones."""
+        """Return the lists with one more group, which is a column of ones."""
         sizes = np.diff(self.parts)
         numbers = np.concatenate([np.arange(size) for size in sizes]).astype(self.rows.dtype)
         ends = np.column_stack([np.zeros_like(sizes), sizes]).astype(np.uint32)
@@ -63,26 +63,26 @@ def list_bins(
     part_rows: int = 1 << 15,
     most_parts: int = 16,
 ) -> RowLists:
-    """List the rows of every bin in two passes over the codes, some 2 ns per non-zero and core."""
+    """Return the lists of the rows of every bin, at some 2 ns per non-zero and core."""
     n_grids, n_rows = codes.shape
     codes = readonly(codes)
-    parts = _cut(n_rows, part_rows, most_parts)
-    small = np.diff(parts).max(initial=0) < 1 << 16
-    rows = np.empty((n_grids, n_rows), np.uint16 if small else np.uint32)
+    parts = _part_bounds(n_rows, part_rows, most_parts)
+    fits_16_bits = np.diff(parts).max(initial=0) < 1 << 16
+    rows = np.empty((n_grids, n_rows), np.uint16 if fits_16_bits else np.uint32)
     bounds = np.empty((len(parts) - 1, int(offsets[-1]) + n_grids), np.uint32)
 
     def sort(r: int) -> None:
-        own = slice(int(offsets[r]) + r, int(offsets[r + 1]) + r + 1)
+        columns = slice(int(offsets[r]) + r, int(offsets[r + 1]) + r + 1)
         for p in range(len(parts) - 1):
             part = slice(parts[p], parts[p + 1])
-            list_rows(codes[r, part], rows[r, part], bounds[p, own])
+            list_rows(codes[r, part], rows[r, part], bounds[p, columns])
 
     map_blocks(sort, [(r,) for r in range(n_grids)], n_jobs)
     return RowLists(offsets, np.full(n_grids, scale), parts, rows, bounds)
 
 
-def _cut(n_rows: int, part_rows: int, most_parts: int) -> IntArray:
-    """Return the bounds of parts of equal size, 1 or 2 or 4 ... of them."""
+def _part_bounds(n_rows: int, part_rows: int, most_parts: int) -> IntArray:
+    """Return the bounds of a power of two of parts of equal size."""
     n_parts = 1
     while n_parts < most_parts and n_rows > n_parts * part_rows:
         n_parts *= 2

@@ -1,4 +1,4 @@
-"""Features whose rows are multiplied with each other in single precision."""
+"""Products ``Z @ Z.T @ v`` in single precision."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from gramless.matrices.dense import DenseMatrix, take_array_rows
 from gramless.matrices.stacked import stacked_parts
 
 Floats = NDArray[np.float32]
-BlockProduct = Callable[[int, int], AnyArray]
-"""Returns the product of some of the rows, given the first and the last of them."""
+BlockProduct = Callable[[int, int], AnyArray]  # returns the product of rows ``first:last``
 
-_FEWEST, _FEW = 2, 12
-"""Vectors that a loop multiplies in less time than BLAS."""
-_BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128
-"""Rows that products, parts of the features and sums take at a time."""
+# Numbers of vectors that the compiled loop multiplies in less time than BLAS.
+_MIN_LOOP_VECTORS, _MAX_LOOP_VECTORS = 2, 12
+_BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128  # rows per task
 
 
 class SingleRowProducts(WrappedMatrix):
-    """A feature matrix whose row products are in single precision, enough to compare fits.
+    """A feature matrix that computes row products in single precision, enough to compare fits.
 
-    Of few rows the ``gram`` matrix, ``Z @ Z.T`` (n_rows, n_rows), is kept beside it.
+    If ``gram``, which is ``Z @ Z.T`` (n_rows, n_rows), is given, row products use it.
 
     Examples
     --------
@@ -46,7 +44,7 @@ class SingleRowProducts(WrappedMatrix):
     def __init__(self, matrix: FeatureMatrix, gram: Floats | None = None) -> None:
         super().__init__(matrix)
         self.gram = gram
-        self._last: tuple[NDArray[np.intp], list[Floats]] | None = None
+        self._selection: tuple[NDArray[np.intp], list[Floats]] | None = None
 
     @property
     def has_row_products(self) -> bool:
@@ -54,7 +52,7 @@ class SingleRowProducts(WrappedMatrix):
 
     @cached_property
     def values(self) -> list[Floats]:
-        """The parts that are arrays in single precision, times their scales."""
+        """The dense parts in single precision, times their scales."""
         return [
             _scaled(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
@@ -65,12 +63,12 @@ class SingleRowProducts(WrappedMatrix):
         self.matrix.add_rmatvec(v, out)
 
     def take_rows(self, rows: Rows) -> SingleRowProducts:
-        own = self.matrix.take_rows(rows)
+        matrix = self.matrix.take_rows(rows)
         if self.gram is None:
-            return SingleRowProducts(own)
-        both = isinstance(rows, slice)
-        gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
-        return SingleRowProducts(own, np.ascontiguousarray(gram))
+            return SingleRowProducts(matrix)
+        is_slice = isinstance(rows, slice)
+        gram = self.gram[rows, rows] if is_slice else self.gram[rows][:, rows]
+        return SingleRowProducts(matrix, np.ascontiguousarray(gram))
 
     def row_gram(self) -> FloatArray:
         return self.matrix.row_gram() if self.gram is None else self.gram.astype(np.float64)
@@ -80,7 +78,7 @@ class SingleRowProducts(WrappedMatrix):
     ) -> Vector:
         if self.gram is None:
             return self._by_parts(v, rows)
-        gram = self.gram if rows is None else self._taken(rows)[0]
+        gram = self.gram if rows is None else self._select(rows)[0]
         product, out = product_of_rows(gram, v), np.empty((self.shape[0], v.shape[1]))
 
         def multiply(first: int, last: int) -> None:
@@ -90,30 +88,30 @@ class SingleRowProducts(WrappedMatrix):
             map_blocks(multiply, row_blocks(len(out), _BLOCK_ROWS), self.n_jobs)
         return out
 
-    def _taken(self, rows: NDArray[np.intp]) -> list[Floats]:
-        """Return columns of the Gram matrix, or without one the values, of some rows.
-
-        Preconditioners ask for those of the same rows many times.
-        """
-        if self._last is None or self._last[0] is not rows:
+    def _select(self, rows: NDArray[np.intp]) -> list[Floats]:
+        """Return the columns of the Gram matrix of some rows or, without it, their values."""
+        # Preconditioners select the same rows many times.
+        if self._selection is None or self._selection[0] is not rows:
             if self.gram is None:
-                found = [take_array_rows(values, rows, self.n_jobs) for values in self.values]
+                selected = [take_array_rows(values, rows, self.n_jobs) for values in self.values]
             else:
-                found = [np.ascontiguousarray(self.gram[:, rows])]
-            self._last = rows, found
-        return self._last[1]
+                selected = [np.ascontiguousarray(self.gram[:, rows])]
+            self._selection = rows, selected
+        return self._selection[1]
 
     def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in stacked_parts(self.matrix):
             if not isinstance(part, DenseMatrix):
                 out += scale**2 * part.row_products(v, rows, single=True)
-        given = np.asarray(v, np.float32)
-        chosen = self.values if rows is None else self._taken(rows)
-        for values, others in zip(self.values, chosen, strict=True):
+        v_single = np.asarray(v, np.float32)
+        selected = self.values if rows is None else self._select(rows)
+        for values, others in zip(self.values, selected, strict=True):
             with one_blas_thread():
                 blocks = row_blocks(len(others), _PART_ROWS)
-                parts = map_blocks(partial(_pulled_back, others, given), blocks, self.n_jobs)
+                parts = map_blocks(
+                    partial(_transposed_product, others, v_single), blocks, self.n_jobs
+                )
                 product = product_of_rows(values, np.sum(parts, axis=0))
                 add = partial(_add_product, product, out)
                 map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
@@ -121,19 +119,19 @@ class SingleRowProducts(WrappedMatrix):
 
 
 def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
-    """Return an array times a factor in single precision, the same array where it is that."""
+    """Return ``scale * array`` in float32; no copy is made if that is the array itself."""
     if scale == 1.0 and array.dtype == np.float32:
         return array
-    found = np.empty(array.shape, np.float32)
+    result = np.empty(array.shape, np.float32)
 
     def scale_rows(first: int, last: int) -> None:
-        np.multiply(array[first:last], scale, out=found[first:last], casting="same_kind")
+        np.multiply(array[first:last], scale, out=result[first:last], casting="same_kind")
 
     map_blocks(scale_rows, row_blocks(len(array), _BLOCK_ROWS), n_jobs)
-    return found
+    return result
 
 
-def _pulled_back(values: Floats, v: Floats, first: int, last: int) -> Floats:
+def _transposed_product(values: Floats, v: Floats, first: int, last: int) -> Floats:
     return values[first:last].T @ v[first:last]
 
 
@@ -142,7 +140,7 @@ def _add_product(product: BlockProduct, out: FloatArray, first: int, last: int) 
 
 
 def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:
-    """Return what multiplies blocks of rows (n_rows, m) with ``v`` (m, K).
+    """Return a function that multiplies blocks of ``rows`` (n_rows, m) by ``v`` (m, K).
 
     Examples
     --------
@@ -152,23 +150,26 @@ def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:
            [1., 2.]])
     """
     n_outputs = v.shape[1]
-    if not _FEWEST <= n_outputs <= _FEW:
-        given = np.asarray(v, np.float32)
-        return lambda first, last: rows[first:last] @ given
-    # The loop takes a multiple of 3: zeros fill them up.
+    if not _MIN_LOOP_VECTORS <= n_outputs <= _MAX_LOOP_VECTORS:
+        v_single = np.asarray(v, np.float32)
+        return lambda first, last: rows[first:last] @ v_single
+    # The loop needs a multiple of 3 vectors, so zeros are appended.
     vectors = np.zeros((-(-n_outputs // 3) * 3, len(v)), np.float32)
     vectors[:n_outputs] = v.T
 
     def multiply(first: int, last: int) -> FloatArray:
-        found = np.empty((last - first, len(vectors)))
-        responses_to_few(rows[first:last], vectors, found)
-        return found[:, :n_outputs]
+        out = np.empty((last - first, len(vectors)))
+        responses_to_few(rows[first:last], vectors, out)
+        return out[:, :n_outputs]
 
     return multiply
 
 
 def single_row_gram(matrix: FeatureMatrix) -> Floats:
-    """Return ``Z @ Z.T`` in single precision: a comparison for each grid and pair of rows."""
+    """Return ``Z @ Z.T`` in single precision.
+
+    Bins cost one comparison for each grid and pair of rows.
+    """
     if isinstance(matrix, BinnedMatrix):
         counts = matrix.shared_bins()
         counts *= np.float32(matrix.scale**2)
@@ -184,7 +185,7 @@ def single_row_gram(matrix: FeatureMatrix) -> Floats:
         gram[:first, first:last] = products[:, :first].T
 
     with one_blas_thread():
-        # The last blocks take longest.
+        # The last blocks take longest, so they come first.
         map_blocks(multiply, row_blocks(n_rows, _BLOCK_ROWS)[::-1], matrix.n_jobs)
     return gram
 
@@ -197,8 +198,8 @@ def weighted_sum(parts: Sequence[tuple[np.float32, Floats]], n_jobs: int | None)
     def add_up(first: int, last: int) -> None:
         rows = slice(first, last)
         np.multiply(first_part[rows], factor, out=total[rows])
-        for own_factor, part in others:
-            total[rows] += own_factor * part[rows]
+        for part_factor, part in others:
+            total[rows] += part_factor * part[rows]
 
     map_blocks(add_up, row_blocks(len(total), _SUMMED_ROWS), n_jobs)
     return total

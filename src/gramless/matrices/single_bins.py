@@ -1,4 +1,4 @@
-"""Products of bins with several columns in single precision: 16 numbers, a cache line, at once."""
+"""Products of bins with several columns in single precision, one cache line at a time."""
 
 from __future__ import annotations
 
@@ -13,25 +13,22 @@ from gramless.loops.gather import gather_rows_16, scatter_add_rows_16
 from gramless.matrices.base import Rows, Vector, WrappedMatrix
 from gramless.matrices.codes import CodedMatrix
 
-_LANES = 16
-_GRIDS = 8
-"""Whose bins a thread sums at a time, those of a row in one pass."""
-_GATHERED_ROWS = 8192
-"""Whose sums over the grids stay in the cache of a core."""
+_LANES = 16  # float32 per cache line
+_TASK_GRIDS = 8
+_GATHERED_ROWS = 8192  # rows per task of ``matvec``: their sums stay in the cache of a core
+# Rows that are summed before their sums are added to totals: at least so many, and so many per bin
+# of a grid. Longer sums of equal numbers would lose digits; shorter ones would spend much of the
+# time on adding the sums of all bins to the totals.
 _SUMMED_ROWS, _SUMMED_PER_BIN = 4096, 32
-"""Rows that are summed in single precision, at least, and for each bin of a grid.
-
-Sums of more equal numbers would lose digits. Of fewer it would take long to add those of all bins
-to sums in double precision.
-"""
 _COPIED_ROWS = 1 << 14
 
 
 class SingleBins(WrappedMatrix):
-    """A matrix of bins of training rows, whose products with several columns are single precision.
+    """A matrix of bins of training rows that multiplies several columns in single precision.
 
-    They take less than half of the time, in steps of 16 columns. Operands and results are float64.
-    Errors are some 1e-6 of the largest number, 1e-4 where thousands of numbers in a bin are equal.
+    Products take less than half of the time, in steps of 16 columns. Operands and results are
+    float64. Errors are some 1e-6 of the largest number, or 1e-4 if thousands of numbers in a bin
+    are equal.
     """
 
     matrix: CodedMatrix
@@ -46,7 +43,7 @@ class SingleBins(WrappedMatrix):
             super()._matvec(w, out)
             return
         for columns in _column_groups(w):
-            weights = readonly(self._lines(w[:, columns], self.matrix.scale).reshape(-1))
+            weights = readonly(self._cache_lines(w[:, columns], self.matrix.scale).reshape(-1))
 
             def gather(
                 a: int, b: int, columns: slice = columns, weights: AnyArray = weights
@@ -64,10 +61,10 @@ class SingleBins(WrappedMatrix):
             super()._rmatvec(v, out)
             return
         offsets, n_grids = self.matrix.offsets, self.matrix.n_grids
-        at_once = max(_SUMMED_ROWS, _SUMMED_PER_BIN * self.shape[1] // max(1, n_grids))
-        rows = row_blocks(len(v), at_once)
+        n_summed = max(_SUMMED_ROWS, _SUMMED_PER_BIN * self.shape[1] // max(1, n_grids))
+        rows = row_blocks(len(v), n_summed)
         for columns in _column_groups(v):
-            values = self._lines(v[:, columns], self.matrix.scale)
+            values = self._cache_lines(v[:, columns], self.matrix.scale)
 
             def scatter(
                 a: int, b: int, columns: slice = columns, values: AnyArray = values
@@ -78,21 +75,21 @@ class SingleBins(WrappedMatrix):
                 starts = self._starts[a:b] - np.uint64(first)
                 for i, j in rows:
                     sums[:] = 0.0
-                    codes, own = self._flat[a * self._stride + i :], values[i:j].reshape(-1)
-                    scatter_add_rows_16(codes, self._stride, starts, own, sums)
+                    codes, block = self._flat[a * self._stride + i :], values[i:j].reshape(-1)
+                    scatter_add_rows_16(codes, self._stride, starts, block, sums)
                     total += sums
                 target = out[first:last, columns]
                 target[...] = total.reshape(-1, _LANES)[:, : target.shape[1]]
 
-            map_blocks(scatter, row_blocks(n_grids, _GRIDS), self.n_jobs)
+            map_blocks(scatter, row_blocks(n_grids, _TASK_GRIDS), self.n_jobs)
 
     def take_rows(self, rows: Rows) -> SingleBins:
         matrix = self.matrix.take_rows(rows)
         assert isinstance(matrix, CodedMatrix)
         return SingleBins(matrix)
 
-    def _lines(self, values: Vector, scale: float) -> AnyArray:
-        """Return columns times ``scale`` in single precision, (n, 16): zeros beside them."""
+    def _cache_lines(self, values: Vector, scale: float) -> AnyArray:
+        """Return ``scale * values`` in single precision, (n, 16), padded with zeros."""
         lines = on_cache_line(len(values) * _LANES, np.float32).reshape(-1, _LANES)
         n_columns = values.shape[1]
 

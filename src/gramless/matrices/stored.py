@@ -1,4 +1,4 @@
-"""Plain bins whose codes lie in a temporary file: they may take more than memory holds."""
+"""Matrices of bins whose codes are in a temporary file, for data larger than memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
 
-BLOCK_BYTES = 1 << 25
-"""Bytes of the codes that are looked at together."""
-# Share of what large arrays may take with a ``memory_budget``: blocks are copied to be written.
-_BLOCK_SHARE = 0.25
-_FEWEST_ROWS, _MOST_ROWS = 1 << 12, 1 << 17
+BLOCK_BYTES = 1 << 25  # of the codes that are mapped at a time
+_BLOCK_SHARE = 0.25  # of ``memory_budget``; blocks are copied before they are written
+_MIN_ROWS, _MAX_ROWS = 1 << 12, 1 << 17  # per block
 
 
 def rows_of_block(n_grids: int) -> int:
-    """Return how many rows lie together in a file of codes: a multiple of 4,096.
+    """Return the number of rows per block of a file of codes, a multiple of 4,096.
 
     Blocks are smaller if ``memory_budget`` is below 256 MB.
 
@@ -39,34 +37,35 @@ def rows_of_block(n_grids: int) -> int:
     n_bytes = BLOCK_BYTES
     if given_memory() is not None:
         n_bytes = min(n_bytes, int(_BLOCK_SHARE * memory_budget()))
-    rows = n_bytes // (2 * max(1, n_grids)) // _FEWEST_ROWS * _FEWEST_ROWS
-    return min(max(rows, _FEWEST_ROWS), _MOST_ROWS)
+    rows = n_bytes // (2 * max(1, n_grids)) // _MIN_ROWS * _MIN_ROWS
+    return min(max(rows, _MIN_ROWS), _MAX_ROWS)
 
 
 def code_file(n_bytes: float) -> BlockFile:
-    """Return a new file for so many bytes of codes."""
+    """Return a new file for ``n_bytes`` bytes of codes."""
     return BlockFile("codes", "raise memory_budget, or lower n_grids", n_bytes)
 
 
 class StoredBinnedMatrix(PlainBins):
-    """A :class:`BinnedMatrix` of training rows whose codes lie in a file.
+    """A :class:`BinnedMatrix` of training rows whose codes are stored in a file.
 
-    Products run over the file a block of rows at a time, and are those of a matrix in memory to
-    the last bit: responses do not depend on other rows, and sums are taken in the same order.
+    Products read the file one block of rows at a time. They equal those of a matrix in memory to
+    the last bit, because responses do not depend on other rows and sums are added in the same
+    order.
 
     Parameters
     ----------
     blocks : list of MappedBlock
-        Codes of consecutive rows, none of them 0.
+        Codes of consecutive rows. No code is 0.
     offsets : array (n_grids + 1,) of int
-        Where each grid's columns start.
+        First column of each grid.
     scale : float
         The value of every non-zero.
 
     Notes
     -----
-    Some 32 MB of the file are mapped at a time. A product reads all codes once: as fast as memory
-    while the system keeps them in its cache, else as fast as the disk.
+    Some 32 MB of the file are mapped at a time. A product reads all codes once, at the speed of
+    memory if the operating system has cached the file, else at the speed of the disk.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class StoredBinnedMatrix(PlainBins):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the codes, on the disk."""
+        """Number of bytes of the codes in the file."""
         sizes = (block.n_rows * block.dtype.itemsize for block in self.code_blocks)
         return self.n_grids * sum(sizes)
 
@@ -111,7 +110,7 @@ class StoredBinnedMatrix(PlainBins):
         return self.loaded().row_gram()
 
     def loaded(self) -> BinnedMatrix:
-        return self._block(self._taken(np.arange(self.shape[0])))
+        return self._block(self._load_rows(np.arange(self.shape[0])))
 
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
         n_rows, n_bins = self.shape[0], np.diff(self.offsets)
@@ -130,7 +129,10 @@ class StoredBinnedMatrix(PlainBins):
         return counts
 
     def take_rows(self, rows: Rows) -> PlainBins:
-        """Return the matrix of some rows; of a slice it lies in the same file, else in memory."""
+        """Return the matrix of some rows, in the same file if they are a slice of step 1.
+
+        Other rows are copied to memory, or to another file if they do not fit into memory.
+        """
         n_rows = self.shape[0]
         if isinstance(rows, slice) and rows.step in (None, 1):
             first, last, _ = rows.indices(n_rows)
@@ -142,27 +144,27 @@ class StoredBinnedMatrix(PlainBins):
             return self._like(blocks, self.offsets)
         numbers = np.arange(n_rows)[rows]
         if not outgrows_memory(len(numbers) * self._row_bytes):
-            return self._block(self._taken(numbers))
+            return self._block(self._load_rows(numbers))
         file = code_file(len(numbers) * self._row_bytes)
         parts = row_blocks(len(numbers), rows_of_block(self.n_grids))
         for a, b in parts:
-            file.append(self._taken(numbers[a:b]))
+            file.append(self._load_rows(numbers[a:b]))
         return self._like(file.blocks(), self.offsets)
 
-    def _taken(self, numbers: IntArray) -> AnyArray:
+    def _load_rows(self, numbers: IntArray) -> AnyArray:
         """Return the codes (n_grids, n) of some rows."""
         codes = padded_rows((self.n_grids, len(numbers)), self._widest)
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
-            chosen = np.flatnonzero((numbers >= a) & (numbers < b))
-            if len(chosen) > 0:
-                own = block.columns
+            in_block = np.flatnonzero((numbers >= a) & (numbers < b))
+            if len(in_block) > 0:
+                columns = block.columns
                 for r in range(self.n_grids):
-                    codes[r, chosen] = own[r, numbers[chosen] - a]
+                    codes[r, in_block] = columns[r, numbers[in_block] - a]
                 block.forget()
         return codes
 
     def first_grids(self, n_grids: int) -> StoredBinnedMatrix:
-        """Write the codes of the first grids to another file."""
+        """Return the matrix of the first grids, whose codes are copied to another file."""
         file = code_file(n_grids * self.nbytes // max(1, self.n_grids))
         for block in self.code_blocks:
             file.append(block.columns[:n_grids])
@@ -191,13 +193,13 @@ class StoredBinnedMatrix(PlainBins):
         return sp.vstack([part.tocsr() for _, part in self._parts()], format="csr")
 
     def _parts(self) -> Iterator[tuple[slice, BinnedMatrix]]:
-        """Yield slices of the rows with their matrices, which are valid until the next."""
+        """Yield slices of the rows and their matrices, each valid until the next is yielded."""
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
             yield slice(a, b), self._block(block.columns)
             block.forget()
 
     def _block(self, codes: AnyArray) -> BinnedMatrix:
-        """Return the matrix in memory of the rows that have some codes."""
+        """Return the matrix in memory with the given codes."""
         return BinnedMatrix(
             codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
         )

@@ -1,4 +1,4 @@
-"""Weighted bins: one non-zero per grid and row, with a value of its own."""
+"""Smooth bins: one non-zero per grid and row, whose values differ."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from gramless.matrices.codes import CodedMatrix, TaskSizes, take_grid_rows
 
 
 class WeightedBinnedMatrix(CodedMatrix):
-    """The sparse matrix of smooth bins: small integers, and a number beside each.
+    """The sparse matrix of smooth bins, stored as a code and a value per grid and row.
 
-    Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r,
-    and nothing in a grid whose code is 0 (a bin never seen); parameters are those of
-    :class:`~gramless.matrices.binned.BinnedMatrix`, and values (n_grids, n_rows) of float32 or
-    float16: finite, also where the code is 0, and in half precision not negative. Codes are kept
-    without zeros, so that no loop has to look: there a copy has another number, and 0 as the value.
-    ``unseen_squares`` (n_rows,) are the sums of squares in bins never seen, which the matrix lacks.
+    Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of each grid r. It
+    has no non-zero in a grid whose code is 0, which is the code of bins without training rows.
+
+    Parameters are those of :class:`~gramless.matrices.binned.BinnedMatrix`, and ``values``
+    (n_grids, n_rows) of float32 or float16. Values must be finite, also if the code is 0, and those
+    in half precision must not be negative.
+
+    Attributes
+    ----------
+    unseen_squares : array (n_rows,)
+        Sums of the squared values of each row in bins without training rows, which the matrix does
+        not contain.
     """
 
     def __init__(
@@ -43,17 +49,19 @@ class WeightedBinnedMatrix(CodedMatrix):
         self.scale = float(scale) if scale is not None else 1.0 / np.sqrt(max(1, len(codes)))
         self.unseen_squares = np.zeros(codes.shape[1])
         if has_unseen or (has_unseen is None and not codes.all()):
-            lost = np.where(codes == 0, values, values.dtype.type(0))
-            self.unseen_squares += np.einsum("ri,ri->i", lost, lost, dtype=float) * self.scale**2
-            values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
+            # Code 1 with value 0 replaces code 0, so loops need no branch.
+            unseen = np.where(codes == 0, values, values.dtype.type(0))
+            squares = np.einsum("ri,ri->i", unseen, unseen, dtype=float)
+            self.unseen_squares += squares * self.scale**2
+            values, codes = values - unseen, np.maximum(codes, codes.dtype.type(1))
         self.codes, self.values = contiguous_rows(codes), contiguous_rows(values)
         self.n_jobs, self.tasks = n_jobs, tasks
-        # Loops read grids that have columns, flat, and half precision as bits.
+        # Loops read flat arrays of the grids that have columns, and half precision as bits.
         used = np.flatnonzero(np.diff(self.offsets))
         kept = slice(None) if len(used) == len(codes) else used
-        single = values.dtype == np.float32
-        self._stored = self.values if single else self.values.view(np.uint16)
-        self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
+        is_single = values.dtype == np.float32
+        self._stored = self.values if is_single else self.values.view(np.uint16)
+        self._unit = self.scale * (1.0 if is_single else loops.HALF_UNIT)
         self._codes, self._stride = flat_rows(self.codes[kept])
         self._values, self._step = flat_rows(self._stored[kept])
         self._starts = self.offsets[used].astype(np.uint64) - np.uint64(1)
@@ -94,7 +102,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         self._over_grids(scatter, len(self._starts), n_columns, per_pass=4)
 
     def row_gram(self) -> FloatArray:
-        """Return products of values in the bins that two rows share: some 6 comparisons a ns."""
+        """Return ``Z @ Z.T`` by comparing the codes of each two rows, some 6 comparisons per ns."""
         by_rows = self.codes.T, self._stored.T
         codes, values = (readonly(np.ascontiguousarray(part)) for part in by_rows)
         n_rows = self.shape[0]
@@ -105,7 +113,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return weighted sums of squared values: each grid's diagonal block is this diagonal."""
+        """Return the weighted sum of the squared values in each bin."""
         factors, result = row_weights_of(self, weights) * self._unit**2, np.zeros(self.shape[1])
 
         def scatter(a: int, b: int) -> None:
@@ -115,7 +123,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         return result
 
     def _bins(self, grid: int, row: int) -> tuple[AnyArray, int, AnyArray, int]:
-        """Return what the loops read from a grid and a row on: flat codes, values, and strides."""
+        """Return flat codes and values from a grid and row on, each with its stride."""
         codes = self._codes[grid * self._stride + row :]
         return codes, self._stride, self._values[grid * self._step + row :], self._step
 
@@ -130,9 +138,9 @@ class WeightedBinnedMatrix(CodedMatrix):
         return part
 
     def tocsr(self) -> sp.csr_array:
-        seen = (self.values != 0).T
-        values = self.values.T[seen].astype(np.float64) * self.scale
-        return self._csr(seen, values)
+        is_nonzero = (self.values != 0).T
+        values = self.values.T[is_nonzero].astype(np.float64) * self.scale
+        return self._csr(is_nonzero, values)
 
     def _like(self, codes: AnyArray, values: AnyArray, offsets: IntArray) -> WeightedBinnedMatrix:
         """Return a matrix of some rows or grids of this one."""

@@ -1,4 +1,4 @@
-"""Whitened kernel values, multiplied without being whitened."""
+"""Whitened kernel values, whose products do not need the whitened matrix."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gramless.matrices.chunked import ChunkedMatrix
 
 
 class WhitenedMatrix(FeatureMatrix):
-    """``Z = K L^-T`` by its products alone: those with ``K``, and triangular solves.
+    """The matrix ``Z = K L^-T``, whose products use ``K`` and triangular solves.
 
-    ``values`` are ``K``, kernel values of rows and landmarks, and ``factor`` (n, n) the lower
-    triangular ``L``, C-contiguous, with ``L L'`` the kernel matrix of the landmarks.
+    ``values`` is ``K``, the kernel values of rows and landmarks. ``factor`` (n, n) is ``L``, lower
+    triangular and C-contiguous, such that ``L L'`` is the kernel matrix of the landmarks.
     """
 
     def __init__(self, values: ChunkedMatrix, factor: FloatArray) -> None:
@@ -39,17 +39,17 @@ class WhitenedMatrix(FeatureMatrix):
         return self.values.shape
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        self.values.matvec(self._solved(w, transposed=True), out)
+        self.values.matvec(self._solve(w, transposed=True), out)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        out[...] = self._solved(self.values.rmatvec(v), transposed=False)
+        out[...] = self._solve(self.values.rmatvec(v), transposed=False)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        of_rows, total = row_weights_of(self, weights), np.zeros(self.shape[1])
+        row_weights, total = row_weights_of(self, weights), np.zeros(self.shape[1])
         for start, stop in row_blocks(self.shape[0], self.values.chunk_rows):
             rows = np.asarray(self.values.chunk(start, stop), np.float64)
-            whitened = self._solved(np.ascontiguousarray(rows.T), transposed=False)
-            total += whitened**2 @ of_rows[start:stop]
+            whitened = self._solve(np.ascontiguousarray(rows.T), transposed=False)
+            total += whitened**2 @ row_weights[start:stop]
         return total
 
     def take_rows(self, rows: Rows) -> WhitenedMatrix:
@@ -57,12 +57,12 @@ class WhitenedMatrix(FeatureMatrix):
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         w = operand(self, w, self.shape[1], "w")
-        of_landmarks = self.values.pull_back(self._solved(w, transposed=True), function)
-        return copy_to_out(self, out, self._solved(of_landmarks, transposed=False))
+        product = self.values.pull_back(self._solve(w, transposed=True), function)
+        return copy_to_out(self, out, self._solve(product, transposed=False))
 
-    def _solved(self, right: Vector, transposed: bool) -> Vector:
-        """Return ``L^-1 right``, or ``L^-T right``."""
-        # BLAS stores matrices by columns: it sees the transpose of L, an upper triangle.
+    def _solve(self, right: Vector, transposed: bool) -> Vector:
+        """Return ``L^-1 right``, or ``L^-T right`` if ``transposed``."""
+        # BLAS reads matrices by columns, so it gets the transpose of L, an upper triangle.
         upper, trans = self.factor.T, int(not transposed)
         with one_blas_thread():
             if right.ndim == 1:
