@@ -72,10 +72,10 @@ def test_demo_in_words(shell, tmp_path, few_digits, small_photograph, monkeypatc
         assert (tmp_path / name).exists()
     told = (
         "534 pixels known",
-        "150 digits to learn from",
+        "150 training digits",
         "SVC",
         "PSNR",
-        "less once an installation",
+        "once per installation",
     )
     for said in told:
         assert said in result.stdout
