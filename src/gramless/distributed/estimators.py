@@ -327,7 +327,7 @@ class DaskMachine(_Machine):
         mark = problem.mark(name, tol, start)
         solution = solved(state, shape, max_iter, watch, checkpoint, mark)
         n_rounds, n_tasks, n_bytes = (
-            after - own for own, after in zip(before, cluster.traffic(), strict=True)
+            after - earlier for earlier, after in zip(before, cluster.traffic(), strict=True)
         )
         selection.report(
             "solve",
@@ -357,11 +357,12 @@ class DaskMachine(_Machine):
             sample.largest_weight,
             self._class_factors(sample),
         )
-        make, told = delayed(RowPlan.block, pure=False), delayed(plan, pure=False, traverse=False)
+        make = delayed(RowPlan.block, pure=False)
+        shared_plan = delayed(plan, pure=False, traverse=False)
         new = cluster.started(
             [
-                make(told, number, *chain.from_iterable(parts.parts[i] for i in own))
-                for number, own in enumerate(self.sizes.blocks(sample.lengths))
+                make(shared_plan, number, *chain.from_iterable(parts.parts[i] for i in indices))
+                for number, indices in enumerate(self.sizes.blocks(sample.lengths))
             ]
         )
         known, offsets, scale = None, None, 1.0
@@ -374,9 +375,9 @@ class DaskMachine(_Machine):
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
         workers = shared_out(cluster.places(new), cluster.workers())
         blocks = cluster.submit(
-            NewBlock.numbered, [(own, *shared) for own in new], workers, elsewhere=True
+            NewBlock.numbered, [(block, *shared) for block in new], workers, elsewhere=True
         )
-        n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
+        n_columns = sum(part._n_features_out for part in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
         # Tasks that need them keep them, and make them again where their worker died.
         release([*new, *shared])
@@ -405,8 +406,8 @@ class DaskMachine(_Machine):
         """
         selected, validation = selection.selected, selection.selected.validation
         if validation is not None and validation.weights is not None:
-            own = unscaled_weights(selected.matrix, validation.weights)
-            validation = replace(validation, weights=own)
+            weights = unscaled_weights(selected.matrix, validation.weights)
+            validation = replace(validation, weights=weights)
         selected = replace(selected, matrix=plain_matrix(selected.matrix))
         first = parts_of(selected.feature_map)[0]
         if known is not None and isinstance(first, BinningMap):
@@ -510,9 +511,9 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         return like if name == "predict" else np.empty((*like.shape, 2))
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
-        own, sample = super()._target_encoder(y, weight), self._sample
+        encoder, sample = super()._target_encoder(y, weight), self._sample
         if sample.complete or sample.moments is None or self._named_loss().robust:
-            return own
+            return encoder
         return sample.moments.encoder(self._named_loss(), self.fit_intercept)
 
     def _check_distributable(self) -> None:
