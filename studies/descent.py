@@ -131,12 +131,12 @@ class _Task:
     def law(self, n_at_once: int) -> float:
         """Return what RB16's equation 29 says of so many steps at once."""
         n_columns = self.problem.matrix.shape[1]
-        return law_of_speedup(n_at_once, self.stored.most_nonzeros, n_columns)
+        return law_of_speedup(n_at_once, self.stored.max_nonzeros, n_columns)
 
     def snapshot(self, weights: NDArray[np.float64], facts: dict[str, Any]) -> Snapshot:
         weights = weights.copy()
         facts["columns"] = int(self.problem.matrix.shape[1])
-        facts["nonzeros_a_row"] = int(self.stored.most_nonzeros)
+        facts["nonzeros_a_row"] = int(self.stored.max_nonzeros)
 
         def outputs(rows: Any) -> NDArray[np.float64]:
             return self.features_of(rows).matvec(weights)

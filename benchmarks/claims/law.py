@@ -82,7 +82,7 @@ class Setting:
     def law(self, at_once: int) -> float:
         """Return what RB16's equation 29 says of so many steps at once."""
         n_columns = self.problem.matrix.shape[1]
-        return law_of_speedup(at_once, self.stored.most_nonzeros, n_columns)
+        return law_of_speedup(at_once, self.stored.max_nonzeros, n_columns)
 
     def epochs(self, best: float, at_once: int, seed: int) -> float:
         """Return the epochs to the gap; NaN if they are too many."""
@@ -133,7 +133,7 @@ def speed_ups(setting: Setting, chosen: argparse.Namespace) -> list[Row]:
         rows.append(
             {
                 **setting.labels,
-                "non-zeros a row": setting.stored.most_nonzeros,
+                "non-zeros a row": setting.stored.max_nonzeros,
                 "tau": tau,
                 "epochs": epochs,
                 "speed-up": speed_up,
