@@ -47,7 +47,7 @@ class Model:
         curvatures, room = self.curvatures[:, 0].copy(), np.empty_like(self.sums)
         arrays = self.slopes, curvatures, self.weights, self.raw, self.sums, room
         grids = self.codes, self.offsets, self.order
-        return lambda: loops.backfit_alike(*grids, 0, self.half, RIDGE, *arrays)
+        return lambda: loops.backfit_shared_curvature(*grids, 0, self.half, RIDGE, *arrays)
 
     def by_numpy(self) -> None:
         for g in self.order:
@@ -81,7 +81,7 @@ def all_cases(chosen: argparse.Namespace) -> list[Case]:
         run_pass = Model(chosen, k).pass_of(loops.backfit_outputs)
         cases.append(Case(name, run_pass, "row", units * k, moved(k)))
     wide = -(-chosen.outputs // 4) * 4
-    name = f"backfit_alike, {wide} outputs"
+    name = f"backfit_shared_curvature, {wide} outputs"
     cases.append(Case(name, Model(chosen, wide).pass_alike(), "row", units * wide, moved(wide)))
     return cases
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.loops.backfitting import backfit, backfit_alike, backfit_outputs
+from gramless.loops.backfitting import backfit, backfit_outputs, backfit_shared_curvature
 from gramless.losses import Logistic, Loss, Multinomial, Poisson, Squared
 
 Floats = NDArray[np.float32]
@@ -87,7 +87,7 @@ def test_one_curvature_a_row_is_that_of_all_outputs(n_outputs: int) -> None:
             run(expected, grids, *rows, 3.5)
             found["curvatures"] = found["curvatures"][:, 0].copy()
             fixed = codes, offsets, np.array(grids, np.int64), *rows, np.float32(3.5)
-            backfit_alike(*fixed, *found.values(), *room)
+            backfit_shared_curvature(*fixed, *found.values(), *room)
             for name in ("slopes", "weights", "raw"):
                 np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 

@@ -1,8 +1,8 @@
-"""Numbers that several threads read and write at once, by atomic instructions of the processor.
+"""Atomic reads and writes of numbers that several threads share.
 
-All take a flat contiguous array and an index, which is not checked. Memory is ordered as in C:
-what a thread wrote before a release or a ``fetch_add`` is seen by a thread that then reads that
-number by an acquire or a ``fetch_add``.
+All functions take a flat contiguous array and an index, which is not checked. The memory order is
+that of C: writes before a release or a ``fetch_add`` are visible to a thread that then reads the
+same number by an acquire or a ``fetch_add``.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _BYTES = 8
 
 
 def _check(
-    array: types.Type, index: types.Type, *numbers: types.Type, written: bool = True
+    array: types.Type, index: types.Type, *numbers: types.Type, is_written: bool = True
 ) -> None:
-    """Refuse to compile for anything but flat arrays of one of ``numbers``."""
-    wanted = " or ".join(map(str, numbers))
+    """Raise TypingError unless the array is flat and holds one of the types ``numbers``."""
+    expected = " or ".join(map(str, numbers))
     if not isinstance(array, types.Array) or array.dtype not in numbers:
-        raise TypingError(f"needs an array of {wanted}, got {array}")
+        raise TypingError(f"needs an array of {expected}, got {array}")
     if array.ndim != 1 or array.layout != "C":
         raise TypingError(f"needs a flat contiguous array, got {array}")
     if not isinstance(index, types.Integer):
         raise TypingError(f"needs a whole number as index, got {index}")
-    if written and not array.mutable:
+    if is_written and not array.mutable:
         raise TypingError(f"needs an array that can be written to, got {array}")
 
 
-def _at_place(instruction: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
-    """Make the generator of an instruction, given the builder, a number's place and the rest."""
+def _instruction_at(instruction: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    """Return the code generator of an instruction that takes the address of a number."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -50,57 +50,60 @@ def _at_place(instruction: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
 
 @intrinsic
 def add(typing_context, array, index, value):
-    """``array[index] += value`` for float64; no thread's part is lost.
+    """Add ``value`` to ``array[index]``, a float64.
 
-    Not ordered with respect to other numbers (``monotonic``).
+    The addition is not ordered with respect to other numbers (``monotonic``).
     """
     _check(array, index, types.float64)
-    return types.void(array, index, types.float64), _at_place(
-        lambda builder, place, value: builder.atomic_rmw("fadd", place, value, "monotonic")
+    return types.void(array, index, types.float64), _instruction_at(
+        lambda builder, address, value: builder.atomic_rmw("fadd", address, value, "monotonic")
     )
 
 
 @intrinsic
 def fetch_add(typing_context, array, index, value):
-    """``array[index] += value`` for int64; returns the number that was there (``seq_cst``)."""
+    """Add ``value`` to ``array[index]``, an int64, and return the old number (``seq_cst``)."""
     _check(array, index, types.int64)
-    return types.int64(array, index, types.int64), _at_place(
-        lambda builder, place, value: builder.atomic_rmw("add", place, value, "seq_cst")
+    return types.int64(array, index, types.int64), _instruction_at(
+        lambda builder, address, value: builder.atomic_rmw("add", address, value, "seq_cst")
     )
 
 
 @intrinsic
 def exchange(typing_context, array, index, expected, value):
-    """``array[index] = value`` for int64 if it is ``expected``; returns whether (``seq_cst``)."""
+    """Set ``array[index]``, an int64, to ``value`` if it is ``expected`` (``seq_cst``).
 
-    def instruction(builder, place, *numbers):
-        return builder.extract_value(builder.cmpxchg(place, *numbers, "seq_cst", "seq_cst"), 1)
+    Returns whether it was.
+    """
+
+    def instruction(builder, address, *numbers):
+        return builder.extract_value(builder.cmpxchg(address, *numbers, "seq_cst", "seq_cst"), 1)
 
     _check(array, index, types.int64)
-    return types.boolean(array, index, types.int64, types.int64), _at_place(instruction)
+    return types.boolean(array, index, types.int64, types.int64), _instruction_at(instruction)
 
 
 @intrinsic
 def load(typing_context, array, index):
-    """``array[index]`` for int64 or float64, read anew at each call (``acquire``)."""
-    _check(array, index, types.int64, types.float64, written=False)
-    return array.dtype(array, index), _at_place(
-        lambda builder, place: builder.load_atomic(place, "acquire", _BYTES)
+    """Return ``array[index]``, an int64 or float64, read at each call (``acquire``)."""
+    _check(array, index, types.int64, types.float64, is_written=False)
+    return array.dtype(array, index), _instruction_at(
+        lambda builder, address: builder.load_atomic(address, "acquire", _BYTES)
     )
 
 
 @intrinsic
 def store(typing_context, array, index, value):
-    """``array[index] = value`` for int64 or float64, after all writes before it (``release``)."""
+    """Set ``array[index]``, an int64 or float64, after all earlier writes (``release``)."""
     _check(array, index, types.int64, types.float64)
-    return types.void(array, index, array.dtype), _at_place(
-        lambda builder, place, value: builder.store_atomic(value, place, "release", _BYTES)
+    return types.void(array, index, array.dtype), _instruction_at(
+        lambda builder, address, value: builder.store_atomic(value, address, "release", _BYTES)
     )
 
 
 @intrinsic
 def pause(typing_context):
-    """Tell the processor that this thread is spinning; does nothing except on x86."""
+    """Execute the pause instruction of a spinning thread on x86; do nothing elsewhere."""
 
     def generate(context, builder, signature, arguments):
         if _X86:
@@ -112,7 +115,7 @@ def pause(typing_context):
     return types.void(), generate
 
 
-give_way: Callable[[], int] = (
+# Lets the system run another thread on this processor.
+yield_thread: Callable[[], int] = (
     types.ExternalFunction("sched_yield", types.int32()) if os.name == "posix" else pause
 )
-"""Let another thread have the processor; as :func:`pause` where the system has no such call."""

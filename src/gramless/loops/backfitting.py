@@ -1,8 +1,8 @@
-"""Newton steps of block coordinate descent over grids: the bins of a grid are disjoint.
+"""Backfitting: Newton steps of block coordinate descent over grids.
 
-The smooth backfitting of generalised additive models (Hastie & Tibshirani 1990, section 6.3) with
-one grid in the place of a term. Each step is exact for the quadratic model of the loss at the raw
-predictions where the pass begins, because the Hessian of a grid's own bins is diagonal.
+This is the backfitting of generalised additive models (Hastie & Tibshirani 1990, section 6.3) with
+grids as terms. The bins of a grid are disjoint, so the Hessian of its weights is diagonal, and each
+step is exact for the quadratic model of the loss at the raw predictions at the start of the pass.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from gramless.loops.simd import deposit_4, deposit_8, follow_4, follow_8
 
 @loop
 def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums):
-    """Update the weights (n_bins,) of some grids of one output, in the order of ``grids``.
+    """Update the weights (n_bins,) of one output, for each grid in ``grids`` in turn.
 
     ``codes`` (n_grids, n_rows) of uint16 are bin numbers from 1; ``offsets`` (n_grids + 1,).
     Weights are fitted to the rows ``first:last``; ``ridge`` is the penalty of their squares, in
-    units of a bin's summed curvature. ``slopes`` and ``curvatures`` (n_rows,) are the negative
-    gradient and the curvature of each row's loss, ``raw`` (n_rows,) the raw predictions; slopes and
-    predictions of all rows are updated. ``sums`` is room for two numbers a bin. All float32.
+    units of the summed curvature of a bin. ``slopes`` and ``curvatures`` (n_rows,) are the negative
+    gradient and the curvature of the loss of each row, ``raw`` (n_rows,) the raw predictions;
+    slopes and predictions of all rows are updated. ``sums`` is scratch memory for two numbers per
+    bin. All numbers are float32.
     """
     n_rows = codes.shape[1]
     for q in range(len(grids)):
@@ -34,9 +35,9 @@ def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weigh
             sums[at] += slopes[i]
             sums[at + 1] += curvatures[i]
         for c in range(n_bins):
-            own = weights[start + c]
-            step = (sums[2 * c] - ridge * own) / (sums[2 * c + 1] + ridge)
-            weights[start + c] = own + step
+            weight = weights[start + c]
+            step = (sums[2 * c] - ridge * weight) / (sums[2 * c + 1] + ridge)
+            weights[start + c] = weight + step
             sums[c] = step
         for i in range(n_rows):
             at = np.int64(code[i]) - 1
@@ -48,7 +49,7 @@ def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weigh
 def backfit_outputs(
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
 ):
-    """Do as :func:`backfit` with K outputs: arrays of rows and bins have K columns."""
+    """Update the weights of K outputs as :func:`backfit` does; arrays have K columns."""
     n_rows, n_outputs = raw.shape
     for q in range(len(grids)):
         code, start = codes[grids[q]], offsets[grids[q]]
@@ -63,9 +64,9 @@ def backfit_outputs(
         for c in range(n_bins):
             at = 2 * n_outputs * c
             for k in range(n_outputs):
-                own = weights[start + c, k]
-                step = (sums[at + k] - ridge * own) / (sums[at + n_outputs + k] + ridge)
-                weights[start + c, k] = own + step
+                weight = weights[start + c, k]
+                step = (sums[at + k] - ridge * weight) / (sums[at + n_outputs + k] + ridge)
+                weights[start + c, k] = weight + step
                 sums[n_outputs * c + k] = step
         for i in range(n_rows):
             c = n_outputs * (np.int64(code[i]) - 1)
@@ -75,13 +76,13 @@ def backfit_outputs(
 
 
 @loop
-def backfit_alike(
+def backfit_shared_curvature(
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums, masses
 ):
-    """Do as :func:`backfit_outputs` where all outputs of a row have one curvature, (n_rows,).
+    """Update the weights of K outputs that share one curvature per row, (n_rows,).
 
-    ``slopes``, ``weights`` and ``raw`` have K columns, a multiple of 4: zeros fill them up.
-    ``sums`` is room for K numbers a bin, ``masses`` for one.
+    ``slopes``, ``weights`` and ``raw`` have K columns, padded with zeros to a multiple of 4.
+    ``sums`` is scratch memory for K numbers per bin, ``masses`` for one.
     """
     n_rows, n_outputs = raw.shape
     for q in range(len(grids)):
@@ -92,9 +93,9 @@ def backfit_alike(
         for c in range(n_bins * n_outputs):
             sums[c] = np.float32(0.0)
         for i in range(first, last):
-            own_bin, k, at = np.int64(code[i]) - 1, 0, n_outputs * i
-            to = n_outputs * own_bin
-            masses[own_bin] += curvatures[i]
+            row_bin, k, at = np.int64(code[i]) - 1, 0, n_outputs * i
+            to = n_outputs * row_bin
+            masses[row_bin] += curvatures[i]
             while k + 8 <= n_outputs:
                 deposit_8(sums, to + k, slopes, at + k)
                 k += 8
@@ -103,9 +104,9 @@ def backfit_alike(
         for c in range(n_bins):
             total = masses[c] + ridge
             for k in range(n_outputs):
-                own = weights[start + c, k]
-                step = (sums[n_outputs * c + k] - ridge * own) / total
-                weights[start + c, k] = own + step
+                weight = weights[start + c, k]
+                step = (sums[n_outputs * c + k] - ridge * weight) / total
+                weights[start + c, k] = weight + step
                 sums[n_outputs * c + k] = step
         for i in range(n_rows):
             k, at = 0, n_outputs * i

@@ -1,10 +1,10 @@
-"""Packed rows to bin numbers: linear hashes of the cells, looked up in open tables.
+"""Bin numbers of packed rows, by linear hashes of cells and open-addressing tables.
 
 A bin of one grid is the vector of cells ``floor((x_j - shift_j) / width_j)`` (Rahimi & Recht 2007,
 section 4). Its 64-bit key is the linear hash ``offset + sum_j multiplier_j * cell_j`` with odd
 random multipliers. Two different bins share a key with probability about 2^-63, or 2^-39 if the
-lowest 24 bits of the multipliers are 0. Differences of cells that are multiples of a power of two
-lose as many bits: cells of short hashes have limits, and categories small codes.
+lowest 24 bits of the multipliers are 0. If cells differ by a multiple of 2^k, keys lose k bits;
+therefore the cells of short hashes are limited, and categories have small codes.
 """
 
 from __future__ import annotations
@@ -15,24 +15,21 @@ from numba.extending import register_jitable
 from gramless.loops.compile import inner_loop, loop
 from gramless.loops.simd import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
 
-GROUP = 8
-"""Grids a call: eight 64-bit lanes, and rows are read once for all of them."""
+GROUP = 8  # grids per call: eight 64-bit lanes, which share one pass over the rows
 
-FIRST_BITS = 12
-"""Bits of an index that is to grow."""
-_RUN, _JUMPS = 8, 64
-"""Neighbouring slots that a search tries, and how often it then begins again elsewhere."""
+FIRST_BITS = 12  # initial bits of a growing index
+_RUN, _JUMPS = 8, 64  # consecutive slots that a search probes, and how often it restarts elsewhere
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
 @inner_loop
 def cells_of_rows(rows, grids, begun, keys):
-    """Set ``keys`` to ``begun`` plus ``multiplier * floor((x - shift) * inverse_width)``, summed.
+    """Set ``keys`` to ``begun + sum multiplier * floor((x - shift) * inverse_width)``.
 
     ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
     multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths, shifts, multipliers, limits), each
-    (n_columns, GROUP); cells beyond ``+-limits`` are these limits.
+    (n_columns, GROUP); cells are clipped to ``+-limits``.
     """
     n_rows, n_columns = rows.shape
     for i in range(0, n_rows, CELL_ROWS):
@@ -41,16 +38,16 @@ def cells_of_rows(rows, grids, begun, keys):
 
 @loop
 def add_cells(rows, grids, begun, keys):
-    """Do as :func:`cells_of_rows`, for callers in Python."""
+    """Call :func:`cells_of_rows` from Python."""
     cells_of_rows(rows, grids, begun, keys)
 
 
 @inner_loop
 def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):
-    """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
+    """Update the keys (n, GROUP) of zero rows by the non-zeros of rows ``start:stop``.
 
-    ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what a zero in each
-    column has added to the keys (n, GROUP). All are contiguous.
+    ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are the contributions of
+    a zero in each column, which are replaced. All arrays are contiguous.
     """
     for i in range(start, stop):
         add_sparse_cells_8(
@@ -60,18 +57,18 @@ def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, key
 
 @inner_loop
 def add_patterns(ids, contributions, keys):
-    """Add each row's tabulated contributions (n_patterns, GROUP) to its keys."""
+    """Add to the keys of each row the contributions (n_patterns, GROUP) of its pattern."""
     for i in range(len(ids)):
         add_keys_8(keys, i * GROUP, contributions, np.int64(ids[i]) * GROUP)
 
 
 @inner_loop
 def far_slot(key, slots, mask, shift, table):
-    """Return the slot of a key whose first slots are occupied by others; -1 if it has none.
+    """Return the slot of a key whose first slots hold other keys; -1 if there is none.
 
-    The keys of bins along a line can share their top bits and crowd the slots that these name: the
-    search continues wherever better mixed bits point, and ends after 512 slots, which only keys
-    made on purpose fill.
+    The keys of bins along a line can share their top bits and compete for the same slots. Therefore
+    the search continues at slots given by mixed bits. It ends after 512 slots, which only keys
+    chosen on purpose can fill.
     """
     mixed = np.uint64(key)
     slot = np.int64(0)
@@ -90,8 +87,7 @@ def far_slot(key, slots, mask, shift, table):
 def fill_slots(table, count, slots, bits):
     """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``.
 
-    Returns whether all have a slot of their own, see :func:`far_slot`: False too if two bins have
-    the same key.
+    Returns False if a bin has no slot (see :func:`far_slot`) or two bins have the same key.
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -115,10 +111,8 @@ def fill_slots(table, count, slots, bits):
 
 @register_jitable
 def slot_bits(n_bins, bits):
-    """Return how many bits a growing index needs for so many bins, at least ``bits``.
-
-    It may be half full beyond 2**16 slots, where fewer cache misses are worth more probes.
-    """
+    """Return the number of bits of an index of ``n_bins`` bins, at least ``bits``."""
+    # An index of more than 2**16 slots may be half full: fewer cache misses outweigh more probes.
     while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
         bits += 2 if bits < 16 else 1
     return bits
@@ -128,11 +122,11 @@ def slot_bits(n_bins, bits):
 def number_codes(keys, n_rows, slots, bits, table, count, most, codes):
     """Number the bins of one grid in order of first appearance, from 1, up to ``most``.
 
-    A bin that would be one more gets number 0: with ``most`` equal to ``count``, known bins are
-    looked up and nothing changes. The first ``2**bits`` entries of ``slots`` map the top bits of a
-    key to a bin number (0: empty), ``table`` maps a bin number to its key; both must have room for
-    ``min(most - count, n_rows)`` more bins. Returns (bins known, bits); bits are 0 if a new key
-    finds no slot, see :func:`far_slot`.
+    Further bins get the number 0. If ``most`` equals ``count``, known bins are looked up and no bin
+    is added. The first ``2**bits`` entries of ``slots`` map the top bits of a key to a bin number
+    (0: empty), ``table`` maps a bin number to its key; both need room for
+    ``min(most - count, n_rows)`` more bins. Returns the number of known bins and the bits, which
+    are 0 if a new key has no slot (see :func:`far_slot`).
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -147,7 +141,7 @@ def number_codes(keys, n_rows, slots, bits, table, count, most, codes):
                 code = slots[slot & mask]
             if slot == end:
                 slot = far_slot(key, slots, mask, shift, table)
-                # A known key has a slot that is found: without one, this key is new.
+                # Known keys always have a slot, so a key without one is new.
                 code = slots[slot] if slot >= 0 else 0
             if code == 0 and count < most:
                 if slot < 0:
@@ -156,9 +150,9 @@ def number_codes(keys, n_rows, slots, bits, table, count, most, codes):
                 code = count
                 slots[slot & mask] = code
                 table[code] = key
-                wanted = slot_bits(count, bits)
-                if wanted > bits and (1 << wanted) <= len(slots):
-                    bits = wanted
+                more_bits = slot_bits(count, bits)
+                if more_bits > bits and (1 << more_bits) <= len(slots):
+                    bits = more_bits
                     if not fill_slots(table, count, slots, bits):
                         return count, 0
                     mask = (1 << bits) - 1
@@ -168,29 +162,29 @@ def number_codes(keys, n_rows, slots, bits, table, count, most, codes):
 
 
 @inner_loop
-def distinct_keys(keys, n_keys, slots, bits, found, codes):
-    """Number keys by first appearance from 1; return how many differ, -1 if one finds no slot.
+def distinct_keys(keys, n_keys, slots, bits, table, codes):
+    """Number keys by first appearance from 1; return their number, or -1 if one has no slot.
 
-    ``found`` has each key at its number. The index begins with ``2**bits`` slots, and there is room
-    for those of ``n_keys`` keys, see :func:`slot_bits`.
+    ``table`` maps numbers to keys. The index starts with ``2**bits`` slots; ``slots`` has room for
+    those of ``n_keys`` keys (see :func:`slot_bits`).
     """
     for empty in range(1 << bits):
         slots[empty] = 0
-    count, bits = number_codes(keys, n_keys, slots, bits, found, 0, n_keys, codes)
+    count, bits = number_codes(keys, n_keys, slots, bits, table, 0, n_keys, codes)
     return count if bits > 0 else -1
 
 
 @loop
-def number_keys(keys, slots, found, codes):
-    """Do as :func:`distinct_keys` with all keys, for callers in Python."""
-    return distinct_keys(keys, len(keys), slots, FIRST_BITS, found, codes)
+def number_keys(keys, slots, table, codes):
+    """Call :func:`distinct_keys` with all keys from Python."""
+    return distinct_keys(keys, len(keys), slots, FIRST_BITS, table, codes)
 
 
 @loop
 def index_bins(table, counts, slots, bits):
-    """Index the bins of some grids, see :func:`fill_slots`, and return how many grids are indexed.
+    """Index the bins of grids with :func:`fill_slots`; return the number of indexed grids.
 
-    These are fewer than all if a bin of the next grid has no slot, or the key of another bin.
+    Indexing stops at the first grid in which a bin has no slot or the key of another bin.
     """
     for g in range(len(counts)):
         if not fill_slots(table[g], counts[g], slots[g], bits[g]):
@@ -204,7 +198,7 @@ def tile_keys(
 ):
     """Compute the keys of tile ``t`` for a group of grids into ``keys`` (GROUP, width).
 
-    ``begun`` (width, GROUP) is room for them before the cells of the tile.
+    ``begun`` (width, GROUP) is scratch memory for keys without the dense columns.
     """
     width = len(begun)
     for i in range(width):
@@ -227,10 +221,10 @@ def number_block(
 ):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`number_codes`.
 
-    ``codes`` is flat: row i has the number ``codes[g * stride + i]`` in grid g. Of grid g there are
-    ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP, width) are room for the
-    keys of a tile. Returns the next tile to do, before which tables must be enlarged, or -1 if a
-    new key finds no slot: the tables are then useless.
+    ``codes`` is flat: row i has the number ``codes[g * stride + i]`` in grid g. Grid g has at most
+    ``most[g]`` bins; ``begun`` (width, GROUP) and ``keys`` (GROUP, width) are scratch memory for
+    the keys of a tile. Returns the next tile, before which tables must be enlarged if it is not
+    behind the last, or -1 if a new key has no slot, after which the tables are invalid.
     """
     width = tiles.shape[1]
     for t in range(first_tile, tiles.shape[0]):
@@ -243,7 +237,7 @@ def number_block(
         start = t * width
         stop = start + width if start + width < n_rows else n_rows
         for g in range(len(counts)):
-            count, own_bits = number_codes(
+            count, grid_bits = number_codes(
                 keys[g],
                 stop - start,
                 slots[g],
@@ -253,9 +247,9 @@ def number_block(
                 most[g],
                 codes[g * stride + start : g * stride + stop],
             )
-            if own_bits == 0:
+            if grid_bits == 0:
                 return -1
-            # Threads that look bins up share the tables: what stays is not written.
+            # Threads that look up bins share these arrays, so unchanged numbers are not written.
             if count > counts[g]:
-                counts[g], bits[g] = count, own_bits
+                counts[g], bits[g] = count, grid_bits
     return tiles.shape[0]

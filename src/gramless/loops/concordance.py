@@ -1,4 +1,4 @@
-"""Pairs of rows that are in the right order, counted with a tree of partial sums."""
+"""Counts of concordant pairs, by a Fenwick tree."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from gramless.loops.compile import loop
 
 
 @loop
-def count_pairs(ranks, events, firsts, tree, found):
-    """Count pairs of an event and a later row, those in the right order, and those of equal rank.
+def count_pairs(ranks, events, firsts, tree, counts):
+    """Count pairs of an event and a later row: all, the concordant ones, and those of equal rank.
 
-    Rows (n,) are in falling order of time, of one time those without an event first; ``ranks`` are
-    numbers of their risks from 1, rising with the risk. ``events`` are numbers of rows, and
-    ``firsts`` of the first event at the same time: those before it are later. ``tree`` is room for
-    one count more than there are ranks, all 0; ``found`` gets the three counts.
+    Rows (n,) are in descending order of time; among equal times, rows without an event come first.
+    ``ranks`` are the ranks of their risks, from 1 for the lowest. ``events`` are row numbers;
+    ``firsts`` are the row numbers of the first event at the same time, so all rows before it are
+    later. ``tree`` is scratch memory of zeros, one more than there are ranks. The three counts are
+    added to ``counts``.
     """
     n_later, size = 0, len(tree)
     for k in range(len(events)):
@@ -31,6 +32,6 @@ def count_pairs(ranks, events, firsts, tree, found):
         while at > 0:
             up_to += tree[at]
             at -= at & -at
-        found[0] += n_later
-        found[1] += below
-        found[2] += up_to - below
+        counts[0] += n_later
+        counts[1] += below
+        counts[2] += up_to - below

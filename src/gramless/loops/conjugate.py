@@ -1,6 +1,6 @@
-"""The vector work of conjugate gradients, fused: each array is read once per step.
+"""Fused vector operations of conjugate gradients, which read each array once per step.
 
-All arrays are (n_columns, K), in blocks of rows; callers add the sums of blocks in their order.
+All arrays are blocks of the rows of (n_columns, K); callers add the sums of blocks in order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from gramless.loops.compile import reordering_loop
 
 @reordering_loop
 def add_ridge(direction, ridge, product, curvature):
-    """``product += ridge * direction``; ``curvature[k] = sum direction * product``."""
+    """Compute ``product += ridge * direction`` and ``curvature[k] = sum direction * product``."""
     n_rows, n_columns = product.shape
     for k in range(n_columns):
         curvature[k] = 0.0
@@ -29,7 +29,7 @@ def add_ridge(direction, ridge, product, curvature):
 
 @reordering_loop
 def advance(length, direction, product, inverse, weights, residual, energy):
-    """Take a step and return the residual's squared norms.
+    """Update the weights and the residual, and compute the squared norms of the residual.
 
     ``weights += length * direction``, ``residual -= length * product``,
     ``energy[k] = sum inverse * residual**2``.
@@ -56,7 +56,7 @@ def advance(length, direction, product, inverse, weights, residual, energy):
 
 @reordering_loop
 def redirect(ratio, residual, inverse, direction):
-    """``direction = inverse * residual + ratio * direction``."""
+    """Compute ``direction = inverse * residual + ratio * direction``."""
     n_rows, n_columns = residual.shape
     if n_columns == 1:
         factor = ratio[0]
@@ -70,7 +70,7 @@ def redirect(ratio, residual, inverse, direction):
 
 @reordering_loop
 def add_multiple(factors, other, target):
-    """``target += factors * other``."""
+    """Compute ``target += factors * other``."""
     n_rows, n_columns = target.shape
     if n_columns == 1:
         factor = factors[0]

@@ -1,9 +1,8 @@
-"""Proximal steps along single coordinates, on a Gram matrix or on a matrix stored by columns.
+"""Proximal coordinate descent on a Gram matrix or on a matrix stored by columns.
 
 A matrix stored by columns (SciPy's CSC) is (starts, rows, values): column j has the non-zeros
-``starts[j]:starts[j + 1]``. Losses are known here by a number and at most two parameters, because
-a loop cannot call back into Python. A penalty is (l1, l2, n_penalised): columns from
-``n_penalised`` on are free.
+``starts[j]:starts[j + 1]``. A loss is a number and at most two parameters, because a compiled loop
+cannot call Python. A penalty is (l1, l2, n_penalised); columns from ``n_penalised`` on have none.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
 def proximal(w, gradient, curvature, l1, l2):
     """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
 
-    RB16, equations 24 and 26, with an elastic net. Without curvature only the penalty acts.
+    These are equations 24 and 26 of RB16, with an elastic net. If the curvature is 0, the gradient
+    is ignored.
     """
     if curvature == 0.0:
         return 0.0 if l1 + l2 > 0.0 else w
@@ -31,11 +31,12 @@ def proximal(w, gradient, curvature, l1, l2):
 
 @loop
 def sweep(gram, gradient, weights, l1, l2, orders, tol):
-    """Move one weight after the other to its minimum; returns the number of sweeps.
+    """Minimise over one weight after the other, and return the number of sweeps.
 
-    The model is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the penalty
-    of each by its own ``l1`` and ``l2``; ``weights`` and ``gradient`` are updated. ``orders`` are
-    (n_sweeps, n). A sweep whose moves, as gradients, are all below ``tol`` is the last.
+    The objective is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the
+    penalties ``l1`` (n,) and ``l2`` (n,) of the weights; ``weights`` and ``gradient`` are updated.
+    ``orders`` are (n_sweeps, n). Sweeps end when all changes, in units of the gradient, are below
+    ``tol``.
     """
     n_sweeps, n = orders.shape
     for s in range(n_sweeps):
@@ -56,9 +57,9 @@ def sweep(gram, gradient, weights, l1, l2, orders, tol):
 
 @loop
 def loss_gradient(code, p, q, z, y):
-    """``dL/dz`` of one row for the loss ``code`` with the parameters ``p`` and ``q``.
+    """Return ``dL/dz`` of one row for the loss ``code`` with the parameters ``p`` and ``q``.
 
-    Huber: ``p`` is the threshold. Pinball: ``p`` is the quantile, ``q`` the width.
+    For Huber, ``p`` is the threshold. For pinball, ``p`` is the quantile and ``q`` the width.
     """
     if code == SQUARED:
         return z - y
@@ -73,7 +74,7 @@ def loss_gradient(code, p, q, z, y):
 
 @loop
 def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights):
-    """The change of weight j from the present responses (RB16, equations 25 and 26)."""
+    """Return the step of weight j at the current responses (RB16, equations 25 and 26)."""
     starts, rows, values = matrix
     code, p, q = loss
     l1, l2, n_penalised = penalty
@@ -91,10 +92,10 @@ def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty,
 def simultaneous_steps(
     uniforms, order, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
-    """For each row of ``uniforms``, draw coordinates, compute all their steps, then take them.
+    """Draw coordinates for each row of ``uniforms``, compute all their steps, then apply them.
 
-    ``order`` is a permutation of all coordinates; a partial shuffle of its head yields as many
-    distinct coordinates as ``uniforms`` has columns, each set with the same probability.
+    ``order`` is a permutation of all coordinates. A partial shuffle yields as many distinct
+    coordinates as ``uniforms`` has columns, each set with the same probability.
     """
     starts, rows, values = matrix
     n_steps, n_simultaneous = uniforms.shape
@@ -128,9 +129,9 @@ def simultaneous_steps(
 def shared_steps(
     drawn, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
-    """One thread of Algorithm 2 of RB16: a step along each coordinate of ``drawn``.
+    """Take a step along each coordinate of ``drawn``, as one thread of Algorithm 2 of RB16.
 
-    Other threads read and add to ``responses`` and ``weights`` at the same time.
+    Other threads read and update ``responses`` and ``weights`` at the same time.
     """
     starts, rows, values = matrix
     for t in range(len(drawn)):

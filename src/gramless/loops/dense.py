@@ -1,4 +1,4 @@
-"""Products of float32 rows with one vector, or with a few."""
+"""Products of float32 rows with one vector or a few."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gramless.loops.compile import reordering_loop
 
 @reordering_loop
 def responses(rows, w, out):
-    """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time, which share the loads of ``w``.
+    """Compute ``out[i] = sum_j rows[i, j] * w[j]`` in float64, without a float64 copy of the rows.
 
-    Sums are in float64, without widening the rows.
+    Four rows at a time share the loads of ``w``.
     """
     n_rows, n_columns = rows.shape
     i = 0
@@ -34,7 +34,7 @@ def responses(rows, w, out):
 
 @reordering_loop
 def add_rows(rows, v, out):
-    """``out[j] += sum_i v[i] * rows[i, j]``, eight rows for each pass over ``out``."""
+    """Compute ``out[j] += sum_i v[i] * rows[i, j]``, eight rows per pass over ``out``."""
     n_rows, n_columns = rows.shape
     i = 0
     while i + 8 <= n_rows:
@@ -54,9 +54,10 @@ def add_rows(rows, v, out):
 
 @reordering_loop
 def responses_to_few(rows, vectors, out):
-    """``out[i, k] = sum_j rows[i, j] * vectors[k, j]``, summed in float32.
+    """Compute ``out[i, k] = sum_j rows[i, j] * vectors[k, j]`` in float32.
 
-    There are a multiple of 3 vectors: three of them, with four rows, fit into 16 registers.
+    The number of vectors is a multiple of 3, because sums of 4 rows and 3 vectors fit into 16
+    registers.
     """
     n_rows, n_columns = rows.shape
     zero = np.float32(0.0)

@@ -1,4 +1,4 @@
-"""Numbers as multiples of a power of two, whose sums are exact in any order."""
+"""Sums of multiples of a power of two, which are exact in any order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from gramless.loops.compile import loop
 
 @loop
 def add_multiples(values, scale, total):
-    """``total[i] += round(values[i] * scale)``, in integers; halves go to the even one."""
+    """Compute ``total[i] += round(values[i] * scale)`` in integers; halves round to even."""
     for i in range(len(values)):
         total[i] += np.int64(np.rint(values[i] * scale))

@@ -1,4 +1,4 @@
-"""Products of Fourier features with weights; the features are never stored."""
+"""Products of Fourier features with weights, without storing the features."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from gramless.loops.compile import allocating_loop, loop, reordering_loop
 
 @allocating_loop
 def add_responses(rows, panels, n_frequencies, scale, weights, room, out):
-    """Add the first cosines and sines of rows times frequencies, times weights, to ``out``.
+    """Add the products of Fourier features with weights to ``out``.
 
     ``rows`` (at least n_rows, d) and ``panels`` are those of :func:`~gramless.loops.trig.project`,
-    ``weights`` (2 n_frequencies, n_outputs). ``room`` is zeros (width,), sums (at least the rows,
-    width) and features (n_rows times twice the frequencies of a chunk,); a chunk is whole panels,
-    no more than the width. All are C-contiguous and float32 but ``out`` (n_rows, n_outputs).
+    ``weights`` (2 n_frequencies, n_outputs). ``room`` is scratch memory: zeros (width,), sums (at
+    least as many rows as ``rows``, width) and features (n_rows times twice the frequencies of a
+    chunk,). A chunk consists of whole panels, at most ``width`` frequencies. All arrays are
+    C-contiguous and float32, except ``out`` (n_rows, n_outputs).
     """
     starts, sums, features = room
     lanes, n_rows = panels.shape[2], len(out)
-    # A number that is written down is a type of its own, for which a loop is compiled anew.
+    # A literal would have another type, for which ``paired`` would be compiled again.
     top = np.int64(0)
     chunk = len(features) // (2 * n_rows)
     for first in range(0, n_frequencies, chunk):
@@ -39,7 +40,7 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):
 
 @loop
 def _add_single(sums, scale, of_cosines, of_sines, out):
-    """Do as :func:`add_responses` for one output, given the sums, which are overwritten."""
+    """Add the products of one output, given the projections ``sums``, which are overwritten."""
     n = len(of_cosines)
     for i in range(len(out)):
         angles = sums[i, :n]
@@ -51,7 +52,7 @@ def _add_single(sums, scale, of_cosines, of_sines, out):
 
 @reordering_loop
 def _total(numbers):
-    """Return a sum, in a loop of its own: nothing may be reordered where cosines are computed."""
+    # This is a separate loop because the computation of cosines must not be reordered.
     total = np.float32(0.0)
     for r in range(len(numbers)):
         total += numbers[r]

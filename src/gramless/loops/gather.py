@@ -1,9 +1,9 @@
-"""Products with a binned matrix: each row picks one weight per grid.
+"""Products with a binned matrix, in which each row selects one weight per grid.
 
 ``codes`` are small unsigned integers in a flat array, of one type for all blocks of rows: row i has
-the code ``codes[r * stride + i]`` in grid r, and there the weight ``weights[starts[r] + code]``.
-Every loop takes a block of rows or of grids, so that blocks can run side by side. ``starts`` is
-uint64, as are all indices: unsigned ones need no wrap-around test.
+the code ``codes[r * stride + i]`` in grid r, which selects ``weights[starts[r] + code]``. Every
+loop processes a block of rows or of grids, so that blocks can run in parallel. ``starts`` and all
+indices are uint64, because unsigned indices need no test for negative ones.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from gramless.loops.compile import loop
 
 @loop
 def gather_sum(codes, stride, starts, weights, out):
-    """``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
+    """Compute ``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
 
-    Four grids per pass over the rows, four rows at once; fastest if ``stride`` is a multiple of 4.
+    Each pass over the rows takes four grids, and four rows at once. It is fastest if
+    ``stride`` is a multiple of 4.
     """
     n_grids, n_rows = len(starts), np.uint64(len(out))
     full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
@@ -46,9 +47,9 @@ def gather_sum(codes, stride, starts, weights, out):
 
 @loop
 def scatter_add(codes, stride, starts, values, out):
-    """``out[starts[r] + codes[r * stride + i]] += values[i]`` for every row and grid.
+    """Compute ``out[starts[r] + codes[r * stride + i]] += values[i]`` for every row and grid.
 
-    Four grids per pass, four rows at once.
+    Each pass over the rows takes four grids, and four rows at once.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
@@ -75,7 +76,7 @@ def scatter_add(codes, stride, starts, values, out):
 
 @loop
 def add_to_four(out, value, a, b, c, d):
-    """Add a number at four places, which may coincide, one after the other."""
+    """Add a number at four indices, which may be equal, one after the other."""
     out[a] += value
     out[b] += value
     out[c] += value
@@ -84,16 +85,17 @@ def add_to_four(out, value, a, b, c, d):
 
 @loop
 def scatter_add_few(codes, stride, starts, values, out):
-    """Do as :func:`scatter_add`, faster where bins are few and neighbouring rows often share one.
+    """Compute :func:`scatter_add`, faster if bins are few and consecutive rows often share one.
 
-    Each then waits for the sum of the one before: eight grids are eight such chains side by side.
+    Additions to the same bin wait for each other, and eight grids per pass are eight independent
+    chains of additions.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8
     c, one_stride = codes, np.uint64(stride)
     two, three, four = np.uint64(2 * stride), np.uint64(3 * stride), np.uint64(4 * stride)
     five, six, seven = np.uint64(5 * stride), np.uint64(6 * stride), np.uint64(7 * stride)
-    # It is 1, which the compiler does not know: where it does, it runs out of registers.
+    # This is 1, but if the compiler knew, it would run out of registers.
     step = np.uint64(codes.strides[0] // codes.itemsize)
     for r in range(0, full, 8):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
@@ -117,9 +119,10 @@ def scatter_add_few(codes, stride, starts, values, out):
 
 @loop
 def gather_rows(codes, stride, starts, weights, n_columns, out):
-    """``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``, K columns.
+    """Compute ``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``.
 
-    ``weights`` and ``out`` are flat, row-major. Four grids per pass, four columns at once.
+    ``weights`` and ``out`` are flat and row-major. Each pass takes four grids, and four columns at
+    once.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows, full = len(out) // width, n_grids - n_grids % 4
@@ -151,10 +154,10 @@ def gather_rows(codes, stride, starts, weights, n_columns, out):
 
 @loop
 def scatter_add_rows(codes, stride, starts, values, n_columns, out):
-    """``out[starts[r] + codes[r * stride + i], :] += values[i, :]``, K columns.
+    """Compute ``out[starts[r] + codes[r * stride + i], :] += values[i, :]``.
 
-    ``values`` and ``out`` are flat, row-major. Four grids per pass, four columns at once: sums of
-    other grids go on while one waits for what the row before added to the same bin.
+    ``values`` and ``out`` are flat and row-major. Each pass takes four grids, and four columns at
+    once: while one grid waits for the sum of the previous row, additions of others proceed.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows, full = len(values) // width, n_grids - n_grids % 4
@@ -186,9 +189,9 @@ def scatter_add_rows(codes, stride, starts, values, n_columns, out):
 
 @loop
 def gather_rows_16(codes, stride, starts, weights, out):
-    """Do as :func:`gather_rows` with 16 columns: a row of single precision is a cache line.
+    """Compute :func:`gather_rows` for 16 columns of float32, which are a cache line.
 
-    ``weights`` and ``out`` should start on one.
+    ``weights`` and ``out`` should start on a cache line.
     """
     n_grids, n_rows = len(starts), len(out) // 16
     full = n_grids - n_grids % 4
@@ -211,7 +214,7 @@ def gather_rows_16(codes, stride, starts, weights, out):
 
 @loop
 def scatter_add_rows_16(codes, stride, starts, values, out):
-    """Do as :func:`scatter_add_rows` with 16 columns, eight grids per pass."""
+    """Compute :func:`scatter_add_rows` for 16 columns, eight grids per pass."""
     n_grids, n_rows = len(starts), len(values) // 16
     full = n_grids - n_grids % 8
     for r in range(0, full, 8):
@@ -241,16 +244,16 @@ def scatter_add_rows_16(codes, stride, starts, values, out):
 
 @loop
 def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):
-    """Add to each row of ``out`` the ``values`` of the rows that share its bins in some grids.
+    """Add to each row of ``out`` the ``values`` of the rows that share its bins.
 
-    ``values`` (m, K) belong to the ``rows`` (m,) of all, ``out`` is (n_rows, K), and K a multiple
-    of 4. Of the grids ``first:last``, four a pass, ``sums`` (4, most bins + 1, K) is flat room; no
-    more is kept of the bins. Code 0 is shared with no row.
+    The bins are those of the grids ``first:last``, four per pass. ``values`` (m, K) belong to the
+    row numbers ``rows`` (m,), ``out`` is (n_rows, K), and K is a multiple of 4. ``sums`` is flat
+    scratch memory of (4, most bins + 1, K). Rows do not share code 0.
     """
     n_rows, width = out.shape
     room = len(sums) // 4
     for g in range(first, last, 4):
-        # A grid that is missing is the first again, with bin 0 for all rows.
+        # Beyond the last grid, the first one is repeated with bin 0 for all rows.
         s1, s2, s3 = np.int64(g + 1 < last), np.int64(g + 2 < last), np.int64(g + 3 < last)
         g0, g1 = g * stride, (g + s1) * stride
         g2, g3 = (g + 2 * s2) * stride, (g + 3 * s3) * stride
@@ -286,16 +289,17 @@ def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out
 
 @loop
 def count_shared(codes, first, last, counts):
-    """Count the grids in which rows ``first:last`` share a known bin with those before them.
+    """Count the grids in which rows ``first:last`` share a bin with each earlier row.
 
-    Here ``codes`` are (n_rows, n_grids); both triangles of ``counts`` are written.
+    ``codes`` are (n_rows, n_grids); code 0 is not counted. Both triangles of ``counts`` are
+    written.
     """
     n_grids = codes.shape[1]
     for i in range(first, last):
         a = codes[i]
         for j in range(i + 1):
             b = codes[j]
-            # Of 32 bits, more of which fit into a vector.
+            # 32 bits, because more of them fit into a vector.
             total = np.int32(0)
             for r in range(n_grids):
                 total = np.int32(total + np.int32((a[r] == b[r]) & (a[r] != 0)))

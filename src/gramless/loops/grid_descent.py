@@ -1,8 +1,8 @@
-"""Exact coordinate descent over grids, all chosen bins of a grid at once.
+"""Exact block coordinate descent over grids, with all selected bins of a grid as a block.
 
 ``rows[grid, parts[p]:parts[p + 1]]`` lists the rows of part p by bins, counted from ``parts[p]``;
-``bounds[p, column + grid]`` is where the rows of a column begin there. Chosen columns are
-ascending; ``starts`` cuts them by grids, whose numbers are ``grids``.
+``bounds[p, column + grid]`` is the start of the rows of a column in that list. Selected columns are
+ascending; those of grid ``grids[g]`` are ``columns[starts[g]:starts[g + 1]]``.
 """
 
 from __future__ import annotations
@@ -10,37 +10,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.loops.atomics import exchange, fetch_add, give_way, load, pause, store
+from gramless.loops.atomics import exchange, fetch_add, load, pause, store, yield_thread
 from gramless.loops.compile import loop
 from gramless.loops.coordinate_descent import proximal
 
-_LINE = 8
-"""Numbers in a cache line."""
+_LINE = 8  # numbers in a cache line; each number of the state has its own line
 
+# Positions in the state: the current turn, the last turn, the number of finished parts of the
+# current turn, and the claims of the parts.
 _TURN, _LAST, _DONE, _CLAIMS = 0, _LINE, 2 * _LINE, 3 * _LINE
-"""Places in the state: the present turn, the last one, parts done in it, and each part's claim."""
 
-_PATIENCE = 300
-"""Looks at the state, some 20 ns each, before a thread takes another's part."""
-_LONG = 2000
-"""Looks before a thread offers its processor to others."""
+_PATIENCE = 300  # polls of the state, some 20 ns each, before a thread takes the part of another
+_LONG = 2000  # polls before a thread yields its processor
 
 
 def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
-    """Return the state that threads share; the claim of part p is the turn that it waits for."""
+    """Return the state that threads share; the claim of a part is its next turn."""
     state = np.zeros(_CLAIMS + _LINE * n_parts, np.int64)
     state[_LAST] = n_turns
     return state
 
 
 def turns_taken(state: NDArray[np.int64]) -> int:
-    """Return how many grids were moved in all."""
+    """Return how many times a grid was updated."""
     return int(state[_LAST])
 
 
 @loop
 def violations(gradient, weights, l1, l2, n_penalised, first, last, out):
-    """Write how far the weights ``first:last`` of a column are from optimal; return the largest."""
+    """Write the violations of optimality of weights ``first:last``; return the largest."""
     largest = 0.0
     for j in range(first, last):
         w = weights[j]
@@ -57,8 +55,8 @@ def violations(gradient, weights, l1, l2, n_penalised, first, last, out):
 
 @loop
 def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p, out):
-    """Add the chosen columns, times ``changes``, to the rows of part p of ``out``."""
-    own = out[parts[p] : parts[p + 1]]
+    """Add the selected columns, times ``changes``, to part p of ``out``."""
+    part = out[parts[p] : parts[p + 1]]
     for g in range(len(grids)):
         grid = grids[g]
         listed = rows[grid, parts[p] : parts[p + 1]]
@@ -67,12 +65,12 @@ def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p,
             if change != 0.0:
                 at = columns[k] + grid
                 for q in range(np.int64(bounds[p, at]), np.int64(bounds[p, at + 1])):
-                    own[listed[q]] += change
+                    part[listed[q]] += change
 
 
 @loop
 def _sum_rows(listed, first, last, values):
-    """Return the sum of the listed values, in four chains that do not wait for each other."""
+    """Return the sum of the listed values, in four independent chains of additions."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     q = first
     while q + 4 <= last:
@@ -89,20 +87,20 @@ def _sum_rows(listed, first, last, values):
 
 @loop
 def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, out):
-    """Set ``out`` to the chosen columns' squares times part p of ``vector``."""
-    own = vector[parts[p] : parts[p + 1]]
+    """Set ``out`` to the squares of the selected columns times part p of ``vector``."""
+    part = vector[parts[p] : parts[p + 1]]
     for g in range(len(grids)):
         grid = grids[g]
         listed = rows[grid, parts[p] : parts[p + 1]]
         for k in range(starts[g], starts[g + 1]):
             first = np.int64(bounds[p, columns[k] + grid])
             last = np.int64(bounds[p, columns[k] + grid + 1])
-            out[k] = values[grid] ** 2 * _sum_rows(listed, first, last, own)
+            out[k] = values[grid] ** 2 * _sum_rows(listed, first, last, part)
 
 
 @loop
 def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):
-    """Add up the slopes of part p in each chosen bin of a grid."""
+    """Write the sums of the slopes of part p in each selected bin of a grid."""
     grid, first = grids[g], starts[g]
     listed = rows[grid, parts[p] : parts[p + 1]]
     part = slopes[parts[p] : parts[p + 1]]
@@ -116,7 +114,7 @@ def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):
 def _apply_part(
     g, starts, grids, columns, rows, bounds, parts, p, changes, row_curvatures, stride, slopes
 ):
-    """Add the changes of a grid's chosen bins to the slopes of part p."""
+    """Update the slopes of part p by the changes of the selected bins of a grid."""
     grid, first, start = grids[g], starts[g], parts[p]
     listed = rows[grid, start : parts[p + 1]]
     part = slopes[start : parts[p + 1]]
@@ -133,14 +131,14 @@ def _apply_part(
 def _move_grid(
     g, starts, grids, columns, values, curvature, weights, l1, l2, n_penalised, sums, changes
 ):
-    """Move each chosen bin of a grid to its minimum; returns the largest move, as a gradient."""
+    """Minimise over the selected bins of a grid; return the largest change times curvature."""
     first, value, worst = starts[g], values[grids[g]], 0.0
     for k in range(first, starts[g + 1]):
         gradient = 0.0
         for p in range(len(sums)):
             gradient += sums[p, k - first]
-        free = columns[k] >= n_penalised
-        l1_here, l2_here = (0.0, 0.0) if free else (l1, l2)
+        is_free = columns[k] >= n_penalised
+        l1_here, l2_here = (0.0, 0.0) if is_free else (l1, l2)
         new = proximal(weights[k], gradient * value, curvature[k], l1_here, l2_here)
         move = new - weights[k]
         weights[k] = new
@@ -151,7 +149,7 @@ def _move_grid(
 
 @loop
 def _claim(state, turn, thread, n_threads, n_parts, any_part):
-    """Return a part that nobody works on in this turn, preferably the thread's own; -1 for none."""
+    """Claim a part of this turn, of those of the thread or of all; return -1 if none is left."""
     first = 0 if any_part else n_parts * thread // n_threads
     last = n_parts if any_part else n_parts * (thread + 1) // n_threads
     for p in range(first, last):
@@ -162,7 +160,7 @@ def _claim(state, turn, thread, n_threads, n_parts, any_part):
 
 @loop
 def _end_turn(state, turn, n_grids, moved, tols, least, worst):
-    """Record the largest move of the sweep; after small moves, make the next turn the last."""
+    """Record the largest change of the sweep; if it is small, make the next turn the last."""
     worst[0] = max(worst[0], moved)
     if (turn + 1) % n_grids == 0:
         worst[1] = worst[0]
@@ -177,23 +175,24 @@ def descend(
     l1, l2, n_penalised, slopes, row_curvatures, stride, tols, least, sums, changes,
     worst, state, thread, n_threads,
 ):  # fmt: skip
-    """Sweep over the chosen columns until none moves by much.
+    """Sweep over the selected columns until changes are small.
 
-    The model is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change ``d`` of the
-    responses, plus the penalty. ``slopes`` follow the weights. A sweep whose moves, in units of the
-    gradient, stay below ``tols[0]`` is the last; among the first ``least`` sweeps, below
-    ``tols[1]``.
+    The objective is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change ``d`` of the
+    responses, plus the penalty. ``slopes`` are updated with the weights. Sweeps end when all
+    changes, in units of the gradient, are below ``tols[0]``, or below ``tols[1]`` in the first
+    ``least`` sweeps.
 
-    A grid is a turn. In a turn each part of the rows takes in the changes of the grid before, and
-    adds up its slopes in the bins of the present one; whoever finishes the last part moves the bins
-    and opens the next turn. Threads keep to their own parts, which stay in their caches, but take
-    those of a thread that is late until it is back. Sums of parts are added in one order.
+    Each turn updates one grid. First, the slopes of each part of the rows are updated by the
+    changes of the previous grid and summed over the bins of the current grid. The thread that
+    finishes the last part updates the weights and starts the next turn. Each thread works on fixed
+    parts, which stay in its cache, but takes over the parts of a delayed thread. Sums of parts are
+    always added in the same order.
 
     ``orders`` (n_sweeps, n_grids) are the orders of the grids; ``curvature`` and ``weights`` belong
-    to the chosen columns. The curvature of row i is at ``i * stride``, with stride 0 if all are
-    equal. ``sums`` (n_parts, most chosen columns in a grid) and ``changes`` (most,) are scratch
-    memory; ``worst`` (2,) starts at zero; ``state`` comes from :func:`descent_state`, one for all
-    threads.
+    to the selected columns. The curvature of row i is at ``i * stride``, with stride 0 if all are
+    equal. ``sums`` (n_parts, most selected columns in a grid) and ``changes`` (most,) are scratch
+    memory; ``worst`` (2,) starts at zero; all threads share the ``state`` of
+    :func:`descent_state`.
     """
     n_grids, n_parts = len(grids), len(parts) - 1
     first_part = n_parts * thread // n_threads
@@ -206,8 +205,8 @@ def descend(
             if waited < _LONG:
                 pause()
             else:
-                # The part that is missing may be that of a thread without a processor.
-                give_way()
+                # The missing part may belong to a thread that the system does not run now.
+                yield_thread()
         else:
             alone = alone or not first_part <= p < last_part
             if turn > 0:

@@ -1,6 +1,6 @@
-"""The fast Walsh-Hadamard transform, and projections by products of it and octonions.
+"""Fast Walsh-Hadamard transform, and projections that combine it with octonions.
 
-Rows have a power of two of numbers, at least ``LANES``, in float32 or float64.
+The length of rows is a power of two, at least ``LANES``. They are float32 or float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gramless.loops.compile import loop
 from gramless.loops.simd import vector_intrinsic
 from gramless.loops.trig import multiply_adder
 
-# Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
+# Cayley-Dickson construction: the product of units i and j is ``_SIGNS[i, j]`` times unit i ^ j.
 _SIGNS = np.array(
     [
         [1, 1, 1, 1, 1, 1, 1, 1],
@@ -26,8 +26,7 @@ _SIGNS = np.array(
     ]
 )
 
-LANES = 16
-"""The shortest row: the first four stages turn so many numbers within registers."""
+LANES = 16  # the first four stages transform so many numbers within registers
 
 
 @loop
@@ -39,7 +38,7 @@ def transform(rows):
 
 @loop
 def transform_row(row):
-    """Do as :func:`transform` with one row."""
+    """Multiply one row by the Hadamard matrix in place."""
     n = len(row)
     for a in range(0, n, LANES):
         _transform_lanes(row, a)
@@ -58,7 +57,7 @@ def transform_row(row):
 def multiply_octonions(first, second, product):
     """Multiply p / 8 pairs of octonions; number c of octonion b is at index ``c p / 8 + b``.
 
-    The norm of a product is the product of the norms. This takes 16 operations per number.
+    The norm of a product is the product of the norms. The cost is 16 operations per number.
     """
     n = len(product) // 8
     if n >= 16:
@@ -74,13 +73,13 @@ def multiply_octonions(first, second, product):
 
 @loop
 def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):
-    """Write ``starts`` and ``S H G P H B x`` of some blocks to ``sums``, for each row x.
+    """Write ``starts + S H G P H B x`` of each block to ``sums``, for each row x.
 
-    Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated, so
-    a few frequencies should be spread over all c. ``signs`` (n_blocks, p) are the diagonals of B,
-    ``P x = x[order]`` with ``orders`` (n_blocks, p), ``factors`` (n_blocks, p) the octonions of G,
-    and ``scales`` (n,) the diagonals of S for the n frequencies wanted. ``room`` (2, p) is scratch
-    memory. ``rows`` (n_rows, p), ``room`` and ``sums`` are C-contiguous.
+    Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``. Frequencies with the same c are
+    correlated, so the first frequencies are spread over all c. ``signs`` (n_blocks, p) are the
+    diagonals of B, ``P x = x[order]`` with ``orders`` (n_blocks, p), ``factors`` (n_blocks, p) the
+    octonions of G, and ``scales`` (n,) the diagonals of S for the n frequencies. ``room`` (2, p) is
+    scratch memory. ``rows`` (n_rows, p), ``room`` and ``sums`` are C-contiguous.
     """
     p = rows.shape[1]
     once, twice = room[0], room[1]
@@ -98,7 +97,7 @@ def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):
 
 @loop
 def _spread(numbers, starts, scales, sums):
-    """Write starts and scaled numbers in the order of frequencies, while there are scales."""
+    """Write starts plus scaled numbers in the order of frequencies, up to the last scale."""
     apart = len(numbers) // 8
     n = min(len(numbers), len(scales))
     for b in range(n // 8):
@@ -119,7 +118,7 @@ def _transform_lanes(vectors, row, at):
 
 
 def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
-    """Replace pairs of numbers that are ``half`` apart by their sum and difference."""
+    """Return sums and differences of the pairs of numbers at distance ``half``."""
     kind = numbers.type
     others = ir.VectorType(ir.IntType(32), LANES)([j ^ half for j in range(LANES)])
     swapped = builder.shuffle_vector(numbers, kind(ir.Undefined), others)
@@ -128,7 +127,7 @@ def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
 
 
 def _multiply(vectors, first, second, product, n, at):
-    """Multiply some octonions, from the one at ``at`` on, of n in all."""
+    """Multiply ``lanes`` octonions from number ``at`` on; n is the number of all."""
     builder = vectors.builder
 
     def number(c):

@@ -1,8 +1,8 @@
-"""Standard normals from random words: the same bits on every machine.
+"""Standard normal numbers from random words, with the same bits on every machine.
 
-Only IEEE additions, multiplications, divisions and square roots are used, each rounded on its own,
-which all machines do alike. Libraries differ in the last bits of logarithms, and so do machines
-with and without fused multiplications.
+Only IEEE additions, multiplications, divisions and square roots are used, each rounded separately,
+so that results are the same on all machines. Logarithms of libraries differ in the last bits, and
+so do results with and without fused multiply-add.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from numba.extending import intrinsic, register_jitable
 
 from gramless.loops.compile import allocating_loop
 
-_BLOCK = 512
-"""Words a pass: they stay in the first-level cache."""
+_BLOCK = 512  # words per pass: they stay in the first-level cache
 
-# Wichura 1988, PPND16: numerators and denominators, from the constant term on.
+# PPND16 (Wichura 1988): numerators and denominators, constant terms first.
 _MIDDLE, _MIDDLE_SQUARE = 0.425, 0.180625
 _CENTRAL = (
     (
@@ -77,10 +76,10 @@ _HALF_STEP = 2.0**-53
 
 @allocating_loop
 def normals_of(words, out):
-    """Write the standard normals of 64-bit words, by the inverse distribution function.
+    """Write the standard normal numbers of 64-bit words, by the inverse distribution function.
 
-    The upper 52 bits k of a word stand for the probability ``(k + 1/2) / 2^52``: numbers lie
-    between -8.21 and 8.21. The relative error is below 1e-15 (Wichura 1988, AS 241).
+    The upper 52 bits k of a word give the probability ``(k + 1/2) / 2^52``, so numbers lie between
+    -8.21 and 8.21. The relative error is below 1e-15 (Wichura 1988, AS 241).
     """
     offsets, places = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, len(words), _BLOCK):
@@ -94,27 +93,27 @@ def normals_of(words, out):
             n_outside += abs(_offset(block[i])) > _MIDDLE
         for k in range(n_outside):
             offsets[k] = _offset(block[places[k]])
-        any_far = _replace_by_tails(offsets[:n_outside])
+        has_far = _replace_by_tails(offsets[:n_outside])
         for k in range(n_outside):
             normals[places[k]] = offsets[k]
-        if any_far:
+        if has_far:
             _write_far(block, normals)
 
 
 @register_jitable
 def _replace_by_tails(offsets):
-    """Overwrite offsets outside the middle with their normals; tell whether some are far out."""
-    any_far = False
+    """Replace offsets in the tails by their normals; return whether any is far out."""
+    has_far = False
     for k in range(len(offsets)):
         root = _root_log(offsets[k])
         offsets[k] = np.copysign(_ratio(_TAIL, root - _TAIL_START), offsets[k])
-        any_far |= root > _FAR_START
-    return any_far
+        has_far |= root > _FAR_START
+    return has_far
 
 
 @register_jitable
 def _write_far(words, normals):
-    """Write the normals of the words that are far out: one of 10^10 words."""
+    """Write the normals of the words that are far out, which is one word in 10^10."""
     for i in range(len(words)):
         offset = _offset(words[i])
         root = _root_log(offset)
@@ -124,7 +123,7 @@ def _write_far(words, normals):
 
 @register_jitable
 def _offset(word):
-    """Return the probability of a word less one half, exactly."""
+    """Return the exact probability of a word minus one half."""
     from_one_to_two = np.uint64((word >> _UNUSED_BITS) | _ONE).view(np.float64)
     return (from_one_to_two - 1.5) + _HALF_STEP
 
@@ -147,8 +146,8 @@ def _ratio(coefficients, x):
 
 @register_jitable
 def _root_log(offset):
-    """Return ``sqrt(-log(p))`` of the probability p beyond an offset."""
-    # Exact: both are multiples of 2^-53.
+    """Return ``sqrt(-log(p))``, where p is the probability beyond an offset."""
+    # The difference is exact, because both numbers are multiples of 2^-53.
     bits = np.float64(0.5 - abs(offset)).view(np.uint64) + (_ONE - _ROOT_HALF)
     exponent = np.float64(np.int64(bits >> _FRACTION_BITS) - _BIAS)
     rest = np.uint64((bits & _FRACTION) + _ROOT_HALF).view(np.float64) - 1.0
@@ -163,7 +162,7 @@ def _root_log(offset):
 
 @intrinsic
 def _square_root(typing_context, number):
-    """Return the square root by the processor's instruction, which needs no library."""
+    """Return the square root, computed by the instruction of the processor without a library."""
 
     def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])

@@ -1,4 +1,4 @@
-"""Packing rows for binning: float64 tiles, numbered patterns, non-zeros."""
+"""Packing of rows for binning, as float64 tiles, numbered patterns and non-zeros."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from gramless.loops.compile import loop
 
 _MOST_PROBES = 256
 
-TILE = 512
-"""Rows a tile: few enough that rows and keys stay near, enough to use a table while it is hot."""
+TILE = 512  # rows per tile: rows and keys stay in the cache, and each table is used often
 
 
 @loop
@@ -17,13 +16,12 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):
     """Copy columns of a matrix into rows of float64, clipped to ``+-limits``.
 
     The matrix is flat: row i and column j are at ``i * strides[0] + j * strides[1]``. ``tiles``
-    (n_tiles, width, n_columns) begins at tile ``first_tile`` of the rows; the tail of the last tile
-    repeats the last row, so that no tile holds undefined numbers. Returns whether a number had to
-    be clipped.
+    (n_tiles, width, n_columns) starts at tile ``first_tile`` of the rows; the last row fills the
+    end of the last tile, so that no number is undefined. Returns whether a number was clipped.
     """
     n_tiles, width, n_columns = tiles.shape
     last, down, across = n_rows - 1, np.uint64(strides[0]), np.uint64(strides[1])
-    clipped = False
+    is_clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
         for i in range(width):
@@ -32,18 +30,18 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):
                 place, limit = row + np.uint64(columns[c]) * across, limits[c]
                 value = np.float64(numbers[place])
                 inside = min(max(value, -limit), limit)
-                clipped |= inside != value
+                is_clipped |= inside != value
                 tiles[t, i, c] = inside
-    return clipped
+    return is_clipped
 
 
 @loop
 def hash_rows(bits, first, multipliers, start, stop, hashes):
     """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
 
-    ``bits`` are the numbers as integers of their own size. ``multipliers`` belong to the columns
-    from ``first`` on; 0 leaves a column out. High bits, in which alone whole numbers differ, are
-    folded into low ones before the linear hash.
+    ``bits`` are the bits of the numbers as integers. ``multipliers`` belong to the columns from
+    ``first`` on; 0 excludes a column. Floats of whole numbers differ only in high bits, so these
+    are folded into low bits before the linear hash.
     """
     n_columns = len(multipliers)
     for i in range(start, stop):
@@ -58,7 +56,7 @@ def hash_rows(bits, first, multipliers, start, stop, hashes):
 
 @loop
 def hash_columns(bits, first, multipliers, start, stop, hashes):
-    """Do as :func:`hash_rows` on a column-major matrix, a column at a time."""
+    """Compute the hashes of :func:`hash_rows` for a column-major matrix, column by column."""
     for i in range(start, stop):
         hashes[i] = 0
     for c in range(len(multipliers)):
@@ -74,9 +72,9 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):
 def number_patterns(hashes, ids, first_rows, slots):
     """Number equal hashes in order of first appearance.
 
-    Returns the number of patterns, or -1 if there are more than ``first_rows`` can hold or too many
-    for one slot. ``slots`` is an int32 table of -1, of a power of two of entries, at least twice as
-    long as ``first_rows``.
+    Returns the number of patterns, or -1 if there are more than the length of ``first_rows`` or a
+    search takes too many probes. ``slots`` is an int32 array of -1, whose length is a power of two
+    and at least twice that of ``first_rows``.
     """
     mask = len(slots) - 1
     count = 0
@@ -87,8 +85,8 @@ def number_patterns(hashes, ids, first_rows, slots):
         while True:
             if slot == end:
                 return -1
-            found = slots[slot & mask]
-            if found < 0:
+            pattern = slots[slot & mask]
+            if pattern < 0:
                 if count == len(first_rows):
                     return -1
                 slots[slot & mask] = count
@@ -96,8 +94,8 @@ def number_patterns(hashes, ids, first_rows, slots):
                 ids[i] = count
                 count += 1
                 break
-            if hashes[first_rows[found]] == key:
-                ids[i] = found
+            if hashes[first_rows[pattern]] == key:
+                ids[i] = pattern
                 break
             slot += 1
     return count
@@ -105,7 +103,7 @@ def number_patterns(hashes, ids, first_rows, slots):
 
 @loop
 def count_nonzeros(X, columns, indptr):
-    """Count the non-zeros of ``columns`` in each row: ``indptr[1 + i]``."""
+    """Write the number of non-zeros of row i in ``columns`` to ``indptr[i + 1]``."""
     for i in range(X.shape[0]):
         count = 0
         for c in range(len(columns)):
@@ -116,7 +114,7 @@ def count_nonzeros(X, columns, indptr):
 
 @loop
 def fill_nonzeros(X, columns, indptr, indices, values):
-    """Write the non-zeros counted by :func:`count_nonzeros`, columns renumbered."""
+    """Write the non-zeros counted by :func:`count_nonzeros`, with columns renumbered."""
     for i in range(X.shape[0]):
         at = indptr[i]
         for c in range(len(columns)):

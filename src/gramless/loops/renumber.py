@@ -1,4 +1,4 @@
-"""Other numbers for the same bins."""
+"""Renumbering of bins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from gramless.loops.compile import loop
 
 @loop
 def renumber(codes, numbers, out):
-    """``out[i] = numbers[codes[i]]``."""
+    """Compute ``out[i] = numbers[codes[i]]``."""
     for i in range(len(codes)):
         out[i] = numbers[codes[i]]

@@ -1,4 +1,4 @@
-"""The rows in each bin, listed; a row of each."""
+"""Lists of the rows in each bin, and one row of each bin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gramless.loops.compile import allocating_loop, loop
 def list_rows(codes, rows, bounds):
     """Sort the rows of one grid by their codes, rows of a bin in ascending order.
 
-    The rows of code b become ``rows[bounds[b - 1]:bounds[b]]``; those of code 0 are left out.
+    The rows of code b become ``rows[bounds[b - 1]:bounds[b]]``; rows of code 0 are omitted.
     """
     n_bins = len(bounds) - 1
     bounds[:] = 0
@@ -30,9 +30,9 @@ def list_rows(codes, rows, bounds):
 
 @loop
 def last_rows(codes, starts, rows):
-    """Write the last row of each bin of some grids; bins without rows stay as they are.
+    """Write the last row with code b in grid r to ``rows[starts[r] + b - 1]``.
 
-    That of code b of grid r becomes ``rows[starts[r] + b - 1]``; codes of 0 are left out.
+    Entries of bins without rows do not change; code 0 is ignored.
     """
     n_grids, n_rows = codes.shape
     for r in range(n_grids):

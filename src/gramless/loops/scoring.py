@@ -1,4 +1,4 @@
-"""Gains of grids: bins hashed into a small table, fitted on some rows and scored on others."""
+"""Scores of grids: the gain of bins that are fitted on some rows and evaluated on others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import numpy as np
 from gramless.loops.compile import inner_loop, loop, reordering_loop
 from gramless.loops.simd import deposit_4, deposit_8
 
-TILE = 1024
-"""Rows a tile: their slots stay in the first-level cache."""
+TILE = 1024  # rows per tile: their slots stay in the first-level cache
 
 
 @inner_loop
 def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, size, shift, slots):
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
-    ``columns`` are (n_inputs, n_rows); the first ``size`` of ``inputs`` are those that the grid
-    divides.
+    ``columns`` are (n_inputs, n_rows); the grid divides the first ``size`` of ``inputs``.
     """
     n = stop - start
     for i in range(n):
@@ -46,9 +44,9 @@ def sum_bins(columns, values, parts, grid, size, shift, slots, sums):
     """Add the values of the rows of two parts to the sums of their bins in one grid.
 
     ``values`` (n_rows, 4 or 8) and ``sums`` (2, n_bins, as many) are contiguous. ``grid`` is
-    (inputs, inverse widths, shifts, multipliers), of which the first ``size`` count; ``slots``
-    (2, TILE) is scratch memory. Rows of both parts take turns: each waits for the row before if
-    that was in the same bin, and the sums of two parts do not wait for each other.
+    (inputs, inverse widths, shifts, multipliers), of which the first ``size`` are used; ``slots``
+    (2, TILE) is scratch memory. Rows of the two parts alternate: an addition waits for the previous
+    one to the same bin, but the sums of two parts are independent.
     """
     inputs, inverse, shifts, multipliers = grid
     first, second = parts[0, 0], parts[1, 0]
@@ -73,16 +71,16 @@ def sum_bins(columns, values, parts, grid, size, shift, slots, sums):
 
 @reordering_loop
 def crossed_gain(first, second, n_outputs, shrinkage):
-    """Return by how much values of bins fitted on one part lower the loss of the other, both ways.
+    """Return how much weights fitted on one part lower the loss of the other, for both ways.
 
-    The row of a bin holds the sums of the gradients to fit and to score with, ``n_outputs`` each,
-    and of the curvatures to fit and to score with. ``shrinkage`` is above 0.
+    The row of a bin holds the sums of the gradients for fitting and for scoring, ``n_outputs``
+    each, and of the curvatures for fitting and for scoring. ``shrinkage`` is positive.
     """
     at = 2 * n_outputs
     gain = 0.0
     for b in range(len(first)):
         f, s = first[b], second[b]
-        # Empty bins have no gradient either: they add nothing.
+        # Empty bins have no gradient, so they add nothing.
         scale_f = np.float32(1.0) / (f[at] + shrinkage)
         scale_s = np.float32(1.0) / (s[at] + shrinkage)
         for k in range(n_outputs):
@@ -97,13 +95,13 @@ def score_grids(
     columns, values, parts, n_outputs, sizes, grids, multipliers,
     bits, shrinkage, first, last, gains, slots, sums,
 ):  # fmt: skip
-    """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows, into ``gains``.
+    """Write the :func:`crossed_gain` of grids ``first:last`` on two parts of the rows.
 
-    ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), filled up with zeros, are
-    float32 and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
+    ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), padded with zeros, are float32
+    and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
     divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
-    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places. ``slots``
-    (2, TILE) of uint32 and ``sums`` (2, 2**bits, lanes of the values) of float32 are room.
+    (n_grids, most). ``multipliers`` (most,) are odd. Bins are hashed to ``2**bits`` entries.
+    ``slots`` (2, TILE) of uint32 and ``sums`` (2, 2**bits, 4 or 8) of float32 are scratch memory.
     """
     inputs, inverse, shifts = grids
     shift = np.uint32(32 - bits)

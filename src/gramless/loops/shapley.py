@@ -1,7 +1,7 @@
 """Shapley values of grids, and sums of products over subsets of inputs.
 
-The game of a row and a sum over bins or terms has the inputs as players: those outside of a subset
-take the values of background rows, and the payoff is the mean over these.
+The players of the game of a row are its inputs. The payoff of a subset of inputs is the mean over
+background rows that supply the values of the other inputs.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import numpy as np
 from gramless.loops.binning import distinct_keys, number_codes
 from gramless.loops.compile import inner_loop, loop, reordering_loop
 
-FIRST_BITS = 4
-"""Of the index of distinct keys, which grows."""
+FIRST_BITS = 4  # initial bits of the index of distinct keys
 
 
 @loop
 def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, limits, keys):
-    """Set ``keys[p, i]`` to what the inputs of player p add to the key of row i in one grid.
+    """Set ``keys[p, i]`` to the contribution of player p to the key of row i in one grid.
 
-    ``columns`` (n_columns, n_rows) has the inputs, of which the grid divides those ``chosen``;
-    ``owners`` are their players. Cells beyond ``+-limits`` are these limits.
+    The grid divides the inputs ``chosen`` of ``columns`` (n_columns, n_rows), which belong to the
+    players ``owners``. Cells are clipped to ``+-limits``.
     """
     keys[:] = 0
     for c in range(len(chosen)):
@@ -34,14 +33,14 @@ def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, li
 
 @inner_loop
 def sum_over(keys, rows, n_rows, players, start, out):
-    """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]`` of players in a set of bits."""
+    """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]`` of a bit set of players."""
     for i in range(n_rows):
         out[i] = start
     for p in range(len(keys)):
         if (players >> p) & 1:
-            own = keys[p]
+            contributions = keys[p]
             for i in range(n_rows):
-                out[i] += own[rows[i]]
+                out[i] += contributions[rows[i]]
 
 
 @inner_loop
@@ -60,25 +59,25 @@ def total_keys(keys, start, out):
     for i in range(keys.shape[1]):
         out[i] = start
     for p in range(len(keys)):
-        own = keys[p]
-        for i in range(len(own)):
-            out[i] += own[i]
+        contributions = keys[p]
+        for i in range(len(contributions)):
+            out[i] += contributions[i]
 
 
 @inner_loop
 def distinct_games(keys, background, integers, index, masses):
-    """Find rows of one bin, which are one game, and background rows of one bin.
+    """Group rows in the same bin, which have the same game, and background rows likewise.
 
-    Row i plays game ``integers[2, i]``, from 1, first played by row ``integers[3, k]``;
-    ``integers[4]`` are first rows of the background, with the share of all rows in ``masses``.
-    Returns the numbers of both, the first of them -1 if a key finds no slot.
+    Row i has game ``integers[2, i]``, from 1; ``integers[3, k]`` is the first row of game k + 1.
+    ``integers[4]`` are the first rows of groups of background rows, whose fractions are
+    ``masses``. Returns the numbers of games and of groups, the first -1 if a key has no slot.
     """
     n_rows, m = keys.shape[1], background.shape[1]
-    sums, found, codes, others = integers[0], integers[1], integers[2], integers[5]
+    sums, table, codes, others = integers[0], integers[1], integers[2], integers[5]
     total_keys(background, 0, sums)
-    n_others = distinct_keys(sums, m, index, FIRST_BITS, found, others)
+    n_others = distinct_keys(sums, m, index, FIRST_BITS, table, others)
     total_keys(keys, 0, sums)
-    n_games = distinct_keys(sums, n_rows, index, FIRST_BITS, found, codes)
+    n_games = distinct_keys(sums, n_rows, index, FIRST_BITS, table, codes)
     if n_others < 0 or n_games < 0:
         return -1, n_others
     first_rows(codes, n_rows, integers[3])
@@ -91,14 +90,14 @@ def distinct_games(keys, background, integers, index, masses):
 
 @inner_loop
 def add_scaled(out, at, factor, numbers, start, n):
-    """Add some numbers, times a factor, to ``out`` from a place on."""
+    """Add ``n`` numbers from ``start`` on, times a factor, to ``out`` from ``at`` on."""
     for k in range(n):
         out[at + k] += factor * numbers[start + k]
 
 
 @inner_loop
 def add_games(codes, n_rows, players, values, n_outputs, out):
-    """Add each row's values of its game to ``out`` (n_rows, n_inputs, n_outputs)."""
+    """Add to each row of ``out`` (n_rows, n_inputs, n_outputs) the values of its game."""
     n_players = len(players)
     for i in range(n_rows):
         game = (codes[i] - 1) * n_players
@@ -111,23 +110,23 @@ def grid_values(
     keys, background, offset, slots, bits, table, count, weights, factors, players, integers,
     numbers, index, out,
 ):  # fmt: skip
-    """Add the Shapley values of one grid's weights to ``out`` (n_rows, n_inputs, n_outputs).
+    """Add the Shapley values of the weights of a grid to ``out`` (n_rows, n_inputs, n_outputs).
 
-    ``keys`` (s, n_rows) and ``background`` (s, m) are those of :func:`player_keys`; a row's bin has
-    the key ``offset`` plus their sum. ``slots``, ``bits``, ``table`` and ``count`` are the grid's
-    bins as in :func:`gramless.loops.binning.number_codes`; ``weights`` (count + 1, n_outputs) has
-    zeros for bins never seen. Joining a subset of size t, a player gets ``factors[t]`` times what
-    the payoff grows by; ``players`` are the inputs. Room: ``integers`` (8, most) for more than
-    n_rows, m and s numbers, ``numbers`` (n_rows * (s + 1) * n_outputs + 2 m,) and ``index``.
-    Returns whether all keys found a slot.
+    ``keys`` (s, n_rows) and ``background`` (s, m) are those of :func:`player_keys`; the bin of a
+    row has the key ``offset`` plus their sum. ``slots``, ``bits``, ``table`` and ``count`` are the
+    bins of the grid as in :func:`gramless.loops.binning.number_codes`; ``weights`` (count + 1,
+    n_outputs) has zeros for bins without training rows. A player that joins a subset of size t gets
+    ``factors[t]`` times the increase of the payoff; ``players`` are the inputs. Scratch memory is
+    ``integers`` (8, more than n_rows, m and s), ``numbers`` (n_rows * (s + 1) * n_outputs + 2 m,)
+    and ``index``. Returns whether all keys have a slot.
     """
     n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
-    masses, own_masses, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
+    masses, completion_masses, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
     n_games, n_others = distinct_games(keys, background, integers, index, masses)
     if n_games < 0:
         return False
-    sums, found, codes, rows = integers[0], integers[1], integers[2], integers[3]
-    other_rows, own_codes, completions, bins = integers[4], integers[5], integers[6], integers[7]
+    sums, value_keys, codes, rows = integers[0], integers[1], integers[2], integers[3]
+    other_rows, group_codes, completions, bins = integers[4], integers[5], integers[6], integers[7]
     everyone, payoffs = (1 << n_players) - 1, values[n_games * n_players * n_outputs :]
     values[: n_games * n_players * n_outputs] = 0.0
     for subset in range(everyone + 1):
@@ -135,26 +134,26 @@ def grid_values(
         for p in range(n_players):
             size += (subset >> p) & 1
         sum_over(background, other_rows, n_others, everyone ^ subset, offset, sums)
-        n_completions = distinct_keys(sums, n_others, index, FIRST_BITS, completions, own_codes)
-        own_masses[:] = 0.0
+        n_completions = distinct_keys(sums, n_others, index, FIRST_BITS, completions, group_codes)
+        completion_masses[:] = 0.0
         for v in range(n_others):
-            own_masses[own_codes[v] - 1] += masses[v]
+            completion_masses[group_codes[v] - 1] += masses[v]
         sum_over(keys, rows, n_games, subset, 0, sums)
-        n_values = distinct_keys(sums, n_games, index, FIRST_BITS, found, own_codes)
+        n_values = distinct_keys(sums, n_games, index, FIRST_BITS, value_keys, group_codes)
         if n_completions < 0 or n_values < 0:
             return False
         for u in range(n_values):
             for v in range(n_completions):
-                sums[v] = found[u + 1] + completions[v + 1]
+                sums[v] = value_keys[u + 1] + completions[v + 1]
             number_codes(sums, n_completions, slots, bits, table, count, count, bins)
             payoffs[u * n_outputs : (u + 1) * n_outputs] = 0.0
             for v in range(n_completions):
                 for k in range(n_outputs):
-                    payoffs[u * n_outputs + k] += own_masses[v] * weights[bins[v], k]
+                    payoffs[u * n_outputs + k] += completion_masses[v] * weights[bins[v], k]
         joined = factors[size - 1] if size > 0 else 0.0
         left = factors[size] if size < n_players else 0.0
         for u in range(n_games):
-            payoff = (own_codes[u] - 1) * n_outputs
+            payoff = (group_codes[u] - 1) * n_outputs
             for p in range(n_players):
                 factor = joined if (subset >> p) & 1 else -left
                 at = (u * n_players + p) * n_outputs
@@ -168,10 +167,10 @@ def sampled_grid_values(
     keys, background, offset, slots, bits, table, count, weights, orders, players, integers,
     numbers, index, out,
 ):  # fmt: skip
-    """Do as :func:`grid_values` by one order in which players join, and its reverse.
+    """Estimate :func:`grid_values` by one order in which players join, and its reverse.
 
-    For each background row v these are ``orders[v]``. Whose cell is the same in both rows does not
-    count.
+    The order for background row v is ``orders[v]``. Players with the same cell in both rows are
+    skipped, because their contribution is 0.
     """
     n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
     masses, values = numbers[:m], numbers[2 * m :]
@@ -200,31 +199,31 @@ def sampled_grid_values(
                 number_codes(sums, n_joining + 1, slots, bits, table, count, count, bins)
                 for q in range(n_joining):
                     at = joining[n_joining - 1 - q if turned else q]
-                    own = (u * n_players + at) * n_outputs
+                    place = (u * n_players + at) * n_outputs
                     for k in range(n_outputs):
                         grown = weights[bins[q + 1], k] - weights[bins[q], k]
-                        values[own + k] += 0.5 * masses[v] * grown
+                        values[place + k] += 0.5 * masses[v] * grown
     add_games(codes, keys.shape[1], players, values, n_outputs, out)
     return True
 
 
 @reordering_loop
 def product_sums(factors, steps, table, room, out):
-    """Add ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]`` to ``out[i, m]``; real parts.
+    """Add the real part of ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]``.
 
-    Product m is that of ``room[steps[m, 0]]`` and the factor of player ``steps[m, 2]``, and is kept
-    in ``room[steps[m, 1]]``, another one; the last of ``room`` are ones. Subset 0 is empty, and
-    left alone.
+    It is added to ``out[i, m]``. Product m is ``room[steps[m, 0]]`` times the factor of player
+    ``steps[m, 2]`` and is stored in another row, ``room[steps[m, 1]]``. The last row of ``room`` is
+    set to ones. Subset 0 is empty and not changed.
     """
     n_terms = factors.shape[2]
     room[-1] = 1.0
     for i in range(len(factors)):
         for m in range(1, len(steps)):
-            before, after, own = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            before, after, factor = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
             scales = table[m]
             total = 0.0
             for j in range(n_terms):
-                product = before[j] * own[j]
+                product = before[j] * factor[j]
                 after[j] = product
                 total += (product * scales[j]).real
             out[i, m] += total
@@ -234,15 +233,15 @@ def product_sums(factors, steps, table, room, out):
 def product_totals(factors, steps, room, out):
     """Add the sum over rows of the products of :func:`product_sums` to ``out``.
 
-    It has the shape (n_subsets, n_terms).
+    ``out`` is (n_subsets, n_terms).
     """
     n_terms = factors.shape[2]
     room[-1] = 1.0
     for i in range(len(factors)):
         for m in range(1, len(steps)):
-            before, after, own = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            before, after, factor = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
             sums = out[m]
             for j in range(n_terms):
-                product = before[j] * own[j]
+                product = before[j] * factor[j]
                 after[j] = product
                 sums[j] += product

@@ -490,7 +490,7 @@ class CrossFittedModels:
         if slopes.ndim == 2 and curvatures.ndim == 1:
             raw, buffer = self._padded(model.raw), np.empty(max_bins, np.float32)
             values = self._padded(slopes), curvatures, model.weights, raw
-            backfitting.backfit_alike(*common, *values, sums, buffer)
+            backfitting.backfit_shared_curvature(*common, *values, sums, buffer)
             model.raw[...] = raw[:, : self.n_outputs]
             return
         fit = backfitting.backfit if model.raw.ndim == 1 else backfitting.backfit_outputs
