@@ -1,7 +1,7 @@
-"""Vector operations in LLVM's language: sums over a few neighbouring numbers, codes, cells.
+"""Vector operations written as LLVM instructions: sums of short vectors, codes and cells.
 
-The compiler cannot prove that weights and sums do not overlap, and leaves short inner loops over
-outputs scalar. LLVM splits a vector that is wider than the registers of the processor.
+The compiler cannot prove that weights and sums do not overlap, and therefore does not vectorise
+short inner loops over outputs. LLVM splits vectors that are wider than the registers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-CELL_ROWS = 8
-"""Rows whose cells :func:`add_cells_8` computes at once."""
+CELL_ROWS = 8  # rows per call of ``add_cells_8``
 
 _INTEGER = ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER, 8)
 
 
 class Vectors:
-    """The arguments of an intrinsic: arrays are read and written ``lanes`` numbers at a time.
+    """The arguments of an intrinsic, whose arrays are read and written as vectors.
 
-    Without lanes, ``n_bytes`` at a time. An array is named by its place among the arguments,
-    numbers by their flat index.
+    A vector has ``lanes`` numbers or, if ``lanes`` is 0, ``n_bytes`` bytes. Methods take the
+    position of an array among the arguments and a flat index.
     """
 
     def __init__(
@@ -49,25 +48,25 @@ class Vectors:
         return self._data(self._kinds[k], self._arguments[k])
 
     def load(self, k: int, index: ir.Value) -> ir.Value:
-        """Read numbers of argument k."""
+        """Return the vector of argument k at an index."""
         return self._load(self._kinds[k], self._arguments[k], index)
 
     def load_parts(self, k: int, index: ir.Value) -> list[ir.Value]:
-        """Read numbers of each array of argument k, a tuple."""
+        """Return the vectors of all arrays of argument k, which is a tuple, at an index."""
         return [
             self._load(kind, self.builder.extract_value(self._arguments[k], i), index)
             for i, kind in enumerate(self._kinds[k])
         ]
 
     def store(self, value: ir.Value, k: int, index: ir.Value) -> None:
-        """Write numbers of argument k."""
+        """Write a vector to argument k at an index."""
         kind = self._kinds[k]
         self.builder.store(
             value, self._at(kind, self._arguments[k], index), align=kind.dtype.bitwidth // 8
         )
 
     def increase(self, value: ir.Value, k: int, index: ir.Value) -> None:
-        """Add floating-point numbers to those of argument k."""
+        """Add a floating-point vector to argument k at an index."""
         self.store(self.builder.fadd(self.load(k, index), value), k, index)
 
     def _data(self, kind: types.Array, array: ir.Value) -> ir.Value:
@@ -83,7 +82,7 @@ class Vectors:
 
 
 def check_contiguous(*kinds: types.Type) -> None:
-    """Refuse to compile for arrays that are not contiguous, as all are read as flat ones."""
+    """Raise TypingError if an array is not contiguous, because loops read flat arrays."""
     for kind in kinds:
         if isinstance(kind, types.BaseTuple):
             check_contiguous(*kind)
@@ -94,13 +93,14 @@ def check_contiguous(*kinds: types.Type) -> None:
 def vector_intrinsic(
     lanes: int = 0, *, n_bytes: int = 0
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make an intrinsic that returns nothing of a function that writes its instructions.
+    """Return a decorator that turns a function which emits instructions into an intrinsic.
 
-    The function takes :class:`Vectors`, then the values of all arguments.
+    The function takes :class:`Vectors` and the values of all arguments. The intrinsic returns
+    nothing.
     """
 
-    def made(write: Callable[..., None]) -> Callable[..., None]:
-        # numba reads the names of the arguments from the function that is wrapped.
+    def decorate(write: Callable[..., None]) -> Callable[..., None]:
+        # numba reads the names of the arguments from the wrapped function.
         @intrinsic
         @wraps(write)
         def operation(typing_context, *kinds):
@@ -114,18 +114,18 @@ def vector_intrinsic(
 
         return operation
 
-    return made
+    return decorate
 
 
 def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
-    """Return a vector of one number."""
+    """Return a vector in which all numbers are ``number``."""
     undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
     one = builder.insert_element(undefined, number, ir.IntType(32)(0))
     return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))
 
 
 def _gather(vectors, out, at, weights, a, b, c, d):
-    """``out[at:] += (weights[a:] + weights[b:])``, then ``+= (weights[c:] + weights[d:])``."""
+    """Add ``weights[a:] + weights[b:]``, then ``weights[c:] + weights[d:]`` to ``out[at:]``."""
     builder, total = vectors.builder, vectors.load(0, at)
     for first, second in ((a, b), (c, d)):
         pair = builder.fadd(vectors.load(2, first), vectors.load(2, second))
@@ -134,22 +134,22 @@ def _gather(vectors, out, at, weights, a, b, c, d):
 
 
 def _scatter(vectors, out, a, b, c, d, values, at):
-    """``out[p:] += values[at:]``, for four p one after the other."""
+    """Add ``values[at:]`` to ``out`` from ``a``, ``b``, ``c`` and ``d`` on, one after the other."""
     added = vectors.load(5, at)
     for index in (a, b, c, d):
         vectors.increase(added, 0, index)
 
 
 def _deposit(vectors, out, a, values, at):
-    """``out[a:] += values[at:]``."""
+    """Add ``values[at:]`` to ``out[a:]``."""
     vectors.increase(vectors.load(2, at), 0, a)
 
 
 def _follow(vectors, slopes, raw, at, factor, steps, a):
-    """``slopes[at:] -= factor * steps[a:]; raw[at:] += steps[a:]``."""
+    """Compute ``slopes[at:] -= factor * steps[a:]`` and ``raw[at:] += steps[a:]``."""
     builder, step = vectors.builder, vectors.load(4, a)
-    fallen = builder.fmul(same(builder, factor, vectors.lanes), step)
-    vectors.store(builder.fsub(vectors.load(0, at), fallen), 0, at)
+    change = builder.fmul(same(builder, factor, vectors.lanes), step)
+    vectors.store(builder.fsub(vectors.load(0, at), change), 0, at)
     vectors.increase(step, 1, at)
 
 
@@ -165,7 +165,7 @@ scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (
 
 @intrinsic
 def codes_4(typing_context, codes, at):
-    """Return ``codes[at:at + 4]`` as four uint64, read from memory at once."""
+    """Return ``codes[at:at + 4]`` as four uint64, loaded by one instruction."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -184,25 +184,25 @@ def codes_4(typing_context, codes, at):
 
 @vector_intrinsic(8)
 def set_keys_8(vectors, out, at, keys, a):
-    """``out[at:] = keys[a:]`` over 8 integers."""
+    """Copy 8 integers from ``keys[a:]`` to ``out[at:]``."""
     vectors.store(vectors.load(2, a), 0, at)
 
 
 @vector_intrinsic(8)
 def add_keys_8(vectors, out, at, keys, a):
-    """``out[at:] += keys[a:]`` over 8 integers."""
+    """Add 8 integers from ``keys[a:]`` to ``out[at:]``."""
     added = vectors.load(2, a)
     vectors.store(vectors.builder.add(vectors.load(0, at), added), 0, at)
 
 
 @vector_intrinsic(CELL_ROWS)
 def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride):
-    """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
+    """Add the cells of 8 rows to their keys in 8 grids, with all sums in registers.
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
-    widths, shifts, multipliers, limits of cells), 8 per column; ``begun`` are the keys so far, 8
-    per row, from ``a`` on. The sums go to ``keys``, 8 per grid, the first to ``to``, each of the
-    others ``stride`` places after the one before.
+    widths, shifts, multipliers, limits of cells), 8 per column; ``begun`` are the keys before, 8
+    per row, from ``a`` on. The 8 sums of the first grid are written to ``keys[to:]``, those of each
+    further grid ``stride`` entries later.
     """
     builder, numbers, sums = vectors.builder, vectors.data(0), []
     for r in range(CELL_ROWS):
@@ -221,9 +221,9 @@ def add_cells_8(vectors, rows, at, n_columns, grids, begun, a, keys, to, stride)
 
 @vector_intrinsic(8)
 def add_sparse_cells_8(vectors, indices, values, start, stop, grids, zero_keys, keys, to):
-    """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
+    """Update 8 keys of a zero row, from ``to`` on, by the non-zeros ``start:stop``.
 
-    ``zero_keys`` are what a zero in each column has added to the keys, 8 per column.
+    ``zero_keys`` are the contributions of a zero in each column, 8 per column, which are replaced.
     """
     builder, columns, numbers = vectors.builder, vectors.data(0), vectors.data(1)
     total = cgutils.alloca_once_value(builder, vectors.load(6, to))
@@ -244,10 +244,7 @@ def _key_part(
     multiplier: ir.Value,
     limit: ir.Value,
 ) -> ir.Value:
-    """Return ``multiplier * floor((number - shift) * inverse)`` as 8 integers.
-
-    Cells beyond ``+-limit`` are this limit.
-    """
+    """Return ``multiplier * floor((number - shift) * inverse)``, clipped to ``+-limit``."""
     kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
     floor = cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64")
     scaled = builder.fmul(builder.fsub(same(builder, number, 8), shift), inverse)
@@ -258,15 +255,15 @@ def _key_part(
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """Transpose 8 vectors of 8: swap ever smaller off-diagonal blocks."""
+    """Transpose 8 vectors of 8 numbers by swapping off-diagonal blocks of 4, 2 and 1."""
     kind = ir.VectorType(ir.IntType(32), 8)
     for half in (4, 2, 1):
-        # The first halves of the blocks of two rows, then the second halves.
-        chosen = (
+        # Lanes of the first halves of the blocks of two rows, then of the second halves.
+        halves = (
             kind([j if j & half == 0 else 8 + j - half for j in range(8)]),
             kind([j + half if j & half == 0 else 8 + j for j in range(8)]),
         )
         for i in (i for i in range(8) if i & half == 0):
             pair = rows[i], rows[i + half]
-            rows[i], rows[i + half] = (builder.shuffle_vector(*pair, lanes) for lanes in chosen)
+            rows[i], rows[i + half] = (builder.shuffle_vector(*pair, lanes) for lanes in halves)
     return rows

@@ -1,10 +1,10 @@
-"""Fourier features: rows to scaled rows, to projections, to cosines and sines.
+"""Fourier features: scaling of rows, projections, and their cosines and sines.
 
-Angles are counted in half turns, from which whole ones are subtracted without an error.
+Angles are in half turns, because whole half turns can be subtracted exactly.
 
-Frequencies come in panels of 64 bytes, one vector register, so that a projection is summed in
-registers and always in the same order: a row has the same features to the last bit wherever it
-stands. All loops are for float32 and float64.
+Frequencies are stored in panels of 64 bytes, one vector register. Projections are summed in
+registers and always in the same order, so the features of a row do not depend on its position.
+All loops are for float32 and float64.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from gramless.loops.compile import allocating_loop, loop
 from gramless.loops.simd import same, vector_intrinsic
 
 PANEL_BYTES = 64
-"""Frequencies a panel, times the bytes of one."""
-GROUP_ROWS = 6
-"""Rows a group: with 256-bit registers, 12 of 16 hold their sums."""
-_INPUTS_AT_ONCE = 256
-"""Inputs a pass: as much of a panel as stays in the first-level cache."""
+GROUP_ROWS = 6  # rows per pass over a panel: their sums take 12 of 16 registers of 256 bits
+_PASS_INPUTS = 256  # inputs per pass: so much of a panel stays in the first-level cache
 
 _INTEGER = ir.IntType(64)
 _LARGEST = float(np.finfo(np.float64).max)
 
-# cos(pi x) = 1 + x^2 c(x^2), sin(pi x) = pi x + x s(x^2) for |x| <= 1/2, highest powers first:
-# least squares, each number rounded before the higher ones are fitted; the last of s is what pi
-# loses.
+# cos(pi x) = 1 + x^2 c(x^2), sin(pi x) = pi x + x s(x^2) for |x| <= 1/2, highest powers first.
+# The coefficients are least-squares fits, in which each is rounded before those of higher powers
+# are fitted. The last one of s is the rounding error of pi. Each tuple holds pi, 1/2, 1 and the
+# coefficients of c and s, in the precision of the angle.
 _SINGLE = (
     *(np.float32(x) for x in (np.pi, 0.5, 1.0)),
     tuple(
@@ -56,19 +54,18 @@ _DOUBLE = (
         *(2.5501640398772305, -5.1677127800499685, 1.1805806586768462e-16),
     ),
 )
-"""Pi, 1/2, 1 and the coefficients of both, in the precision of the angle."""
 
 
 @loop
 def scale_rows(rows, center, inverse, limit, scaled):
     """Write ``(rows - center) * inverse``, clipped to ``+-limit``, into the first rows and columns.
 
-    All types are computed in float64.
+    Numbers of all types are computed in float64.
     """
     n_rows, n_inputs = rows.shape
     for i in range(n_rows):
         for j in range(n_inputs):
-            # An infinite difference, times the 0 of an input that is ignored, would be NaN.
+            # An ignored input has the inverse width 0, whose product with infinity would be NaN.
             gap = min(max(np.float64(rows[i, j]) - center[j], -_LARGEST), _LARGEST)
             scaled[i, j] = min(max(gap * inverse[j], -limit), limit)
 
@@ -85,8 +82,8 @@ def project(rows, panels, starts, sums):
     lanes, width = panels.shape[2], sums.shape[1]
     flat_sums = sums.reshape(-1)
     before, stride = starts, 0
-    for begin in range(0, n_inputs, _INPUTS_AT_ONCE):
-        length = min(_INPUTS_AT_ONCE, n_inputs - begin)
+    for begin in range(0, n_inputs, _PASS_INPUTS):
+        length = min(_PASS_INPUTS, n_inputs - begin)
         for p in range(len(panels)):
             panel = (p * n_inputs + begin) * lanes
             for i in range(0, n_rows, GROUP_ROWS):
@@ -100,7 +97,7 @@ def project(rows, panels, starts, sums):
 
 @loop
 def project_sparse(indptr, indices, values, panels, starts, sums):
-    """Do as :func:`project` with CSR rows, as many as ``indptr`` has."""
+    """Compute the projections of :func:`project` for rows in CSR format."""
     n_inputs, lanes, width = panels.shape[1], panels.shape[2], sums.shape[1]
     for p in range(len(panels)):
         for i in range(len(indptr) - 1):
@@ -113,10 +110,10 @@ def project_sparse(indptr, indices, values, panels, starts, sums):
 
 @loop
 def paired(projections, n_rows, scale, out, row, first):
-    """Write cosines and sines, alternating, of the first ``n_rows`` rows of projections.
+    """Write the alternating cosines and sines of the first ``n_rows`` rows of projections.
 
-    Both are multiplied by ``scale``, of the same type, and written from row ``row`` and column
-    ``2 * first`` on, as far as ``out`` has columns. All arrays are C-contiguous.
+    They are multiplied by ``scale``, of the same type, and written from row ``row`` and column
+    ``2 * first`` on, up to the last column of ``out``. All arrays are C-contiguous.
     """
     n = min(projections.shape[1], out.shape[1] // 2 - first)
     for i in range(n_rows):
@@ -129,7 +126,7 @@ def paired(projections, n_rows, scale, out, row, first):
 
 @loop
 def cosines(projections, n_rows, scale, out, row, first):
-    """Do as :func:`paired` without the sines, from column ``first`` on."""
+    """Write cosines only, as :func:`paired` does, from column ``first`` on."""
     n = min(projections.shape[1], out.shape[1] - first)
     for i in range(n_rows):
         angles, target = projections[i], out[row + i, first : first + n]
@@ -139,7 +136,7 @@ def cosines(projections, n_rows, scale, out, row, first):
 
 
 def cosine_sine(angle):
-    """Return cosine and sine of any angle in half turns, to about one ulp of 1."""
+    """Return the cosine and sine of an angle in half turns, with an error of about one ulp of 1."""
     raise NotImplementedError("for compiled code")
 
 
@@ -160,7 +157,7 @@ def _choose_cosine_sine(angle):
 
 @register_jitable
 def _polynomial(x, coefficients):
-    """Evaluate a polynomial of the coefficients, highest powers first."""
+    """Return the polynomial with the given coefficients, highest powers first, at x."""
     total = coefficients[0]
     for coefficient in coefficients[1:]:
         total = multiply_add(total, x, coefficient)
@@ -169,14 +166,14 @@ def _polynomial(x, coefficients):
 
 @register_jitable
 def _turned(cosine, sine, turns):
-    """Turn a point of the circle by half a turn if the number of half turns is odd."""
-    odd = np.floor(turns) != turns
-    return -cosine if odd else cosine, -sine if odd else sine
+    """Return the cosine and sine, negated if the number of half turns is odd."""
+    is_odd = np.floor(turns) != turns
+    return -cosine if is_odd else cosine, -sine if is_odd else sine
 
 
 @intrinsic
 def multiply_add(typing_context, a, b, c):
-    """Return ``a * b + c``, in one instruction where the processor has it."""
+    """Return ``a * b + c``, computed by one instruction if the processor has it."""
 
     def generate(context, builder, signature, arguments):
         return builder.call(multiply_adder(builder, arguments[0].type), arguments)
@@ -190,10 +187,11 @@ def multiply_add(typing_context, a, b, c):
 def _add_group(
     vectors, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
 ):
-    """Write ``before`` plus ``length`` inputs of ``GROUP_ROWS`` rows times a panel to ``sums``.
+    """Write ``before`` plus the products of ``GROUP_ROWS`` rows with a panel to ``sums``.
 
-    ``rows`` start at ``at`` with stride ``apart``, ``before`` at ``start`` with stride ``stride``,
-    ``sums`` at ``to`` with stride ``width``, and ``panels`` at ``panel``. All are flat.
+    The products are over ``length`` inputs. ``rows`` start at ``at`` with stride ``apart``,
+    ``before`` at ``start`` with stride ``stride``, ``sums`` at ``to`` with stride ``width``, and
+    ``panels`` at ``panel``. All arrays are flat.
     """
     builder, numbers, firsts, totals = vectors.builder, vectors.data(0), [], []
 
@@ -217,7 +215,7 @@ def _add_group(
 
 @vector_intrinsic(n_bytes=PANEL_BYTES)
 def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, sums, to):
-    """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
+    """Write ``before[start:]`` plus the products of non-zeros ``a:b`` with a panel to ``sums``."""
     builder, inputs, numbers = vectors.builder, vectors.data(0), vectors.data(1)
     begun = vectors.load(6, start)
     adder, lanes = multiply_adder(builder, begun.type), begun.type.count
@@ -231,7 +229,7 @@ def _add_sparse(vectors, indices, values, a, b, panels, panel, before, start, su
 
 
 def multiply_adder(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
-    """Return the function ``a * b + c`` of numbers or vectors of a kind."""
+    """Return the LLVM function ``a * b + c`` of numbers or vectors of a type."""
     number = getattr(kind, "element", kind)
     lanes = f"v{kind.count}" if hasattr(kind, "count") else ""
     name = f"llvm.fmuladd.{lanes}f{32 if isinstance(number, ir.FloatType) else 64}"

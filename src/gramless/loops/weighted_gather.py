@@ -1,10 +1,10 @@
-"""Products with a binned matrix whose non-zeros have values of their own.
+"""Products with a binned matrix whose non-zeros have different values.
 
 ``codes`` and ``values`` are flat arrays. Row i has, in grid r, the code ``c[r, i]``, which is
 ``codes[r * stride + i]``, and the value ``v[r, i]``, which is ``values[r * step + i]``, in column
-``starts[r] + c[r, i]``. Codes start at 1, and ``starts`` are one less than where the columns of
-each grid start, as uint64: unsigned indices need no wrap-around test. Values are read by
-:func:`number`; all sums are float64. Every loop takes a block of rows or of grids.
+``starts[r] + c[r, i]``. Codes start at 1, so ``starts`` are one less than the first columns of the
+grids; they are uint64, because unsigned indices need no test for negative ones. Values are read by
+:func:`number`; all sums are float64. Every loop processes a block of rows or of grids.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from numba.extending import intrinsic
 from gramless.loops.compile import loop, reordering_loop
 from gramless.loops.simd import same, vector_intrinsic
 
-HALF_UNIT = 2.0**112
-"""What a value stored in half precision is counted in."""
+HALF_UNIT = 2.0**112  # unit of values in half precision, see ``number``
+# Bits of the largest finite number of half precision; those of negative numbers are larger.
 LARGEST_HALF = np.uint16(0x7BFF)
-"""The bits of the largest finite number of half precision; those of negative ones are larger."""
 
 
 @intrinsic
 def number(typing_context, stored):
-    """Return a value as float64: a float32 itself, the bits of a float16 in units of ``HALF_UNIT``.
+    """Return a float32, or a float16 given by its bits in units of ``HALF_UNIT``, as float64.
 
-    Shifting the bits of a half precision number by 13 gives a number of single precision, but for a
-    factor of 2**112, by which the biases of the exponents differ: callers multiply their sums by
-    it. The number must be finite and not negative.
+    The bits of a float16, shifted by 13, are a float32 that is too small by the factor 2**112,
+    because the biases of the exponents differ. Callers multiply their sums by this factor. The
+    number must be finite and not negative.
     """
 
     def widen(context, builder, signature, arguments):
@@ -46,7 +45,7 @@ def number(typing_context, stored):
 
 
 def _gather(vectors, out, at, weights, a, x, b, y):
-    """``out[at:] += x * weights[a:] + y * weights[b:]``."""
+    """Compute ``out[at:] += x * weights[a:] + y * weights[b:]``."""
     first, second = (
         vectors.builder.fmul(same(vectors.builder, factor, vectors.lanes), vectors.load(2, index))
         for factor, index in ((x, a), (y, b))
@@ -55,7 +54,7 @@ def _gather(vectors, out, at, weights, a, x, b, y):
 
 
 def _scatter(vectors, out, a, x, b, y, factors, at):
-    """``out[a:] += x * factors[at:]; out[b:] += y * factors[at:]``."""
+    """Compute ``out[a:] += x * factors[at:]``, then ``out[b:] += y * factors[at:]``."""
     for factor, index in ((x, a), (y, b)):
         scale = same(vectors.builder, factor, vectors.lanes)
         vectors.increase(vectors.builder.fmul(scale, vectors.load(5, at)), 0, index)
@@ -69,7 +68,7 @@ _scatter_4, _scatter_2, _scatter_1 = (vector_intrinsic(lanes)(_scatter) for lane
 
 @loop
 def gather_sum(codes, stride, values, step, starts, weights, out):
-    """``out[i] += sum_r v[r, i] * weights[starts[r] + c[r, i]]``, four grids per pass."""
+    """Compute ``out[i] += sum_r v[r, i] * weights[starts[r] + c[r, i]]``, four grids per pass."""
     n_grids, n_rows = len(starts), np.uint64(len(out))
     full = n_grids - n_grids % 4
     c, v, w = codes, values, weights
@@ -91,7 +90,7 @@ def gather_sum(codes, stride, values, step, starts, weights, out):
 
 @loop
 def scatter_add(codes, stride, values, step, starts, factors, out):
-    """``out[starts[r] + c[r, i]] += v[r, i] * factors[i]``, four grids per pass."""
+    """Compute ``out[starts[r] + c[r, i]] += v[r, i] * factors[i]``, four grids per pass."""
     n_grids, n_rows = len(starts), np.uint64(len(factors))
     full = n_grids - n_grids % 4
     c, v = codes, values
@@ -115,7 +114,7 @@ def scatter_add(codes, stride, values, step, starts, factors, out):
 
 @loop
 def scatter_squares(codes, stride, values, step, starts, factors, out):
-    """``out[starts[r] + c[r, i]] += v[r, i]**2 * factors[i]``."""
+    """Compute ``out[starts[r] + c[r, i]] += v[r, i]**2 * factors[i]``."""
     for r in range(len(starts)):
         start, c0, v0 = starts[r], np.uint64(r * stride), np.uint64(r * step)
         for i in range(np.uint64(len(factors))):
@@ -125,9 +124,9 @@ def scatter_squares(codes, stride, values, step, starts, factors, out):
 
 @loop
 def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
-    """Do as :func:`gather_sum` on K columns, two grids per pass.
+    """Compute :func:`gather_sum` for K columns, two grids per pass.
 
-    ``weights`` and ``out`` are flat, row-major.
+    ``weights`` and ``out`` are flat and row-major.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows = np.uint64(len(out) // width)
@@ -163,9 +162,9 @@ def gather_rows(codes, stride, values, step, starts, weights, n_columns, out):
 
 @loop
 def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, out):
-    """Do as :func:`scatter_add` on K columns, two grids per pass.
+    """Compute :func:`scatter_add` for K columns, two grids per pass.
 
-    ``factors`` and ``out`` are flat, row-major.
+    ``factors`` and ``out`` are flat and row-major.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows = np.uint64(len(factors) // width)
@@ -198,7 +197,7 @@ def scatter_add_rows(codes, stride, values, step, starts, factors, n_columns, ou
 
 @reordering_loop
 def _shared(codes, values, other_codes, other_values):
-    """Return the sum of the products of two rows' values in the columns that they share."""
+    """Return the inner product of two rows: the sum over the columns that they share."""
     total = 0.0
     for r in range(len(codes)):
         product = number(values[r]) * number(other_values[r])
@@ -208,9 +207,9 @@ def _shared(codes, values, other_codes, other_values):
 
 @loop
 def sum_shared(codes, values, first, last, sums):
-    """Multiply rows ``first:last`` with those before them and with themselves.
+    """Write the inner products of rows ``first:last`` with each earlier row and themselves.
 
-    Here ``codes`` and ``values`` are (n_rows, n_grids); both triangles of ``sums`` are written.
+    ``codes`` and ``values`` are (n_rows, n_grids); both triangles of ``sums`` are written.
     """
     for i in range(first, last):
         for j in range(i + 1):

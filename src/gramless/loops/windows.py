@@ -1,4 +1,4 @@
-"""Values of rows inside their cells: a window in each input, multiplied over the inputs.
+"""Values of smooth bins: products over the inputs of a window in the cell of a row.
 
 A window is ``f(u) = sum_k coefficients[k] * u**(2 * k)``, where u in [-1/2, 1/2) is the distance
 from the middle of the cell, in widths. There are at least two coefficients.
@@ -10,15 +10,15 @@ import numpy as np
 
 from gramless.loops.compile import allocating_loop, loop
 
-_WIDTH = 512
-"""Rows at once: their squares, factors and values stay in the first-level cache."""
+_BLOCK_ROWS = 512  # their squares, factors and values stay in the first-level cache
 
 
 @loop
 def _squares(column, shift, inverse_width, squares):
     """Set ``squares`` to the squared distances from the middles of the cells."""
     for i in range(len(column)):
-        # The very numbers whose floor is the cell, or a row at its edge would get the other edge.
+        # The same expression determines the cell. Another one could put a row at the edge of a cell
+        # at the opposite edge.
         place = (column[i] - shift) * inverse_width
         place -= np.floor(place) + 0.5
         squares[i] = place * place
@@ -26,7 +26,7 @@ def _squares(column, shift, inverse_width, squares):
 
 @loop
 def _multiply(squares, coefficients, factors, products):
-    """Multiply ``products`` by the window, by Horner's rule; ``factors`` is scratch memory."""
+    """Multiply ``products`` by the window (Horner's rule); ``factors`` is scratch memory."""
     last = len(coefficients) - 1
     factors[:] = coefficients[last]
     for k in range(last - 1, 0, -1):
@@ -43,11 +43,11 @@ def window_values(columns, inverse_widths, shifts, coefficients, largest, out):
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
     ``columns`` (n_columns, n_rows) are contiguous, ``inverse_widths`` and ``shifts`` (n_grids,
-    n_columns); an inverse width of 0 is a factor of 1. Values beyond ``largest`` are clipped to it.
+    n_columns); an input with inverse width 0 has the window 1. Values are at most ``largest``.
     """
     n_columns, n_rows = columns.shape
-    for start in range(0, n_rows, _WIDTH):
-        stop = min(start + _WIDTH, n_rows)
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        stop = min(start + _BLOCK_ROWS, n_rows)
         squares, factors = np.empty(stop - start), np.empty(stop - start)
         products = np.empty(stop - start)
         for r in range(len(out)):
@@ -59,5 +59,5 @@ def window_values(columns, inverse_widths, shifts, coefficients, largest, out):
                     _multiply(squares, coefficients, factors, products)
             for i in range(stop - start):
                 value = products[i]
-                # NaN: a row so far away that it has no place in its cell.
+                # NaN results for rows so far away that their position in the cell is undefined.
                 out[r, start + i] = 1.0 if np.isnan(value) else min(value, largest)
