@@ -142,9 +142,9 @@ def _digest(origin_text: str, code: bytes) -> bytes:
 @cache
 def _warn_uncached() -> None:
     warnings.warn(
-        "gramless cannot keep its compiled loops, neither beside its own files nor in your cache "
-        "folder: each process compiles those that it uses, which takes some seconds. Set the "
-        "environment variable NUMBA_CACHE_DIR to a folder that you can write to, and that nobody "
-        "can whom you do not trust.",
+        "gramless cannot keep its compiled loops, because neither its own folder nor your cache "
+        "folder is writable. Each process compiles the loops that it uses, which takes some "
+        "seconds. Set the environment variable NUMBA_CACHE_DIR to a folder that you can write to, "
+        "and to which nobody can write whom you do not trust.",
         stacklevel=2,
     )
