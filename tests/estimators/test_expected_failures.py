@@ -32,24 +32,36 @@ from gramless import (
 from gramless.estimators.expected_failures import EXPECTED_FAILED_CHECKS, expected_failed_checks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trust.md"
-DEFAULTS = [
-    AnomalyDetector(),
-    DoublyStochasticClassifier(),
-    DoublyStochasticRegressor(),
+SMALL = RandomBinning(n_grids=8)
+FEW = {"max_steps": 10, "block_size": 16, "bandwidth": 4.0}
+QUICK_DEFAULTS = [
     ExactKernel(),
-    FeatureDecomposition(),
-    GrownBinning(),
     Hybrid([RandomBinning()]),  # which has no default
-    KernelClassifier(),
     KernelPCA(),
-    KernelRegressor(),
-    KernelSurvival(),
     Nystrom(),
     RandomBinning(),
     RandomFourier(),
     SmoothBinning(),
+]
+# With few grids and little to search, most code is the same and the checks take a tenth of the time.
+QUICK_SETTINGS = [
+    KernelRegressor(SMALL, bandwidth=1.0),
+    KernelClassifier(SMALL, bandwidth=1.0, calibrate=False),
+    DoublyStochasticRegressor(**FEW),
+    DoublyStochasticClassifier(**FEW),
+]
+SLOW_DEFAULTS = [
+    AnomalyDetector(),
+    DoublyStochasticClassifier(),
+    DoublyStochasticRegressor(),
+    FeatureDecomposition(),
+    GrownBinning(),
+    KernelClassifier(),
+    KernelRegressor(),
+    KernelSurvival(),
     SpectralClustering(),
 ]
+DEFAULTS = [*QUICK_DEFAULTS, *SLOW_DEFAULTS]
 OTHERS = [
     KernelRegressor(effort=1),
     KernelClassifier(effort=1),
@@ -57,14 +69,12 @@ OTHERS = [
     KernelRegressor(features="fourier"),
     KernelClassifier(features="fourier"),
 ]
-
-
 FURTHER = [
-    KernelRegressor(RandomBinning(n_grids=8), loss="huber"),
-    KernelClassifier(RandomBinning(n_grids=8), loss="logistic", class_weight="balanced"),
+    KernelRegressor(SMALL, loss="huber"),
+    KernelClassifier(SMALL, loss="logistic", class_weight="balanced"),
     KernelClassifier(loss="squared_hinge"),
-    KernelRegressor(RandomBinning(n_grids=8), l1_ratio=1, tol=1e-10),
-    KernelClassifier(RandomBinning(n_grids=8), bandwidth=8.0, l1_ratio=1, calibrate=False),
+    KernelRegressor(SMALL, l1_ratio=1, tol=1e-10),
+    KernelClassifier(SMALL, bandwidth=8.0, l1_ratio=1, calibrate=False),
     KernelRegressor(
         "binning", bandwidth=1.0, alpha=0.01, scaling="standard", solver="cg", n_posterior=3
     ),
@@ -72,14 +82,18 @@ FURTHER = [
 ]
 
 
-@parametrize_with_checks([*DEFAULTS, *OTHERS], expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(
+    [*QUICK_DEFAULTS, *QUICK_SETTINGS], expected_failed_checks=expected_failed_checks
+)
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(FURTHER)
-def test_scikit_learn_checks_with_other_parameters(
+@parametrize_with_checks(
+    [*SLOW_DEFAULTS, *OTHERS, *FURTHER], expected_failed_checks=expected_failed_checks
+)
+def test_scikit_learn_checks_with_defaults_that_take_long(
     estimator: Any, check: Callable[[Any], None]
 ) -> None:
     check(estimator)
