@@ -43,7 +43,7 @@ QUICK_DEFAULTS = [
     RandomFourier(),
     SmoothBinning(),
 ]
-# With few grids and little to search, most code is the same and the checks take a tenth of the time.
+# With few grids and little to search, the code is nearly the same and takes a tenth of the time.
 QUICK_SETTINGS = [
     KernelRegressor(SMALL, bandwidth=1.0),
     KernelClassifier(SMALL, bandwidth=1.0, calibrate=False),
