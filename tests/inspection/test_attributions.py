@@ -215,7 +215,7 @@ def test_sparse_rows_need_a_background() -> None:
         shapley_values(Ridge(), sparse)
     with pytest.raises(InputError, match="give some as background"):
         shapley_values(model, sparse[:3])
-    with pytest.raises(AttributeError, match="keeps no rows"):
+    with pytest.raises(AttributeError, match="was fitted to sparse rows"):
         _ = model.feature_importances_
     found = shapley_values(model, sparse[:3], sparse[:20])
     sums = found.base_values + found.values.sum(axis=1)

@@ -175,7 +175,9 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         -------
         array (n_samples,), or (n_samples, n_outputs) if targets had two dimensions
         """
-        predictions = self._encoder.decode(self._responses(X))
+        # The responses come first: they raise NotFittedError before the encoder is needed.
+        responses = self._responses(X)
+        predictions = self._encoder.decode(responses)
         return predictions[:, 0] if self.one_output_ else predictions
 
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
