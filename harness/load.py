@@ -7,14 +7,12 @@ import time
 from pathlib import Path
 
 _STATISTICS = Path("/proc/stat")
-_IDLE = slice(3, 5)
-"""Of the times since the machine's start: nothing to do, and waiting for a disk."""
-_AT_WORK = 7
-"""Times that are this machine's own; what follows is other machines', or counted before."""
+_IDLE = slice(3, 5)  # the columns "idle" and "iowait"
+_N_TIMES = 7  # the columns after these are of guests and other machines, or counted twice
 
 
 class OtherPrograms:
-    """Counts the cores that other programs keep busy, from when it is made.
+    """The cores that other programs have kept busy since this object was made.
 
     Examples
     --------
@@ -27,19 +25,19 @@ class OtherPrograms:
         self._since, self._before = time.monotonic(), self._seconds()
 
     def cores(self) -> float:
-        """Return how many they were on average; NaN where the system does not tell.
+        """Return their mean number, or NaN if the system does not have these statistics.
 
-        Of this process and those that it has started and seen the end of, nothing is counted.
+        This process, and the processes that it has started and waited for, do not count.
         """
         elapsed = time.monotonic() - self._since
-        # In this order NaN stays.
+        # max(NaN, 0) is NaN in this order only.
         return max((self._seconds() - self._before) / elapsed, 0.0)
 
     def _seconds(self) -> float:
-        """Return seconds of all cores since the machine's start, but not this process's."""
+        """Return the busy seconds of all cores since the machine's start, without this process."""
         try:
             times = [float(word) for word in _STATISTICS.read_text().split("\n", 1)[0].split()[1:]]
         except OSError:
             return float("nan")
-        busy = sum(times[:_AT_WORK]) - sum(times[_IDLE])
+        busy = sum(times[:_N_TIMES]) - sum(times[_IDLE])
         return busy / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])

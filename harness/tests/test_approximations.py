@@ -82,9 +82,9 @@ def test_errors_of_classes_are_shares():
 def test_every_method_learns():
     for name in FEATURE_MAPS:
         split = split_of()
-        found = list(climb(given(split, name), split, 1, "memory", 400_000))
-        assert min(outcome.error for outcome in found) < 0.35
-        counted = [outcome.n_bytes for outcome in found]
+        outcomes = list(climb(given(split, name), split, 1, "memory", 400_000))
+        assert min(outcome.error for outcome in outcomes) < 0.35
+        counted = [outcome.n_bytes for outcome in outcomes]
         assert counted == sorted(counted)
 
 

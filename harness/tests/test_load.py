@@ -27,13 +27,13 @@ def statistics(tmp_path, monkeypatch):
 
 
 def test_cores_of_others_are_their_seconds_a_second(statistics, monkeypatch):
-    now, own = [10.0], [0.0, 0.0, 0.0, 0.0, 10.0]
+    now, times = [10.0], [0.0, 0.0, 0.0, 0.0, 10.0]
     monkeypatch.setattr(load.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(load.os, "times", lambda: own)
+    monkeypatch.setattr(load.os, "times", lambda: times)
     statistics(user=50, idle=100)
     others = OtherPrograms()
     statistics(user=65, idle=105)
-    now[0], own[:4] = 20.0, [1.0, 1.0, 3.0, 1.0]
+    now[0], times[:4] = 20.0, [1.0, 1.0, 3.0, 1.0]
     # Of the 15 seconds at work 6 were this process's and its children's.
     assert others.cores() == pytest.approx(0.9)
 

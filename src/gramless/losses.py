@@ -180,12 +180,12 @@ class Loss(Stateful, ABC):
 
     @property
     def has_positive_means(self) -> bool:
-        """Whether targets are counts or amounts, and raw predictions logarithms of means."""
+        """True if targets are counts or amounts, and raw predictions logarithms of means."""
         return set(self.targets) <= {"counts", "amounts"}
 
     @property
     def is_of_classes(self) -> bool:
-        """Whether targets can only be classes."""
+        """True if targets can only be classes."""
         return set(self.targets) <= {"labels", "classes"}
 
     def deviation(self, mean: Values) -> Values:

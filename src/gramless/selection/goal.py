@@ -40,7 +40,7 @@ class RowScorer(ABC):
     @property
     @abstractmethod
     def is_gradual(self) -> bool:
-        """Whether small changes of predictions change the score little; then it may stop growth."""
+        """True if small changes of predictions change the score little: it may stop growth."""
 
     @abstractmethod
     def __call__(self, raw: Vector, rows: IntArray, loss: float) -> float:
@@ -72,7 +72,7 @@ class Goal:
 
     @property
     def sparse(self) -> bool:
-        """Whether the penalty makes weights zero."""
+        """True if the penalty makes weights zero."""
         return self.l1_ratio > 0
 
     def scored(self, data: Data, raw: Vector, rows: IntArray) -> tuple[float, float]:

@@ -34,6 +34,7 @@ from gramless.selection.validation import ValidationResult, joined
 # Cross-validated grids must lower the loss of kernel ridge regression at least to this share.
 _GAIN_OVER_KERNEL_RIDGE = 0.95
 
+# Tried on one split, in this order.
 CANDIDATES: tuple[Candidate, ...] = (
     EarlierModel(),
     RandomFeatures(),
@@ -45,7 +46,6 @@ CANDIDATES: tuple[Candidate, ...] = (
     NearbyPenalties(of_piecewise_linear_losses=False),
     TrendCandidate(),
 )
-"""What is tried on one split, in this order."""
 
 
 def select(task: SelectionTask, candidates: Sequence[Candidate] | None = None) -> SelectedModel:
@@ -103,14 +103,15 @@ def _cross_validate(task: SelectionTask, best: Fitted, candidates: Sequence[Cand
 
     Kernel ridge regression replaces grids that are not clearly better on all rows.
     """
-    screen, quiet = task.once(screen_kernel_ridge), task.unrecorded()
-    ridge = None if screen is None else screen.best.cross_validated(quiet)
+    screen = task.once(screen_kernel_ridge)
+    ridge = None if screen is None else screen.best.cross_validated(task.unrecorded())
     if ridge is not None and isinstance(best, FittedKernelRidge):
         return ridge
     results = [best.validation]
     for fold in range(1, len(task.held_back.splits)):
-        own = replace(quiet, fold=fold, least_squares=None, _results={})
-        fitted = select_on_split(own, candidates)
+        # Kernel ridge regression has been cross-validated already.
+        without_ridge = replace(task.unrecorded(fold), least_squares=None)
+        fitted = select_on_split(without_ridge, candidates)
         results.append(None if fitted is None else fitted.validation)
     joint = joined([result for result in results if result is not None])
     if ridge is not None and ridge.validation is not None:

@@ -52,7 +52,7 @@ class Shrinkage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SelectedModel:
-    """What model selection decided: features of all rows, and the penalty of their fit.
+    """The features of all rows that selection chose, and the penalty of their fit.
 
     Attributes
     ----------

@@ -182,7 +182,7 @@ class Folds:
 
     @property
     def can_be_halved(self) -> bool:
-        """Whether the main split's training rows have no groups, or more than one."""
+        """True if the main split's training rows have no groups, or more than one."""
         return self.groups is None or len(np.unique(self.groups[self.main[0]])) > 1
 
 

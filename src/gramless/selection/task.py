@@ -1,4 +1,4 @@
-"""What model selection works on: rows, goals, what the user has fixed, and what may be spent."""
+"""The task of model selection: rows, goals, what the user has fixed, and the budget."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class FixedChoices:
-    """What the user has fixed; None, or several scalings, leave a choice to selection.
+    """The choices that the user has fixed; None, or several scalings, leave one to selection.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class FixedChoices:
 
     @property
     def fixes_model(self) -> bool:
-        """Whether alpha or the number of grids is fixed, so that other models are not tried."""
+        """True if alpha or the number of grids is fixed, so that other models are not tried."""
         return self.alpha is not None or self.n_grids is not None
 
 
@@ -132,7 +132,7 @@ TIME_SHARE = 0.5  # of a time budget, after which no further trial begins
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EarlierFit:
-    """What an earlier fit chose, and its weights for the targets as they are encoded now.
+    """The model of an earlier fit, with its weights for the targets as they are encoded now.
 
     ``alpha`` is the penalty of the mean loss over the rows that are to be fitted.
     """
@@ -149,7 +149,7 @@ class EarlierFit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldBackRows:
-    """Which rows are held back: as ``folds`` say, or by a rule if that is None.
+    """The splits into training and validation rows: the ``folds``, or by a rule if that is None.
 
     ``classes`` has the number of each row's class, if targets are classes.
     """
@@ -191,7 +191,7 @@ class HeldBackRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SelectionTask:
-    """What a candidate may read: rows, goals, one split, what is fixed, and what may be spent.
+    """Everything that a candidate may read: rows, goals, one split, what is fixed, and the budget.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class SelectionTask:
 
     @property
     def validation_has_ended(self) -> bool:
-        """Whether a callback wants no more fits to be validated."""
+        """True if a callback has ended the validation of further fits."""
         return "validation" in self.report.ended
 
     def is_over(self, stage: str) -> bool:
@@ -277,7 +277,7 @@ class SelectionTask:
 
     @property
     def search_measure(self) -> str:
-        """What :meth:`search_score` returns, in words."""
+        """The name of :meth:`search_score`."""
         return self.data.measure if self.search_scorer is None else self.search_scorer.name
 
     def once(self, compute: Callable[[SelectionTask], T]) -> T:
