@@ -68,6 +68,11 @@ def docstrings() -> dict[str, str]:
     return found
 
 
+def test_every_public_name_and_method_has_a_docstring() -> None:
+    missing = [name for name, text in docstrings().items() if not text]
+    assert not missing
+
+
 def test_the_reference_lists_what_examples_and_docstrings_import() -> None:
     texts = docstrings() | {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES}
     seen = 0

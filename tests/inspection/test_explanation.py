@@ -1,4 +1,4 @@
-"""Shuffled columns, partial dependence and shared grids, beside slow twins."""
+"""Replaced columns, partial dependence and shared grids, beside slow twins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gramless.inspection.explanation import (
     main_effect,
     model_grid_use,
     partial_dependence,
-    permutation_importance,
+    with_column_from,
 )
 
 N_ROWS = 400
@@ -71,50 +71,28 @@ def pets() -> tuple[KernelRegressor, Table]:
 # One column's values from other rows.
 
 
-def test_one_column_is_shuffled_and_nothing_else():
+def test_one_column_gets_the_values_of_other_rows_and_the_rest_stays():
+    order = np.random.default_rng(0).permutation(N_ROWS)
     for kind in KINDS:
         X = as_kind(kind, numbers())
-        before, seen = dense(X), []
-
-        def error(rows, seen=seen) -> float:
-            seen.append(rows)
-            return 0.0
-
-        permutation_importance(error, X, [2, 0], n_repeats=2)
+        before = dense(X)
+        changed = with_column_from(X, 2, order)
+        expected = before.copy()
+        expected[:, 2] = before[order, 2]
+        np.testing.assert_array_equal(dense(changed), expected)
         np.testing.assert_array_equal(dense(X), before)
-        assert len(seen) == 5
-        assert dense(seen[0]).tolist() == before.tolist()
-        for k, rows in enumerate(seen[1:]):
-            changed, kept = (2, [0, 1, 3]) if k < 2 else (0, [1, 2, 3])
-            assert rows.shape == X.shape
-            assert isinstance(rows, Table if isinstance(X, Table) else type(X))
-            np.testing.assert_array_equal(dense(rows)[:, kept], before[:, kept])
-            assert (dense(rows)[:, changed] != before[:, changed]).mean() > 0.5
-            np.testing.assert_array_equal(
-                np.sort(dense(rows)[:, changed]), np.sort(before[:, changed])
-            )
-
-
-def test_every_kind_is_shuffled_alike():
-    for kind in KINDS:
-
-        def error(rows) -> float:
-            return float(dense(rows) @ [1.0, 2.0, 3.0, 4.0] @ np.arange(N_ROWS))
-
-        found = permutation_importance(error, as_kind(kind, numbers()), [0, 3])
-        expected = permutation_importance(error, numbers(), [0, 3])
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert changed.shape == X.shape
+        assert isinstance(changed, Table if isinstance(X, Table) else type(X))
 
 
 def test_categories_and_dates_keep_their_type():
     pd = pytest.importorskip("pandas")
     days = pd.Timestamp("2024-05-01") + pd.to_timedelta(np.arange(60), unit="D")
     frame = pd.DataFrame({"day": days, "kind": pd.Categorical(list("abc") * 20)})
-    seen = []
-    permutation_importance(lambda rows: seen.append(rows) or 0.0, frame, [0, 1], n_repeats=1)
-    for rows in seen:
-        assert (rows.dtypes == frame.dtypes).all()
-    assert sorted(seen[2]["kind"]) == sorted(frame["kind"])
+    for column in (0, 1):
+        changed = with_column_from(frame, column, np.arange(60)[::-1])
+        assert (changed.dtypes == frame.dtypes).all()
+        assert list(changed.iloc[:, column]) == list(frame.iloc[::-1, column])
 
 
 def test_rows_are_taken_in_order():
@@ -123,46 +101,6 @@ def test_rows_are_taken_in_order():
         np.testing.assert_array_equal(
             dense(take_rows(as_kind(kind, numbers()), rows)), dense(as_kind(kind, numbers()[rows]))
         )
-
-
-# The importance of shuffled columns.
-
-
-def error_of(model, y):
-    return lambda rows: float(np.mean((model.predict(rows) - y) ** 2))
-
-
-@pytest.mark.parametrize("kind", ["array", "csr", "pandas"])
-def test_the_inputs_that_matter_are_found(kind):
-    X = np.random.default_rng(0).normal(size=(1200, 5))
-    y = 2.0 * X[:, 1] + np.sin(3.0 * X[:, 3])
-    rows = as_kind(kind, X)
-    model = KernelRegressor(RandomBinning(n_grids=128), **GIVEN)
-    model.fit(take_rows(rows, np.arange(800)), y[:800])
-    test = take_rows(rows, np.arange(800, 1200))
-    found = permutation_importance(error_of(model, y[800:]), test, range(5)).mean(axis=1)
-    assert set(np.argsort(-found)[:2]) == {1, 3}
-    assert np.abs(found[[0, 2, 4]]).max() < 0.1 * found[[1, 3]].min()
-
-
-def test_the_growth_is_that_of_the_mean_square():
-    # For y = x without noise the error of shuffled x is twice its variance.
-    x = np.random.default_rng(0).normal(size=(20_000, 1))
-    found = permutation_importance(lambda rows: float(np.mean((rows - x) ** 2)), x, [0])
-    np.testing.assert_allclose(found, 2.0 * x.var(), rtol=0.05)
-
-
-def test_seeds_and_repeats():
-    X = numbers()
-
-    def error(rows):
-        return float(rows[:, 1] @ np.arange(N_ROWS))
-
-    three, two = (permutation_importance(error, X, [1], n_repeats=k) for k in (3, 2))
-    assert three[:, :2].tolist() == two.tolist()
-    assert len(np.unique(three)) == 3
-    assert permutation_importance(error, X, [1], seed=1).tolist() != three.tolist()
-    assert permutation_importance(error, X, []).shape == (0, 3)
 
 
 # Partial dependence.

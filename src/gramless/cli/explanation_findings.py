@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.random import stream
 from gramless.base.state import Json
 from gramless.base.types import AnyArray, FloatArray
 from gramless.cli.measures import Measure, linear_predictions, measure_of
@@ -32,9 +33,9 @@ from gramless.inspection.explanation import (
     joint_dependence_on,
     main_effect,
     model_grid_use,
-    permutation_importance,
     sampled_rows,
     shape_of,
+    with_column_from,
 )
 from gramless.inspection.slices import WorstGroup, worst_groups
 from gramless.losses import SmoothPinball
@@ -44,6 +45,7 @@ Trial: TypeAlias = Mapping[str, Json]  # an entry of ``search_``
 Stage: TypeAlias = tuple[str, Sequence[Trial]]  # the name of a stage of the search, its trials
 
 _MAX_SHUFFLED, _MAX_DRAWN, _MAX_OUTPUTS = 30, 6, 5  # columns shuffled, columns drawn, outputs
+_SHUFFLES = 3  # of each column; all columns have the same permutations
 # Rows to shuffle at most and at least, and cells of the table, which bound the rows between.
 _MAX_ROWS, _MIN_ROWS, _MAX_CELLS = 2000, 250, 200_000
 # Samples of rows for the dependences, for the interactions and for the coverage.
@@ -276,12 +278,24 @@ def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> li
 
 
 def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
+    """Return the increases of the error when each column is shuffled, as scikit-learn's function.
+
+    That one accepts neither sparse rows nor a :class:`Table`, and shuffles every column.
+    """
+
     def error(rows: Rows) -> float:
         return measure.error(y, measure.predict(rows))
 
-    increases = permutation_importance(error, X, columns)
-    order = np.argsort(-increases.mean(axis=1), kind="stable")
-    return Shuffled(error(X), len(y), np.array(columns)[order], increases[order])
+    baseline = error(X)
+    orders = [stream(0, "shuffled columns", k).permutation(len(y)) for k in range(_SHUFFLES)]
+    increases = np.array(
+        [
+            [error(with_column_from(X, column, order)) - baseline for order in orders]
+            for column in columns
+        ]
+    )
+    by_mean = np.argsort(-increases.mean(axis=1), kind="stable")
+    return Shuffled(baseline, len(y), np.array(columns)[by_mean], increases[by_mean])
 
 
 def _interactions(

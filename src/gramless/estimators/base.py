@@ -749,7 +749,7 @@ class KernelMachine(StatefulEstimator, ABC):
             raise AttributeError(
                 f"{type(self).__name__} with scaling='whiten' has no feature_importances_, which "
                 f"are Shapley values; use permutation_importance of "
-                f"gramless.inspection.explanation."
+                f"sklearn.inspection."
             )
         values, _ = self._shapley_values(self.background_, self.background_)
         sizes = np.abs(values).mean(axis=0)
@@ -770,7 +770,7 @@ class KernelMachine(StatefulEstimator, ABC):
             raise InputError(
                 f"{type(self).__name__}: exact Shapley values need separate inputs, but "
                 f"scaling='whiten' combines them; use permutation_importance of "
-                f"gramless.inspection.explanation."
+                f"sklearn.inspection."
             )
         rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
         owners = np.resize(self.inputs_.sources(n_features), rows.shape[1])

@@ -1,4 +1,4 @@
-"""Permutation importance, partial dependence and grid use of fitted models.
+"""Partial dependence and grid use of fitted models.
 
 Columns are those of the table before any encoding. Where values of a column are replaced, the new
 values come from other rows of the same table, so that they are plausible and keep their type.
@@ -6,7 +6,7 @@ values come from other rows of the same table, so that they are plausible and ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -67,7 +67,7 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     return values.astype(np.float64), False
 
 
-def _with_column_from(X: AnyRows, column: int, rows: AnyArray) -> AnyRows:
+def with_column_from(X: AnyRows, column: int, rows: AnyArray) -> AnyRows:
     """Return a copy of a table in which a column has the values of other rows."""
     if isinstance(X, Table):
         columns = {name: X.column(name) for name in X.names or ()}
@@ -88,56 +88,6 @@ def _with_column_from(X: AnyRows, column: int, rows: AnyArray) -> AnyRows:
     return changed
 
 
-def permutation_importance(
-    error: Callable[[AnyRows], float],
-    X: Rows,
-    columns: Sequence[int],
-    *,
-    n_repeats: int = 3,
-    seed: int = 0,
-) -> FloatArray:
-    """Return the increase of an error when one column is shuffled among the rows.
-
-    Parameters
-    ----------
-    error : callable
-        ``error(X)`` returns the error of the predictions for a table with the same order of rows.
-    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
-        Rows with known targets, ideally not used in the fit.
-    columns : sequence of int
-        Indices of the columns to shuffle, one at a time.
-    n_repeats : int, default=3
-        Number of times that each column is shuffled.
-    seed : int, default=0
-        Seed of the permutations.
-
-    Returns
-    -------
-    array (len(columns), n_repeats)
-        The permutations are the same for all columns. An increase near 0 means that the model does
-        not need the column, possibly because another column has the same information.
-
-    Notes
-    -----
-    The function predicts all rows ``1 + len(columns) * n_repeats`` times.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> error = lambda rows: float(np.mean((rows[:, 0] - X[:, 0]) ** 2))
-    >>> permutation_importance(error, X, [0, 1]).mean(axis=1).round()
-    array([2., 0.])
-    """
-    n_rows = shape_of(X)[0]
-    orders = [stream(seed, "shuffled columns", k).permutation(n_rows) for k in range(n_repeats)]
-    baseline = error(X)
-    increases = [
-        [error(_with_column_from(X, column, order)) - baseline for order in orders]
-        for column in columns
-    ]
-    return np.array(increases).reshape(len(columns), n_repeats)
-
-
 def partial_dependence(response: Predictor, X: Rows, column: int, donors: AnyArray) -> FloatArray:
     """Return the mean response if all rows have the same value in one column.
 
@@ -150,7 +100,7 @@ def partial_dependence(response: Predictor, X: Rows, column: int, donors: AnyArr
     array([0., 2.])
     """
     n_rows = shape_of(X)[0]
-    changed = (_with_column_from(X, column, np.full(n_rows, donor)) for donor in donors)
+    changed = (with_column_from(X, column, np.full(n_rows, donor)) for donor in donors)
     return np.array([np.mean(response(rows), axis=0) for rows in changed])
 
 
@@ -273,7 +223,7 @@ def joint_dependence_on(
         for values, is_categorical in both
     )
     n_rows = shape_of(X)[0]
-    changed = (_with_column_from(X, columns[0], np.full(n_rows, donor)) for donor in first)
+    changed = (with_column_from(X, columns[0], np.full(n_rows, donor)) for donor in first)
     means = np.array([partial_dependence(response, rows, columns[1], second) for rows in changed])
     effects = means.mean(axis=0, keepdims=True) + means.mean(axis=1, keepdims=True)
     residuals = means - effects + means.mean(axis=(0, 1))
