@@ -90,6 +90,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # some checks fit doubly stochastic models dozens of times
 @parametrize_with_checks(
     [*SLOW_DEFAULTS, *OTHERS, *FURTHER], expected_failed_checks=expected_failed_checks
 )
