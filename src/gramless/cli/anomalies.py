@@ -95,7 +95,13 @@ def anomalies(
                 detector = gramless.AnomalyDetector(**parameters, n_jobs=n_jobs)
                 detector.fit(unlabelled_rows(source, None, left_out)[0])
             else:
-                detector = _load_detector(model, n_jobs)
+                loaded = gramless.load(model)
+                if not isinstance(loaded, gramless.AnomalyDetector):
+                    kind = type(loaded).__name__
+                    raise InputError(f"{model} holds a {kind}, not an AnomalyDetector.")
+                detector = loaded
+                if n_jobs is not None:
+                    detector.n_jobs = detector.bin_counts_.bins.n_jobs = n_jobs
             if save is not None:
                 gramless.save(detector, save)
         with report.stage("score", "scoring"):
@@ -128,12 +134,3 @@ def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str])
     names = detector.inputs_.encoder.names
     check_names(table, names, "detector")
     return inputs_of(table, names)
-
-
-def _load_detector(path: Path, n_jobs: int | None) -> AnomalyDetector:
-    detector = gramless.load(path)
-    if not isinstance(detector, gramless.AnomalyDetector):
-        raise InputError(f"{path} holds a {type(detector).__name__}, not an AnomalyDetector.")
-    if n_jobs is not None:
-        detector.n_jobs = detector.bin_counts_.bins.n_jobs = n_jobs
-    return detector

@@ -39,13 +39,16 @@ def page_of(
     threshold: float,
     places: Mapping[str, Path | None],
 ) -> str:
-    """Return the page as HTML."""
     scores, outlier = columns["score"], columns["outlier"] == 1
     strangest = np.argsort(scores, kind="stable")[:_N_STRANGEST]
     # The contributions of a thousand outliers are enough to see what makes rows strange.
     explained = np.union1d(strangest, np.flatnonzero(outlier)[:1000])
     rows = X.take_rows(explained) if isinstance(X, Table) else X[explained]
-    shares, names = detector.contributions(rows), _names(detector)
+    shares, encoder = detector.contributions(rows), detector.inputs_.encoder
+    if encoder is not None:
+        names = list(encoder.names)
+    else:
+        names = [f"x{j + 1}" for j in range(detector.n_features_in_)]
     n_rows, n_outliers = len(scores), int(outlier.sum())
     n_fitted, data, train = detector.bin_counts_.n_rows, places["data"], places["train"]
     charts = [_histogram(scores, threshold)]
@@ -57,14 +60,14 @@ def page_of(
             "level would be at most that level: the dashed line. Where the line of these rows is "
             "above it, some of them are different."
         )
-    cards = [
-        Card(
-            f"Row {row + 1:,}",
-            _row_summary(columns, row),
-            _row_table(rows, k, shares[k], names),
-        )
-        for row, k in zip(strangest, np.searchsorted(explained, strangest), strict=True)
-    ]
+    cards = []
+    for row, k in zip(strangest, np.searchsorted(explained, strangest), strict=True):
+        summary = f"score {readable(scores[row])}"
+        if "p_value" in columns:
+            summary += f", p-value {readable(columns['p_value'][row], 2)}"
+        if not outlier[row]:
+            summary += ", no outlier"
+        cards.append(Card(f"Row {row + 1:,}", summary, _row_table(rows, k, shares[k], names)))
     title = f"Strange rows of {data.name if data else ''}"
     others = f"{n_fitted:,} rows of {train.name}" if train else "each other"
     return render(
@@ -93,13 +96,6 @@ def page_of(
     )
 
 
-def _names(detector: AnomalyDetector) -> list[str]:
-    encoder = detector.inputs_.encoder
-    if encoder is not None:
-        return list(encoder.names)
-    return [f"x{j + 1}" for j in range(detector.n_features_in_)]
-
-
 def _histogram(scores: FloatArray, threshold: float) -> Chart:
     chart = Chart("Distribution of the scores", "score", "rows")
     # The few outliers would be invisible on a linear axis.
@@ -113,6 +109,7 @@ def _histogram(scores: FloatArray, threshold: float) -> Chart:
 def _p_value_chart(p_values: FloatArray) -> Chart:
     chart = Chart("Cumulative distribution of the p-values", "p-value", "share of the rows")
     p = np.sort(p_values)
+    # The axes are logarithmic, because small p-values matter and the levels span decades.
     levels = np.geomspace(max(p[0], 1e-4), 1.0, _N_LEVELS)
     below = np.searchsorted(p, levels, side="right") / len(p)
     chart.axes.loglog(levels, levels, "--", color=GREY, label="rows like those of the fit")
@@ -124,7 +121,6 @@ def _p_value_chart(p_values: FloatArray) -> Chart:
 
 
 def _input_table(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedTable]:
-    """Return a table of the inputs that contribute most to the scores of outliers."""
     if not len(shares):
         return ["No row is called an outlier."]
     means = shares.mean(axis=0)
@@ -141,13 +137,6 @@ def _input_table(shares: FloatArray, names: Sequence[str]) -> list[str | ShadedT
         "of a row add up to the difference between its score and the mean score."
     )
     return [text, ShadedTable.of(columns)]
-
-
-def _row_summary(columns: Mapping[str, AnyArray], row: int) -> str:
-    text = f"score {readable(columns['score'][row])}"
-    if "p_value" in columns:
-        text += f", p-value {readable(columns['p_value'][row], 2)}"
-    return text + ("" if columns["outlier"][row] else ", no outlier")
 
 
 def _row_table(

@@ -39,7 +39,6 @@ class Photograph(NamedTuple):
 
     @property
     def unknown(self) -> IntArray:
-        """The indices of the pixels to predict."""
         return np.setdiff1d(np.arange(self.colours.size // 3), self.known)
 
     def completed(self, predicted: FloatArray | float) -> FloatArray:
@@ -50,7 +49,6 @@ class Photograph(NamedTuple):
 
 
 def load_photograph(seed: int) -> Photograph:
-    """Load a photograph from scikit-learn, with a random tenth of its pixels known."""
     colours = datasets.load_sample_image("china.jpg") / _MAX_BRIGHTNESS
     n_pixels = colours.size // 3
     order = np.random.default_rng(seed).permutation(n_pixels)
@@ -66,7 +64,6 @@ class Digits(NamedTuple):
     y_test: AnyArray
 
     def head(self, n_rows: int) -> Digits:
-        """Return the first rows of each part."""
         return Digits(*(part[:n_rows] for part in self))
 
 
@@ -97,18 +94,15 @@ class Entry:
 
     @property
     def psnr(self) -> float:
-        """The peak signal-to-noise ratio of colours, in decibels."""
         return float(-10.0 * np.log10(self.error))
 
     def as_dict(self) -> dict[str, object]:
-        """Return the name, the settings and the measurements."""
         return {k: v for k, v in vars(self).items() if k not in ("model", "predicted")}
 
 
 def photograph_methods(
     photograph: Photograph, seed: int = 0, n_jobs: int | None = None
 ) -> dict[str, Callable[[], Entry]]:
-    """Return functions, by name of the method, that fit and evaluate it on the photograph."""
     threads = -1 if n_jobs is None else n_jobs
     boosting = HistGradientBoostingRegressor(max_iter=300, early_stopping=True, random_state=seed)
     methods = {
@@ -137,6 +131,7 @@ def _evaluate_on_photograph(
 ) -> Entry:
     coordinates, colours = photograph.rows(photograph.unknown)
     entry = _fit_and_predict(name, model, chosen, photograph.rows(photograph.known), coordinates)
+    # Colours outside [0, 1] are clipped, as the picture shows them.
     entry.error = float(np.mean((np.clip(entry.predicted, 0.0, 1.0) - colours) ** 2))
     return entry
 
@@ -144,7 +139,6 @@ def _evaluate_on_photograph(
 def digits_methods(
     splits: list[Digits], seed: int = 0, n_jobs: int | None = None
 ) -> dict[str, Callable[[], Entry]]:
-    """Return functions, by name of the method, that fit and evaluate it on all splits."""
     ours = KernelClassifier(random_state=seed, n_jobs=n_jobs)
     neighbours = KNeighborsClassifier(_N_NEIGHBOURS, weights="distance")
     methods = {

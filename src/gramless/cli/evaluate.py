@@ -48,17 +48,24 @@ def evaluate(
         inputs = {"the model": model, "the data": data}
         check_outputs([Output("--picture", picture, "picture")], inputs, force)
         with report.stage("read", f"reading {data}"):
-            from gramless.cli.reading import labelled_rows, load_predictor
-
-            predictor = load_predictor(model, n_jobs)
-            if picture is not None:
-                _check_picture(picture, predictor)
-            X, y, _ = labelled_rows(predictor, data, target, part, limits)
-        with report.stage("predict", "predicting"):
             from sklearn.base import is_classifier
 
             from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
+            from gramless.cli.reading import labelled_rows, load_predictor
 
+            predictor = load_predictor(model, n_jobs)
+            # A picture that cannot be drawn is reported before any work.
+            if picture is not None:
+                from gramless.inspection.pictures import check_picture
+
+                check_picture(picture)
+                if is_classifier(predictor) and not has_probabilities(predictor):
+                    raise InputError(
+                        f"--picture {picture} draws how reliable probabilities are, but this "
+                        "classifier has none: fit it with calibrate=True or the logistic loss."
+                    )
+            X, y, _ = labelled_rows(predictor, data, target, part, limits)
+        with report.stage("predict", "predicting"):
             predicted, probabilities = predictor.predict(X), None
             if has_probabilities(predictor):
                 probabilities = predictor.predict_proba(X)
@@ -80,23 +87,7 @@ def evaluate(
         report.result(document | metrics, facts({"rows": len(y), "picture": picture}), *tables)
 
 
-def _check_picture(picture: Path, predictor: object) -> None:
-    """Raise InputError before any work if the picture cannot be drawn or written."""
-    from sklearn.base import is_classifier
-
-    from gramless.cli.metrics import has_probabilities
-    from gramless.inspection.pictures import check_picture
-
-    check_picture(picture)
-    if is_classifier(predictor) and not has_probabilities(predictor):
-        raise InputError(
-            f"--picture {picture} draws how reliable probabilities are, but this classifier has "
-            "none: fit it with calibrate=True or the logistic loss."
-        )
-
-
 def _class_tables(metrics: dict[str, Json]) -> list[Table]:
-    """Return tables of the metrics of classes and, if there are any, of probabilities."""
     shares = ("error", "accuracy", "balanced_accuracy")
     tables = [facts({name.replace("_", " "): f"{metrics[name]:.2%}" for name in shares})]
     rows = [
@@ -115,8 +106,8 @@ def _class_tables(metrics: dict[str, Json]) -> list[Table]:
     if "reliability" in metrics:
         tables.append(facts({"log loss": metrics["log_loss"], "Brier score": metrics["brier"]}))
         bins = [
-            (one["rows"], f"{one['predicted']:.3f}", f"{one['observed']:.3f}")
-            for one in metrics["reliability"]
+            (tenth["rows"], f"{tenth['predicted']:.3f}", f"{tenth['observed']:.3f}")
+            for tenth in metrics["reliability"]
         ]
         columns = ["rows", "mean probability", "share correct"]
         tables.append(listing("Reliability of the predicted class", columns, bins))

@@ -87,8 +87,13 @@ def _show(report: Report, results: Findings, output: Path) -> None:
         "importance": importance,
         "relevance": dict(zip(results.names, results.relevance.tolist(), strict=True)),
         "worst_groups": [
-            {"group": one.words, "rows": len(one.rows), "loss": one.loss, "ratio": one.ratio}
-            for one in results.groups
+            {
+                "group": group.words,
+                "rows": len(group.rows),
+                "loss": group.loss,
+                "ratio": group.ratio,
+            }
+            for group in results.groups
         ],
         "pairs": [
             [results.names[i], results.names[j], weight] for i, j, weight in results.use.pairs

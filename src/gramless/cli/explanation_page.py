@@ -47,7 +47,6 @@ _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}
 
 @chart_style
 def page(findings: Findings) -> str:
-    """Return the page as HTML."""
     places, n_rows = findings.places, findings.metrics["rows"]
     target = f" for {places['target']}" if places["target"] else ""
     title = f"What {places['model'].name} has learned"
@@ -87,25 +86,22 @@ def _performance(findings: Findings) -> Section:
             f"Half of the predictions are off by less than {median}, nine of ten by less than "
             f"{tail}. "
         )
-    comparisons = [
-        f"{_comparison(errors[0], error)} {name}"
-        for error, name in zip(errors[1:], list(findings.scores)[1:], strict=True)
-    ]
+    comparisons = []
+    for name, error in zip(list(findings.scores)[1:], errors[1:], strict=True):
+        if error > 0.0 and np.isfinite(error):
+            change = errors[0] / error - 1.0
+            less_or_more = "less" if change < 0.0 else "more"
+            comparisons.append(f"{abs(change):.0%} {less_or_more} than that of {name}")
+        else:
+            # No share of such an error can be stated.
+            comparisons.append(f"against {readable(error)} of {name}")
     text += f"The {measure} is {readable(errors[0])}: {', and '.join(comparisons)}."
     note = "The constant is the best one for these rows."
     if len(comparisons) > 1:
         note += " The linear model is evaluated by five-fold cross-validation on these rows."
-    charts = _error_charts(findings)
-    pictures = Grid([*charts, *_error_tables(findings)])
+    pictures = Grid([*_error_charts(findings), *_error_tables(findings)])
     parts: list[Part] = [text, ShadedTable.of(columns), Note(note), pictures]
     return Section("good", "How good are the predictions?", parts)
-
-
-def _comparison(error: float, other: float) -> str:
-    if not other > 0.0 or not np.isfinite(other):
-        return f"against {readable(other)} of"
-    change = error / other - 1.0
-    return f"{abs(change):.0%} {'less' if change < 0.0 else 'more'} than that of"
 
 
 def _error_charts(findings: Findings) -> list[Chart]:
@@ -165,7 +161,6 @@ def _tenths(predicted: FloatArray, observed: AnyArray) -> tuple[FloatArray, Floa
 def _against_diagonal(
     title: str, x_label: str, y_label: str, x: FloatArray, y: FloatArray, errors: FloatArray
 ) -> list[Chart]:
-    """Chart observations against predictions, with two standard errors on both sides."""
     if len(np.unique(x)) < 3:
         return []
     chart = Chart(title, x_label, y_label)
@@ -182,7 +177,6 @@ def _against_diagonal(
 
 
 def _error_tables(findings: Findings) -> list[ShadedTable]:
-    """Return a table of the coverage of intervals, or the confusion matrix and class metrics."""
     if findings.coverage:
         expected, observed, widths = zip(*findings.coverage, strict=True)
         intervals: Columns = {
@@ -196,12 +190,16 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
     classes, tables = findings.metrics["classes"], []
     if "confusion" in findings.metrics:
         names = [str(one["class"]) for one in classes]
-        rows = [
-            (name, _confusion_cells(k, counts))
-            for k, (name, counts) in enumerate(
-                zip(names, findings.metrics["confusion"], strict=True)
-            )
-        ]
+        rows = []
+        for k, counts in enumerate(findings.metrics["confusion"]):
+            total = max(1, sum(counts))
+            cells = []
+            for predicted, count in enumerate(counts):
+                colour = COLOURS[int(predicted != k)]  # mistakes have the second colour
+                # The root keeps rare mistakes visible.
+                strength = (count / total) ** 0.5
+                cells.append(Cell(f"{count:,}", 0.0, float(count > 0), colour, strength))
+            rows.append((names[k], cells))
         caption = "Actual class (rows) by predicted class"
         tables.append(ShadedTable(caption, ["", *names], rows, is_map=True))
     worst = sorted(classes, key=lambda one: one["f1"])[:_MAX_CLASSES]
@@ -218,21 +216,6 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
 
 def _share_cell(value: float) -> Cell:
     return Cell(f"{value:.1%}", 0.0, value)
-
-
-def _confusion_cells(actual: int, counts: Sequence[int]) -> list[Cell]:
-    """Return a row of the confusion matrix, with mistakes in the second colour."""
-    total = max(1, sum(counts))
-    return [
-        Cell(
-            f"{count:,}",
-            0.0,
-            float(count > 0),
-            COLOURS[int(predicted != actual)],
-            (count / total) ** 0.5,
-        )
-        for predicted, count in enumerate(counts)
-    ]
 
 
 def _middle_quantile(model: Model, predicted: FloatArray) -> FloatArray:
@@ -462,7 +445,6 @@ def _raw_quantity(model: Model) -> str:
 
 
 def _history(findings: Findings) -> Section:
-    """Return the hyperparameters, the trials and the learning curve."""
     model, use = findings.model, findings.use
     parts: list[Part] = [_hyperparameter_table(findings), *model.limits_]
     if use.is_selective:
@@ -536,7 +518,6 @@ def _best_trials(name: str, trials: Sequence[Trial]) -> ShadedTable:
 
 
 def _learning_curve(model: Model, stages: Sequence[Stage]) -> list[Part]:
-    """Return a chart of the growth of grids, of the best trial or else of the final solve."""
     growth = vars(model).get("growth_") or []
     trials = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
     best = min(trials, key=lambda trial: trial["score"])

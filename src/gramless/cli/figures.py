@@ -46,7 +46,6 @@ _WIDE_RATIO = 5.0  # of the largest to the smallest number, above which an axis 
 
 
 def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
-    """Draw the known pixels, the prediction of the first method, and the photograph."""
     first = entries[0]
     titles = {
         f"{len(photograph.known):,} known pixels": photograph.completed(1.0),
@@ -62,7 +61,6 @@ def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
 
 
 def draw_digits(digits: Digits, entries: Sequence[Entry]) -> Figure:
-    """Draw the hardest digits of the first method, and the errors and times of all methods."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
     _draw_digits(parts[0], digits, entries[0].model)
@@ -138,7 +136,6 @@ def draw_reliability(metrics: Mapping[str, Json]) -> Figure:
 
 
 def draw_predictions(y: AnyArray, predicted: AnyArray, metrics: Mapping[str, float]) -> Figure:
-    """Draw predicted against true numbers of at most 5,000 rows, with metrics of all rows."""
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
     axes, rows = figure.subplots(), sampled_rows(len(y), _MAX_POINTS)
     ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
@@ -152,7 +149,6 @@ def draw_predictions(y: AnyArray, predicted: AnyArray, metrics: Mapping[str, flo
 
 
 def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
-    """Draw the losses and errors of a run over time, and the blocks and lengths of its steps."""
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
     run, history = run_of(model), model.history_
@@ -256,7 +252,6 @@ def log_if_wide(axis: Axis, values: AnyArray, ratio: float = _WIDE_RATIO) -> boo
 
 
 def draw_bins(model: KernelMachine, rows: Rows) -> Figure:
-    """Draw the bins of rows and the kernel that they imply."""
     features = parts_of(model.features_)[0]
     if not isinstance(features, BinningMap):
         raise InputError(f"--picture draws bins, and a {type(features).__name__} has none.")

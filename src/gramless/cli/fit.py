@@ -206,12 +206,10 @@ def fit(
 
 
 class _Task(NamedTuple):
-    """The rows, the unfitted estimator, the kind of task and the reason for it."""
-
     rows: Training
-    machine: KernelMachine
-    kind: str
-    reason: str
+    machine: KernelMachine  # not fitted yet
+    kind: str  # classification or regression
+    reason: str  # for the kind
 
 
 def _prepare_task(
@@ -246,10 +244,10 @@ def _fit_locally(
     memory: str | None,
     prepare: Callable[[Table | StoredTable], _Task],
 ) -> tuple[KernelMachine, _Task, int]:
-    """Read a table and fit a model to it; with a limit of memory the table stays on the disk."""
     with report.stage("read", f"reading {data}") as show:
         from gramless.cli.reading import labels_of, read_data, store_data
 
+        # With a limit of memory the table stays on the disk.
         read = read_data if memory is None else partial(store_data, report=show)
         task = prepare(read(data, categorical=categorical, limits=limits))
     rows = task.rows
@@ -267,10 +265,7 @@ def _fit_on_cluster(
     others: Sequence[str | None],
     prepare: Callable[[Table], _Task],
 ) -> tuple[KernelMachine, _Task, int]:
-    """Fit on workers that read the file; its first rows show which columns there are.
-
-    ``others`` are the columns of weights and groups.
-    """
+    """Fit on workers that read the file; ``others`` are the columns of weights and groups."""
     from gramless.base.columns import named_columns
     from gramless.datasets import Table
     from gramless.distributed.files import connected, head_of, on_cluster, read_frame
@@ -278,6 +273,7 @@ def _fit_on_cluster(
     with connected(address) as client:
         with report.stage("read", f"reading the first rows of {data}"):
             frame = read_frame(data)
+            # The first rows show which columns there are, and decide the task.
             task = prepare(Table(head_of(frame), source=str(data)))
         estimator = on_cluster(task.machine, client)
         y, weight, groups = (

@@ -15,7 +15,6 @@ from gramless.cli.report import Report, facts, reporting
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
-    from gramless.estimators.streamed import StreamedMachine
     from gramless.features.base import FeatureMap
 
 _NEEDED_TOGETHER = "--data and --picture must be given together: the rows, and the file to draw to."
@@ -71,7 +70,14 @@ def inspect(
                 raise InputError(f"--data {data}: a {kind} has no bins; leave out --data.")
             lines |= run_lines(loaded, document)
             if picture is not None:
-                lines["picture"] = _draw_run(report, loaded, picture)
+                from gramless.inspection.pictures import check_picture
+
+                # Before matplotlib is imported: the error names it if it is missing.
+                check_picture(picture)
+                from gramless.cli.figures import draw_run
+
+                report.draw(picture, draw_run, loaded)
+                lines["picture"] = picture
         else:
             if picture is not None and data is None:
                 raise BadParameter(_NEEDED_TOGETHER)
@@ -84,16 +90,6 @@ def inspect(
         report.result(
             document, facts(lines | {f"parameter {name}": value for name, value in parameters})
         )
-
-
-def _draw_run(report: Report, model: StreamedMachine, picture: Path) -> Path:
-    from gramless.inspection.pictures import check_picture
-
-    check_picture(picture)
-    from gramless.cli.figures import draw_run
-
-    report.draw(picture, draw_run, model)
-    return picture
 
 
 def _draw_bins(

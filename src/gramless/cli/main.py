@@ -14,9 +14,10 @@ from gramless.cli.evaluate import evaluate
 from gramless.cli.explain import explain
 from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
+from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.predict import predict
+from gramless.cli.report import facts, reporting
 from gramless.cli.stream import stream
-from gramless.cli.warmup import warmup
 
 app = typer.Typer(
     name="gramless",
@@ -25,6 +26,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def warmup(n_jobs: Jobs = None, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Compile the loops of fits and predictions, which takes about ten seconds per installation."""
+    with reporting(as_json, debug) as report:
+        with report.stage("warmup", "compiling"):
+            gramless.warmup(n_jobs=n_jobs)
+        report.result(
+            {"seconds": report.seconds}, facts({"seconds": f"{sum(report.seconds.values()):.1f}"})
+        )
+
 
 for _command in (
     demo,

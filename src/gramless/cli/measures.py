@@ -54,17 +54,14 @@ class Measure:
     shown: Callable[[float], float] = float
 
     def error(self, y: AnyArray, predicted: FloatArray) -> float:
-        """Return the error of predictions of all rows."""
         return self.shown(float(np.mean(self.losses(y, predicted))))
 
     def all_constant(self, y: AnyArray) -> FloatArray:
-        """Return the best constant as the prediction of every row."""
         best = np.asarray(self.constant(y))
         return np.broadcast_to(best, (len(y), *best.shape))
 
 
 def measure_of(model: KernelMachine) -> Measure:
-    """Return the error measure of a model."""
     if isinstance(model, KernelClassifier):
         return _class_measure(model)
     loss = model.loss_
@@ -88,7 +85,7 @@ def measure_of(model: KernelMachine) -> Measure:
     if loss.has_positive_means:
         return make(
             f"mean {loss.name.title()} deviance",
-            losses=partial(_deviances, loss),
+            losses=lambda y, mean: 2.0 * loss.value(np.log(np.maximum(mean, _MIN_VALUE)), y),
             constant=np.mean,
             constant_words="the mean",
             targets=partial(_checked_targets, loss),
@@ -120,10 +117,6 @@ def _pinball(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArr
     above = y[:, None] - predicted.reshape(len(y), -1)
     losses = np.maximum(levels * above, (levels - 1.0) * above)
     return np.asarray(losses.mean(axis=1))
-
-
-def _deviances(loss: Loss, y: AnyArray, predicted: FloatArray) -> FloatArray:
-    return 2.0 * loss.value(np.log(np.maximum(predicted, _MIN_VALUE)), y)
 
 
 def _class_measure(model: KernelClassifier) -> Measure:

@@ -80,11 +80,12 @@ def in_options(message: str) -> str:
     """
     for pattern, replacement in _REPLACEMENTS.items():
         message = re.sub(pattern, replacement, message)
+
+    def option_with_value(match: re.Match[str]) -> str:
+        # One group at most matched: the value with or without quotes.
+        values = [value for value in match.groups()[1:] if value is not None]
+        return " ".join([_OPTIONS[match[1]], *values])
+
     message = _HEAD.sub(lambda match: _OPTIONS[match[1]], message)
-    message = _ASSIGNED.sub(_option_with_value, message)
+    message = _ASSIGNED.sub(option_with_value, message)
     return _ANYWHERE.sub(lambda match: _OPTIONS[match[1]], message)
-
-
-def _option_with_value(match: re.Match[str]) -> str:
-    values = [value for value in match.groups()[1:] if value is not None]
-    return " ".join([_OPTIONS[match[1]], *values])

@@ -26,7 +26,6 @@ _MIN_PROBABILITY = 1e-15  # lower bound of probabilities in the log loss
 
 
 def has_probabilities(model: object) -> bool:
-    """Return whether a fitted model predicts probabilities, by scikit-learn's convention."""
     return hasattr(model, "predict_proba")
 
 
@@ -126,7 +125,6 @@ def class_numbers(y: AnyArray, classes: AnyArray) -> IntArray:
 def class_metrics(
     model: Classifier, y: AnyArray, predicted: AnyArray, probabilities: FloatArray | None
 ) -> dict[str, Json]:
-    """Return metrics of the predicted classes and, if there are any, of the probabilities."""
     truth, classes = comparable_labels(y, model.classes_)
     numbers = ClassEncoder(model.classes_).class_numbers(predicted)
     metrics = classification_metrics(truth, classes[numbers])

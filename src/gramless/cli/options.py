@@ -87,7 +87,6 @@ Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.
 
 
 def names(text: str | None, option: str) -> list[str]:
-    """Return the names in a list separated by commas; none if it is None."""
     if text is None:
         return []
     result = [name.strip() for name in text.split(",")]
@@ -97,7 +96,6 @@ def names(text: str | None, option: str) -> list[str]:
 
 
 def inner_share(share: float | None) -> float | None:
-    """Return the value of an option; raise BadParameter unless it is strictly within 0 and 1."""
     if share is not None and not 0.0 < share < 1.0:
         raise BadParameter(f"it must be above 0 and below 1, got {share}.")
     return share
@@ -106,7 +104,7 @@ def inner_share(share: float | None) -> float | None:
 def auto_or_number(
     text: str, option: str, *words: str, number: Callable[[str], float] = float
 ) -> str | float:
-    """Return the number in ``text``, or ``text`` itself if it is auto or one of ``words``."""
+    """Return the number in ``text``, or ``text`` unchanged if it is auto or one of ``words``."""
     allowed = ("auto", *words)
     try:
         return text if text in allowed else number(text)

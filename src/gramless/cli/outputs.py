@@ -32,8 +32,6 @@ _STREAM_PREFIXES = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 class Output(NamedTuple):
-    """A file that a command writes, and the option that names it."""
-
     option: str
     path: Path | None
     kind: Kind

@@ -73,7 +73,6 @@ class Chart:
 
     @cached_property
     def svg(self) -> Markup:
-        """The picture as an ``svg`` element."""
         file = io.StringIO()
         self._figure.savefig(file, format="svg", metadata=_NO_METADATA)
         _, _, svg = file.getvalue().partition("<svg")
@@ -96,7 +95,6 @@ class Cell:
 
     @property
     def css(self) -> str:
-        """The bar as CSS, empty if there is none."""
         if not self.end > self.start:
             return ""
         tint = f"{self.colour}{round(115 * self.strength):02x}"
@@ -109,7 +107,7 @@ Columns: TypeAlias = dict[str, Sequence[str | Cell]]
 
 @dataclass(frozen=True)
 class ShadedTable:
-    """A table whose rows have a name and cells, also used for bars and heat maps."""
+    """A table of named rows of cells, also used for bars and heat maps."""
 
     caption: str
     head: Sequence[str]
@@ -119,13 +117,6 @@ class ShadedTable:
 
     @classmethod
     def of(cls, columns: Columns, caption: str = "") -> Self:
-        """Return a table with these columns.
-
-        Examples
-        --------
-        >>> ShadedTable.of({"input": ["age"], "share": ["half"]}).rows[0][1][0].text
-        'half'
-        """
         rows = [
             (str(name), [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
             for name, *cells in zip(*columns.values(), strict=True)
@@ -135,24 +126,18 @@ class ShadedTable:
 
 @dataclass(frozen=True)
 class Note:
-    """A paragraph in small print."""
-
     text: str
     kind: ClassVar[str] = "note"
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside a section."""
-
     text: str
     kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
 class Card:
-    """A table about one row, with a heading and a note."""
-
     heading: str
     note: str
     table: ShadedTable
@@ -161,8 +146,6 @@ class Card:
 
 @dataclass(frozen=True)
 class Grid:
-    """Charts, tables or cards side by side."""
-
     parts: Sequence[Chart | ShadedTable | Card]
     kind: ClassVar[str] = "grid"
 
@@ -207,7 +190,6 @@ def printable(text: object) -> str:
 
 
 def cut(text: str, max_length: int) -> str:
-    """Return printable text, shortened to ``max_length`` characters."""
     line = printable(text)
     return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
 

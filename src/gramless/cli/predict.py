@@ -71,58 +71,52 @@ def predict(
             table = read_for(predictor, data, part, limits, kept)
             X = rows_for(predictor, table)
         with report.stage("predict", "predicting"):
-            columns = _predictions(predictor, X, scores)
-            if probabilities:
-                columns |= _probabilities(predictor, X)
-            if interval is not None:
-                columns |= _interval(predictor, X, interval)
-            if set_coverage is not None:
-                columns |= _set(predictor, X, set_coverage)
+            columns = _predictions(predictor, X, scores, probabilities, interval, set_coverage)
         summary = {"rows": len(columns["prediction"])}
         columns = with_ids(table, kept, columns)
         report.rows(columns, output, summary | {"seconds": report.seconds}, summary)
 
 
-def _predictions(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
+def _predictions(
+    model: Predictor,
+    X: TableLike,
+    scores: bool,
+    probabilities: bool,
+    interval: float | None,
+    set_coverage: float | None,
+) -> dict[str, AnyArray]:
+    from gramless import KernelClassifier, KernelRegressor
     from gramless.cli.metrics import Classifier
 
+    columns: dict[str, AnyArray] = {}
     if not scores:
-        return {"prediction": model.predict(X)}
-    if not isinstance(model, Classifier):
+        columns["prediction"] = model.predict(X)
+    elif not isinstance(model, Classifier):
         raise InputError("--scores is for classifiers; this model is a regressor.")
-    responses = model.decision_function(X)
-    if responses.ndim == 1:
-        labels = model.classes_[(responses > 0).astype(int)]
-        return {"prediction": labels, f"score_{model.classes_[1]}": responses}
-    by_class = {f"score_{c}": responses[:, k] for k, c in enumerate(model.classes_)}
-    return {"prediction": model.classes_[responses.argmax(axis=1)], **by_class}
-
-
-def _probabilities(model: Predictor, X: TableLike) -> dict[str, AnyArray]:
-    from gramless.cli.metrics import Classifier
-
-    if not isinstance(model, Classifier):
-        raise InputError("--probabilities is for classifiers; this model is a regressor.")
-    try:
-        probabilities = model.predict_proba(X)
-    except AttributeError as error:
-        raise InputError(f"--probabilities: {error}") from error
-    return {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
-
-
-def _interval(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]:
-    from gramless import KernelRegressor
-
-    if not isinstance(model, KernelRegressor):
-        raise InputError(f"--interval is for a KernelRegressor; this is a {type(model).__name__}.")
-    lower, upper = model.predict_interval(X, coverage)
-    return {"lower": lower, "upper": upper}
-
-
-def _set(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]:
-    from gramless import KernelClassifier
-
-    if not isinstance(model, KernelClassifier):
-        raise InputError(f"--set is for a KernelClassifier; this is a {type(model).__name__}.")
-    is_in_set = model.predict_set(X, coverage).astype(int)
-    return {f"in_set_{c}": is_in_set[:, k] for k, c in enumerate(model.classes_)}
+    else:
+        responses = model.decision_function(X)
+        if responses.ndim == 1:
+            columns["prediction"] = model.classes_[(responses > 0).astype(int)]
+            columns[f"score_{model.classes_[1]}"] = responses
+        else:
+            columns["prediction"] = model.classes_[responses.argmax(axis=1)]
+            columns |= {f"score_{c}": responses[:, k] for k, c in enumerate(model.classes_)}
+    if probabilities:
+        if not isinstance(model, Classifier):
+            raise InputError("--probabilities is for classifiers; this model is a regressor.")
+        try:
+            shares = model.predict_proba(X)
+        except AttributeError as error:
+            raise InputError(f"--probabilities: {error}") from error
+        columns |= {f"probability_{c}": shares[:, k] for k, c in enumerate(model.classes_)}
+    kind = type(model).__name__
+    if interval is not None:
+        if not isinstance(model, KernelRegressor):
+            raise InputError(f"--interval is for a KernelRegressor; this is a {kind}.")
+        columns["lower"], columns["upper"] = model.predict_interval(X, interval)
+    if set_coverage is not None:
+        if not isinstance(model, KernelClassifier):
+            raise InputError(f"--set is for a KernelClassifier; this is a {kind}.")
+        is_in_set = model.predict_set(X, set_coverage).astype(int)
+        columns |= {f"in_set_{c}": is_in_set[:, k] for k, c in enumerate(model.classes_)}
+    return columns

@@ -60,8 +60,8 @@ def read_data(
     """Read a table of any format from a file, a pipe or, if ``path`` is ``-``, standard input.
 
     Columns in ``categorical`` are read as text. ``part`` selects a part of an NPZ file that has
-    two; ``"auto"`` is the test part. ``n_features`` is the number of columns of a LIBSVM file,
-    whose last columns may be empty.
+    two; ``"auto"`` is the test part. ``n_features`` is the number of columns of a LIBSVM file:
+    its last columns may be empty.
     """
     if not is_piped(path):
         return _read_file(path, categorical, part, n_features, limits)
@@ -69,8 +69,17 @@ def read_data(
         raise InputError("-: standard input is closed; pipe a table to it, or name a file.")
     # Windows cannot remove a file that is still mapped into memory.
     with tempfile.TemporaryDirectory(prefix="gramless-", ignore_cleanup_errors=True) as folder:
-        file = _copy_pipe(path, Path(folder, "standard-input"))
-        return _read_file(file, categorical, part, n_features, limits)
+        # Some formats are read more than once, so the bytes of the pipe are copied to a file.
+        copy = Path(folder, "standard-input")
+        with open(copy, "wb") as file:
+            if str(path) == "-":
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with open(path, "rb") as pipe:
+                    shutil.copyfileobj(pipe, file)
+        if copy.stat().st_size == 0:
+            raise InputError(f"{path}: the pipe is empty; send a table.")
+        return _read_file(name_by_content(copy), categorical, part, n_features, limits)
 
 
 def is_piped(path: Path) -> bool:
@@ -78,19 +87,6 @@ def is_piped(path: Path) -> bool:
     if str(path) == "-" or path.parts[:2] == ("/", "dev"):
         return True
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-
-
-def _copy_pipe(path: Path, copy: Path) -> Path:
-    """Copy the bytes of a pipe to a file, because some formats are read more than once."""
-    with open(copy, "wb") as file:
-        if str(path) == "-":
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        else:
-            with open(path, "rb") as pipe:
-                shutil.copyfileobj(pipe, file)
-    if copy.stat().st_size == 0:
-        raise InputError(f"{path}: the pipe is empty; send a table.")
-    return name_by_content(copy)
 
 
 def _read_file(
@@ -109,14 +105,12 @@ def _read_file(
 
 
 def as_text(values: AnyArray) -> AnyArray:
-    """Return values as an array of text."""
     return np.array([*labels(values)], dtype=object)
 
 
 def store_data(
     path: Path, *, categorical: Sequence[str], limits: str, report: Callable[[str], None]
 ) -> StoredTable:
-    """Read a table once and store its numbers on the disk; columns in ``categorical`` are text."""
     if is_piped(path):
         raise InputError(f"{path}: --memory cannot read a pipe; save the table to a file first.")
     return store_table(path, categorical=categorical, limits=parse_limits(limits), report=report)
@@ -129,7 +123,6 @@ def training_rows(
     weight: str | None,
     groups: str | None = None,
 ) -> Training:
-    """Split a table into inputs (by default all other columns), labels, weights and groups."""
     head = table if isinstance(table, Table) else table.head
     if isinstance(table, Table) and sparse.issparse(table.matrix):
         if features or weight or groups:
@@ -316,7 +309,6 @@ def _without_missing_words(table: Table) -> Matrix | Table:
 
 
 def check_names(table: Table, names: Sequence[str], what: str) -> None:
-    """Raise InputError if a table lacks columns that a model was fitted to."""
     known = set(table.names or ())
     missing = [name for name in names if name not in known]
     if missing:
@@ -327,7 +319,6 @@ def check_names(table: Table, names: Sequence[str], what: str) -> None:
 
 
 def input_names(model: Predictor) -> Sequence[str]:
-    """Return the names of the columns that a model was fitted to, empty if they had none."""
     encoder = encoder_of(model)
     # By scikit-learn's convention, the attribute exists only if there were names.
     names = vars(model).get("feature_names_in_", ()) if encoder is None else encoder.names
@@ -335,12 +326,10 @@ def input_names(model: Predictor) -> Sequence[str]:
 
 
 def encoder_of(model: Predictor) -> TableEncoder | None:
-    """Return the encoder of a model's columns; a streamed model has none."""
     return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
 def _checked_numbers(table: Table, X: Matrix | Table) -> Matrix:
-    """Return the inputs; raise InputError if they have text or missing numbers."""
     if isinstance(X, Table):
         raise InputError(
             f"{table.source}: column {X.categorical[0]!r} holds text, but the model was fitted to "
@@ -476,7 +465,6 @@ def read_for(
 def labelled_rows(
     model: Predictor, path: Path, target: str | None, part: str, limits: str
 ) -> tuple[Matrix | Table, AnyArray, str | None]:
-    """Read a model's inputs, the labels, and the name of their column."""
     table = read_for(model, path, part, limits)
     y, name = labels_for(model, table, target)
     return rows_for(model, table, name), y, name

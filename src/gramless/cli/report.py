@@ -49,6 +49,7 @@ class Report:
     def stage(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
         """Time a stage and show it on a terminal; yield a function that updates the line."""
         with self.timed(name):
+            # Only a terminal can redraw the line.
             if self.err.is_terminal:
                 with self.err.status(f"{text} ...") as status:
                     yield lambda line: status.update(f"{text}: {line}")
@@ -57,7 +58,6 @@ class Report:
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time a stage that has its own display."""
         started = time.perf_counter()
         try:
             yield
@@ -65,7 +65,6 @@ class Report:
             self.seconds[name] = time.perf_counter() - started
 
     def draw(self, picture: Path, draw: Callable[..., Figure], *arguments: object) -> None:
-        """Draw a figure and write it to a file."""
         from gramless.inspection.pictures import write_picture
 
         with self.stage("draw", "drawing"):
@@ -103,7 +102,6 @@ class Report:
             _write_columns(sys.stdout, columns)
 
     def result(self, document: Mapping[str, object], *tables: Table) -> None:
-        """Print the document as JSON, or else the tables."""
         if self.as_json:
             sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
             return
@@ -111,7 +109,6 @@ class Report:
             self.out.print(table)
 
     def note(self, line: str) -> None:
-        """Log a line, which appears on stderr."""
         LOGGER.info("%s", line)
 
 
@@ -123,14 +120,12 @@ class _StderrHandler(logging.Handler):
         self._report, self._verbose = report, verbose
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the line of a record."""
         if self._verbose or "progress" not in vars(record):
             self._report.err.print(record.getMessage(), soft_wrap=True)
 
 
 @contextlib.contextmanager
 def logged(report: Report, verbose: bool = False) -> Iterator[None]:
-    """Print log records on stderr inside the context."""
     handler, level = _StderrHandler(report, verbose), LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
@@ -145,8 +140,15 @@ def logged(report: Report, verbose: bool = False) -> Iterator[None]:
 def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
     """Run a command: warnings become lines, and an error becomes one line and an exit code."""
     report = Report(as_json)
+
+    def log_warning(
+        message: Warning | str, category: type[Warning], *_: object, **__: object
+    ) -> None:
+        if not issubclass(category, _HIDDEN_WARNINGS):
+            LOGGER.warning("warning: %s", in_options(" ".join(str(message).split())))
+
     with warnings.catch_warnings(), logged(report, verbose):
-        warnings.showwarning = lambda message, category, *_, **__: _warn(message, category)
+        warnings.showwarning = log_warning
         try:
             if sys.stdout is None:
                 # The shell closed it: the next file to be opened would get its descriptor.
@@ -178,11 +180,6 @@ def _error_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output or a file'}: {error.strerror}."
     return f"{type(error).__name__}: {text} (--debug shows where)"
-
-
-def _warn(message: Warning | str, category: type[Warning]) -> None:
-    if not issubclass(category, _HIDDEN_WARNINGS):
-        LOGGER.warning("warning: %s", in_options(" ".join(str(message).split())))
 
 
 def _write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
@@ -257,5 +254,4 @@ def brief(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with four significant digits."""
     return f"{value:.4g}"

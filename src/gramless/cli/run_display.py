@@ -79,7 +79,6 @@ class RunDisplay:
         self._spinner = Spinner("dots", "preparing: scale of the inputs, bandwidth ...")
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
-        """Return a context that shows the run on a terminal."""
         if not self._has_panel:
             return contextlib.nullcontext()
         console: Console = self._report.err
@@ -94,7 +93,6 @@ class RunDisplay:
         return console.is_terminal and not console.is_dumb_terminal
 
     def after(self, step: Step, evaluation: Evaluation | None, batch_rows: int) -> None:
-        """Show a step and its evaluation on validation rows, if there was one."""
         now = time.perf_counter()
         self._pace.add(step.n_blocks, now)
         self._step = step.iteration
@@ -148,7 +146,6 @@ class Pace:
         self._ends: list[float] = []
 
     def add(self, n_blocks: int, now: float) -> None:
-        """Record the end of a step and the number of blocks after it."""
         self._blocks.append(n_blocks)
         self._ends.append(now)
 
@@ -160,6 +157,7 @@ class Pace:
 
     def left(self, steps: int) -> float:
         """Return the seconds for so many more steps, if blocks grow as in the second half."""
+        # A step costs as much as all blocks before it: the time grows with their number.
         recent, middle = min(_N_RECENT, len(self._ends) - 1), (len(self._ends) - 1) // 2
         seconds_a_block = (self._ends[-1] - self._ends[-1 - recent]) / sum(self._blocks[-recent:])
         last = self._blocks[-1]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, BadParameter, Exit, Option
 
+import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
@@ -192,7 +193,12 @@ def stream(
         source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
         estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
-        _save(report, estimator, path, picture)
+        with report.stage("save", f"saving {path}"):
+            gramless.save(estimator, path)
+        if picture is not None:
+            from gramless.cli.figures import draw_run
+
+            report.draw(picture, draw_run, estimator)
         files = {"data": data, "checkpoint": checkpoint, "picture": picture}
         _show(report, estimator, source, path, files, f"{kind} ({reason})")
     if estimator.status_ == "stopped":
@@ -230,7 +236,6 @@ def _open(
     seed: int,
     limits: str,
 ) -> tuple[RowSource, str, str]:
-    """Shuffle the rows on the disk; return their source, the task and the reason for it."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
@@ -247,10 +252,10 @@ def _open(
 
 
 def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
-    """Decide the task by a sample of labels, and convert labels as ``gramless fit`` does.
+    """Return the source with labels as ``gramless fit`` converts them, the task and its reason.
 
-    Returns the source, the task and the reason for it. If classes are whole numbers they become
-    integers, other numbers become text.
+    A sample of labels decides the task. Classes that are whole numbers become integers; other
+    numbers become text.
     """
     import numpy as np
 
@@ -294,7 +299,7 @@ def _check_loss(loss: str | None, task: str) -> None:
 
 
 def _check_options(parameters: Parameters, loss: str | None, task: str) -> None:
-    """Raise InputError for invalid parameters that the estimator would find after reading."""
+    # The estimator would raise the same errors only after the file is read and shuffled.
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
@@ -355,17 +360,6 @@ def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
 
     with report.timed("train"), display.shown(), interruption.watched():
         model.fit_stream(source, callback=after_step)
-
-
-def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | None) -> None:
-    from gramless import save
-
-    with report.stage("save", f"saving {path}"):
-        save(model, path)
-    if picture is not None:
-        from gramless.cli.figures import draw_run
-
-        report.draw(picture, draw_run, model)
 
 
 def _show(

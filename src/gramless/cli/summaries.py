@@ -38,7 +38,6 @@ _ENDS = {
 
 
 def choices_of(model: KernelMachine) -> dict[str, object]:
-    """Return the selected settings of a model as text."""
     return {
         "scaling": model.scaler_.kind,
         "bandwidth": bandwidth_of(model),
@@ -52,7 +51,6 @@ def choices_of(model: KernelMachine) -> dict[str, object]:
 
 
 def bandwidth_of(model: KernelMachine) -> str:
-    """Return the bandwidths of a model's random grids as text."""
     if model.bandwidth_ is None:
         return "none, because each grid has its own widths"
     ends = (float(np.min(model.bandwidth_)), float(np.max(model.bandwidth_)))
@@ -60,7 +58,6 @@ def bandwidth_of(model: KernelMachine) -> str:
 
 
 def relevance_of(model: KernelMachine) -> str:
-    """Return how a model weights its inputs."""
     if model.settings_.grids != "random":
         return "by selection of grids"
     return "equal" if model.settings_.relevance is None else "learned"
@@ -73,7 +70,6 @@ def grids_of(model: KernelMachine) -> int | None:
 
 
 def features_of(model: KernelMachine) -> str:
-    """Return the kinds and sizes of a model's features as text."""
     kind, texts = _KINDS[model.settings_.grids], []
     for part in parts_of(model.features_):
         n_grids, n_columns = _n_grids_of(part), part._n_features_out
@@ -130,7 +126,6 @@ def run_of(model: StreamedMachine) -> dict[str, Json]:
 
 
 def run_in_words(model: StreamedMachine) -> dict[str, object]:
-    """Return the run of a streamed model as text."""
     run = run_of(model)
     best = "" if run["kept_steps"] == run["steps"] else f"; the best after {run['kept_steps']:,}"
     loss, error = run["held_back_loss"], run["held_back_error"]
@@ -156,18 +151,15 @@ def run_lines(model: StreamedMachine, document: dict[str, object]) -> dict[str, 
 
 
 def error_of(model: StreamedMachine, error: float) -> str:
-    """Return an error of a streamed model on validation rows as text."""
     unit = "standard deviations of the target"
     return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {number(error)} {unit}"
 
 
 def classes_of(model: KernelMachine | StreamedMachine) -> list[object] | None:
-    """Return the classes of a classifier, None for a regressor."""
     return model.classes_.tolist() if isinstance(model, Classifier) else None
 
 
 def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
-    """Return lines about a fitted model or feature map."""
     if not isinstance(model, KernelMachine):
         return {"inputs": model.n_inputs, "columns": model._n_features_out}
     inputs = input_names(model) or model.n_features_in_

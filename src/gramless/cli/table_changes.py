@@ -31,17 +31,14 @@ class Changes:
 
     @property
     def is_changed(self) -> bool:
-        """True if the distribution has changed at the level ``alpha``."""
         return self.result.p_value <= self.alpha
 
     @property
     def verdict(self) -> str:
-        """The result of the test as text."""
         verdict = "has changed" if self.is_changed else "no change found"
         return f"{verdict} (p-value {self.result.p_value:.3g})"
 
     def as_dict(self) -> dict[str, object]:
-        """Return the results as data."""
         result = self.result
         return {
             "before": self.places[0],
@@ -68,7 +65,6 @@ def changes(
     seed: int,
     n_jobs: int | None,
 ) -> Changes:
-    """Compare two tables by the columns that both have."""
     compared, alone = _common_columns(tables, left_out, categorical)
     parameters: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     parameters["categorical_features"] = [*categorical] or "auto"
@@ -79,7 +75,6 @@ def changes(
 def _common_columns(
     tables: Sequence[Table], left_out: Sequence[str], categorical: Sequence[str]
 ) -> tuple[Sequence[Table | Matrix], Sequence[Sequence[str]]]:
-    """Return both tables with their common columns, and the names of the other columns."""
     first, second = (table.names for table in tables)
     if first is None or second is None:
         if left_out or categorical:

@@ -34,7 +34,6 @@ _MISSING = " (missing)"
 
 @chart_style
 def page(changes: Changes) -> str:
-    """Return the page as HTML."""
     first, second = (path.name for path in changes.places)
     n_first, n_second = changes.result.n_rows
     verdict = "The distribution has changed" if changes.is_changed else "No change found"
@@ -68,7 +67,6 @@ def _answer(changes: Changes) -> Section:
 
 
 def _columns(changes: Changes) -> list[Section]:
-    """Return a table of the columns, the most changed first, and charts of the first columns."""
     ranked = sorted(changes.result.inputs, key=lambda one: (one.p_value, -one.statistic))
     changed, n_columns = changes.result.changed(changes.alpha), len(ranked)
     if changed:
@@ -133,7 +131,6 @@ def _test(changes: Changes) -> Section:
 
 
 def _picture(changes: Changes, one: InputDifference) -> Chart | ShadedTable:
-    """Return the distribution of an input in both tables as a chart or as a table of shares."""
     title = f"{one.name}: {one.distance:.1%} apart"
     files = [path.name for path in changes.places]
     parts = [_values(table, one) for table in changes.tables]
