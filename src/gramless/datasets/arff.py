@@ -70,7 +70,6 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, declaration: str) -> None:
-    """Raise DataFileError if a nominal column has a value that it does not declare."""
     declared = {_plain_word(word) for word in re.findall(_WORD, declaration[1:])} | {""}
     unknown = {value for value in set(values) - declared if _plain_word(value) not in declared}
     if unknown:
@@ -131,7 +130,7 @@ def _parse_attribute(path: Path, number: int, line: str) -> tuple[str, str]:
 
 
 def _find_quote(path: Path, lines: Iterable[str], number: int) -> str:
-    """Return the quote character of the first row that has one: writers differ."""
+    # Some writers use single quotes, others double ones: the first row with a quote decides.
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
         if body.startswith("{"):

@@ -310,23 +310,12 @@ def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> R
 
 
 class TypedColumns(NamedTuple):
-    """Columns as float64 or object arrays, with counts of the cells that are no numbers.
-
-    Attributes
-    ----------
-    columns : list of array (n_rows,)
-    n_strays : array (n_columns,)
-        Number of cells of each numeric column that are neither numbers nor missing.
-    n_words : array (n_columns,)
-        Number of words for missing values in each numeric column.
-    first_strays : dict
-        Row and text of the first stray cell, by the position of the column.
-    """
-
-    columns: list[AnyArray]
+    columns: list[AnyArray]  # float64, or objects for text
+    # Of each column: the cells that are neither numbers nor missing, and the words for missing
+    # values. Both are 0 for text.
     n_strays: IntArray
     n_words: IntArray
-    first_strays: dict[int, tuple[int, str]]
+    first_strays: dict[int, tuple[int, str]]  # row and text, by the position of the column
 
 
 def _parse_columns(cells: pl.Series, n_columns: int, text: Collection[int] = ()) -> TypedColumns:
@@ -378,8 +367,7 @@ def read_columns(
 
     A column is text if more than ``stray_share`` of its cells are neither numbers nor missing, or
     if it holds words for missing values and no number. ``DataFileError`` is raised for fewer stray
-    cells, because one typing error must not turn numbers into categories. The file is read again if
-    more columns turn out to be text.
+    cells.
     """
     n_columns, head = len(rows.names), rows.head()
     stray_shares = _parse_columns(head, n_columns, text).n_strays * n_columns / len(head)
@@ -394,21 +382,25 @@ def read_columns(
             typed = _parse_columns(cells, n_columns, text)
             for pieces, column in zip(parts, typed.columns, strict=True):
                 pieces.append(column)
+                n_bytes += column.nbytes
+                if column.dtype.kind != "f":
+                    n_bytes += _STR_BYTES * len(column) + len("".join(column))
             for j, (row, cell) in typed.first_strays.items():
                 first_strays.setdefault(j, (n_rows + row, cell))
             n_strays += typed.n_strays
             n_words += typed.n_words
             n_rows += len(cells) // n_columns
-            n_bytes += sum(map(_column_bytes, typed.columns))
             # Twice, for the parts and their concatenation.
             what = f"a table of the first {n_rows:,} rows"
             rows.limits.check_memory(rows.path, what, 2 * n_bytes)
         columns = [pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for pieces in parts]
         is_text = (n_strays > stray_share * n_rows) | (n_words > 0) & [*map(_is_empty, columns)]
         if is_text.any():
+            # Cells of these columns were read as NaN, so the file is read again.
             text |= {*np.flatnonzero(is_text)}
             del parts, columns
         elif first_strays:
+            # One typing error must not turn numbers into categories.
             j = min(first_strays, key=first_strays.__getitem__)
             remedy = f", or list the column in categorical=[{rows.names[j]!r}]"
             explanation = (
@@ -418,11 +410,6 @@ def read_columns(
             raise _stray_error(rows, *first_strays[j], j, explanation)
         else:
             return dict(zip(rows.names, columns, strict=True))
-
-
-def _column_bytes(column: AnyArray) -> int:
-    is_text = column.dtype.kind != "f"
-    return column.nbytes + (_STR_BYTES * len(column) + len("".join(column)) if is_text else 0)
 
 
 def _stray_error(
@@ -442,14 +429,21 @@ def _drop_columns_without_data(rows: DelimitedRows, columns: dict[str, AnyArray]
     first = rows.names[0]
     if len(columns) == 1 or first not in rows.nameless or first not in columns:
         return
-    if _is_index(columns[first]):
+    index = columns[first]
+    # A single row shows nothing.
+    if index.dtype.kind != "f" or len(index) < 2 or index.min() < 0:
+        return
+    if not (index == np.floor(index)).all() or len(np.unique(index)) < len(index):
+        return
+    # Distinct whole numbers: 0, 1, 2, ... or 1, 2, 3, ... in any order, or some rows of these.
+    if index.min() in (0, 1) and np.ptp(index) == len(index) - 1:
         del columns[first]
         warnings.warn(
             f"{rows.path}: the first column has no name and counts the rows, so it is left out. "
             "If it is an input, name it.",
             stacklevel=4,
         )
-    elif _is_partial_index(columns[first]):
+    else:
         warnings.warn(
             f"{rows.path}: the first column has no name and a different whole number in each row, "
             f"as the index of some rows of a data frame has; it is read as {first!r}. If it is no "
@@ -462,30 +456,13 @@ def _is_empty(column: AnyArray) -> bool:
     return column.dtype.kind == "f" and bool(np.isnan(column).all())
 
 
-def _is_index(column: AnyArray) -> bool:
-    """Return whether a column holds 0, 1, 2, ... or 1, 2, 3, ... in any order."""
-    return (
-        _is_partial_index(column) and column.min() in (0, 1) and np.ptp(column) == len(column) - 1
-    )
-
-
-def _is_partial_index(column: AnyArray) -> bool:
-    # A single row shows nothing.
-    if column.dtype.kind != "f" or len(column) < 2 or column.min() < 0:
-        return False
-    return bool((column == np.floor(column)).all()) and len(np.unique(column)) == len(column)
-
-
 # Pieces.
 
 
 def _iter_tables(
     rows: DelimitedRows, text: Collection[int], used: Sequence[str], empty: Collection[str]
 ) -> Iterator[Table]:
-    """Yield blocks of rows as tables.
-
-    Raises DataFileError for text in numeric columns, and for values in the columns ``empty``.
-    """
+    """Yield blocks of rows as tables of the columns ``used``; those in ``empty`` stay empty."""
     n_rows = 0
     for cells in rows.blocks():
         typed = _parse_columns(cells, len(rows.names), text)
@@ -538,7 +515,6 @@ def _detect_layout(
 
 
 def require_polars(path: Path) -> None:
-    """Raise MissingDependencyError if polars, which parses text, is not installed."""
     if importlib.util.find_spec("polars") is None:
         raise MissingDependencyError(f'Reading {path} needs polars: pip install "gramless[cli]".')
 

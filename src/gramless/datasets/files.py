@@ -107,12 +107,11 @@ def faults(path: Path) -> Iterator[None]:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether the ending of a file names a compression."""
     return path.suffix.lower() in _OPENERS
 
 
 def check_uncompressed(path: Path) -> None:
-    """Raise InputError if a file is compressed whose format needs random access."""
+    """Raise InputError if a file is compressed, because its format needs random access."""
     if is_compressed(path):
         raise InputError(
             f"{path} is compressed as a whole and cannot be read in pieces; unpack it first."
@@ -135,7 +134,7 @@ def open_bytes(path: Path, limits: ReadLimits) -> Iterator[io.BufferedReader]:
 
 
 class _LimitedBytes(io.RawIOBase):
-    """A file whose unpacked size is checked while it is read."""
+    """A file that checks its unpacked size while it is read."""
 
     def __init__(self, path: Path, file: IO[bytes], limits: ReadLimits) -> None:
         self._path, self._file, self._limits, self._n_bytes = path, file, limits, 0
@@ -273,7 +272,6 @@ def read_head(path: Path) -> bytes:
 
 
 def without_compression(name: str) -> str:
-    """Return a file name without its compression ending."""
     stem, ending = os.path.splitext(name)
     return stem if ending.lower() in _OPENERS else name
 

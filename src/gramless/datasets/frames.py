@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,17 +193,21 @@ class _Frames:
             blocks = self._read_with_pyarrow(max_rows, limits)
         with self._faults():
             for raw in blocks:
-                plain = {
-                    name: _read_column(self._path, name, values) for name, values in raw.items()
-                }
-                columns = {name: _table_column(column) for name, column in plain.items()}
+                columns: dict[str, AnyArray] = {}
+                types: dict[str, str] = {}
+                for name, values in raw.items():
+                    column = _read_column(self._path, name, values)
+                    if column.is_category:
+                        texts = (
+                            labels(column.values) if column.is_text else column.category_labels()
+                        )
+                        columns[name] = np.array([*texts], dtype=object)
+                    else:
+                        columns[name] = column.values
+                    if column.type not in ("number", "text", "category"):
+                        types[name] = column.type
                 if columns and len(next(iter(columns.values()))):
                     declared = tuple(name for name, values in raw.items() if is_declared(values))
-                    types = {
-                        name: column.type
-                        for name, column in plain.items()
-                        if column.type not in ("number", "text", "category")
-                    }
                     yield Table(columns, source=str(self._path), declared=declared, types=types)
 
     def _read_with_polars(self, max_rows: int | None) -> Iterator[_Columns]:
@@ -212,7 +216,18 @@ class _Frames:
             yield {column.name: column for column in frame.iter_columns()}
 
     def _read_with_pyarrow(self, max_rows: int | None, limits: ReadLimits) -> Iterator[_Columns]:
-        for table in self._arrow_tables(max_rows):
+        tables: Iterable[pyarrow.Table | pyarrow.RecordBatch]
+        if max_rows is None:
+            tables = [self._fragment.to_table(use_threads=False)]
+        else:
+            # Whole batches of IPC files are validated: a slice counts its missing values again,
+            # which would hide a wrong count of the batch. The batch is in memory in any case.
+            tables = self._fragment.to_batches(
+                batch_size=_MAX_BATCH_ROWS if self._format == "ipc" else max_rows,
+                batch_readahead=0,
+                use_threads=False,
+            )
+        for table in tables:
             # Without validation, offsets of damaged text could point anywhere in memory.
             table.validate(full=True)
             for start in range(0, table.num_rows, max_rows or max(1, table.num_rows)):
@@ -242,21 +257,8 @@ class _Frames:
             limits.check_memory(self._path, f"the text of column {name!r}", n_bytes)
         return column.cast(self._library.large_string()) if name in self._text_names else column
 
-    def _arrow_tables(self, max_rows: int | None) -> Iterator[pyarrow.Table | pyarrow.RecordBatch]:
-        """Return an iterator over one table of all rows, or over batches."""
-        if max_rows is None:
-            return iter([self._fragment.to_table(use_threads=False)])
-        if self._format == "ipc":
-            # Whole batches are validated: a slice counts its missing values again, which would hide
-            # a wrong count of the batch. The batch is in memory in any case.
-            max_rows = _MAX_BATCH_ROWS
-        return iter(
-            self._fragment.to_batches(batch_size=max_rows, batch_readahead=0, use_threads=False)
-        )
-
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Convert the errors that the libraries raise for a damaged file to DataFileError."""
         classes: tuple[type[BaseException], ...]
         if self._uses_polars:
             # Damaged pages cause a panic, which is no Exception.
@@ -289,10 +291,3 @@ def _read_column(path: Path, name: str, column: object) -> PlainColumn:
     if plain.is_category and any(isinstance(value, bytes) for value in plain.values):
         raise DataFileError(f"{path}: column {name!r} holds bytes; drop the column or convert it.")
     return plain
-
-
-def _table_column(column: PlainColumn) -> AnyArray:
-    if not column.is_category:
-        return column.values
-    cells = labels(column.values) if column.is_text else column.category_labels()
-    return np.array([*cells], dtype=object)

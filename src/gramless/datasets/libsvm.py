@@ -138,13 +138,12 @@ def _find_columns(
 
 
 def csr_bytes(X: sparse.csr_matrix) -> int:
-    """Return the number of bytes of a CSR matrix."""
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
 def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
     """Yield CSR blocks with the indices of the file; raise DataFileError if there are no rows."""
-    text_encoding(path)
+    text_encoding(path)  # raises DataFileError for binary data
     n_lines = n_rows = 0
     with open_bytes(path, limits) as file:
         for block in blocks_of_lines(file, path, limits, b"\n"):
@@ -202,9 +201,9 @@ def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | Non
 
 
 def _shifted(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
-    """Return a block with zero-based indices and ``width`` columns."""
     last = width + first - 1
     if X.nnz and (X.indices.min() < first or X.indices.max() > last):
+        # The block does not keep its lines, so the file is read again to locate the error.
         with open_plain(path) as file:
             for number, line in enumerate(file, start=1):
                 if problem := _problem_of(line, first, last):

@@ -172,7 +172,7 @@ def _pieces(
 
 
 class _StoredRows:
-    """An array in NumPy's format whose rows are read in order."""
+    """An array in NumPy's format; its rows are read in order."""
 
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
@@ -184,7 +184,15 @@ class _StoredRows:
             self.shape, by_columns, self.dtype = _HEADERS[version](file)
             if self.dtype.hasobject:
                 raise ValueError("objects need pickle")
-            _check_shape(self.shape, self.dtype)
+            # NumPy's parser of headers accepts negative sizes and arrays larger than memory.
+            is_shape = all(type(size) is int and size >= 0 for size in self.shape)
+            if not is_shape or self.dtype.itemsize == 0:
+                raise ValueError(f"no array of {self.dtype} has the shape {str(self.shape)[:60]}")
+            n_bytes = prod(size for size in self.shape if size) * self.dtype.itemsize
+            if n_bytes > np.iinfo(np.intp).max:
+                raise ValueError(
+                    f"an array of the shape {str(self.shape)[:60]} fits into no memory"
+                )
         self.by_columns = by_columns and sum(size > 1 for size in self.shape) > 1
         self.row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
         # Integers are copied to floats.
@@ -198,7 +206,6 @@ class _StoredRows:
             self._mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
 
     def read(self, n_rows: int) -> AnyArray:
-        """Return the next rows."""
         if self._mapped is not None:
             rows, self._mapped = np.split(self._mapped, [n_rows])
             return np.array(rows)
@@ -222,7 +229,7 @@ class _StoredRows:
 
 
 class _StoredCsr:
-    """A CSR matrix in the members of an NPZ file whose rows are read in order."""
+    """A CSR matrix in the members of an NPZ file; its rows are read in order."""
 
     def __init__(
         self, path: Path, name: str, members: Mapping[str, _StoredRows], limits: ReadLimits
@@ -245,7 +252,6 @@ class _StoredCsr:
         self.row_bytes = _NONZERO_BYTES * prod(data) // max(1, self.shape[0])
 
     def read(self, n_rows: int) -> sparse.csr_matrix:
-        """Return the next rows."""
         ends = self._members["indptr"].read(n_rows)
         pointers = np.concatenate([[0], ends.astype(np.int64) - self._done])
         n_numbers = int(pointers[-1])
@@ -297,7 +303,7 @@ class _StoredTable:
     def from_archive(
         cls, path: Path, archive: zipfile.ZipFile, suffix: str, limits: ReadLimits
     ) -> _StoredTable:
-        """Open the inputs and labels whose names have this suffix."""
+        """Open the inputs and labels by names with this suffix."""
         names = archive.namelist()
 
         def member(name: str) -> _StoredRows:
@@ -367,18 +373,8 @@ def _training_suffix(path: Path, archive: zipfile.ZipFile) -> str:
     return suffix
 
 
-def _check_shape(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
-    """Raise ValueError if no array can have this shape and type."""
-    is_shape = all(type(size) is int and size >= 0 for size in shape)
-    if not is_shape or dtype.itemsize == 0:
-        raise ValueError(f"no array of {dtype} has the shape {str(shape)[:60]}")
-    if prod(size for size in shape if size) * dtype.itemsize > np.iinfo(np.intp).max:
-        raise ValueError(f"an array of the shape {str(shape)[:60]} fits into no memory")
-
-
 @contextmanager
 def _numpy_faults(path: Path) -> Iterator[None]:
-    """Convert the errors of NumPy and zipfile to DataFileError."""
     try:
         yield
     except (GramlessError, MemoryError):

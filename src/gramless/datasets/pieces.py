@@ -18,33 +18,18 @@ Chunk: TypeAlias = tuple[Matrix, AnyArray]  # rows, dense or CSR, and their labe
 
 @dataclass(frozen=True)
 class Pieces:
-    """A file that is read in pieces of rows.
-
-    Attributes
-    ----------
-    head : Table
-        The first rows, with the columns of all pieces.
-    read : callable
-        Returns a new iterator over all rows in order.
-    n_rows : int or None
-        Number of rows; None if it is unknown before reading.
-    """
-
-    head: Table
-    read: Callable[[], Iterator[Table]]
-    n_rows: int | None = None
+    head: Table  # the first rows, with the columns of all pieces
+    read: Callable[[], Iterator[Table]]  # returns a new iterator over all rows in order
+    n_rows: int | None = None  # None if it is unknown before reading
 
 
 class RowBuffer:
-    """A queue of rows."""
-
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
         self._start = 0
         self.n_rows = 0
 
     def add(self, X: Matrix, y: AnyArray) -> None:
-        """Append rows without copying them."""
         if len(y):
             self._chunks.append((X, y))
             self.n_rows += len(y)

@@ -290,7 +290,7 @@ def open_pieces(
     categorical: Sequence[str] = (),
     limits: ReadLimits,
 ) -> tuple[Pieces, str | int | None]:
-    """Open a file to read it in pieces, whose columns may hold text.
+    """Open a file to read it in pieces; its columns may hold text.
 
     The parameters are those of :func:`open_chunks`. Returns the pieces and the target column, which
     is None if the target is a file of labels.
@@ -321,7 +321,6 @@ def open_pieces(
 
 
 def _numbers(X: Matrix | Table) -> Matrix:
-    """Return inputs as a matrix; raise InputError if any is text."""
     if not isinstance(X, Table):
         return X
     if not X.categorical:

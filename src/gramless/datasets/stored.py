@@ -128,12 +128,12 @@ def _mapped_rows(path: str | os.PathLike[str], head: Table) -> LazyRows | None:
 
 @dataclass
 class _Column:
-    """The encoding of a column on the disk: the type of its numbers, or the codes of its texts."""
+    """The encoding of a column on the disk."""
 
     name: str
     is_text: bool
-    dtype: np.dtype[np.generic] | None = None
-    code_of: dict[str, int] = field(default_factory=dict, repr=False)
+    dtype: np.dtype[np.generic] | None = None  # of numbers; None before the first number
+    code_of: dict[str, int] = field(default_factory=dict, repr=False)  # by the text
 
     def numbers(self, values: AnyArray) -> AnyArray:
         """Return values as numbers; codes of texts are in the order of their first occurrence."""
@@ -147,7 +147,6 @@ class _Column:
         return np.asarray(values)
 
     def restored(self, numbers: AnyArray) -> AnyArray:
-        """Return the values of numbers from the disk."""
         if self.is_text:
             return np.array([*self.code_of, None], dtype=object)[:-1][numbers.astype(np.intp)]
         return numbers.astype(self.dtype or np.float64, copy=False)
@@ -184,13 +183,12 @@ class StoredRows(LazyRows):
         return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def of_columns(self, columns: Sequence[int]) -> StoredRows:
-        """Return the rows with some of the columns."""
         return StoredRows(self._blocks, self._columns[list(columns)].tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTable(RowTable):
-    r"""A table whose numbers lie on a disk; created by :func:`store_table`.
+    r"""A table with numbers on a disk; created by :func:`store_table`.
 
     Attributes
     ----------

@@ -223,8 +223,8 @@ class Table(NamedColumns):
         Returns
         -------
         X : Table, ndarray or CSR matrix of shape (n_rows, n_features)
-            A Table, whose columns estimators match by name, or a matrix if the file holds one
-            (LIBSVM, NPZ, NPY).
+            A Table, which estimators match to that of the fit by the names of its columns, or a
+            matrix if the file holds one (LIBSVM, NPZ, NPY).
         y : ndarray of shape (n_rows,)
             Numbers, or an object array of str.
         feature_names : tuple of str or None
