@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster
 
 from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelRegressor
-from gramless.base.reporting import Progress
+from gramless.base.progress import Progress
 from gramless.distributed import DaskKernelRegressor
 from harness.memory import begun_memory, peak_memory
 

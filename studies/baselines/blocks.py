@@ -9,10 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.threads import cached_property, map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
 from gramless.features.landmarks import (

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
-from gramless.base.decompositions import svd
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
@@ -25,6 +24,7 @@ from gramless.solvers.objective import (
 )
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
+from gramless.unsupervised.tall_arrays import svd
 
 
 @dataclass(frozen=True)

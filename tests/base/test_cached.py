@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from gramless.base.cached import cached_property
+from gramless.base.threads import cached_property
 
 
 class Meeting:

@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gramless.base.compact import (
-    MOST_FILLED,
-    CompactArray,
-    compacted,
-    rounded_to_multiples,
-    rounded_to_single,
-)
+from gramless.base.numeric import rounded_to_multiples, rounded_to_single
+from gramless.base.state import MOST_FILLED, CompactArray, compacted
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=(60, 40))

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from gramless.base import deadline as clocks
-from gramless.base.deadline import Deadline, Watch
+from gramless.base import progress as clocks
+from gramless.base.progress import Deadline, Watch
 
 
 @pytest.fixture

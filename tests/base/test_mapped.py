@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import DataFileError
-from gramless.base.mapped import BlockFile, MappedRows
+from gramless.base.lazy_rows import BlockFile, MappedRows
 from harness.memory import PeakMemory
 
 ARRAY = np.random.default_rng(0).normal(size=(400_000, 12))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gramless import KernelRegressor
-from gramless.base.reporting import Progress, Reporter
+from gramless.base.progress import Progress, Reporter
 
 X = np.random.default_rng(0).normal(size=(120, 2))
 Y = X[:, 0] ** 2

@@ -9,7 +9,7 @@ import pytest
 
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.errors import InputError
-from gramless.base.reporting import Progress
+from gramless.base.progress import Progress
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(400, 3))

@@ -72,7 +72,7 @@ def fitted(kind: str) -> Any:
 @pytest.fixture
 def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return what writes a changed model with checksums that fit; short arrays are plain."""
-    monkeypatch.setattr("gramless.base.compact._MIN_NUMBERS", 1024)
+    monkeypatch.setattr("gramless.base.state._MIN_NUMBERS", 1024)
 
     def forged(kind: str, change: Callable[[Content, Tensors], Any]) -> Path:
         content, tensors = pack(fitted(kind))
@@ -110,7 +110,7 @@ def array(name: str, change: Callable[[Any], Any]) -> Callable[[Content, Tensors
     return lambda state, tensors: tensors.update({name: np.array(change(tensors[name].copy()))})
 
 
-def numbers_of(
+def positions_of(
     name: str, n_planes: int, change: Callable[[Any], Any]
 ) -> Callable[[Content, Tensors], None]:
     """Return a change of the numbers of one deflated array of float64."""
@@ -211,7 +211,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "numbers in more planes": ("grown", put("weights_", "fields", "n_planes", 16)),
     "numbers of no kind": ("grown", put("weights_", "fields", "dtype", "object")),
     "weights in double": ("grown", array("weights_.data", lambda c: c.astype("f8"))),
-    "weights infinite": ("grown", numbers_of("weights_", 8, set_at(0, np.inf))),
+    "weights infinite": ("grown", positions_of("weights_", 8, set_at(0, np.inf))),
     "weights short": ("grown", array("weights_.data", lambda c: c[:-1])),
     "weights not deflated": ("grown", array("weights_.data", lambda c: c[::-1])),
     "boxes too few": ("grown", array("features_.cells.lowest", lambda c: c[:-1])),
@@ -220,9 +220,9 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "runs of reals": ("grown", array("features_.cells.runs", lambda c: c.astype("f8"))),
     "one cell for all": ("grown", array("features_.cells.lengths", lambda c: c * 0 + 1)),
     "no cells": ("grown", put(*GRIDS[:1], "model", "state", "cells", None)),
-    "widths too few": ("grown", numbers_of("features_.widths_", 1, lambda w: w[:-1])),
-    "widths of 0": ("grown", numbers_of("features_.widths_", 1, set_at(0, 0.0))),
-    "widths nan": ("grown", numbers_of("features_.widths_", 1, set_at(0, np.nan))),
+    "widths too few": ("grown", positions_of("features_.widths_", 1, lambda w: w[:-1])),
+    "widths of 0": ("grown", positions_of("features_.widths_", 1, set_at(0, 0.0))),
+    "widths nan": ("grown", positions_of("features_.widths_", 1, set_at(0, np.nan))),
     "widths of another shape": (
         "grown",
         put(*GRIDS, "widths_", "fields", "shape", {"tuple": [12, 3]}),

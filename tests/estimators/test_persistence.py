@@ -67,7 +67,7 @@ def model_file(tmp_path_factory):
     """Return a file whose short arrays are plain, so that tests can change their numbers."""
     path = tmp_path_factory.mktemp("models") / "model.gramless"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramless.base.compact._MIN_NUMBERS", 1024)
+        patch.setattr("gramless.base.state._MIN_NUMBERS", 1024)
         save(KernelClassifier(small(), **FAST).fit(X, THREE), path)
     return path
 

@@ -6,8 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from gramless import RandomBinning
-from gramless.base.deadline import Deadline
-from gramless.base.reporting import Reporter
+from gramless.base.progress import Deadline, Reporter
 from gramless.losses import Squared
 from gramless.matrices.base import Vector
 from gramless.preprocessing.rows import Rows

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.memory import VARIABLE, limited_memory
-from gramless.base.reporting import Progress, Reporter
+from gramless.base.progress import Deadline, Progress, Reporter
 from gramless.matrices.codes import bytes_of_grid
 from gramless.selection.budget import (
     LEAST_ROWS,

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from gramless.base.reporting import Progress, Reporter
+from gramless.base.progress import Progress, Reporter
 from gramless.losses import (
     Logistic,
     Loss,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
-from gramless.base.reporting import Reporter
+from gramless.base.progress import Reporter
 from gramless.losses import Logistic, Squared
 from gramless.selection import penalty_path
 from gramless.selection.candidates import random_features

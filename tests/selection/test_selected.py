@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 from gramless import KernelRegressor, load, save
-from gramless.base.compact import rounded_to_multiples
+from gramless.base.numeric import rounded_to_multiples
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.losses import LOSSES, Logistic, Loss, Poisson, Squared

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless import RandomBinning
-from gramless.base.reporting import Progress, Reporter
+from gramless.base.progress import Progress, Reporter
 from gramless.losses import Logistic
 from gramless.matrices.base import Vector
 from gramless.selection.splits import Split

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.progress import Deadline
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
 from gramless.streaming.doubly_stochastic import DoublyStochastic, FreeIntercept

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
+import pytest
 
 from gramless.unsupervised import tall_arrays as tall
 
@@ -34,3 +37,17 @@ def test_threads_change_no_bit():
         for n_jobs in (1, 2)
     )
     assert all(x.tobytes() == y.tobytes() for x, y in zip(one, two, strict=True))
+
+
+def test_singular_values_do_not_depend_on_the_routine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **options: object) -> NoReturn:
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    matrix = np.random.default_rng(0).normal(size=(12, 5))
+    usual = tall.svd(matrix)
+    monkeypatch.setattr(np.linalg, "svd", fail)
+    for left, sizes, right in (usual, tall.svd(matrix)):
+        assert left.shape == (12, 5)
+        np.testing.assert_allclose(left * sizes @ right, matrix, atol=1e-12)
+        np.testing.assert_allclose(left.T @ left, np.eye(5), atol=1e-12)
+        np.testing.assert_allclose(sizes, usual[1], rtol=1e-12)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -22,7 +22,6 @@ _SHORT_ROW = 256  # shorter rows are not padded to whole cache lines
 
 
 def readonly(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -77,12 +76,18 @@ def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
 
 
 def writable_flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
-    """Return the result of :func:`flat_rows`, but writable if the matrix is."""
+    """Return the same as :func:`flat_rows`, but writable if the matrix is."""
     if array.size == 0:
         return array.reshape(-1), 0
     n, m = array.shape
     stride = array.strides[0] // array.itemsize if n > 1 else m
     return as_strided(array, ((n - 1) * stride + m,), (array.itemsize,)), stride
+
+
+def positions_of(selection: NDArray[np.integer] | BoolArray) -> IntArray:
+    """Return the positions that a selection of rows contains, which may be a mask."""
+    is_mask = selection.dtype == bool
+    return np.flatnonzero(selection) if is_mask else np.asarray(selection, np.int64)
 
 
 def inner(a: FloatArray, b: FloatArray) -> float:

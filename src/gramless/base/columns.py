@@ -65,8 +65,7 @@ class Series(Protocol):
 
     dtype: object
 
-    def to_numpy(self, dtype: str | None = None) -> AnyArray:
-        """Return the values as an array."""
+    def to_numpy(self, dtype: str | None = None) -> AnyArray: ...
 
 
 @runtime_checkable
@@ -97,7 +96,7 @@ class PlainColumn(NamedTuple):
 
     @property
     def is_category(self) -> bool:
-        """Return whether values are categories, or text that may prove to be numbers or dates."""
+        """Return whether values are categories, or text that may be read as numbers or dates."""
         return self.type in ("text", "category", "boolean")
 
     @property
@@ -250,7 +249,6 @@ def is_declared(column: object) -> bool:
 
 
 def _native_array(name: str, column: object) -> AnyArray:
-    """Return the values of a column as an array of the closest type of NumPy."""
     if isinstance(column, _ArrowArray):
         try:
             return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -282,7 +280,7 @@ def _native_array(name: str, column: object) -> AnyArray:
 def _object_column(name: str, values: AnyArray) -> PlainColumn:
     python_types = {type(value) for value in values} - {type(None)}
     for cls in python_types:
-        # Categories are told apart by their text, so a class must define it, and be immutable.
+        # Categories are identified by their text, so a class must define it, and be immutable.
         defines_text = any(
             getattr(cls, name) is not getattr(object, name) for name in ("__str__", "__repr__")
         )

@@ -39,8 +39,8 @@ def memory_budget() -> int:
     """Return how many bytes large arrays may take together.
 
     Without a limit by the user (:func:`memory_limit`), this is half of :func:`free_memory`. With
-    one, it is half of the limit in fits of kernel estimators, which need memory for much else, and
-    all of it otherwise.
+    one, it is half of the limit in fits of kernel estimators, which need the rest for other data,
+    and all of it otherwise.
     """
     limit = memory_limit()
     n_bytes = _ARRAYS_SHARE * free_memory() if limit is None else _limit_share.get() * limit
@@ -82,18 +82,13 @@ def given_memory() -> int | None:
     return _fit_limit.get()
 
 
-def is_limited() -> bool:
-    """Return whether a user gave a limit, for this fit or for the process."""
-    return memory_limit() is not None
-
-
 def release_freed_memory() -> None:
     """Return freed memory to the system if a user gave a limit and the C library is glibc.
 
     The allocator of glibc keeps memory that threads free: after some phases of a fit, twice as much
     as is in use.
     """
-    if is_limited():
+    if memory_limit() is not None:
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -130,7 +125,7 @@ def memory_for(needed: float) -> int:
 
     Reading the free memory takes a third of a millisecond, half of the time to predict one row.
     """
-    is_little = needed <= _ALWAYS_FREE and not is_limited()
+    is_little = needed <= _ALWAYS_FREE and memory_limit() is None
     return _ALWAYS_FREE if is_little else memory_budget()
 
 
@@ -166,13 +161,14 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
     """
     budget = memory_for(needed)
     if needed > budget:
+        is_limited = memory_limit() is not None
         if _fit_limit.get() is not None:
             whole, more = "memory_budget", "raise memory_budget"
-        elif is_limited():
+        elif is_limited:
             whole, more = VARIABLE, f"raise {VARIABLE}"
         else:
             whole, more = "the free memory", f"set the environment variable {VARIABLE}"
-        part = "all" if is_limited() and _limit_share.get() == 1.0 else "half"
+        part = "all" if is_limited and _limit_share.get() == 1.0 else "half"
         # 0.5 % more, because rounding to three digits must not fall below what is needed.
         enough = 1.005 * needed / _limit_share.get()
         raise InputError(

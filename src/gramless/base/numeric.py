@@ -1,4 +1,4 @@
-"""Checks and conversions of numbers that users pass."""
+"""Checks, conversions and rounding of numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray
 
 _MAX_INTEGER = 2**63 - 1
 _MAX_FLOAT = np.finfo(np.float64).max
+_SINGLE_DIGITS = 24  # binary digits of a number of single precision
+_ROUNDED_AT_ONCE = 1 << 16
 
 
 def is_whole(value: object, least: int) -> bool:
@@ -78,3 +81,49 @@ def check_counts(name: str, sample_weight: ArrayLike | None, n_rows: int) -> Flo
             f"negative and somewhere above 0; got shape {weights.shape}."
         )
     return weights
+
+
+def rounded_to_single(array: FloatArray) -> FloatArray:
+    """Round numbers to the digits of single precision, also beyond its range.
+
+    Examples
+    --------
+    >>> rounded_to_single(np.array([1.0 + 2.0**-23, 1.0 + 2.0**-30, 1e300])) == [
+    ...     1.0 + 2.0**-23,
+    ...     1.0,
+    ...     1e300,
+    ... ]
+    array([ True,  True, False])
+    """
+    digits, exponents = np.frexp(array)
+    whole = np.rint(np.ldexp(digits, _SINGLE_DIGITS))
+    return np.ldexp(whole, exponents - _SINGLE_DIGITS)
+
+
+def rounded_to_multiples(
+    array: FloatArray,
+    step: float | FloatArray,
+    n_jobs: int | None = 1,
+    out: FloatArray | None = None,
+) -> FloatArray:
+    """Round numbers to multiples of a positive step, one for all or one for each column.
+
+    The result is written into ``out`` if given.
+
+    Examples
+    --------
+    >>> rounded_to_multiples(np.array([0.1, -0.3, 1.0]), 0.25)
+    array([ 0.  , -0.25,  1.  ])
+    """
+    result = np.empty(array.shape) if out is None else out
+    n_rows = max(1, _ROUNDED_AT_ONCE * len(array) // max(1, array.size))
+
+    def round_block(first: int, last: int) -> None:
+        block = result[first:last]
+        np.divide(array[first:last], step, out=block)
+        np.rint(block, out=block)
+        block *= step
+        block += 0.0  # turns -0.0 into 0.0
+
+    map_blocks(round_block, row_blocks(len(array), n_rows), n_jobs)
+    return result

@@ -33,7 +33,6 @@ HOMES = {
 }
 
 # Removed classes, with the last version that reads their files.
-# Removed classes, with the last version that reads their files.
 LAST_VERSIONS = dict.fromkeys(
     (
         "Density",

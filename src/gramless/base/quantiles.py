@@ -44,7 +44,6 @@ def weighted_quantiles(
 
 
 def robust_centre(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return the median of each column."""
     return weighted_quantiles(values, 0.5, weights)
 
 

@@ -11,18 +11,19 @@ import dataclasses
 import inspect
 import math
 import re
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 
-from gramless.base.compact import MOST_FILLED, CompactArray, compacted
 from gramless.base.errors import InputError, ModelFileError
 from gramless.base.public import LAST_VERSIONS
 from gramless.base.types import AnyArray
+from gramless.portable import ARRAY_FORMS
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
@@ -39,6 +40,14 @@ LARGEST = 1e300  # sums of larger numbers could overflow in predictions
 # NumPy pads labels to the longest of them, and takes 4 bytes a character.
 _MAX_MODELS = 10_000
 _MAX_CHARACTERS = 1 << 22
+# A small hostile file must not make the reader allocate much memory. Up to this many bytes may be
+# restored beyond 64 times the bytes that are stored.
+MOST_FILLED = 1 << 24
+_MAX_RATIO = 64
+
+_MIN_NUMBERS = 400  # shorter arrays do not repay the 200 bytes that describe a form
+_MAX_SHARE = 0.85  # of the bytes of an array; smaller savings do not repay the time to inflate
+_PROBED_NUMBERS = 1 << 14  # these first numbers show for most arrays whether they deflate
 
 
 def _registered_name(cls: type) -> str:
@@ -138,7 +147,6 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
         """
 
     def state(self) -> State:
-        """Return the parameters and, once fitted, the fitted attributes."""
         params, fitted = {"params": self._parameters_to_save()}, self._fitted()
         return {**params, "state": fitted} if fitted else params
 
@@ -205,6 +213,97 @@ def _restored(values: Mapping[str, object]) -> dict[str, object]:
     return {k: v.restored() if isinstance(v, CompactArray) else v for k, v in values.items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class CompactArray:
+    """A compressed array of float64 or int64, as files and pickles hold it.
+
+    Attributes
+    ----------
+    form : str
+        A key of :data:`gramless.portable.ARRAY_FORMS`. Only ``"Deflated"`` is written; the others
+        occur in files of 0.2.0.
+    fields : mapping
+        Arguments of the function that restores the array, which may come from a foreign file.
+    """
+
+    form: str
+    fields: Mapping[str, Any]
+
+    def restored(self) -> AnyArray:
+        """Return the array, or raise any exception if the fields are invalid."""
+        return ARRAY_FORMS[self.form](**self.fields)
+
+    @property
+    def n_filled(self) -> int:
+        """Bytes of the array beyond 64 times the stored ones."""
+        shape = self.fields.get("shape", ())
+        size = 8 * int(np.prod(shape, dtype=object)) if len(shape) else 0
+        if self.form == "MostlyOne":
+            return size
+        return max(0, size - _MAX_RATIO * self.n_bytes)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the stored arrays."""
+        return sum(array.nbytes for array in _arrays_in([*self.fields.values()]))
+
+
+def _arrays_in(parts: list[object]) -> Iterator[AnyArray]:
+    for part in parts:
+        if isinstance(part, list):
+            yield from _arrays_in(part)
+        elif isinstance(part, np.ndarray):
+            yield part
+
+
+def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | CompactArray:
+    """Return the compressed form of a long array, or the array itself if this saves little.
+
+    Parameters
+    ----------
+    array : array
+    most_filled : int
+        The largest ``n_filled`` of the result.
+
+    Examples
+    --------
+    >>> weights = np.arange(2000) / 8
+    >>> short = compacted(weights)
+    >>> short.n_bytes < 2000, bool((short.restored() == weights).all())
+    (True, True)
+    """
+    if array.size < _MIN_NUMBERS or array.dtype not in (np.float64, np.int64):
+        return array
+    numbers = np.ascontiguousarray(array).reshape(-1)
+    first = numbers[:_PROBED_NUMBERS]
+    # Rounded numbers deflate best if their lowest bytes come first, then the next ones and so on;
+    # numbers that are mostly the same deflate best as they are.
+    data, n_planes = min(((_deflated(first, n), n) for n in (8, 1)), key=lambda pair: len(pair[0]))
+    if len(data) > _MAX_SHARE * first.nbytes:
+        return array
+    data = _deflated(numbers, n_planes)
+    if len(data) > _MAX_SHARE * numbers.nbytes:
+        return array
+    fields = {
+        "data": np.frombuffer(data, np.uint8),
+        "dtype": array.dtype.name,
+        "shape": array.shape,
+        "n_planes": n_planes,
+    }
+    result = CompactArray("Deflated", fields)
+    return result if result.n_filled <= most_filled else array
+
+
+def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
+    """Compress the bytes of each significance separately, each with its own Huffman code."""
+    little = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
+    stream = zlib.compressobj(strategy=zlib.Z_FILTERED)
+    parts = []
+    for plane in little.view(np.uint8).reshape(-1, n_planes).T:
+        parts += [stream.compress(plane.tobytes()), stream.flush(zlib.Z_BLOCK)]
+    return b"".join([*parts, stream.flush()])
+
+
 class Encoder:
     """Converts stateful objects to data for JSON.
 
@@ -223,12 +322,10 @@ class Encoder:
         return {"class": _registered_name(type(model))} | parts
 
     def mapping(self, where: str, values: Any) -> dict[str, Json]:
-        """Return the values of a mapping as plain data."""
         prefix = f"{where}." if where else ""
         return {key: self.value(f"{prefix}{key}", value) for key, value in values.items()}
 
     def value(self, where: str, value: object) -> Json:
-        """Return any value as plain data."""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
@@ -301,7 +398,6 @@ class Decoder:
         return model
 
     def value(self, value: Json) -> object:
-        """Build any value."""
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if not isinstance(value, dict):

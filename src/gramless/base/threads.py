@@ -1,4 +1,4 @@
-"""The shared thread pool, and limits on the threads of BLAS and OpenMP.
+"""The shared thread pool, limits on the threads of BLAS and OpenMP, and a property without a lock.
 
 Every compiled loop is serial and releases the GIL. Parallelism comes only from calling loops in
 several threads of the pool.
@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import cache
 from itertools import count
 from numbers import Integral
-from typing import TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
@@ -33,7 +33,6 @@ _thread_state = threading.local()
 
 
 def available_cpus() -> int:
-    """Return the number of processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -119,6 +118,33 @@ def one_thread_if_small(shape: tuple[int, ...], n_jobs: int | None) -> AbstractC
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
     """Return ``(start, stop)`` of consecutive blocks of at most ``block_rows`` rows."""
     return [(i, min(i + block_rows, n_rows)) for i in range(0, n_rows, block_rows)]
+
+
+class cached_property(Generic[T]):
+    """A property that is computed when it is first read, and then kept in the instance.
+
+    In Python 3.11, ``functools.cached_property`` holds one lock for all instances of a class while
+    it computes. A computation that waits for the thread pool could then wait for ever. Here, two
+    threads that read at the same time may both compute; both get the value that was stored first.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        # Without __set__, the stored value in the instance takes precedence over this method.
+        if instance is None:
+            return self
+        value = self.function(instance)
+        return instance.__dict__.setdefault(self.name, value)
 
 
 def one_blas_thread() -> _BlasLimit:

@@ -24,12 +24,10 @@ class DataFrame(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
     @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns."""
+    def columns(self) -> Sequence[str]: ...
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
+    def shape(self) -> tuple[int, int]: ...
 
 
 class NamedColumns(ABC):
@@ -50,12 +48,10 @@ class NamedColumns(ABC):
     types: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of rows."""
+    def __len__(self) -> int: ...
 
     @abstractmethod
-    def column(self, name: str) -> AnyArray:
-        """Return one column."""
+    def column(self, name: str) -> AnyArray: ...
 
 
 @runtime_checkable
@@ -67,8 +63,7 @@ class ArrowTable(Protocol):
 
     def __len__(self) -> int: ...
 
-    def column(self, name: str, /) -> Any:
-        """Return one column."""
+    def column(self, name: str, /) -> Any: ...
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return the values of each column in a list."""

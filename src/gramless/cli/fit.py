@@ -20,7 +20,7 @@ from gramless.cli.report import Report, facts, reporting
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
 
-    from gramless.base.reporting import Progress
+    from gramless.base.progress import Progress
     from gramless.cli.reading import Training
     from gramless.datasets import StoredTable, Table
     from gramless.estimators.base import KernelMachine

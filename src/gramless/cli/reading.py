@@ -20,7 +20,7 @@ from gramless.base.columns import labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.notation import NOTATIONS_OF_TIMES, notation_of, read_cells
-from gramless.base.reporting import LOGGER
+from gramless.base.progress import LOGGER
 from gramless.base.types import AnyArray
 from gramless.cli.metrics import Classifier, class_numbers
 from gramless.datasets import StoredTable, Table, read_npz, read_table, store_table
@@ -135,12 +135,12 @@ def training_rows(
     y, name = _labels(table, target)
     y = checked_labels(table, y)
     if name not in table.declared:
-        y = numbers_of(y)
+        y = positions_of(y)
     if features and name in features:
         raise InputError(f"The target {name!r} is also in --features; remove it there.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
     has_names = head.columns is not None or bool(features or weight or groups)
-    weights = None if weight is None else numbers_of(table.column(weight))
+    weights = None if weight is None else positions_of(table.column(weight))
     if weights is not None and weights.dtype.kind == "O":
         raise InputError(
             f"{table.source}: column {weight!r} of weights holds text, such as {weights[0]!r}; "
@@ -230,7 +230,7 @@ def _stored_inputs(
     return columns if any(np.isnan(rows[a:b]).any() for a, b in rows.row_blocks()) else rows
 
 
-def numbers_of(y: AnyArray) -> AnyArray:
+def positions_of(y: AnyArray) -> AnyArray:
     """Return text labels as numbers if all of them are numbers in one notation."""
     notation = notation_of(y) if y.dtype.kind == "O" else None
     # Dates stay text: they may be classes, and nobody predicts seconds since 1970.
@@ -368,7 +368,7 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         )
     y, is_regression = checked_labels(table, y), not is_classifier(model)
     if y.dtype.kind == "O" and is_regression:
-        y = numbers_of(y)
+        y = positions_of(y)
     if y.dtype.kind == "O" and is_regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     y = labels_of(y, "regression" if is_regression else "classification")

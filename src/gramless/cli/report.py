@@ -23,7 +23,7 @@ from rich.table import Table
 
 from gramless.base.errors import GramlessError, InputError
 from gramless.base.files import writing
-from gramless.base.reporting import LOGGER
+from gramless.base.progress import LOGGER
 from gramless.cli.messages import in_options
 
 if TYPE_CHECKING:

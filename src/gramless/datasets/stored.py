@@ -11,8 +11,15 @@ from scipy import sparse
 
 from gramless.base.columns import labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import Columns, LazyRows, OrderedRows, take_rows
-from gramless.base.mapped import BlockFile, MappedBlock, MappedRows
+from gramless.base.lazy_rows import (
+    BlockFile,
+    Columns,
+    LazyRows,
+    MappedBlock,
+    MappedRows,
+    OrderedRows,
+    take_rows,
+)
 from gramless.base.types import AnyArray, IntArray, RowTable
 from gramless.datasets.files import is_compressed, plain_path
 from gramless.datasets.limits import ReadLimits

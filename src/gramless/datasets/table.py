@@ -14,9 +14,9 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 from gramless.base.arrays import as_floats
-from gramless.base.cached import cached_property
 from gramless.base.columns import PlainColumn, plain_column
 from gramless.base.errors import InputError
+from gramless.base.threads import cached_property
 from gramless.base.types import AnyArray, NamedColumns, RowTable
 
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix

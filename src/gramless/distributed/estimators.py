@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.memory import limited_memory
+from gramless.base.progress import Callbacks
 from gramless.base.random import seed_from
-from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.distributed.bins import BinKeys, code_type
@@ -100,7 +100,7 @@ class DaskMachine(_Machine):
             Targets, weights and groups. They can be arrays in memory if X knows the number of rows
             of its blocks.
         callbacks : callable or list of callables, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each step. If one of them
+            Called with a :class:`~gramless.base.progress.Progress` after each step. If one of them
             returns True, the stage of the step ends.
         X_val, y_val, sample_weight_val, eval_set, offset : None
             Only for fits on one machine.

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.random import stream
+from gramless.base.threads import cached_property
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
 from gramless.distributed.cluster import Result

@@ -15,13 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.columns import target_name
-from gramless.base.compact import rounded_to_multiples, rounded_to_single
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
 from gramless.base.memory import limited_memory, parse_bytes, release_freed_memory
+from gramless.base.numeric import rounded_to_multiples, rounded_to_single
+from gramless.base.progress import Callbacks, Deadline, Reporter
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.base.reporting import Callbacks, Reporter
 from gramless.base.state import (
     State,
     StatefulEstimator,

@@ -14,8 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from gramless.base.columns import exact_labels
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, take_rows
-from gramless.base.mapped import MappedRows
+from gramless.base.lazy_rows import LazyRows, MappedRows, take_rows
 from gramless.base.memory import given_memory
 from gramless.base.state import StatefulEstimator
 from gramless.base.types import (

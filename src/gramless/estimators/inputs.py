@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 
 from gramless.base.columns import is_frame
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, OrderedRows
-from gramless.base.mapped import MappedRows
+from gramless.base.lazy_rows import LazyRows, MappedRows, OrderedRows
 from gramless.base.memory import given_memory, memory_budget
 from gramless.base.state import Stateful, StatefulEstimator, array_in, require
 from gramless.base.types import AnyArray, IntArray, NamedColumns, RowTable, TableLike

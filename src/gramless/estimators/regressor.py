@@ -11,10 +11,9 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.progress import Callbacks, Deadline
 from gramless.base.random import seed_from
-from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if

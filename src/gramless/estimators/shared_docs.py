@@ -233,7 +233,7 @@ _FIT = {
         sample_weight_val : array-like, optional
             Weights of the validation rows; only their proportions matter.
         callbacks : callable or list of callables, optional
-            Functions that are called with a :class:`~gramless.base.reporting.Progress` after each
+            Functions that are called with a :class:`~gramless.base.progress.Progress` after each
             trial of a search, round of growth, and iteration of the final fit. If one returns True,
             that ``stage`` ends ("search", "size", "growth", "validation" or "solve") and the fit
             continues with the results so far; ``limits_`` lists this.

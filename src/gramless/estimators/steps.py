@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gramless.base.deadline import Deadline, Watch
+from gramless.base.progress import Deadline, Reporter, Watch
 from gramless.base.random import stream
-from gramless.base.reporting import Reporter
 from gramless.base.types import IntArray
 from gramless.estimators.given_rows import GivenRows
 from gramless.estimators.scoring import NamedScorer

@@ -17,11 +17,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.columns import target_name
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory, memory_budget
+from gramless.base.progress import Deadline, Reporter
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.base.reporting import Reporter
 from gramless.base.state import (
     State,
     StatefulEstimator,

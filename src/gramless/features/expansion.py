@@ -6,9 +6,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from gramless.base.cached import cached_property
 from gramless.base.state import State, array_in, check_columns, require
-from gramless.base.threads import one_blas_thread
+from gramless.base.threads import cached_property, one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import SeparableMap
 from gramless.features.landmarks import InputKernel, Values, dense_rows, fill

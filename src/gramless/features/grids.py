@@ -13,14 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.arrays import padded_rows, writable_flat_rows
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, OrderedRows
-from gramless.base.mapped import MappedBlock
+from gramless.base.lazy_rows import LazyRows, MappedBlock, OrderedRows
 from gramless.base.numeric import in_range
 from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
-from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.threads import cached_property, map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.packing import ColumnPlan, PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel

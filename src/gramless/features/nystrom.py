@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import cholesky, eigvalsh, solve_triangular
 from sklearn.utils import Tags
 
-from gramless.base.compact import rounded_to_single
 from gramless.base.errors import InputError
+from gramless.base.numeric import rounded_to_single
 from gramless.base.random import RandomState, stream
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks

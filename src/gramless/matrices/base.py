@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.threads import one_blas_thread
+from gramless.base.threads import cached_property, one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.row_lists import RowLists
 

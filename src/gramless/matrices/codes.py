@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.arrays import padded_rows
+from gramless.base.arrays import padded_rows, positions_of
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows
@@ -138,7 +137,7 @@ def take_grid_rows(per_grid: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArr
     # Without grids, ``take`` would not raise an error if a row does not exist.
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
-    numbers = numbers_of(rows)
+    numbers = positions_of(rows)
     result = padded_rows((len(per_grid), len(numbers)), per_grid.dtype)
     # ``np.take`` of several grids copies all their rows first, because they are not contiguous.
     are_few = _SPARSE_SELECTION * len(numbers) < per_grid.shape[1]

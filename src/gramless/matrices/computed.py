@@ -11,11 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.memory import is_limited, memory_for
+from gramless.base.memory import memory_for, memory_limit
 from gramless.base.numeric import is_whole
-from gramless.base.threads import in_place, map_blocks
+from gramless.base.threads import cached_property, in_place, map_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
@@ -136,7 +135,7 @@ class ComputedMatrix(ChunkedMatrix):
 
 def _default_budget(n_bytes: int) -> int:
     budget = memory_for(n_bytes)
-    return int(_LIMITED_SHARE * budget) if is_limited() else budget
+    return int(_LIMITED_SHARE * budget) if memory_limit() is not None else budget
 
 
 def _check(n_columns: object, dtype: np.dtype[np.floating], budget: object) -> None:

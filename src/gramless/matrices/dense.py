@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import positions_of
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import numbers_of
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows, Vector
@@ -99,7 +99,7 @@ def take_array_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray
     """Return the selected rows of an array (n_rows, n_columns), copied in parallel."""
     if isinstance(rows, slice):
         return array[rows]
-    numbers, n_columns = numbers_of(rows), max(1, array.shape[1])
+    numbers, n_columns = positions_of(rows), max(1, array.shape[1])
     result = np.empty((len(numbers), array.shape[1]), array.dtype)
 
     def take(first: int, last: int) -> None:

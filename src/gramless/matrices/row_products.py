@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
-from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.threads import cached_property, map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops.dense import responses_to_few
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.cached import cached_property
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import cached_property, map_blocks, row_blocks
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.plain_bins import PlainBins

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
+from gramless.base.arrays import positions_of
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import numbers_of
+from gramless.base.threads import cached_property
 from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.base import (
     ColumnBlock,
@@ -66,7 +66,7 @@ class OnesColumn(FeatureMatrix):
     def take_rows(self, rows: Rows) -> OnesColumn:
         if isinstance(rows, slice):
             return OnesColumn(len(range(self.n_rows)[rows]))
-        return OnesColumn(len(numbers_of(rows)))
+        return OnesColumn(len(positions_of(rows)))
 
     def tocsr(self) -> sp.csr_array:
         return sp.csr_array(np.ones(self.shape))

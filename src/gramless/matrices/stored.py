@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from gramless.base.arrays import padded_rows, readonly
 from gramless.base.errors import InputError
-from gramless.base.mapped import BlockFile, MappedBlock
+from gramless.base.lazy_rows import BlockFile, MappedBlock
 from gramless.base.memory import given_memory, memory_budget, outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
 from gramless.base.memory import (
     check_memory,
-    is_limited,
     memory_budget,
     memory_for,
+    memory_limit,
     outgrows_memory,
 )
-from gramless.base.reporting import Reporter
+from gramless.base.progress import Deadline, Reporter
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
 from gramless.matrices.stored import StoredBinnedMatrix
@@ -134,7 +133,9 @@ class Budget:
                 "fit fewer rows, outputs or classes at once",
             )
             bytes_left -= _BYTES_A_RESPONSE * n_responses
-        of_column = BYTES_A_WEIGHT * self.n_outputs + (_BYTES_A_BIN if is_limited() else 0)
+        of_column = BYTES_A_WEIGHT * self.n_outputs
+        if memory_limit() is not None:
+            of_column += _BYTES_A_BIN
         return max(1, bytes_left // of_column)
 
     def fits(self, n_columns: int) -> bool:
@@ -154,7 +155,7 @@ class Budget:
         Only a limit that a user gave counts.
         """
         n_rows = self.shape[0]
-        if not is_limited():
+        if memory_limit() is None:
             return n_rows
         # With many inputs, each row has bins of its own.
         most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
@@ -253,7 +254,7 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
 def check_table(rows: Rows) -> None:
     """Raise ``InputError`` if a limit is too low for so many rows, or for wide rows in memory."""
     n_rows, n_inputs = rows.shape
-    if not is_limited():
+    if memory_limit() is None:
         return
     check_memory(f"A fit of {n_rows:,} rows", _BYTES_A_ROW * n_rows, "fit fewer rows")
     if isinstance(rows, np.ndarray) and n_inputs > _NARROW:

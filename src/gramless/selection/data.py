@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
+from gramless.base.threads import cached_property
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import with_ones
 from gramless.penalties import L2, ElasticNet, Penalty

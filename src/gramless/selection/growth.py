@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import padded_rows
+from gramless.base.progress import Reporter
 from gramless.base.random import stream
-from gramless.base.reporting import Reporter
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids, with_combinations

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gramless.base.arrays import inner
-from gramless.base.cached import cached_property
 from gramless.base.random import stream
-from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.threads import cached_property, map_blocks, one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.expansion import KernelExpansion
 from gramless.features.landmarks import InputKernel, RadialValues, dense_rows, kernel_matrix

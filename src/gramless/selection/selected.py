@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from gramless.base.compact import rounded_to_multiples
+from gramless.base.numeric import rounded_to_multiples
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.losses import OUTLIER_BOUND, Loss

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
-from gramless.base.reporting import Reporter
+from gramless.base.progress import Reporter
 from gramless.base.state import Stateful
+from gramless.base.threads import cached_property
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.matrices.base import Vector

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.deadline import Watch
 from gramless.base.memory import release_freed_memory
+from gramless.base.progress import Watch
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import IntArray
 from gramless.losses import Loss

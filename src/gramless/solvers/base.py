@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gramless.base.deadline import Watch
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float, is_whole, too_large
+from gramless.base.progress import Watch
 from gramless.base.state import Stateful
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.random import stream
+from gramless.base.threads import cached_property
 from gramless.matrices.base import FeatureMatrix, Vector
 
 WORTH_COPYING = 0.75  # if a larger share of the rows is drawn, all are used without a copy

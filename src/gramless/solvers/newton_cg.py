@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gramless.base.cached import cached_property
 from gramless.base.memory import release_freed_memory
+from gramless.base.threads import cached_property
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector

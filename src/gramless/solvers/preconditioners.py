@@ -10,11 +10,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
-from gramless.base.memory import is_limited, memory_budget
+from gramless.base.memory import memory_budget, memory_limit
 from gramless.base.random import stream
 from gramless.base.state import Stateful
-from gramless.base.threads import one_blas_thread
+from gramless.base.threads import cached_property, one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
@@ -291,7 +290,7 @@ def resolution(n_rows: int) -> float:
 
 def _max_rows_in_memory(matrix: FeatureMatrix) -> int:
     """Return the size of a sample that takes at most half of the user's memory budget."""
-    if not is_limited():
+    if memory_limit() is None:
         return _MAX_ROWS
     per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
     # The positive root of 16 m^2 + per_row m = budget / 2.

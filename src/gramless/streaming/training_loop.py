@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.progress import Deadline
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray
 from gramless.preprocessing.rows import Rows

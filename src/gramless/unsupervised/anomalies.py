@@ -19,7 +19,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.memory import check_memory, is_limited, memory_for
+from gramless.base.memory import check_memory, memory_for, memory_limit
 from gramless.base.numeric import as_float, in_range
 from gramless.base.random import RandomState, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
@@ -145,7 +145,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         self._check_parameters()
         X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X, ensure_min_samples=2)
-        if is_limited() and isinstance(rows, np.ndarray) and rows.shape[1] > _NARROW:
+        if memory_limit() is not None and isinstance(rows, np.ndarray) and rows.shape[1] > _NARROW:
             check_memory(
                 f"AnomalyDetector: {rows.shape[0]:,} rows of {rows.shape[1]:,} columns",
                 _WIDE_BYTES_A_CELL * rows.size,

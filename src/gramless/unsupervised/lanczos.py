@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 
-from gramless.base.decompositions import svd
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import stream
@@ -16,6 +15,7 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.base import FeatureMatrix
 from gramless.unsupervised import tall_arrays as tall
+from gramless.unsupervised.tall_arrays import svd
 
 _EXTRA_COLUMNS = 2  # of a block beyond the requested vectors, so that the last ones converge too
 _COLUMN_MULTIPLE = 4  # products with a multiple of so many vectors are fastest per vector

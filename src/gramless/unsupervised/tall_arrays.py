@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.base.decompositions import svd
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 
@@ -97,3 +96,20 @@ def directions_by_gram(
     kept = values > min_value
     values, vectors = values[kept], v[:, ::-1][:, kept]
     return times(a, vectors / values, n_jobs), values[:, None] * vectors.T
+
+
+def svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the reduced singular value decomposition of a finite matrix.
+
+    LAPACK's divide and conquer, which NumPy uses, does not converge for a few finite matrices. QR
+    iterations, which are several times slower, do.
+    """
+    try:
+        return np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        import scipy.linalg
+
+        result: tuple[FloatArray, FloatArray, FloatArray] = scipy.linalg.svd(
+            matrix, full_matrices=False, lapack_driver="gesvd"
+        )
+        return result

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramless.base.cached import cached_property
 from gramless.base.random import stream
+from gramless.base.threads import cached_property
 from gramless.selection.budget import GROWTH_SHARE, Cost
 from gramless.selection.candidate import Candidate, Fitted
 from gramless.selection.goal import mean_loss

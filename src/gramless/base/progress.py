@@ -1,4 +1,4 @@
-"""Progress records of fits, for callbacks, the logger and standard error."""
+"""Progress of a fit: records for callbacks and the logger, the time budget, and early ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from gramless.base.errors import InputError
+from gramless.base.types import FloatArray
 
 LOGGER = logging.getLogger("gramless")
 
@@ -96,7 +98,6 @@ class Reporter:
         return bool(self.callbacks) or LOGGER.isEnabledFor(logging.DEBUG)
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:
-        """Report a step of a stage."""
         self._send(logging.INFO, stage, message, details)
 
     def detail(self, stage: str, message: str, /, **details: object) -> None:
@@ -118,3 +119,54 @@ class Reporter:
         # The list makes sure that all callbacks are called, even after one returned True.
         if any([callback(progress) is True for callback in self.callbacks]):
             self.ended.add(stage)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A time budget in seconds, counted from the creation of the object; None is no limit."""
+
+    seconds: float | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def beyond(self, share: float) -> bool:
+        """Return whether more than this fraction of the budget is spent."""
+        return self.left(share) < 0.0
+
+    def left(self, share: float) -> float:
+        """Return the seconds until this fraction of the budget is spent, infinite if no limit."""
+        if self.seconds is None:
+            return inf
+        return share * self.seconds - (time.perf_counter() - self.started)
+
+    def watch(self, share: float) -> Watch | None:
+        """Return a solver callback that stops at this fraction of the budget; None if no limit."""
+        return None if self.seconds is None else Watch(lambda step: self.beyond(share))
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A solver callback that stops by the iteration number or, after some iterations, the weights.
+
+    Some solvers need a matrix product to compute the weights, so most iterations pass None instead.
+
+    Attributes
+    ----------
+    stops : callable
+        Gets the number of each iteration; returns whether to stop.
+    ends : callable, optional
+        Gets the weights after iterations 2**k; returns whether to stop.
+    first : int, default=1
+        The first iteration after which ``ends`` may be called.
+    """
+
+    stops: Callable[[int], bool]
+    ends: Callable[[Any], bool] | None = None
+    first: int = 1
+
+    def needs_weights(self, iteration: int) -> bool:
+        is_due = iteration >= self.first and iteration & (iteration - 1) == 0
+        return self.ends is not None and is_due
+
+    def __call__(self, iteration: int, weights: FloatArray | None) -> bool:
+        ends = self.ends if self.needs_weights(iteration) else None
+        return self.stops(iteration) or (ends is not None and ends(weights))
