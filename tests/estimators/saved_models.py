@@ -146,14 +146,14 @@ def rows_of(name: str) -> Any:
 
 def answers(name: str, model: Any) -> dict[str, np.ndarray]:
     """Return what the methods of a model return for its rows."""
-    found = {}
+    result = {}
     for method in METHODS:
         try:
             value = getattr(model, method)(rows_of(name))
         except (AttributeError, gl.base.errors.InputError):  # not every model has each
             continue
-        found[method] = value.toarray() if sp.issparse(value) else np.asarray(value)
-    return found
+        result[method] = value.toarray() if sp.issparse(value) else np.asarray(value)
+    return result
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def plain(**options: Any) -> KernelRegressor:
 
 
 @cache
-def usual() -> KernelRegressor:
+def fitted_regressor() -> KernelRegressor:
     return regressor().fit(X, y)
 
 
@@ -92,29 +92,29 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_rows_that_cannot_be_fitted_are_refused() -> None:
+def test_fit_raises_input_error_for_invalid_rows() -> None:
     for rows, message in BAD_ROWS.values():
         for model, targets in ((searching(), y), (classifier(), y > 0)):
             with pytest.raises(InputError, match=message):
                 model.fit(rows, targets)
 
 
-def test_rows_that_cannot_be_predicted_are_refused() -> None:
+def test_predict_raises_input_error_for_invalid_rows() -> None:
     for rows, message in list(BAD_ROWS.values())[:-1]:
         with pytest.raises(InputError, match=message):
-            usual().predict(rows)
+            fitted_regressor().predict(rows)
 
 
-def test_wrong_number_of_columns_in_predict() -> None:
+def test_predict_raises_for_another_number_of_columns() -> None:
     for n_columns in [1, 2, 4]:
         rows = np.ones((5, n_columns))
         message = f"X has {n_columns} features, but KernelRegressor is expecting 3 features"
         for form in (rows, sp.csr_array(rows)):
             with pytest.raises(ValueError, match=message):
-                usual().predict(form)
+                fitted_regressor().predict(form)
 
 
-def test_wide_sparse_rows_have_no_ranks_and_no_missing_values() -> None:
+def test_wide_sparse_rows_reject_quantile_scaling_and_missing_values() -> None:
     rows = sp.csr_array(np.hstack([X, np.zeros((len(X), 5000))]))
     with pytest.raises(InputError, match=r"quantile.*sparse.*toarray"):
         regressor(scaling="quantile").fit(rows, y)
@@ -146,7 +146,7 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_targets_that_are_no_numbers_are_refused() -> None:
+def test_regressor_rejects_targets_that_are_not_numbers() -> None:
     for targets, message in BAD_TARGETS.values():
         with pytest.raises(ValueError, match=message):
             searching().fit(X, targets)
@@ -172,19 +172,19 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_labels_that_are_no_classes_are_refused() -> None:
+def test_classifier_rejects_invalid_labels() -> None:
     for targets, message in BAD_LABELS.values():
         with pytest.raises((ValueError, TypeError), match=message):
             classifier().fit(X, targets)
 
 
-def test_intervals_are_no_labels() -> None:
+def test_classifier_rejects_pandas_intervals_as_labels() -> None:
     labels = pytest.importorskip("pandas").cut(y, 3)
     with pytest.raises(InputError, match=r"labels are of type Interval; .*y\.astype\(str\)"):
         classifier().fit(X, labels)
 
 
-def test_hundreds_of_classes_that_look_like_numbers_are_refused() -> None:
+def test_classifier_rejects_hundreds_of_labels_that_look_like_numbers() -> None:
     for spell in [str, lambda cell: f"{cell} EUR"]:
         labels = [spell(k / 7) for k in range(120)] * 10
         rows = np.arange(1200.0).reshape(-1, 1)
@@ -192,13 +192,13 @@ def test_hundreds_of_classes_that_look_like_numbers_are_refused() -> None:
             classifier().fit(rows, labels)
 
 
-def test_numbers_as_text_are_fitted_as_numbers() -> None:
+def test_regressor_converts_targets_given_as_text_to_numbers() -> None:
     for spell in [str, lambda cell: str(cell).replace(".", ",")]:
         model = regressor().fit(X, [spell(value) for value in y])
-        np.testing.assert_array_equal(model.predict(X), usual().predict(X))
+        np.testing.assert_array_equal(model.predict(X), fitted_regressor().predict(X))
 
 
-def test_one_class_is_left_by_the_weights() -> None:
+def test_classifier_rejects_weights_that_leave_one_class() -> None:
     with pytest.raises(InputError, match="one class"):
         classifier().fit(X, y > 0, sample_weight=y > 0)
 
@@ -215,7 +215,7 @@ BAD_WEIGHTS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_weights_that_cannot_be_used_are_refused() -> None:
+def test_fit_raises_input_error_for_invalid_weights() -> None:
     for weight, message in BAD_WEIGHTS.values():
         for model, targets in ((searching(), y), (classifier(), y > 0)):
             with pytest.raises(InputError, match=message):
@@ -246,7 +246,7 @@ class Untouchable(RandomBinning):
         raise AssertionError("rows were binned before the parameters were checked")
 
 
-def test_wrong_parameters_are_named_before_any_work() -> None:
+def test_fit_names_an_invalid_parameter_before_binning_rows() -> None:
     for name, value in BAD_PARAMETERS:
         options = {"features": Untouchable(n_grids=16), "random_state": 0, name: value}
         part = "n_grids" if isinstance(value, RandomBinning) else name
@@ -254,13 +254,13 @@ def test_wrong_parameters_are_named_before_any_work() -> None:
             KernelRegressor(**options).fit(X, y)
 
 
-def test_wrong_seeds_are_refused() -> None:
+def test_fit_rejects_invalid_seeds() -> None:
     for value in [-1, "seed", 1.5]:
         with pytest.raises(ValueError, match="(?i)seed"):
             KernelRegressor(random_state=value).fit(X, y)
 
 
-def test_kernels_without_random_binning() -> None:
+def test_binning_rejects_a_gaussian_kernel_and_suggests_laplacian() -> None:
     with pytest.raises(KernelError, match=r"Gaussian.*laplacian"):
         KernelRegressor(RandomBinning("gaussian")).fit(X, y)
 
@@ -281,27 +281,27 @@ UNUSUAL_ROWS: dict[str, Any] = {
 }
 
 
-def test_rows_in_any_form_are_fitted_alike() -> None:
+def test_memory_layout_and_type_of_rows_do_not_change_predictions() -> None:
     for rows in UNUSUAL_ROWS.values():
         model = regressor().fit(rows, y)
-        np.testing.assert_array_equal(model.predict(rows), usual().predict(X))
+        np.testing.assert_array_equal(model.predict(rows), fitted_regressor().predict(X))
 
 
-def test_masked_numbers_are_missing() -> None:
+def test_masked_entries_are_missing_values() -> None:
     masked, gaps = np.ma.masked_greater(X, 1.0), np.where(X > 1.0, np.nan, X)
     expected = regressor().fit(gaps, y).predict(gaps)
     np.testing.assert_array_equal(regressor().fit(masked, y).predict(masked), expected)
 
 
-def test_whole_numbers_of_any_type_are_fitted_alike() -> None:
+def test_integer_types_do_not_change_predictions() -> None:
     for values, dtypes in (
         (np.abs(np.round(4 * X)), ("f2", "i1", "u8", "f4", "O")),
         ((X > 0).astype(np.float64), ("?",)),
     ):
         expected = standard().fit(values, y).predict(values)
         for dtype in dtypes:
-            found = standard().fit(values.astype(dtype), y).predict(values.astype(dtype))
-            np.testing.assert_array_equal(found, expected)
+            result = standard().fit(values.astype(dtype), y).predict(values.astype(dtype))
+            np.testing.assert_array_equal(result, expected)
 
 
 SPARSE = sp.coo_array(np.where(np.abs(X) > 1, X, 0.0))
@@ -332,7 +332,7 @@ def sparse_forms() -> dict[str, Any]:
     }
 
 
-def test_sparse_rows_in_any_form_are_fitted_alike() -> None:
+def test_sparse_formats_do_not_change_predictions() -> None:
     for form in sparse_forms():
         rows = sparse_forms()[form]
         fixed, sorted_rows = regressor().fit(rows, y), regressor().fit(SPARSE.tocsr(), y)
@@ -343,7 +343,7 @@ def test_sparse_rows_in_any_form_are_fitted_alike() -> None:
         np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
 
 
-def test_a_search_on_sparse_forms() -> None:
+def test_sparse_formats_do_not_change_the_searched_model() -> None:
     for form in ["csc", "duplicates in CSR"]:
         rows = sparse_forms()[form]
         model = searching().fit(rows, y)
@@ -357,12 +357,12 @@ def of_sparse_rows() -> KernelRegressor:
     return searching().fit(SPARSE.tocsr(), y)
 
 
-def test_sparse_rows_of_zeros() -> None:
+def test_empty_sparse_rows_are_predicted_by_the_mean() -> None:
     rows = sp.csr_array((60, 3))
     np.testing.assert_allclose(searching().fit(rows, y).predict(rows), y.mean())
 
 
-def test_given_arrays_are_never_changed() -> None:
+def test_fit_and_predict_do_not_modify_their_arguments() -> None:
     rows, targets, weight = X.copy(), y.copy(), np.ones(60)
     for scaling in ("standard", "quantile"):
         searching(scaling=scaling).fit(rows, targets, sample_weight=weight).predict(rows)
@@ -378,20 +378,20 @@ def test_given_arrays_are_never_changed() -> None:
     ("scaling", "exponent"),
     [("auto", -1000), ("auto", 530), ("none", 1000), ("standard", -530), ("quantile", 1000)],
 )
-def test_powers_of_two_in_rows_change_no_prediction(scaling: str, exponent: int) -> None:
+def test_scaling_inputs_by_a_power_of_two_keeps_predictions(scaling: str, exponent: int) -> None:
     rows = X * 2.0**exponent
     model = searching(scaling=scaling).fit(rows, y)
     np.testing.assert_allclose(model.predict(rows), plain(scaling=scaling).predict(X), rtol=1e-6)
 
 
-def test_a_power_of_two_in_a_column_changes_no_prediction() -> None:
+def test_scaling_one_input_by_a_power_of_two_keeps_predictions() -> None:
     for exponent in (-1000, 1000):
         rows = X * np.array([1.0, 2.0**exponent, 1.0])
-        found = standard().fit(rows, y).predict(rows)
-        np.testing.assert_allclose(found, plain(scaling="standard").predict(X), rtol=1e-6)
+        result = standard().fit(rows, y).predict(rows)
+        np.testing.assert_allclose(result, plain(scaling="standard").predict(X), rtol=1e-6)
 
 
-def test_powers_of_two_in_targets_scale_predictions() -> None:
+def test_scaling_targets_by_a_power_of_two_scales_predictions() -> None:
     for targets, exponents in ((y, (-1000, 530, 1018)), (np.c_[y, 1 - y], (-530, 1000))):
         expected = standard().fit(X, targets).predict(X)
         for exponent in exponents:
@@ -399,13 +399,13 @@ def test_powers_of_two_in_targets_scale_predictions() -> None:
             np.testing.assert_allclose(scaled * 2.0**-exponent, expected, rtol=1e-9)
 
 
-def test_targets_near_both_ends_of_the_numbers() -> None:
+def test_targets_near_the_largest_float_keep_their_signs() -> None:
     largest = np.finfo(float).max / 16
     predicted = searching().fit(X, np.where(y > 0, largest, -largest)).predict(X)
     assert (np.sign(predicted) == np.where(y > 0, 1, -1)).mean() > 0.9
 
 
-def test_powers_of_two_in_weights_change_no_prediction() -> None:
+def test_scaling_weights_by_a_power_of_two_keeps_predictions() -> None:
     for exponent in [-1060, -500, 500, 1020]:
         model = standard().fit(X, y, sample_weight=WEIGHT * 2.0**exponent)
         np.testing.assert_allclose(model.predict(X), weighted().predict(X), rtol=1e-9)
@@ -428,7 +428,7 @@ def test_one_huge_entry_leaves_predictions_finite() -> None:
             assert model.score(rows, y) > 0.7
 
 
-def test_timestamps() -> None:
+def test_large_offsets_of_an_input_do_not_reduce_the_score() -> None:
     rows = X + np.array([0.0, 1.7e9, 0.0])
     model, score = searching().fit(rows, y), plain().score(X, y)
     assert model.score(rows, y) == pytest.approx(score, abs=0.02)
@@ -446,7 +446,7 @@ def test_predictions_of_extreme_rows_are_finite() -> None:
                 assert (predicted == model.intercept_).all()
 
 
-def test_extreme_bandwidths_share_no_bin_or_all_or_are_refused() -> None:
+def test_extreme_bandwidths_interpolate_or_predict_the_mean_or_are_rejected() -> None:
     for bandwidth in (1e-300, 1e-30, 1e30, 1e300, np.inf):
         model = regressor(bandwidth=bandwidth, alpha=1e-9)
         try:
@@ -459,7 +459,7 @@ def test_extreme_bandwidths_share_no_bin_or_all_or_are_refused() -> None:
         np.testing.assert_allclose(predicted, expected, atol=1e-3)
 
 
-def test_extreme_penalties_interpolate_or_leave_the_mean() -> None:
+def test_extreme_penalties_interpolate_or_predict_the_mean() -> None:
     for alpha in [0.0, 1e-320, 1e-12, 1e12, 1e300]:
         predicted = regressor(alpha=alpha, bandwidth=0.1).fit(X, y).predict(X)
         expected = y if alpha < 1 else np.full(60, y.mean())
@@ -469,7 +469,7 @@ def test_extreme_penalties_interpolate_or_leave_the_mean() -> None:
 # Degenerate tables.
 
 
-def test_hardly_any_rows() -> None:
+def test_one_to_three_rows_are_interpolated() -> None:
     for n_rows in [1, 2, 3]:
         for scaling in SCALINGS:
             model = searching(scaling=scaling, alpha=1e-6).fit(X[:n_rows], y[:n_rows])
@@ -486,7 +486,7 @@ def test_hardly_any_rows() -> None:
         (sp.csr_array, 1.7e9),
     ],
 )
-def test_constant_columns_change_nothing(value: float, form: Any) -> None:
+def test_constant_columns_do_not_reduce_the_score(value: float, form: Any) -> None:
     rows = np.column_stack([X, np.full(60, value)])
     model = searching(scaling="standard").fit(form(rows), y)
     assert model.score(form(rows), y) > 0.9
@@ -494,13 +494,13 @@ def test_constant_columns_change_nothing(value: float, form: Any) -> None:
     np.testing.assert_allclose(flat.predict(form(np.full((60, 2), value))), y.mean(), rtol=1e-9)
 
 
-def test_repeated_rows_are_fitted_to_their_mean() -> None:
+def test_repeated_rows_are_predicted_by_their_mean_target() -> None:
     rows, targets = np.repeat(X[:4], 15, axis=0), np.tile(np.arange(15.0), 4)
     predicted = searching().fit(rows, targets).predict(rows)
     np.testing.assert_allclose(predicted, 7.0, atol=0.1)
 
 
-def test_more_columns_than_rows_and_one_column() -> None:
+def test_tables_with_more_columns_than_rows_or_one_column_are_fitted() -> None:
     for shape in [(10, 40), (50, 120), (60, 1)]:
         rows = np.random.default_rng(1).normal(size=shape)
         targets = rows[:, 0]

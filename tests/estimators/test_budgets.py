@@ -55,7 +55,7 @@ HUGE = [
 
 @pytest.mark.parametrize(("model", "parameter"), HUGE, ids=repr)
 @pytest.mark.usefixtures("_a_gigabyte")
-def test_what_would_not_fit_is_refused_at_once(model: Any, parameter: str) -> None:
+def test_models_that_exceed_memory_are_rejected_within_a_second(model: Any, parameter: str) -> None:
     begun = time.process_time()
     with pytest.raises(InputError, match=parameter):
         model.fit(ROWS, np.sign(TARGETS))
@@ -63,16 +63,18 @@ def test_what_would_not_fit_is_refused_at_once(model: Any, parameter: str) -> No
 
 
 @pytest.mark.usefixtures("_a_gigabyte")
-def test_the_message_says_how_much_and_what_to_do() -> None:
+def test_memory_error_states_need_limit_and_remedy() -> None:
     with pytest.raises(InputError) as refused:
         RandomBinning(n_grids=10**6).fit(ROWS)
-    told = "RandomBinning: n_grids=1,000,000 for 60 rows of 2 inputs would need 24.2 GB of memory"
-    told += f", and 1 GB may be used, all of {VARIABLE}: lower n_grids"
-    assert str(refused.value).startswith(told)
+    message = (
+        "RandomBinning: n_grids=1,000,000 for 60 rows of 2 inputs would need 24.2 GB of memory"
+    )
+    message += f", and 1 GB may be used, all of {VARIABLE}: lower n_grids"
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.usefixtures("_a_gigabyte")
-def test_rows_whose_kernel_matrix_does_not_fit_are_refused() -> None:
+def test_kernel_matrices_that_exceed_memory_are_rejected() -> None:
     many = np.zeros((12_000, 1))
     for model in (ExactKernel(), Nystrom(n_components=12_000)):
         with pytest.raises(InputError, match="12,000 rows of 1 inputs would need"):
@@ -81,13 +83,13 @@ def test_rows_whose_kernel_matrix_does_not_fit_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("_a_gigabyte")
-def test_features_of_many_rows_that_do_not_fit_are_refused() -> None:
+def test_transform_rejects_features_that_exceed_memory() -> None:
     waves = RandomFourier(n_components=10**6, random_state=0).fit(ROWS)
     with pytest.raises(InputError, match="transform fewer rows at a time"):
         waves.transform(np.zeros((1000, 2)))
 
 
-def test_more_classes_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_whose_fit_exceeds_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).normal(size=(12_000, 2))
     monkeypatch.setenv(VARIABLE, "2 GB")
     with pytest.raises(InputError, match="5,000 classes of 12,000 rows would need"):
@@ -99,20 +101,20 @@ def test_more_classes_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("_a_gigabyte")
-def test_draws_that_do_not_fit_are_refused() -> None:
+def test_posterior_draws_that_exceed_memory_are_rejected() -> None:
     model = KernelRegressor(n_posterior=100_000, n_grids=64, bandwidth=0.01, alpha=0.1)
     with pytest.raises(InputError, match=r"Posterior: 100,000 draws of .* lower n_posterior"):
         model.fit(ROWS, TARGETS)
 
 
-def test_numbers_with_a_decimal_comma_are_no_classes() -> None:
+def test_classifier_rejects_labels_with_a_decimal_comma() -> None:
     rows = np.random.default_rng(0).normal(size=(400, 2))
     targets = np.array([f"{value:.3f}".replace(".", ",") for value in rows[:, 0]])
     with pytest.raises(InputError, match="look like numbers.*decimal comma.*KernelRegressor"):
         KernelClassifier().fit(rows, targets)
 
 
-def test_hundreds_of_classes_of_one_row_are_refused() -> None:
+def test_classifier_rejects_hundreds_of_classes_with_one_row() -> None:
     rows = np.random.default_rng(0).normal(size=(400, 2))
     names = np.array([f"customer {chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(400)])
     with pytest.raises(InputError, match=r"400 classes of 400 rows: most have one row.*merge"):
@@ -120,7 +122,7 @@ def test_hundreds_of_classes_of_one_row_are_refused() -> None:
 
 
 @pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_rows_that_there_is_no_time_for_are_left_out(weighted: bool) -> None:
+def test_time_budget_limits_the_number_of_rows(weighted: bool) -> None:
     n_rows, n_classes = 3000, 150
     rows = np.random.default_rng(0).normal(size=(n_rows, 2))
     weight = np.where(np.arange(n_rows) % 2, 1.0, 3.0) if weighted else None
@@ -131,7 +133,7 @@ def test_rows_that_there_is_no_time_for_are_left_out(weighted: bool) -> None:
     assert model.predict_proba(rows[:5]).shape == (5, n_classes)
 
 
-def test_a_kernel_over_many_inputs_is_not_tried_in_half_a_second() -> None:
+def test_time_budget_skips_kernel_ridge_regression_over_many_inputs() -> None:
     rows = np.random.default_rng(0).normal(size=(600, 1500))
     model = KernelRegressor(time_budget=0.5, random_state=0).fit(rows, rows[:, 0])
     assert "time: the trial of kernel ridge regression was cut short" in model.limits_
@@ -139,7 +141,7 @@ def test_a_kernel_over_many_inputs_is_not_tried_in_half_a_second() -> None:
 
 
 @pytest.mark.slow
-def test_groups_and_scorers_follow_the_rows_that_there_is_time_for() -> None:
+def test_time_budget_subsamples_groups_with_their_rows() -> None:
     n_rows, n_classes = 3000, 150
     rows = np.random.default_rng(0).normal(size=(n_rows, 2))
     model = KernelClassifier(time_budget=0.3, scoring="accuracy", cv=3, random_state=0)
@@ -161,13 +163,13 @@ INTEGERS = [
 
 
 @pytest.mark.parametrize(("model", "parameter"), INTEGERS, ids=repr)
-def test_integers_beyond_64_bits_are_refused(model: Any, parameter: str) -> None:
+def test_integers_beyond_64_bits_are_rejected(model: Any, parameter: str) -> None:
     with pytest.raises(InputError, match=f"{parameter} must be an integer.*(2\\*\\*63|100,000)"):
         model.fit(ROWS, TARGETS)
 
 
 @pytest.mark.parametrize("name", ["alpha", "tol", "bandwidth", "l1_ratio", "time_budget"])
-def test_integers_beyond_floats_are_refused(name: str) -> None:
+def test_integers_beyond_the_float_range_are_rejected(name: str) -> None:
     with pytest.raises(InputError, match=name):
         KernelRegressor(**{name: 10**400}).fit(ROWS, TARGETS)
 
@@ -182,7 +184,7 @@ def fitted_to_wide_rows() -> KernelRegressor:
     return KernelRegressor(n_grids=16, random_state=0).fit(*wide())
 
 
-def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
+def test_empty_columns_of_wide_sparse_rows_are_dropped() -> None:
     rows, targets = wide()
     used, model = np.unique(rows.indices), fitted_to_wide_rows()
     np.testing.assert_array_equal(model.inputs_.kept, used)
@@ -197,7 +199,7 @@ def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_the_default_draws_fewer_grids_over_many_inputs() -> None:
+def test_default_draws_fewer_grids_over_many_inputs() -> None:
     rows, targets = wide(300, 60_000)
     model = KernelRegressor(bandwidth=1.0, alpha=0.1, scaling="none", random_state=0)
     assert model.fit(rows, targets).features_.widths_.size <= 1 << 22
@@ -213,18 +215,18 @@ def test_sparse_rows_of_a_thousand_columns_keep_them_all() -> None:
 
 
 @pytest.mark.slow
-def test_models_of_wide_rows_are_saved_and_explained(tmp_path: Path) -> None:
+def test_saved_models_of_wide_rows_predict_the_same_and_name_all_columns(tmp_path: Path) -> None:
     rows, model = wide()[0], fitted_to_wide_rows()
     save(model, tmp_path / "model.safetensors")
-    again = load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    loaded = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
     kept = model.inputs_.kept
     columns = input_columns(model)
     assert columns[f"x{kept[3] + 1}"].tolist() == [3]
     assert len(columns) == rows.shape[1]
 
 
-def test_a_bandwidth_of_each_column_of_wide_rows() -> None:
+def test_bandwidth_per_column_matches_one_bandwidth_on_wide_rows() -> None:
     rows, targets = wide()
     given = np.ones(rows.shape[1])
     one = KernelRegressor(bandwidth=1.0, n_grids=8, random_state=0).fit(rows, targets)
@@ -234,6 +236,6 @@ def test_a_bandwidth_of_each_column_of_wide_rows() -> None:
         KernelRegressor(bandwidth=given[:-1], n_grids=8).fit(rows, targets)
 
 
-def test_wide_rows_that_are_all_empty() -> None:
+def test_empty_wide_rows_are_predicted_by_the_mean() -> None:
     model = KernelRegressor(n_grids=8, random_state=0).fit(sp.csr_array((5, 2000)), np.arange(5))
     np.testing.assert_allclose(model.predict(sp.csr_array((2, 2000))), 2.0)

@@ -1,4 +1,4 @@
-"""What callbacks of a fit are told, and what they end."""
+"""What callbacks of a fit are steps, and what they end."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ def machine(**options: Any) -> KernelRegressor:
 
 
 def stages(model: Any, *callbacks: Any) -> tuple[Any, list[Progress]]:
-    """Return the fitted model and what callbacks were told."""
-    told: list[Progress] = []
-    return model.fit(X, Y, callbacks=[told.append, *callbacks]), told
+    """Return the fitted model and what callbacks were steps."""
+    steps: list[Progress] = []
+    return model.fit(X, Y, callbacks=[steps.append, *callbacks]), steps
 
 
-def test_every_step_is_told_and_nothing_else_changes() -> None:
-    model, told = stages(machine(n_grids=24))
+def test_callback_receives_every_step_and_does_not_change_the_fit() -> None:
+    model, steps = stages(machine(n_grids=24))
     np.testing.assert_array_equal(model.weights_, machine(n_grids=24).fit(X, Y).weights_)
-    names = {progress.stage for progress in told}
+    names = {progress.stage for progress in steps}
     assert {"growth", "validation", "solve", "final fit"} <= names
     for name in names:
-        own = [progress for progress in told if progress.stage == name]
-        assert [progress.number for progress in own] == list(range(1, len(own) + 1))
-    seconds = [progress.seconds for progress in told]
+        numbered = [progress for progress in steps if progress.stage == name]
+        assert [progress.number for progress in numbered] == list(range(1, len(numbered) + 1))
+    seconds = [progress.seconds for progress in steps]
     assert seconds == sorted(seconds)
     assert seconds[0] > 0
-    rounds = [progress.score for progress in told if progress.stage == "growth"]
+    rounds = [progress.score for progress in steps if progress.stage == "growth"]
     assert len(rounds) >= 3
     assert rounds[-1] == model.growth_[-1]["score"]
-    assert next(progress.score for progress in told if progress.stage == "solve") is None
-    assert [p.stage for p in told].count("solve") == model.n_iter_
+    assert next(progress.score for progress in steps if progress.stage == "solve") is None
+    assert [p.stage for p in steps].count("solve") == model.n_iter_
 
 
-def test_a_callback_ends_growth() -> None:
+def test_callback_stops_growth() -> None:
     def patience(progress: Progress) -> bool:
         return progress.stage == "growth" and progress.number >= 2
 
-    model, told = stages(machine(), patience)
+    model, steps = stages(machine(), patience)
     assert model.growth_[-1]["n_grids"] == 16
-    assert [p.stage for p in told].count("growth") == 3
+    assert [p.stage for p in steps].count("growth") == 3
     assert "callback: growth was ended early" in model.limits_
     assert model.score(X, Y) > 0.5
 
 
 @pytest.mark.parametrize("stage", ["validation", "solve"])
-def test_a_callback_ends_trials_and_the_solve(stage: str) -> None:
-    model, told = stages(machine(n_grids=24, tol=1e-8), lambda progress: progress.stage == stage)
+def test_callback_stops_validation_and_the_solve(stage: str) -> None:
+    model, steps = stages(machine(n_grids=24, tol=1e-8), lambda progress: progress.stage == stage)
     assert model.limits_ == [f"callback: {stage} was ended early"]
-    assert [p.stage for p in told].count(stage) == 1
+    assert [p.stage for p in steps].count(stage) == 1
     assert (model.status_ == "stopped") == (stage == "solve")
 
 
-def test_a_callback_ends_a_search() -> None:
+def test_callback_stops_the_search() -> None:
     def first(progress: Progress) -> bool:
         return progress.stage == "search"
 
@@ -74,6 +74,6 @@ def test_a_callback_ends_a_search() -> None:
     assert model.limits_ == ["callback: search was ended early"]
 
 
-def test_what_is_no_callback_is_refused() -> None:
+def test_callbacks_must_be_functions() -> None:
     with pytest.raises(InputError, match="callbacks must be functions"):
         machine().fit(X, Y, callbacks=[3])

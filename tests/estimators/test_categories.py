@@ -79,7 +79,7 @@ def test_grown_grids_tell_categories_apart(table: Any) -> None:
     assert np.isinf(widths[:, 4:]).all()
 
 
-def test_that_a_value_is_missing_may_say_something() -> None:
+def test_missingness_is_used_as_an_input() -> None:
     for kind in ["array", "frame"]:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(N, 2))
@@ -106,19 +106,19 @@ def test_frames_and_arrays_agree_to_the_last_bit(table: Any, coded: NDArray) -> 
         (pd.DataFrame(coded, columns=list("abc")), ["b", "c"]),
     ]
     for rows, chosen in same:
-        found = model(categorical_features=chosen, **GIVEN).fit(rows, y).predict(rows)
-        np.testing.assert_array_equal(found, expected)
+        result = model(categorical_features=chosen, **GIVEN).fit(rows, y).predict(rows)
+        np.testing.assert_array_equal(result, expected)
 
 
-def test_codes_of_any_type(coded: NDArray, table: Any) -> None:
+def test_type_of_codes_does_not_change_predictions(coded: NDArray, table: Any) -> None:
     for dtype in [np.int64, np.int16, np.float32, np.float64]:
         codes = coded[:, 1:].astype(dtype) - 7
-        found = model(categorical_features=[0, 1], **GIVEN).fit(codes, table[1]).predict(codes)
+        result = model(categorical_features=[0, 1], **GIVEN).fit(codes, table[1]).predict(codes)
         plain = model(categorical_features=[0, 1], **GIVEN).fit(coded[:, 1:], table[1])
-        np.testing.assert_array_equal(found, plain.predict(coded[:, 1:]))
+        np.testing.assert_array_equal(result, plain.predict(coded[:, 1:]))
 
 
-def test_sparse_rows_may_hold_categories(coded: NDArray, table: Any) -> None:
+def test_sparse_rows_with_categories_match_dense_ones(coded: NDArray, table: Any) -> None:
     options = {**GIVEN, "categorical_features": [1, 2], "tol": 1e-8, "max_iter": 1000}
     dense = model(**options).fit(coded, table[1]).predict(coded)
     sparse = model(**options).fit(sp.csr_array(coded), table[1]).predict(sp.csr_array(coded))
@@ -127,7 +127,7 @@ def test_sparse_rows_may_hold_categories(coded: NDArray, table: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
-def test_threads_change_no_bit(table: Any, kind: Any) -> None:
+def test_number_of_threads_does_not_change_the_fit(table: Any, kind: Any) -> None:
     frame, y = table[0].copy(), table[1] if kind is KernelRegressor else table[1] > 0
     frame.loc[::7, ["hour", "shop"]] = None
     options = {"scaling": "standard", "relevance": "learned"}
@@ -141,7 +141,7 @@ def test_threads_change_no_bit(table: Any, kind: Any) -> None:
 # What was never seen, or says nothing.
 
 
-def test_a_first_gap_in_new_rows(coded: NDArray, table: Any) -> None:
+def test_first_missing_value_in_new_rows_is_imputed(coded: NDArray, table: Any) -> None:
     options = {**GIVEN, "categorical_features": [1, 2]}
     fitted = model(**options).fit(coded[:401], table[1][:401])
     new = coded[:1].copy()
@@ -153,19 +153,19 @@ def test_a_first_gap_in_new_rows(coded: NDArray, table: Any) -> None:
     np.testing.assert_array_equal(fitted.predict(missing), fitted.predict(unseen))
 
 
-def test_categories_never_seen_are_no_other_category(table: Any) -> None:
+def test_unseen_categories_share_no_bin_with_known_ones(table: Any) -> None:
     frame, y = table
     fitted = model(**GIVEN).fit(frame, y)
     new = frame[:50].assign(shop="elsewhere")
     rows = fitted.inputs_.transform(fitted, new)
-    found = fitted.features_.rows_matrix(rows).codes > 0
+    result = fitted.features_.rows_matrix(rows).codes > 0
     parted = fitted.features_.widths_[:, 1] == 1
     assert parted.any()
-    assert not found[parted].any()
+    assert not result[parted].any()
     assert np.isfinite(fitted.predict(new)).all()
 
 
-def test_columns_that_say_nothing() -> None:
+def test_empty_and_constant_columns_are_ignored() -> None:
     for kind in ["array", "frame"]:
         rng = np.random.default_rng(0)
         X = np.column_stack([rng.normal(size=200), np.full(200, np.nan), np.full(200, 7.0)])
@@ -182,7 +182,9 @@ def test_columns_that_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(("kind", "grids"), [("array", "random"), ("frame", "grown")])
-def test_files(table: Any, coded: NDArray, tmp_path: Path, kind: str, grids: str) -> None:
+def test_saved_models_keep_categories(
+    table: Any, coded: NDArray, tmp_path: Path, kind: str, grids: str
+) -> None:
     rows = table[0].copy() if kind == "frame" else coded.copy()
     if kind == "frame":
         rows.loc[::5, ["hour", "shop"]] = None
@@ -192,33 +194,33 @@ def test_files(table: Any, coded: NDArray, tmp_path: Path, kind: str, grids: str
     fitted = model(n_grids=8, grids=grids, categorical_features=chosen)
     fitted.fit(rows[:300], table[1][:300])
     save(fitted, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(rows), fitted.predict(rows))
-    assert again.inputs_.categorical.tolist() == [False, True, True, True]
-    assert again.inputs_.sources(3).tolist() == ([0, 0, 1, 2] if kind == "frame" else [0, 1, 2, 0])
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(rows), fitted.predict(rows))
+    assert loaded.inputs_.categorical.tolist() == [False, True, True, True]
+    assert loaded.inputs_.sources(3).tolist() == ([0, 0, 1, 2] if kind == "frame" else [0, 1, 2, 0])
 
 
-def test_files_of_feature_maps(coded: NDArray, tmp_path: Path) -> None:
+def test_saved_feature_maps_keep_categories(coded: NDArray, tmp_path: Path) -> None:
     for chosen in ([1, 2], np.array([False, True, True])):
         binning = RandomBinning(n_grids=8, categorical=chosen, random_state=0).fit(coded)
         save(binning, tmp_path / "map")
-        again = load(tmp_path / "map")
-        assert (again.transform(coded) != binning.transform(coded)).nnz == 0
-        assert np.array_equal(again.categorical, chosen)
+        loaded = load(tmp_path / "map")
+        assert (loaded.transform(coded) != binning.transform(coded)).nnz == 0
+        assert np.array_equal(loaded.categorical, chosen)
 
 
-def test_what_cannot_be_a_category(coded: NDArray, table: Any) -> None:
+def test_categorical_features_must_name_existing_columns(coded: NDArray, table: Any) -> None:
     for chosen in [[3], ["shop"], "all", [True], 1.5]:
         with pytest.raises(InputError, match="categorical_features"):
             model(categorical_features=chosen, **GIVEN).fit(coded, table[1])
 
 
-def test_categories_of_arrays_are_whole_numbers(coded: NDArray, table: Any) -> None:
+def test_categories_in_arrays_must_be_whole_numbers(coded: NDArray, table: Any) -> None:
     with pytest.raises(InputError, match=r"input 0 is a category and holds .*whole numbers"):
         model(categorical_features=[0], **GIVEN).fit(coded, table[1])
 
 
-def test_the_estimator_knows_the_categories_not_its_feature_map(coded: NDArray, table: Any) -> None:
+def test_estimators_reject_feature_maps_that_name_categories(coded: NDArray, table: Any) -> None:
     with pytest.raises(InputError, match="name categories in categorical_features"):
         KernelRegressor(RandomBinning(categorical=[1])).fit(coded, table[1])
 
@@ -239,8 +241,8 @@ def test_the_estimator_knows_the_categories_not_its_feature_map(coded: NDArray, 
 def test_two_categories_never_share_a_bin(options: dict[str, Any], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     values = np.array([0.0, 2.0**40, -(2.0**51), 5.0, np.nan])
-    own = rng.integers(0, 5, 400)
-    X, y = np.column_stack([rng.random(400), values[own]]), np.array([0.0, 3, -2, 5, 8])[own]
+    index = rng.integers(0, 5, 400)
+    X, y = np.column_stack([rng.random(400), values[index]]), np.array([0.0, 3, -2, 5, 8])[index]
     fitted = KernelRegressor(categorical_features=[1], effort=1, random_state=0, **options).fit(
         X, y
     )
@@ -253,23 +255,23 @@ def test_two_categories_never_share_a_bin(options: dict[str, Any], tmp_path: Pat
     assert np.ptp(np.append(fitted.predict(new)[-1], y.mean())) < 4.0
 
 
-def test_codes_are_names(coded: NDArray, table: Any) -> None:
+def test_score_does_not_depend_on_how_categories_are_coded(coded: NDArray, table: Any) -> None:
     for spelling in [lambda k: 7 * k, lambda k: k * 2**40, lambda k: 100 - k]:
         codes = coded[:, 1].astype(int)
         renamed = coded.copy()
         renamed[:, 1] = [spelling(k) for k in codes]
         options: dict[str, Any] = {"categorical_features": [1, 2], "effort": 1, "random_state": 0}
         expected = KernelRegressor(**options).fit(coded, table[1]).score(coded, table[1])
-        found = KernelRegressor(**options).fit(renamed, table[1]).score(renamed, table[1])
-        assert found == pytest.approx(expected, abs=0.02)
+        result = KernelRegressor(**options).fit(renamed, table[1]).score(renamed, table[1])
+        assert result == pytest.approx(expected, abs=0.02)
 
 
-def test_new_rows_of_a_fit_bring_categories_of_their_own() -> None:
+def test_partial_fit_learns_new_categories() -> None:
     X = np.repeat([[3.0], [2.0**40]], 50, axis=0)
     y = X[:, 0] == 3.0
     fitted = model(categorical_features=[0], **GIVEN).fit(X, y * 1.0)
     more = np.repeat([[5.0], [9.0]], 50, axis=0)
     fitted.partial_fit(more, 10.0 * (more[:, 0] == 5.0))
-    found = fitted.predict([[3.0], [2.0**40], [5.0], [9.0]])
-    assert found[2] - found[3] > 1.0
-    assert found[0] - found[1] > 0.5
+    result = fitted.predict([[3.0], [2.0**40], [5.0], [9.0]])
+    assert result[2] - result[3] > 1.0
+    assert result[0] - result[1] > 0.5

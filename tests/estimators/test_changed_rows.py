@@ -131,7 +131,7 @@ def started(make: Any, rows: Rows, folder: Path, steps: int = 4) -> Any:
 
 
 @pytest.mark.parametrize(("make", "targets"), [(arrays, y), (csv, LABELS)])
-def test_a_changed_target_is_refused(make: Any, targets: Array, tmp_path: Path) -> None:
+def test_changed_target_is_rejected(make: Any, targets: Array, tmp_path: Path) -> None:
     model = started(make, (X, targets), tmp_path)
     content = (tmp_path / "run.gramless").read_bytes()
     with pytest.raises(InputError, match=r"over other rows: .*remove it to start anew"):
@@ -140,7 +140,7 @@ def test_a_changed_target_is_refused(make: Any, targets: Array, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("make", [arrays, mapped, csr, labelled, csv, npz, npy, counted])
-def test_every_change_of_every_source_is_found(make: Any, tmp_path: Path) -> None:
+def test_fingerprint_detects_every_change_of_every_source(make: Any, tmp_path: Path) -> None:
     rows = X, LABELS if make in (labelled, csv) else y
     noted = FingerprintedSource(make(rows, tmp_path))
     assert sum(len(targets) for _, targets in noted.chunks()) == noted.n_rows
@@ -150,24 +150,24 @@ def test_every_change_of_every_source_is_found(make: Any, tmp_path: Path) -> Non
         assert other.difference(noted.fingerprint()), change
 
 
-def test_what_has_changed_is_told(tmp_path: Path) -> None:
+def test_error_names_what_has_changed(tmp_path: Path) -> None:
     rows = X, y
     model = started(arrays, rows, tmp_path)
     first = int(ArraySource(X, np.arange(N), seed=5).read(0, 1)[1][0])
-    for told, other in (
+    for message, other in (
         ("a row or target to train on has changed", with_target(rows)),
         ("1,000 rows to train on then, 1,001 now", with_appended_row(rows)),
         ("3 columns then, 2 now", (X[:, :2], y)),
         ("one of the first to be read, has changed", (X, np.where(np.arange(N) == first, 9, y))),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             model.fit_stream(arrays(other, tmp_path))
     with pytest.raises(InputError, match="one of the first to be read"):
         model.fit_stream(ArraySource(X, y, seed=6))
 
 
 @pytest.mark.parametrize("make", [csv, npz])
-def test_a_copy_of_a_file_is_the_same_file(make: Any, tmp_path: Path) -> None:
+def test_run_resumes_over_a_copy_of_its_file(make: Any, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     model = started(make, (X, y), here)
@@ -182,20 +182,20 @@ def test_a_copy_of_a_file_is_the_same_file(make: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [with_input, with_two_rows_swapped])
-def test_rows_of_an_iterator_count_once_they_were_read(change: Any, tmp_path: Path) -> None:
+def test_changes_of_rows_already_read_are_rejected(change: Any, tmp_path: Path) -> None:
     model = started(endless, (X, y), tmp_path, steps=12)
     with pytest.raises(InputError, match="over other rows: a row or target to train on"):
         model.fit_stream(endless(change((X, y)), tmp_path))
 
 
-def test_rows_that_an_iterator_has_not_given_may_change(tmp_path: Path) -> None:
+def test_rows_not_yet_read_from_an_iterator_may_change(tmp_path: Path) -> None:
     changed = with_target((X, y))
     expected = DoublyStochasticRegressor(**OPTIONS).fit_stream(endless(changed, tmp_path))
     model = started(endless, (X, y), tmp_path, steps=4)
     same_run(model.fit_stream(endless(changed, tmp_path)), expected)
 
 
-def test_a_shorter_iterator_is_refused(tmp_path: Path) -> None:
+def test_resuming_over_a_shorter_iterator_is_rejected(tmp_path: Path) -> None:
     def source(n: int) -> IteratorSource:
         return IteratorSource(iter([(X, y)] * n), n_held_out=30)
 
@@ -204,7 +204,7 @@ def test_a_shorter_iterator_is_refused(tmp_path: Path) -> None:
         model.fit_stream(IteratorSource(iter([(X[:700], y[:700])]), n_held_out=30))
 
 
-def test_several_kills_of_an_iterator_count_all_rows(tmp_path: Path) -> None:
+def test_fingerprint_covers_all_rows_after_several_interruptions(tmp_path: Path) -> None:
     expected = DoublyStochasticRegressor(**OPTIONS).fit_stream(endless((X, y), tmp_path))
     for steps in (2, 7, 12):
         model = started(endless, (X, y), tmp_path, steps)
@@ -226,7 +226,7 @@ class Watched(ArraySource):
         return super().chunks()
 
 
-def test_one_pass_notes_all_rows(tmp_path: Path) -> None:
+def test_fingerprint_takes_one_pass_over_the_rows(tmp_path: Path) -> None:
     model = DoublyStochasticRegressor(**OPTIONS, checkpoint=str(tmp_path / "run"))
     for _ in range(2):
         source = Watched(X, y, seed=5)
@@ -234,7 +234,7 @@ def test_one_pass_notes_all_rows(tmp_path: Path) -> None:
         assert source.passes == 1
 
 
-def test_rows_on_the_disk_are_not_read_again(tmp_path: Path) -> None:
+def test_fingerprint_of_rows_on_disk_needs_no_second_pass(tmp_path: Path) -> None:
     stream = npz((X, y), tmp_path)
     noted = FingerprintedSource(stream)
     again = FingerprintedSource(open_stream(tmp_path / "rows.npz"))
@@ -244,7 +244,7 @@ def test_rows_on_the_disk_are_not_read_again(tmp_path: Path) -> None:
     assert other.difference(noted.fingerprint()) is not None
 
 
-def test_checkpoints_of_versions_that_noted_no_rows(tmp_path: Path) -> None:
+def test_checkpoints_without_a_fingerprint_are_rejected(tmp_path: Path) -> None:
     noted = FingerprintedSource(arrays((X, y), tmp_path))
     for earlier in ({}, {"checksum": 7}, {**noted.fingerprint(), "n_read": "many"}):
         assert "version that did not note them" in str(noted.difference(earlier))

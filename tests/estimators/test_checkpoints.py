@@ -76,7 +76,7 @@ def stop_at(step: int) -> Any:
         pytest.param("grow", True, None, "gradient", marks=pytest.mark.slow),
     ],
 )
-def test_goes_on_to_the_same_bits(
+def test_resumed_run_equals_an_uninterrupted_one(
     strategy: Any, average: bool, patience: int | None, update: str, there: Path
 ) -> None:
     options = {"strategy": strategy, "average": average, "patience": patience, "update": update}
@@ -92,15 +92,15 @@ def test_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
 
 
-def test_how_often_it_is_written_changes_no_bit(there: Path) -> None:
+def test_checkpoint_interval_does_not_change_the_fit(there: Path) -> None:
     expected = regressor().fit(X, y)
     for seconds in (0.0, 0.01, 1e9):
         there.unlink(missing_ok=True)
         options = {"checkpoint": str(there), "checkpoint_seconds": seconds}
         same_run(regressor(**options).fit(X, y), expected)
-        found = load(there)
-        assert found.status_ == "max_steps"
-        np.testing.assert_array_equal(found.predict(NEW), expected.predict(NEW))
+        loaded = load(there)
+        assert loaded.status_ == "max_steps"
+        np.testing.assert_array_equal(loaded.predict(NEW), expected.predict(NEW))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_how_often_it_is_written_changes_no_bit(there: Path) -> None:
         (DoublyStochasticRegressor, {"random_state": None, "patience": 1}, np.asfortranarray, y),
     ],
 )
-def test_other_models_go_on_too(
+def test_resumed_runs_of_other_losses_and_forms_equal_uninterrupted_ones(
     kind: Any, options: dict[str, Any], form: Any, targets: Array, there: Path
 ) -> None:
     rows = X if form is None else form(X)
@@ -126,7 +126,7 @@ def test_other_models_go_on_too(
     assert (model.predict(rows) == expected.predict(rows)).all()
 
 
-def test_settings_that_change_no_step_may_change(there: Path) -> None:
+def test_resumed_run_may_change_settings_that_do_not_affect_steps(there: Path) -> None:
     expected = regressor(max_steps=40).fit(X, y)
     regressor(checkpoint=str(there)).fit(X, y, callback=stop_at(5))
     regressor(checkpoint=str(there), max_steps=20, n_jobs=2, checkpoint_seconds=0.0).fit(X, y)
@@ -135,7 +135,7 @@ def test_settings_that_change_no_step_may_change(there: Path) -> None:
     same_run(regressor(checkpoint=str(there), max_steps=40, n_jobs=3).fit(X, y), expected)
 
 
-def test_a_finished_run_returns_at_once(there: Path) -> None:
+def test_resuming_a_finished_run_takes_no_step(there: Path) -> None:
     calls: list[int] = []
     for options in ({}, {"patience": 1, "tol": 0.5, "max_steps": 200}):
         there.unlink(missing_ok=True)
@@ -148,7 +148,7 @@ def test_a_finished_run_returns_at_once(there: Path) -> None:
     assert not calls
 
 
-def test_a_run_over_a_stream_goes_on(there: Path) -> None:
+def test_resumed_run_over_a_stream_equals_an_uninterrupted_one(there: Path) -> None:
     def batches() -> Any:
         for first in range(0, N, 37):
             yield X[first : first + 37], y[first : first + 37]
@@ -169,7 +169,7 @@ def test_a_run_over_a_stream_goes_on(there: Path) -> None:
         same_run(model, expected)
 
 
-def test_an_iterator_that_has_ended_goes_on_with_a_new_one(there: Path) -> None:
+def test_run_over_an_exhausted_iterator_resumes_with_a_new_one(there: Path) -> None:
     def source(n: int) -> IteratorSource:
         return IteratorSource(((X, y) for _ in range(n)), n_held_out=100)
 
@@ -181,16 +181,16 @@ def test_an_iterator_that_has_ended_goes_on_with_a_new_one(there: Path) -> None:
     assert regressor(checkpoint=str(there)).fit_stream(source(50)).n_iter_ == expected.n_iter_
 
 
-def test_partial_fit_goes_on_from_a_checkpoint(there: Path) -> None:
+def test_partial_fit_continues_from_a_checkpoint(there: Path) -> None:
     model = regressor(checkpoint=str(there)).fit(X, y)
-    found = load(there)
-    for one in (model, found):
+    loaded = load(there)
+    for one in (model, loaded):
         one.partial_fit(X, y)
-    same_run(found, model)
-    assert not hasattr(found, "run_")
+    same_run(loaded, model)
+    assert not hasattr(loaded, "run_")
 
 
-def test_no_state_of_a_run_stays_in_a_model(there: Path, tmp_path: Path) -> None:
+def test_saved_model_holds_no_state_of_its_run(there: Path, tmp_path: Path) -> None:
     regressor(checkpoint=str(there)).fit(X, y, callback=stop_at(8))
     model = regressor(checkpoint=str(there)).fit(X, y)
     save(model, tmp_path / "model")
@@ -240,13 +240,13 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_another_parameter_is_refused(started: Path) -> None:
+def test_resuming_with_another_parameter_is_rejected(started: Path) -> None:
     for name in OTHERS:
         for value in OTHERS[name]:
             refused(regressor(**{name: value}), started, f"is of a run with another {name};")
 
 
-def test_every_parameter_was_tried() -> None:
+def test_every_parameter_is_covered() -> None:
     free = {"n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds"}
     # Those that change no bit on one machine, or need another machine.
     assert regressor().get_params().keys() == OTHERS.keys() | free | {
@@ -256,7 +256,7 @@ def test_every_parameter_was_tried() -> None:
     }
 
 
-def test_arrays_of_bandwidths_are_compared(there: Path) -> None:
+def test_resuming_compares_arrays_of_bandwidths(there: Path) -> None:
     bandwidth = np.array([1.0, 2.0, 3.0])
     options = {"bandwidth": bandwidth, "checkpoint": str(there)}
     regressor(**options).fit(X, y, callback=stop_at(3))
@@ -265,13 +265,13 @@ def test_arrays_of_bandwidths_are_compared(there: Path) -> None:
     regressor(**{**options, "bandwidth": bandwidth.copy()}).fit(X, y)
 
 
-def test_other_rows_are_refused(started: Path) -> None:
+def test_resuming_over_other_rows_is_rejected(started: Path) -> None:
     message = "is of a run over other rows"
     for rows in ((X[:-1], y[:-1]), (X + 1e-9, y), (X, y + 1e-9), (X[:, :2], y), (X[::-1], y)):
         refused(regressor(), started, message, *rows)
 
 
-def test_other_classes_are_refused(started: Path, there: Path) -> None:
+def test_checkpoint_of_another_class_is_rejected(started: Path, there: Path) -> None:
     model = DoublyStochasticClassifier(**OPTIONS)
     refused(model, started, "is no checkpoint of this class", X, y > 0)
     save(KernelRegressor(RandomBinning(n_grids=4), bandwidth=1.0).fit(X, y), there)
@@ -280,7 +280,7 @@ def test_other_classes_are_refused(started: Path, there: Path) -> None:
     refused(regressor(), there, "is no checkpoint of this class")
 
 
-def test_damaged_files_are_refused_and_kept(started: Path, there: Path) -> None:
+def test_damaged_checkpoints_are_rejected_and_kept(started: Path, there: Path) -> None:
     whole = started.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) * 2 // 3] ^= 4
@@ -292,14 +292,14 @@ def test_damaged_files_are_refused_and_kept(started: Path, there: Path) -> None:
         assert there.read_bytes() == content
 
 
-def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_unwritable_checkpoint_path_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="cannot be read"):
         regressor(checkpoint=str(tmp_path)).fit(X, y)
     with pytest.raises(InputError, match=r"checkpoint .*folder that does not exist"):
         regressor(checkpoint=str(tmp_path / "absent" / "run")).fit(X, y)
 
 
-def test_a_name_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_path_may_lack_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     regressor(checkpoint="run").fit(X, y)
     assert os.listdir(tmp_path) == ["run"]
@@ -366,7 +366,7 @@ def kill(child: subprocess.Popen[bytes], delay: float) -> bool:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("kind", ["mapped", "stream"])
-def test_killed_at_any_moment(kind: str, tmp_path: Path) -> None:
+def test_run_killed_at_any_moment_resumes_to_the_same_bits(kind: str, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for folder in (whole, killed):
         folder.mkdir()
@@ -388,14 +388,14 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path) -> None:
     assert n_killed == 14
     child = start(kind, killed, 0.0, 2)
     assert child.wait() == 0
-    expected, found = load(whole / "run"), load(killed / "run")
-    assert found.n_iter_ == expected.n_iter_ == 150
-    same_run(found, expected)
+    expected, loaded = load(whole / "run"), load(killed / "run")
+    assert loaded.n_iter_ == expected.n_iter_ == 150
+    same_run(loaded, expected)
     left = {path.name for path in killed.iterdir() if path.suffix != ".part"}
     assert left <= {"run", "rows.npy", "rows.csv", "piles"}
 
 
-def test_the_rows_of_those_tests(tmp_path: Path) -> None:
+def test_csv_rows_of_killed_runs_hold_six_features_and_three_labels(tmp_path: Path) -> None:
     write_rows(tmp_path)
     source = open_stream(tmp_path / "rows.csv", folder=tmp_path / "piles")
     assert source.n_features == 6

@@ -30,19 +30,19 @@ def fast(**params: Any) -> KernelRegressor:
     return KernelRegressor(effort=1, n_grids=40, random_state=0, **params)
 
 
-def test_losses_take_offsets_as_other_targets_and_weights() -> None:
+def test_offset_equals_changed_targets_and_weights() -> None:
     for loss in [Squared(), Huber(0.5), SmoothPinball(0.9), Poisson(), Tweedie(1.3), Gamma()]:
         z, y, offset = RNG.normal(size=50), RNG.gamma(2.0, size=50), RNG.normal(size=50)
         targets, factors = loss.without_offset(y, offset)
         np.testing.assert_allclose(loss.value(z + offset, y), factors * loss.value(z, targets))
 
 
-def test_other_losses_take_no_offset() -> None:
+def test_logistic_loss_rejects_offsets() -> None:
     with pytest.raises(InputError, match="'logistic' takes no offset"):
         Logistic().without_offset(np.ones(1), np.ones(1))
 
 
-def test_an_offset_is_what_targets_over_exposures_with_weights_are() -> None:
+def test_log_exposure_offset_equals_weighted_rates() -> None:
     model = fast(loss="poisson").fit(X[:N], COUNTS[:N], offset=OFFSET[:N])
     rates = COUNTS[:N] / EXPOSURE[:N]
     twin = fast(loss="poisson").fit(X[:N], rates, sample_weight=EXPOSURE[:N])
@@ -55,12 +55,12 @@ def test_an_offset_is_what_targets_over_exposures_with_weights_are() -> None:
     assert 0.88 <= ((lower <= COUNTS[new]) & (COUNTS[new] <= upper)).mean() <= 0.95
 
 
-def test_an_offset_of_squares_is_subtracted() -> None:
+def test_offset_of_squared_loss_is_subtracted_from_targets() -> None:
     y = RATE[:N] + 5.0 * OFFSET[:N]
     model = fast().fit(X[:N], y, offset=5.0 * OFFSET[:N])
     twin = fast().fit(X[:N], y - 5.0 * OFFSET[:N])
-    found = model.predict(X[N:], offset=np.full(N, 2.0))
-    np.testing.assert_array_equal(found, twin.predict(X[N:]) + 2.0)
+    result = model.predict(X[N:], offset=np.full(N, 2.0))
+    np.testing.assert_array_equal(result, twin.predict(X[N:]) + 2.0)
 
 
 def test_score_adds_the_offset_to_predictions() -> None:
@@ -88,7 +88,7 @@ def test_an_offset_is_routed_through_cross_validation() -> None:
     assert scores[0] == model.score(X[half[1]], COUNTS[half[1]], offset=OFFSET[half[1]])
 
 
-def test_offsets_that_are_refused() -> None:
+def test_invalid_offsets_are_rejected() -> None:
     for params, options, match in [
         ({}, {"offset": np.zeros(3)}, "shape"),
         ({}, {"offset": np.full(N, np.inf)}, "finite"),
@@ -109,9 +109,9 @@ def drawn(mean: FloatArray, dispersion: float, rng: np.random.Generator) -> Floa
     return rng.poisson(mean).astype(float)
 
 
-def test_intervals_of_counts_have_whole_ends_and_cover() -> None:
+def test_intervals_of_counts_have_integer_ends_and_cover() -> None:
     for dispersion, level in [(0.0, 0.3), (0.0, 10.0), (0.5, 5.0)]:
-        covered, found = [], []
+        covered, results = [], []
         for seed in range(4):
             y = drawn(level * RATE, dispersion, np.random.default_rng(seed))
             model = fast(loss="poisson").fit(X[:N], y[:N])
@@ -120,12 +120,12 @@ def test_intervals_of_counts_have_whole_ends_and_cover() -> None:
             np.testing.assert_array_equal(np.rint(upper), upper)
             assert (lower >= 0.0).all()
             covered.append(((lower <= y[N:]) & (y[N:] <= upper)).mean())
-            found.append(model.dispersion_)
+            results.append(model.dispersion_)
         assert 0.88 <= np.mean(covered) <= 0.92
-        assert np.mean(found) == pytest.approx(dispersion, abs=0.06)
+        assert np.mean(results) == pytest.approx(dispersion, abs=0.06)
 
 
-def test_distributions_of_counts_have_the_predicted_means(tmp_path: Path) -> None:
+def test_distributions_of_counts_agree_with_predictions_and_intervals(tmp_path: Path) -> None:
     y = drawn(RATE, 0.5, np.random.default_rng(0))
     model = fast(loss="poisson").fit(X[:N], y[:N])
     lower, upper = model.predict_interval(X[N:], 0.9)
@@ -135,11 +135,11 @@ def test_distributions_of_counts_have_the_predicted_means(tmp_path: Path) -> Non
     np.testing.assert_allclose(pmf.sum(axis=0), 1.0)
     np.testing.assert_allclose(np.arange(1000) @ pmf, model.predict(X[:5]), rtol=1e-6)
     gramless.save(model, tmp_path / "model")
-    again = gramless.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_interval(X[N:], 0.9)[1], upper)
+    loaded = gramless.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_interval(X[N:], 0.9)[1], upper)
 
 
-def test_amounts_have_no_distribution_of_counts() -> None:
+def test_fractional_targets_have_no_distribution_of_counts() -> None:
     model = fast(loss="poisson").fit(X[:N], RATE[:N])
     assert model.dispersion_ is None
     lower, _ = model.predict_interval(X[N:])
@@ -154,6 +154,6 @@ def test_amounts_have_no_distribution_of_counts() -> None:
 )
 def test_quantiles_of_positive_targets_are_not_negative(params: Any) -> None:
     y = np.maximum(X[:N, 0], 0.0) + 0.01 * np.abs(X[:N, 1])
-    found = fast(**params).fit(X[:N], y).predict_quantiles(X[N:], [0.1, 0.5, 0.9])
-    assert found.min() == 0.0
-    assert (np.diff(found, axis=1) >= 0.0).all()
+    result = fast(**params).fit(X[:N], y).predict_quantiles(X[N:], [0.1, 0.5, 0.9])
+    assert result.min() == 0.0
+    assert (np.diff(result, axis=1) >= 0.0).all()

@@ -41,7 +41,7 @@ STRATEGIES = ["checking", "uniform", "grow", Checking(1, np.inf), Uniform(2, 1)]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_any_strategy_fits_numbers(strategy: Any) -> None:
+def test_regressor_fits_with_every_strategy(strategy: Any) -> None:
     loss, update = ("squared", "gradient") if isinstance(strategy, str) else ("huber", "newton")
     model = regressor(strategy=strategy, loss=loss, update=update, max_steps=40).fit(X, y)
     assert model.score(X, y) > 0.75
@@ -65,7 +65,7 @@ def test_any_strategy_fits_numbers(strategy: Any) -> None:
         ("logistic", "grow", TWO),
     ],
 )
-def test_any_loss_and_strategy_classify(loss: str, strategy: str, targets: Array) -> None:
+def test_classifier_fits_with_every_loss(loss: str, strategy: str, targets: Array) -> None:
     update = "gradient" if targets is TWO else "newton"
     model = classifier(strategy=strategy, loss=loss, update=update).fit(X, targets)
     assert model.score(X, targets) > 0.8
@@ -76,7 +76,7 @@ def test_any_loss_and_strategy_classify(loss: str, strategy: str, targets: Array
     np.testing.assert_array_equal(model.predict(X), chosen)
 
 
-def test_with_and_without_a_constant_and_averages() -> None:
+def test_fit_intercept_and_average_combine() -> None:
     for fit_intercept in [True, False]:
         for average in [True, False]:
             options = {"fit_intercept": fit_intercept, "average": average, "max_steps": 80}
@@ -93,7 +93,7 @@ class NewtonForSmallBlocks(DoublyStochasticRegressor):
     _defaults = StreamDefaults(max_newton_columns=64)
 
 
-def test_updates() -> None:
+def test_auto_update_is_newton_for_small_blocks_and_newton_learns_faster() -> None:
     options = regressor(max_steps=5).get_params()
     few = NewtonForSmallBlocks(**options | {"block_size": 32})
     many = NewtonForSmallBlocks(**options | {"block_size": 33})
@@ -103,7 +103,7 @@ def test_updates() -> None:
     assert one.fit(X, y).score(X, y) > other.fit(X, y).score(X, y) + 0.03
 
 
-def test_a_constant_takes_up_unequal_classes() -> None:
+def test_intercept_models_class_imbalance() -> None:
     rare = np.where(y > 1.8, "rare", "common")
     model = classifier(loss="logistic", max_steps=100).fit(X, rare)
     np.testing.assert_allclose(
@@ -111,13 +111,13 @@ def test_a_constant_takes_up_unequal_classes() -> None:
     )
 
 
-def test_several_outputs() -> None:
+def test_outputs_are_scaled_separately() -> None:
     Y = np.column_stack([y, -3.0 * y, X[:, 1] + 1e6])
     model = regressor(max_steps=40).fit(X, Y)
-    found = model.predict(NEW)
-    assert found.shape == (150, 3)
+    result = model.predict(NEW)
+    assert result.shape == (150, 3)
     assert model.score(X, Y) > 0.75
-    np.testing.assert_allclose(found[:, 1], -3.0 * found[:, 0], atol=1e-4)
+    np.testing.assert_allclose(result[:, 1], -3.0 * result[:, 0], atol=1e-4)
     assert regressor().fit(X, y[:, None]).predict(NEW).shape == (150, 1)
 
 
@@ -131,7 +131,7 @@ LABELS = {
 }
 
 
-def test_labels_of_any_type_come_back() -> None:
+def test_predict_returns_labels_of_the_given_type() -> None:
     for kind in LABELS:
         targets = LABELS[kind]
         model = classifier().fit(X, targets)
@@ -143,22 +143,22 @@ def test_labels_of_any_type_come_back() -> None:
             np.testing.assert_array_equal(model.weights_, plain.weights_)
 
 
-def test_probabilities() -> None:
+def test_probabilities_sum_to_one_and_agree_with_predict() -> None:
     for targets in (TWO, THREE):
         model = classifier(max_steps=60).fit(X, targets)
-        found = model.predict_proba(NEW)
-        assert found.shape == (150, len(model.classes_))
-        np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
-        assert (found >= 0).all()
-        np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(NEW))
-        np.testing.assert_allclose(np.exp(model.predict_log_proba(NEW)), found)
+        result = model.predict_proba(NEW)
+        assert result.shape == (150, len(model.classes_))
+        np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=1e-12)
+        assert (result >= 0).all()
+        np.testing.assert_array_equal(model.classes_[result.argmax(axis=1)], model.predict(NEW))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(NEW)), result)
         chances = model.predict_proba(X)[np.arange(N), targets]
         assert -np.log(chances).mean() < 0.5
     far = model.predict_log_proba(np.full((1, 3), 1e30))
     assert np.isfinite(far).all()
 
 
-def test_no_probabilities_of_other_losses() -> None:
+def test_only_logistic_loss_has_probabilities() -> None:
     for loss in ["squared", "squared_hinge", "hinge"]:
         model = classifier(loss=loss).fit(X, TWO)
         for name in ("predict_proba", "predict_log_proba"):
@@ -170,12 +170,12 @@ def test_no_probabilities_of_other_losses() -> None:
 # Kernel, bandwidth, components, penalty, schedule.
 
 
-def test_any_kernel_is_fitted() -> None:
+def test_regressor_fits_with_every_kernel() -> None:
     for kernel in ["gaussian", "laplacian", Matern(2.5), Laplacian()]:
         assert regressor(kernel=kernel, max_steps=40).fit(X, y).score(X, y) > 0.7
 
 
-def test_bandwidth_in_all_forms() -> None:
+def test_bandwidth_may_be_number_vector_or_name() -> None:
     deviations = X.std(axis=0)
     model = regressor(bandwidth=1.5, patience=None).fit(X, y)
     np.testing.assert_allclose(model.preparation_.units, 1.5 * deviations)
@@ -193,7 +193,7 @@ def test_bandwidth_in_all_forms() -> None:
     np.testing.assert_array_equal(model.preparation_.units, np.full(3, 1.5))
 
 
-def test_auto_chooses_the_scaling() -> None:
+def test_auto_scaling_standardizes_only_if_units_differ() -> None:
     stretched = X * [1.0, 1.0, 1e4]
     chosen = DoublyStochasticRegressor(**FAST).fit(stretched, y)
     assert "standard" in chosen.reason_
@@ -203,7 +203,7 @@ def test_auto_chooses_the_scaling() -> None:
     assert "none" in chosen.reason_
 
 
-def test_principal_components() -> None:
+def test_n_components_projects_rows_and_keeps_the_score() -> None:
     for form in [np.asarray, sp.csr_array]:
         mixed = X @ np.random.default_rng(1).normal(size=(3, 5))
         wide = np.column_stack([X, mixed, np.ones(N)]) + 3.0
@@ -217,7 +217,7 @@ def test_principal_components() -> None:
         assert fewer.preparation_.projection.components.shape == (9, 3)
 
 
-def test_alpha_and_schedule_as_given() -> None:
+def test_given_alpha_and_schedule_are_used() -> None:
     schedule = InverseTime(3.0, 2.0)
     model = regressor(alpha=0.02, schedule=schedule, strategy="grow").fit(X, y)
     assert (model.alpha_, model.schedule_) == (0.02, schedule)
@@ -229,7 +229,7 @@ def test_alpha_and_schedule_as_given() -> None:
     np.testing.assert_allclose(strong.predict(NEW), y.mean() + 3.0, atol=0.2)
 
 
-def test_cdsg_takes_the_steps_that_its_line_search_allows() -> None:
+def test_cdsg_line_search_lengthens_steps_of_existing_blocks() -> None:
     model = DoublyStochasticClassifier(
         **{**FAST, "max_steps": 40, "bandwidth": "median", "scaling": "none"},
         strategy="cdsg", update="gradient", fit_intercept=False, average=False, patience=None,
@@ -249,7 +249,7 @@ def test_cdsg_takes_the_steps_that_its_line_search_allows() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["uniform", pytest.param("checking", marks=pytest.mark.slow)])
-def test_approaches_exact_ridge_regression(strategy: str) -> None:
+def test_fit_converges_to_exact_ridge_regression(strategy: str) -> None:
     rows, targets = X[:200], y[:200] - y[:200].mean()
     alpha, width = 0.02, 1.5
     exact = KernelRidge(alpha=200 * alpha, kernel="rbf", gamma=0.5 / width**2).fit(rows, targets)
@@ -265,7 +265,7 @@ def test_approaches_exact_ridge_regression(strategy: str) -> None:
     assert errors[1] < 0.6 * errors[0]
 
 
-def test_approaches_exact_ridge_regression_with_a_constant() -> None:
+def test_fit_converges_to_exact_ridge_regression_with_intercept() -> None:
     rows, targets = X[:200], y[:200] + 5.0 * (X[:200, 0] > 0)
     alpha, width = 0.02, 1.5
     gram = Gaussian().gram(rows / width)
@@ -288,7 +288,7 @@ def test_approaches_exact_ridge_regression_with_a_constant() -> None:
         pytest.param(load_digits, 0.93, marks=pytest.mark.slow),
     ],
 )
-def test_toy_classes(load: Any, least: float) -> None:
+def test_default_classifier_scores_on_toy_data(load: Any, least: float) -> None:
     rows, labels = load(return_X_y=True)
     order = np.random.default_rng(1).permutation(len(labels))
     train, test = order[::2], order[1::2]
@@ -296,7 +296,7 @@ def test_toy_classes(load: Any, least: float) -> None:
     assert model.fit(rows[train], labels[train]).score(rows[test], labels[test]) > least
 
 
-def test_toy_regression() -> None:
+def test_default_regressor_scores_on_diabetes() -> None:
     rows, targets = load_diabetes(return_X_y=True)
     model = DoublyStochasticRegressor(random_state=0, max_steps=60, block_size=64)
     assert model.fit(rows[::2], targets[::2]).score(rows[1::2], targets[1::2]) > 0.4

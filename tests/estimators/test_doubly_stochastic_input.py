@@ -45,7 +45,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_rows_that_cannot_be_fitted_are_refused() -> None:
+def test_fit_rejects_invalid_rows() -> None:
     for rows, message in BAD_ROWS.values():
         for model, targets in ((regressor(), y), (classifier(), TWO)):
             with pytest.raises((ValueError, TypeError), match=message):
@@ -57,7 +57,7 @@ def fitted() -> Any:
     return regressor().fit(X, y)
 
 
-def test_rows_that_cannot_be_predicted_are_refused(fitted: Any) -> None:
+def test_predict_rejects_invalid_rows(fitted: Any) -> None:
     for kind in sorted(BAD_ROWS.keys() - {"too few", "too large to square"}):
         rows, message = BAD_ROWS[kind]
         with pytest.raises((ValueError, TypeError), match=message):
@@ -75,7 +75,7 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_targets_that_are_no_numbers_are_refused() -> None:
+def test_regressor_rejects_invalid_targets() -> None:
     for targets, message in BAD_TARGETS.values():
         with pytest.raises(ValueError, match=message):
             regressor().fit(X, targets)
@@ -93,7 +93,7 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_labels_that_are_no_classes_are_refused() -> None:
+def test_classifier_rejects_invalid_labels() -> None:
     for targets, message in BAD_LABELS.values():
         with pytest.raises((ValueError, TypeError), match=message):
             classifier().fit(X, targets)
@@ -124,7 +124,7 @@ BAD: dict[str, list[Any]] = {
 }
 
 
-def test_wrong_parameters_are_named() -> None:
+def test_error_names_the_invalid_parameter() -> None:
     for name in BAD:
         for value in BAD[name]:
             for model, targets in ((regressor(), y), (classifier(), TWO)):
@@ -136,18 +136,18 @@ def test_wrong_parameters_are_named() -> None:
                 assert not hasattr(model, "weights_")
 
 
-def test_wrong_kernels() -> None:
+def test_unknown_kernels_are_rejected() -> None:
     for kernel in ["no such kernel", "hat", 3, None]:
         with pytest.raises((KernelError, InputError)):
             regressor(kernel=kernel).fit(X, y)
 
 
-def test_newton_steps_need_the_constant() -> None:
+def test_newton_updates_need_an_intercept() -> None:
     with pytest.raises(InputError, match=r"update='newton' needs fit_intercept=True"):
         regressor(update="newton", fit_intercept=False).fit(X, y)
 
 
-def test_every_parameter_was_tried() -> None:
+def test_every_parameter_is_covered_and_seeds_are_checked() -> None:
     others = {"kernel", "random_state", "verbose"}
     assert BAD.keys() | others == regressor().get_params().keys()
     for value in ("x", -1):
@@ -155,12 +155,12 @@ def test_every_parameter_was_tried() -> None:
             regressor(random_state=value).fit(X, y)
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_unknown_device_is_rejected() -> None:
     with pytest.raises((InputError, ImportError), match=r"torch|device"):
         regressor(device="nonsense").fit(X, y)
 
 
-def test_before_fitting() -> None:
+def test_unfitted_estimator_raises_not_fitted_error() -> None:
     for name in ("predict", "decision_function", "predict_proba"):
         with pytest.raises(NotFittedError):
             getattr(classifier(), name)(X)

@@ -42,17 +42,17 @@ FORMS = {
 }
 
 
-def test_rows_in_any_form() -> None:
+def test_form_of_rows_does_not_change_predictions() -> None:
     rows = np.rint(X * 8.0) / 8.0
     expected = regressor(scaling="none").fit(rows, y).predict(rows)
     for form, change in FORMS.items():
         given = change(rows)
         model = regressor(scaling="none").fit(given, y)
-        for own in (given, rows):
-            np.testing.assert_allclose(model.predict(own), expected, atol=2e-4, err_msg=form)
+        for new in (given, rows):
+            np.testing.assert_allclose(model.predict(new), expected, atol=2e-4, err_msg=form)
 
 
-def test_whole_numbers() -> None:
+def test_integer_rows_are_fitted_like_floats() -> None:
     for dtype in [np.uint8, np.int32, np.int64, bool]:
         rows = (X > 0) if dtype is bool else np.clip(np.rint(20.0 * X + 64.0), 0, 127)
         plain = rows.astype(np.float64)
@@ -64,7 +64,7 @@ def test_whole_numbers() -> None:
         )
 
 
-def test_rows_that_must_not_be_written(tmp_path: Path) -> None:
+def test_read_only_and_mapped_rows_are_fitted(tmp_path: Path) -> None:
     rows, targets = X.copy(), y.copy()
     rows.flags.writeable = targets.flags.writeable = False
     expected = regressor().fit(X, y)
@@ -77,7 +77,7 @@ def test_rows_that_must_not_be_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rows, X)
 
 
-def test_a_data_frame() -> None:
+def test_data_frame_is_fitted_like_an_array_and_its_names_are_checked() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = regressor().fit(frame, y)
@@ -87,7 +87,7 @@ def test_a_data_frame() -> None:
         model.predict(frame[["b", "a", "c"]])
 
 
-def test_offsets_and_units_of_any_size() -> None:
+def test_large_offsets_and_units_do_not_change_the_score() -> None:
     for scaling in ["standard", "none"]:
         options = {**FAST, "scaling": scaling, "bandwidth": "median"}
         score = DoublyStochasticRegressor(**options).fit(X, y).score(X, y)
@@ -110,17 +110,17 @@ def test_constant_columns_are_left_out() -> None:
     )
     same = np.full((200, 2), 0.7)
     for rows in (same, sp.csr_array(same)):
-        found = DoublyStochasticRegressor(**FAST).fit(rows, y[:200]).predict(rows)
-        np.testing.assert_allclose(found, y[:200].mean(), atol=0.05)
+        result = DoublyStochasticRegressor(**FAST).fit(rows, y[:200]).predict(rows)
+        np.testing.assert_allclose(result, y[:200].mean(), atol=0.05)
 
 
-def test_constant_targets() -> None:
+def test_constant_targets_are_predicted_exactly() -> None:
     for value in (0.0, 0.1, 1e9):
-        found = regressor().fit(X, np.full(N, value)).predict(NEW)
-        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-12)
+        result = regressor().fit(X, np.full(N, value)).predict(NEW)
+        np.testing.assert_allclose(result, value, rtol=1e-6, atol=1e-12)
 
 
-def test_values_far_outside_in_predict() -> None:
+def test_predictions_of_extreme_rows_are_finite() -> None:
     model = regressor().fit(X, y)
     for value in (1e30, 1e300, -1.7e308, 1e-320):
         rows = np.full((2, 3), value)
@@ -128,7 +128,7 @@ def test_values_far_outside_in_predict() -> None:
             assert np.isfinite(model.predict(form)).all()
 
 
-def test_few_rows() -> None:
+def test_one_to_seven_rows_are_fitted() -> None:
     for n in [1, 2, 3, 7]:
         for options in (GIVEN, FAST, {**FAST, "fit_intercept": False}):
             model = DoublyStochasticRegressor(**options).fit(X[:n], y[:n])
@@ -139,33 +139,33 @@ def test_few_rows() -> None:
         np.testing.assert_allclose(regressor().fit(X[:1], y[:1]).predict(NEW), y[0])
 
 
-def test_one_input() -> None:
+def test_one_input_is_fitted() -> None:
     column = X[:, :1]
     model = regressor(bandwidth=1.0, max_steps=60).fit(column, np.sin(2.0 * X[:, 0]))
     assert model.score(column, np.sin(2.0 * X[:, 0])) > 0.95
 
 
-def test_duplicates() -> None:
+def test_duplicated_rows_have_equal_predictions() -> None:
     rows, targets = np.repeat(X[:20], 12, axis=0), np.repeat(y[:20], 12)
     model = DoublyStochasticRegressor(**FAST).fit(rows, targets)
     assert model.score(rows, targets) > 0.8
-    found = model.predict(rows).reshape(20, 12)
-    np.testing.assert_allclose(found, found[:, :1] + np.zeros((20, 12)), atol=1e-5)
+    result = model.predict(rows).reshape(20, 12)
+    np.testing.assert_allclose(result, result[:, :1] + np.zeros((20, 12)), atol=1e-5)
 
 
-def test_a_batch_larger_than_the_table() -> None:
+def test_batch_size_is_limited_to_the_rows() -> None:
     model = regressor(batch_size=4096, patience=None).fit(X, y)
     assert model.batch_rows_ == N
     assert model.score(X, y) > 0.75
 
 
-def test_sorted_rows_take_no_steps_that_are_too_long() -> None:
+def test_step_size_does_not_depend_on_the_order_of_rows() -> None:
     # The first half of the rows shows one narrow cluster, and little curvature.
     rows = np.concatenate([0.3 * X[: N // 2], 0.3 * X[N // 2 :] + 6.0])
     targets = (np.arange(N) >= N // 2) + 0.1 * y
     order = np.random.default_rng(1).permutation(N)
     options = {**FAST, "bandwidth": 3.0, "scaling": "none", "patience": None}
-    found = DoublyStochasticRegressor(**options).fit(rows, targets)
+    result = DoublyStochasticRegressor(**options).fit(rows, targets)
     shuffled = DoublyStochasticRegressor(**options).fit(rows[order], targets[order])
-    np.testing.assert_allclose(found.schedule_.step(1), shuffled.schedule_.step(1), rtol=1e-6)
-    np.testing.assert_allclose(found.variance_, shuffled.variance_, rtol=0.1)
+    np.testing.assert_allclose(result.schedule_.step(1), shuffled.schedule_.step(1), rtol=1e-6)
+    np.testing.assert_allclose(result.variance_, shuffled.variance_, rtol=0.1)

@@ -35,14 +35,14 @@ pytestmark = pytest.mark.filterwarnings("error")
 # How runs end.
 
 
-def test_no_patience_takes_all_steps() -> None:
+def test_run_without_patience_takes_all_steps() -> None:
     model = regressor(patience=None, max_steps=37).fit(X, y)
     assert (model.n_iter_, model.status_) == (37, "max_steps")
     assert not model.evaluations_
     assert regressor(patience=None).fit(X, y).batch_rows_ == 128
 
 
-def test_patience_ends_a_run_and_keeps_the_best() -> None:
+def test_patience_stops_a_run_and_restores_the_best_weights() -> None:
     noise = np.random.default_rng(1).normal(size=N)
     model = regressor(alpha=1e-6, patience=2, max_steps=2000).fit(X, noise)
     assert model.status_ == "patience"
@@ -54,7 +54,7 @@ def test_patience_ends_a_run_and_keeps_the_best() -> None:
     assert model.n_iter_ == model.evaluations_["iteration"][-1]
 
 
-def test_patience_where_nothing_is_left_to_win() -> None:
+def test_patience_stops_at_zero_loss() -> None:
     # A loss of exactly 0 cannot fall.
     separated = np.where(X[:, 0] > 0, X[:, 0] + 3.0, X[:, 0] - 3.0)[:, None]
     options = {"loss": "hinge", "patience": 2, "tol": 0.0, "max_steps": 300, "batch_size": N}
@@ -63,7 +63,7 @@ def test_patience_where_nothing_is_left_to_win() -> None:
     assert model.status_ == "patience"
 
 
-def test_a_time_budget() -> None:
+def test_time_budget_stops_a_run() -> None:
     model = regressor(time_budget=0.0).fit(X, y)
     assert (model.status_, model.n_iter_) == ("time", 1)
     assert np.isfinite(model.predict(NEW)).all()
@@ -73,19 +73,19 @@ def test_a_time_budget() -> None:
     assert (np.diff(model.history_["seconds"]) > 0).all()
 
 
-def test_a_callback_sees_all_and_ends_a_run() -> None:
-    seen: list[Any] = []
+def test_callback_receives_every_step_and_stops_a_run() -> None:
+    calls: list[Any] = []
 
     def callback(step: Any, evaluation: Any) -> bool:
-        seen.append((step.iteration, evaluation is None))
-        return len(seen) == 12
+        calls.append((step.iteration, evaluation is None))
+        return len(calls) == 12
 
     model = regressor().fit(X, y, callback=callback)
     assert (model.status_, model.n_iter_) == ("stopped", 12)
-    assert seen == [(k, k != 10) for k in range(1, 13)]
+    assert calls == [(k, k != 10) for k in range(1, 13)]
 
 
-def test_a_verbose_run_tells_each_judgement(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_run_prints_each_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     regressor(verbose=1).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0].split()[-1] for line in lines] == ["10", "20"]
@@ -106,7 +106,7 @@ UNSTABLE = r"DoublyStochasticRegressor: steps became unstable.*InverseTime\(thet
 @pytest.mark.parametrize(
     ("length", "options"), [(60.0, {"patience": None}), (1e8, {"average": False})]
 )
-def test_steps_that_are_far_too_long(length: float, options: dict[str, Any]) -> None:
+def test_diverging_run_raises_input_error(length: float, options: dict[str, Any]) -> None:
     model = regressor(**{"patience": 100, "max_steps": 200, **options})
     model.set_params(schedule=constant_steps(length), update="gradient", strategy="uniform")
     with pytest.raises(InputError, match=UNSTABLE):
@@ -121,7 +121,7 @@ def test_steps_that_are_far_too_long(length: float, options: dict[str, Any]) -> 
             model.partial_fit(rows, targets)
 
 
-def test_steps_that_are_too_long_in_the_end() -> None:
+def test_late_divergence_warns_and_restores_the_best_weights() -> None:
     model = regressor(schedule=constant_steps(20.0), max_steps=500, patience=100, tol=0.0)
     model.set_params(update="gradient", strategy="uniform")
     with pytest.warns(ConvergenceWarning, match=UNSTABLE) as caught:
@@ -133,7 +133,7 @@ def test_steps_that_are_too_long_in_the_end() -> None:
     assert model.score(X, y) > 0.0
 
 
-def test_a_run_that_fails_leaves_no_older_function() -> None:
+def test_failed_run_leaves_the_model_unfitted() -> None:
     model = regressor().fit(X, y)
     with pytest.raises(InputError, match="unstable"):
         model.set_params(**LONG, patience=None).fit(X, y)
@@ -144,7 +144,7 @@ def test_a_run_that_fails_leaves_no_older_function() -> None:
 # The same bits.
 
 
-def test_threads_do_not_change_a_bit() -> None:
+def test_number_of_threads_does_not_change_the_fit() -> None:
     for update in ["newton", "gradient"]:
         options = {**FAST, "update": update, "block_size": 100, "max_steps": 10}
         for kind, targets in (
@@ -158,13 +158,13 @@ def test_threads_do_not_change_a_bit() -> None:
                 np.testing.assert_array_equal(other._responses(NEW), one._responses(NEW))
 
 
-def test_frequencies_may_be_kept_or_not() -> None:
+def test_cache_size_does_not_change_the_fit() -> None:
     one, other = (regressor(cache_bytes=size).fit(X, y) for size in (0, 1 << 20))
     same_run(one, other)
     np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
 
 
-def test_random_states() -> None:
+def test_random_state_decides_the_fit() -> None:
     same_run(regressor().fit(X, y), regressor().fit(X, y))
     generators = [regressor(random_state=np.random.RandomState(5)) for _ in range(2)]
     same_run(*(model.fit(X, y) for model in generators))
@@ -174,7 +174,7 @@ def test_random_states() -> None:
     assert not np.array_equal(one, two)
 
 
-def test_rows_in_pieces() -> None:
+def test_predictions_in_pieces_equal_those_of_all_rows() -> None:
     model = classifier(max_steps=50).fit(X, THREE)
     long = np.concatenate([NEW] * 60)
     whole = model.decision_function(long)
@@ -187,19 +187,19 @@ def test_rows_in_pieces() -> None:
 # Copies.
 
 
-def test_copies() -> None:
+def test_copies_predict_the_same_and_clones_are_unfitted() -> None:
     model = classifier(cache_bytes=1 << 24, strategy="grow").fit(X, THREE)
     assert clone(model).get_params() == model.get_params()
     assert not hasattr(clone(model), "weights_")
     expected = model.decision_function(NEW)
-    for found in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
-        same_run(found, model)
-        np.testing.assert_array_equal(found.decision_function(NEW), expected)
+    for result in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
+        same_run(result, model)
+        np.testing.assert_array_equal(result.decision_function(NEW), expected)
     # Neither rows nor frequencies: weights, their average, and what is best so far.
     assert len(pickle.dumps(model)) < 4 * model.weights_.nbytes + 20_000
 
 
-def test_a_fitted_model_lets_its_rows_go() -> None:
+def test_fitted_model_does_not_hold_its_rows() -> None:
     model = regressor().fit(X, y)
     plain = pickle.dumps(model)
     more = np.concatenate([X] * 20), np.concatenate([y] * 20)
@@ -228,7 +228,7 @@ def test_partial_fit_takes_the_steps_of_a_run(strategy: str, average: bool, upda
     np.testing.assert_array_equal(model.predict(NEW), run.predict(NEW))
 
 
-def test_partial_fit_goes_on_from_a_run_and_from_copies() -> None:
+def test_partial_fit_continues_a_run_and_its_copies() -> None:
     model = regressor(max_steps=30).fit(X, y)
     before = model.predict(NEW)
     copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
@@ -236,8 +236,8 @@ def test_partial_fit_goes_on_from_a_run_and_from_copies() -> None:
     assert model.n_iter_ == 32
     assert not np.array_equal(model.predict(NEW), before)
     assert model.score(X, y) > 0.75
-    for found in copies:
-        same_run(found.partial_fit(X, y), model)
+    for result in copies:
+        same_run(result.partial_fit(X, y), model)
 
 
 def stopping(step: Any, evaluation: Any) -> bool:
@@ -246,7 +246,7 @@ def stopping(step: Any, evaluation: Any) -> bool:
     return False
 
 
-def test_partial_fit_after_a_fit_that_failed_begins_anew() -> None:
+def test_partial_fit_after_a_failed_fit_starts_over() -> None:
     model = regressor()
     with pytest.raises(RuntimeError, match="enough"):
         model.fit(X, y, callback=stopping)
@@ -259,7 +259,7 @@ def test_partial_fit_after_a_fit_that_failed_begins_anew() -> None:
     same_run(named.partial_fit(X, THREE), classifier().partial_fit(X, THREE))
 
 
-def test_partial_fit_of_a_classifier() -> None:
+def test_partial_fit_rejects_classes_missing_from_the_first_call() -> None:
     names = np.array(["a", "b", "c"])[THREE]
     first = names != "c"
     model = classifier().partial_fit(X[first], names[first], classes=["c", "a", "b"])
@@ -276,7 +276,7 @@ def test_partial_fit_of_a_classifier() -> None:
         regressor().partial_fit(X, y, classes=[0, 1])
 
 
-def test_partial_fit_of_other_rows() -> None:
+def test_partial_fit_rejects_invalid_rows_without_a_step() -> None:
     model = regressor().partial_fit(X, y)
     with pytest.raises(ValueError, match="X has 2 features, but DoublyStochasticRegressor is exp"):
         model.partial_fit(X[:, :2], y)

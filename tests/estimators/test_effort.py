@@ -20,14 +20,14 @@ X = RNG.uniform(-2, 2, size=(1500, 3))
 Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * RNG.normal(size=1500)
 
 
-def test_efforts_are_integers_from_1_to_5() -> None:
+def test_effort_must_be_an_integer_from_1_to_5() -> None:
     for effort in (0, 6, -1, 2.5, 3.0, np.nan, "3", None, True, False, [3]):
         for kind in (KernelRegressor, KernelClassifier):
             with pytest.raises(InputError, match="effort must be an integer, at least 1 and at m"):
                 kind(effort=effort).fit(X[:20], Y[:20] > 0)
 
 
-def test_files_keep_it(tmp_path: Path) -> None:
+def test_saved_model_keeps_effort(tmp_path: Path) -> None:
     save(KernelRegressor(effort=np.int64(1), random_state=0).fit(X, Y), tmp_path / "model")
     assert load(tmp_path / "model").effort == 1
 
@@ -50,31 +50,31 @@ def joined() -> Any:
     return model
 
 
-def test_joined_maps_in_files(joined: Any, tmp_path: Path) -> None:
+def test_saved_joined_maps_predict_the_same(joined: Any, tmp_path: Path) -> None:
     save(joined, tmp_path / "model")
-    again = load(tmp_path / "model")
-    for found, expected in zip(
-        (*again.predict(X, return_std=True), *again.predict_interval(X)),
+    loaded = load(tmp_path / "model")
+    for result, expected in zip(
+        (*loaded.predict(X, return_std=True), *loaded.predict_interval(X)),
         (*joined.predict(X, return_std=True), *joined.predict_interval(X)),
         strict=True,
     ):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
     with pytest.raises(InputError, match="2 features"):
-        again.predict(X[:, :2])
+        loaded.predict(X[:, :2])
 
 
-def test_joined_maps_are_pickled_and_copied(joined: Any) -> None:
+def test_pickled_and_copied_joined_maps_predict_the_same(joined: Any) -> None:
     for again in (pickle.loads(pickle.dumps(joined)), copy.deepcopy(joined)):
         np.testing.assert_array_equal(again.predict(X), joined.predict(X))
 
 
-def test_joined_maps_are_one_gaussian_process(joined: Any) -> None:
+def test_standard_deviation_of_joined_maps_grows_away_from_the_rows(joined: Any) -> None:
     mean, std = joined.predict(np.concatenate([X[:200], X[:200] + 3.0]), return_std=True)
     assert std[:200].mean() < 0.5 * std[200:].mean()
     assert np.abs(mean[:200] - Y[:200]).mean() < 0.1
 
 
-def test_solvers_of_bins_get_bins_alone() -> None:
+def test_solvers_that_need_bins_get_no_joined_maps() -> None:
     for options in [{"solver": "gmres"}, {"l1_ratio": 1.0, "grids": "grown"}]:
         model = KernelRegressor(effort=2, n_grids=12, random_state=0, **options).fit(X, Y)
         assert not isinstance(model.features_, JoinedMaps)

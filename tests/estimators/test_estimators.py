@@ -66,13 +66,13 @@ def y(X: NDArray) -> NDArray[np.float64]:
         pytest.param(load_wine, 0.95, marks=pytest.mark.slow),
     ],
 )
-def test_classification_with_no_argument(load: Any, floor: float) -> None:
+def test_default_classifier_scores_on_toy_data(load: Any, floor: float) -> None:
     X, y = load(return_X_y=True)
     a, b, c, d = train_test_split(X[:900], y[:900], random_state=1, test_size=0.4)
     assert KernelClassifier(random_state=0).fit(a, c).score(b, d) > floor
 
 
-def test_regression_with_no_argument() -> None:
+def test_default_regressor_scores_nearly_as_well_as_linear_regression() -> None:
     X, y = load_diabetes(return_X_y=True)
     a, b, c, d = train_test_split(X, y, random_state=1, test_size=0.4)
     linear = RidgeCV(np.logspace(-3, 3, 13)).fit(a, c).score(b, d)
@@ -97,7 +97,7 @@ def exact_ridge(
 
 
 @pytest.mark.parametrize(("n_outputs", "alpha"), [(None, 1e-1), (2, 1e-3)])
-def test_many_grids_agree_with_exact_kernel_ridge(
+def test_regressor_converges_to_exact_kernel_ridge(
     X: NDArray, y: NDArray, n_outputs: int | None, alpha: float
 ) -> None:
     targets = 5.0 + (y if n_outputs is None else np.column_stack([y, y**2]))
@@ -112,7 +112,7 @@ def test_many_grids_agree_with_exact_kernel_ridge(
     assert gaps[1] < gaps[0] / 3
 
 
-def test_many_grids_agree_with_exact_kernel_classification(X: NDArray, y: NDArray) -> None:
+def test_classifier_converges_to_exact_kernel_ridge(X: NDArray, y: NDArray) -> None:
     labels, signs = np.where(y > 0, "yes", "no"), np.where(y > 0, 1.0, -1.0)
     exact = exact_ridge(X[:80], signs[:80], X[80:], 3.0, 1e-2, centred=False)
     options = {**PRECISE, "bandwidth": 3.0, "alpha": 1e-2, "scaling": "none"}
@@ -120,7 +120,7 @@ def test_many_grids_agree_with_exact_kernel_classification(X: NDArray, y: NDArra
     np.testing.assert_allclose(model.decision_function(X[80:]), exact, atol=0.06)
 
 
-def test_the_solution_is_optimal(X: NDArray, y: NDArray) -> None:
+def test_gradient_vanishes_at_the_solution(X: NDArray, y: NDArray) -> None:
     """The gradient of mean loss plus penalty vanishes, written out in the fitted attributes."""
     model = regressor(**PRECISE).fit(X, y)
     Z = model.features_.transform(X)
@@ -133,12 +133,12 @@ def test_the_solution_is_optimal(X: NDArray, y: NDArray) -> None:
 OF_BINS = [name for name in SOLVERS if name != "falkon"]
 
 
-def test_a_solver_of_landmarks_refuses_bins(X: NDArray, y: NDArray) -> None:
+def test_falkon_rejects_bins(X: NDArray, y: NDArray) -> None:
     with pytest.raises(InputError, match=r"Falkon needs Nyström features.*BinnedMatrix.*'pcg'"):
         regressor(solver="falkon").fit(X, y)
 
 
-def test_solvers_agree(X: NDArray, y: NDArray) -> None:
+def test_all_solvers_find_the_same_solution(X: NDArray, y: NDArray) -> None:
     for solver in ["auto", *OF_BINS, ConjugateGradient(tol=1e-11)]:
         expected = regressor(**PRECISE).fit(X, y).predict(X)
         # Descent is judged by its largest gradient, and comes to the end slowly.
@@ -151,7 +151,7 @@ def test_solvers_agree(X: NDArray, y: NDArray) -> None:
 
 @given(scale=st.floats(1e-6, 1e6) | st.floats(-1e6, -1e-6), shift=st.floats(-1e3, 1e3))
 @settings(max_examples=10)
-def test_predictions_follow_the_units_of_the_targets(scale: float, shift: float) -> None:
+def test_predictions_scale_with_the_targets(scale: float, shift: float) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
     plain = regressor(8, **PRECISE).fit(X, y).predict(X)
@@ -166,7 +166,7 @@ def test_predictions_follow_the_units_of_the_targets(scale: float, shift: float)
 @pytest.mark.parametrize(
     ("make", "scaling"), [(regressor, "none"), (classifier, "standard"), (regressor, "quantile")]
 )
-def test_weights_count_as_repetition(X: NDArray, y: NDArray, make: Any, scaling: str) -> None:
+def test_weights_equal_repeated_rows(X: NDArray, y: NDArray, make: Any, scaling: str) -> None:
     times = np.random.default_rng(2).integers(0, 4, size=len(y))
     targets = np.digitize(y, [-0.5, 0.5]) if make is classifier else y
     options = {**PRECISE, "scaling": scaling}
@@ -178,7 +178,7 @@ def test_weights_count_as_repetition(X: NDArray, y: NDArray, make: Any, scaling:
     )
 
 
-def test_weights_count_as_repetition_on_few_rows_with_no_argument(X: NDArray, y: NDArray) -> None:
+def test_weights_equal_repeated_rows_with_defaults(X: NDArray, y: NDArray) -> None:
     for kind in [KernelRegressor, KernelClassifier]:
         times = np.array([1, 2, 3] * 5)
         targets = (y[:15] > 0).astype(int) if kind is KernelClassifier else y[:15]
@@ -188,7 +188,7 @@ def test_weights_count_as_repetition_on_few_rows_with_no_argument(X: NDArray, y:
         np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), rtol=1e-6)
 
 
-def test_zero_weights_count_as_absence(X: NDArray, y: NDArray) -> None:
+def test_zero_weights_equal_removed_rows(X: NDArray, y: NDArray) -> None:
     for kind in [KernelRegressor, KernelClassifier]:
         targets = np.digitize(y, [-0.5, 0.5]) if kind is KernelClassifier else y
         kept = np.arange(len(y)) % 3 > 0
@@ -220,7 +220,7 @@ def test_heavy_rows_are_fitted_better(X: NDArray, y: NDArray) -> None:
 # Targets.
 
 
-def test_outputs_together_or_alone(X: NDArray, y: NDArray) -> None:
+def test_outputs_are_fitted_as_if_separately(X: NDArray, y: NDArray) -> None:
     targets = np.column_stack([y, 100 * y**2, np.full(len(y), 3.0)])
     model = regressor(**PRECISE).fit(X, targets)
     assert model.predict(X).shape == (len(X), 3)
@@ -238,13 +238,13 @@ def test_one_column_of_targets_stays_a_column(X: NDArray, y: NDArray) -> None:
     np.testing.assert_allclose(model.predict(X), flat.predict(X)[:, None], rtol=1e-9)
 
 
-def test_constant_targets(X: NDArray) -> None:
+def test_constant_targets_are_predicted_exactly(X: NDArray) -> None:
     for value in [0.0, 0.1, -7.0, 1e300]:
         model = regressor().fit(X, np.full(len(X), value))
         np.testing.assert_allclose(model.predict(X), value, rtol=1e-12)
 
 
-def test_types_of_targets(X: NDArray) -> None:
+def test_type_of_targets_does_not_change_predictions(X: NDArray) -> None:
     for dtype in [np.float32, np.int8, np.int64, np.uint16, bool, object]:
         values = np.arange(len(X)) % 2
         expected = regressor().fit(X, values.astype(float)).predict(X)
@@ -265,7 +265,7 @@ LABELS: dict[str, list[Any]] = {
 }
 
 
-def test_labels_of_every_kind() -> None:
+def test_predict_returns_labels_of_the_given_type() -> None:
     for labels in LABELS.values():
         X, number = make_blobs(90, centers=len(labels), cluster_std=0.3, random_state=0)
         dtype = object if isinstance(labels[0], str) and len(labels) == 3 else None
@@ -281,14 +281,14 @@ def test_labels_of_every_kind() -> None:
         )
 
 
-def test_a_rare_class_is_found() -> None:
+def test_rare_class_is_predicted() -> None:
     for options in [FIXED, {"random_state": 0}]:
         X, y = make_blobs([400, 8], centers=[[0, 0], [9, 9]], random_state=0)
         model = KernelClassifier(RandomBinning(n_grids=32), **options).fit(X, y)
         assert (model.predict(X) == y).all()
 
 
-def test_the_sign_and_the_largest_response_decide(X: NDArray, y: NDArray) -> None:
+def test_predict_takes_the_sign_or_the_largest_response(X: NDArray, y: NDArray) -> None:
     rows = np.random.default_rng(6).uniform(-2, 2, size=(500, 3))
     two = classifier().fit(X, np.where(y > 0, "b", "a"))
     responses = two.decision_function(rows)
@@ -302,7 +302,7 @@ def test_the_sign_and_the_largest_response_decide(X: NDArray, y: NDArray) -> Non
 
 
 @pytest.mark.parametrize(("scaling", "dtype"), [("standard", np.float64), ("quantile", np.float32)])
-def test_a_prediction_does_not_depend_on_its_neighbours(
+def test_prediction_does_not_depend_on_the_other_rows(
     X: NDArray, y: NDArray, scaling: str, dtype: type
 ) -> None:
     rows = np.random.default_rng(4).uniform(-2.2, 2.2, size=(200, 3)).astype(dtype)
@@ -313,7 +313,7 @@ def test_a_prediction_does_not_depend_on_its_neighbours(
         np.testing.assert_array_equal(model.predict(rows[::-1])[::-1], whole)
 
 
-def test_long_tables_are_predicted_in_parts(X: NDArray, y: NDArray) -> None:
+def test_long_tables_are_predicted_in_blocks(X: NDArray, y: NDArray) -> None:
     rows = np.random.default_rng(5).uniform(-2.2, 2.2, size=(66_000, 3))
     model = regressor(4).fit(X, y)
     whole = model.predict(rows)
@@ -329,7 +329,7 @@ def test_sparse_rows_are_predicted_as_dense_ones(X: NDArray, y: NDArray) -> None
     np.testing.assert_array_equal(dense.predict(sp.csr_array(rows)), dense.predict(rows))
 
 
-def test_far_away_the_intercept_remains(X: NDArray, y: NDArray) -> None:
+def test_predictions_far_from_all_rows_are_the_intercept(X: NDArray, y: NDArray) -> None:
     model, nowhere = regressor().fit(X, y), np.full((1, 3), 1e12)
     assert model.predict(nowhere)[0] == model.intercept_
     assert classifier().fit(X, y > -0.5).decision_function(nowhere)[0] == 0.0
@@ -338,7 +338,7 @@ def test_far_away_the_intercept_remains(X: NDArray, y: NDArray) -> None:
 # Fitted attributes, parameters, repetition.
 
 
-def test_fitted_attributes(X: NDArray, y: NDArray) -> None:
+def test_fitted_attributes_have_their_documented_shapes(X: NDArray, y: NDArray) -> None:
     model = KernelRegressor(RandomBinning(n_grids=16), random_state=0).fit(X, y)
     n_columns = model.features_.offsets_[-1]
     assert model.weights_.shape == (n_columns,)
@@ -370,7 +370,7 @@ def test_set_params_reaches_the_features(X: NDArray, y: NDArray) -> None:
         copy.predict(X)
 
 
-def test_fitting_twice_forgets_the_first_fit(X: NDArray, y: NDArray) -> None:
+def test_second_fit_forgets_the_first(X: NDArray, y: NDArray) -> None:
     pandas = pytest.importorskip("pandas")
     model = regressor()
     model.fit(pandas.DataFrame(X[:, :2], columns=["a", "b"]), np.column_stack([y, y]))
@@ -383,7 +383,7 @@ def test_fitting_twice_forgets_the_first_fit(X: NDArray, y: NDArray) -> None:
     assert sorter.classes_.tolist() == [0, 1, 2, 3]
 
 
-def test_same_seed_same_bits(X: NDArray, y: NDArray) -> None:
+def test_random_state_decides_the_fit(X: NDArray, y: NDArray) -> None:
     for kind in [KernelRegressor, KernelClassifier]:
         targets = y > 0 if kind is KernelClassifier else y
         fixed = {**FIXED, "alpha": "auto"}
@@ -401,14 +401,16 @@ def test_same_seed_same_bits(X: NDArray, y: NDArray) -> None:
         np.testing.assert_array_equal(a.weights_, b.weights_)
 
 
-def test_the_seed_of_the_features_is_kept(X: NDArray, y: NDArray) -> None:
+def test_seed_of_the_features_takes_precedence(X: NDArray, y: NDArray) -> None:
     features = RandomBinning(n_grids=8, random_state=11)
     models = [KernelRegressor(features, **{**FIXED, "random_state": s}).fit(X, y) for s in (0, 1)]
     assert models[0].features_.seed_ == 11
     np.testing.assert_array_equal(models[0].weights_, models[1].weights_)
 
 
-def test_verbose(X: NDArray, y: NDArray, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_fit_prints_to_stderr(
+    X: NDArray, y: NDArray, capsys: pytest.CaptureFixture[str]
+) -> None:
     regressor(alpha="auto", verbose=1).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 2
@@ -422,7 +424,7 @@ def test_verbose(X: NDArray, y: NDArray, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-def test_cross_validation_in_two_processes(X: NDArray, y: NDArray) -> None:
+def test_cross_validation_in_two_processes_gives_the_same_scores(X: NDArray, y: NDArray) -> None:
     model = classifier(8, alpha="auto")
     one, two = (cross_val_score(model, X, y > 0, cv=3, n_jobs=n_jobs) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
@@ -449,14 +451,14 @@ def test_frames_of_numbers_are_fitted_as_arrays(library: Any, X: NDArray, y: NDA
     np.testing.assert_array_equal(model.predict(frame_of(library, X)), expected)
 
 
-def test_columns_are_taken_by_name(library: Any, X: NDArray, y: NDArray) -> None:
+def test_predict_matches_columns_by_name(library: Any, X: NDArray, y: NDArray) -> None:
     model = regressor().fit(frame_of(library, X), y)
     np.testing.assert_array_equal(
         model.predict(frame_of(library, X, "cab")), model.predict(frame_of(library, X))
     )
 
 
-def test_missing_columns_are_named_and_further_ones_ignored(
+def test_missing_columns_are_named_and_extra_ones_ignored(
     library: Any, X: NDArray, y: NDArray
 ) -> None:
     model = regressor().fit(frame_of(library, X, "ab"), y)
@@ -466,22 +468,22 @@ def test_missing_columns_are_named_and_further_ones_ignored(
     np.testing.assert_array_equal(model.predict(frame_of(library, X)), expected)
 
 
-def test_an_array_after_a_frame_is_taken_by_position(library: Any, X: NDArray, y: NDArray) -> None:
+def test_arrays_are_matched_by_position_after_a_frame(library: Any, X: NDArray, y: NDArray) -> None:
     frame = frame_of(library, X, "ab")
     model = regressor().fit(frame, y)
-    said = "X does not have valid feature names, but KernelRegressor was fitted with"
-    with pytest.warns(UserWarning, match=said):
+    message = "X does not have valid feature names, but KernelRegressor was fitted with"
+    with pytest.warns(UserWarning, match=message):
         np.testing.assert_array_equal(model.predict(X[:, :2]), model.predict(frame))
     with pytest.raises(InputError, match="X has 3 features, but KernelRegressor is expecting 2"):
         model.predict(X)
     pets = library.DataFrame({"pet": ["cat", "dog"] * 30, "age": [1.0, 2.0, 3.0] * 20})
     model = regressor().fit(pets, np.arange(60.0))
-    with pytest.warns(UserWarning, match=said):
-        found = model.predict(np.array([["cat", 1.0], ["dog", 2.0]], dtype=object))
-    np.testing.assert_array_equal(found, model.predict(pets[:2]))
+    with pytest.warns(UserWarning, match=message):
+        result = model.predict(np.array([["cat", 1.0], ["dog", 2.0]], dtype=object))
+    np.testing.assert_array_equal(result, model.predict(pets[:2]))
 
 
-def test_text_columns_and_text_labels(library: Any) -> None:
+def test_text_columns_predict_text_labels(library: Any) -> None:
     pets = np.array(["cat", "dog", "fish"] * 30)
     frame = library.DataFrame({"pet": pets.tolist(), "age": (np.arange(90) % 7.0).tolist()})
     model = KernelClassifier(RandomBinning(n_grids=16), random_state=0)
@@ -490,14 +492,14 @@ def test_text_columns_and_text_labels(library: Any) -> None:
     assert (model.predict(frame) == pets).all()
 
 
-def test_no_rows_of_a_frame(library: Any, X: NDArray, y: NDArray) -> None:
+def test_frames_without_rows_give_empty_predictions(library: Any, X: NDArray, y: NDArray) -> None:
     for n_outputs in [1, 2]:
         frame, empty = frame_of(library, X), frame_of(library, X[:0])
         targets = np.column_stack([y] * n_outputs).squeeze()
         model = regressor(calibrate=True, n_posterior=5).fit(frame, targets)
         answers = [*model.predict(empty, return_std=True), *model.predict_interval(empty)]
         expected = (0, *targets.shape[1:]), np.dtype(np.float64)
-        assert {(found.shape, found.dtype) for found in answers} == {expected}
+        assert {(result.shape, result.dtype) for result in answers} == {expected}
         labels = np.array(["a", "b", "c"])[: n_outputs + 1][np.arange(len(y)) % (n_outputs + 1)]
         model = classifier(calibrate=True).fit(frame, labels)
         assert model.predict(empty).shape == (0,)
@@ -507,7 +509,7 @@ def test_no_rows_of_a_frame(library: Any, X: NDArray, y: NDArray) -> None:
         assert model.predict_set(empty).dtype == bool
 
 
-def test_tables_of_pyarrow(X: NDArray, y: NDArray) -> None:
+def test_pyarrow_tables_are_fitted_like_arrays(X: NDArray, y: NDArray) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     columns = {name: X[:, j] for j, name in enumerate("abc")}
     expected = regressor().fit(X, y).predict(X)
@@ -520,7 +522,7 @@ def test_tables_of_pyarrow(X: NDArray, y: NDArray) -> None:
     assert model.encoder_.categorical == ("pet",)
 
 
-def test_tables_that_are_not_there_yet(X: NDArray, y: NDArray) -> None:
+def test_lazy_frames_and_dicts_are_rejected_with_advice(X: NDArray, y: NDArray) -> None:
     for make in [regressor, classifier]:
         polars = pytest.importorskip("polars")
         lazy = polars.DataFrame(X).lazy()

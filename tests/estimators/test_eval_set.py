@@ -34,7 +34,7 @@ def fitted(model: Any, y: Any = Y, change: float = 0.0) -> Any:
     ],
     ids=["grown", "random", "nystrom"],
 )
-def test_weights_do_not_know_the_set(options: dict[str, Any]) -> None:
+def test_eval_set_does_not_change_the_weights(options: dict[str, Any]) -> None:
     """With every choice given, targets of the set change what judges and nothing else."""
     model, other = (
         fitted(KernelRegressor(**{"random_state": 0, "tol": 1e-10, **options}), change=change)
@@ -49,7 +49,7 @@ def test_weights_do_not_know_the_set(options: dict[str, Any]) -> None:
     assert len(model.errors_.scores) == 100
 
 
-def test_the_final_fit_is_that_of_the_training_rows() -> None:
+def test_final_fit_excludes_the_eval_set() -> None:
     """Far off targets of the set would pull a fit that knew them."""
     model = fitted(KernelRegressor(**SMALL, alpha=1e-3), change=1e3)
     assert np.abs(model.predict(X[LATER]) - Y[LATER]).max() < 5.0
@@ -58,14 +58,14 @@ def test_the_final_fit_is_that_of_the_training_rows() -> None:
     assert min(grown) > 1e4
 
 
-def test_few_rows_and_kernel_ridge_regression() -> None:
+def test_kernel_ridge_regression_excludes_the_eval_set() -> None:
     model = fitted(KernelRegressor(random_state=0))
     assert model.settings_.grids == "random"
     assert len(model.features_.landmarks_) == 400
     assert model.score(X[LATER], Y[LATER]) > 0.9
 
 
-def test_forms_of_rows_and_lists() -> None:
+def test_eval_set_may_be_a_frame_a_list_or_sparse() -> None:
     names = ["a", "b", "c"]
     frame = pd.DataFrame(X, columns=names)
     by_array = KernelRegressor(**SMALL).fit(X[FIT], Y[FIT], eval_set=[(X[LATER], Y[LATER])])
@@ -80,7 +80,7 @@ def test_forms_of_rows_and_lists() -> None:
     assert len(model.evals_result_["valid_0"]["squared error"]) >= 1
 
 
-def test_classes_scorers_weights_and_groups() -> None:
+def test_eval_set_is_scored_by_the_given_scorer() -> None:
     labels = np.where(Y > 0, "yes", "no")
     model = KernelClassifier(**SMALL, scoring="roc_auc", class_weight="balanced")
     weight, groups = RNG.uniform(0, 1, 400).round(1), np.arange(400) // 4
@@ -88,18 +88,20 @@ def test_classes_scorers_weights_and_groups() -> None:
     model.fit(X[FIT], labels[FIT], weight, groups, eval_set=pair)
     assert model.score(*pair) > 0.8
     assert set(model.evals_result_["valid_0"]) == {"'roc_auc'"}
-    own = KernelRegressor(**SMALL, scoring=lambda model, X, y: -np.abs(model.predict(X) - y).max())
-    assert fitted(own).scorer_.endswith("<lambda>")
+    model = KernelRegressor(
+        **SMALL, scoring=lambda model, X, y: -np.abs(model.predict(X) - y).max()
+    )
+    assert fitted(model).scorer_.endswith("<lambda>")
 
 
-def test_times_to_events() -> None:
+def test_survival_takes_an_eval_set() -> None:
     y = np.empty(500, [("event", bool), ("time", float)])
     y["event"], y["time"] = RNG.uniform(size=500) < 0.7, RNG.exponential(np.exp(-Y))
     model = KernelSurvival(**SMALL).fit(X[FIT], y[FIT], eval_set=(X[LATER], y[LATER]))
     assert model.score(X[LATER], y[LATER]) > 0.55
 
 
-def test_sets_that_are_refused() -> None:
+def test_invalid_eval_sets_are_rejected() -> None:
     model, labels = KernelRegressor(**SMALL), np.where(Y > 0, 1, 0)
     for wrong in (X, [], [(X, Y), (X, Y)], (X, Y, Y)):
         with pytest.raises(InputError, match="eval_set must be a pair"):

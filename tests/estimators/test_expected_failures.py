@@ -85,7 +85,7 @@ FURTHER = [
 @parametrize_with_checks(
     [*QUICK_DEFAULTS, *QUICK_SETTINGS], expected_failed_checks=expected_failed_checks
 )
-def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+def test_estimators_pass_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
@@ -94,7 +94,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
 @parametrize_with_checks(
     [*SLOW_DEFAULTS, *OTHERS, *FURTHER], expected_failed_checks=expected_failed_checks
 )
-def test_scikit_learn_checks_with_defaults_that_take_long(
+def test_slow_estimators_pass_scikit_learn_checks(
     estimator: Any, check: Callable[[Any], None]
 ) -> None:
     check(estimator)
@@ -111,7 +111,7 @@ def test_listed_estimators_are_checked() -> None:
     assert EXPECTED_FAILED_CHECKS.keys() <= checked
 
 
-def test_the_documentation_prints_the_list() -> None:
+def test_documentation_lists_the_expected_failures() -> None:
     page = PAGE.read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if "| `check_" in line]
     assert rows == [

@@ -36,7 +36,7 @@ def small(name: str) -> SizedMap:
     return feature_map.resized(sizes.get(feature_map.size_name, feature_map.size))
 
 
-def test_a_regressor_finds_a_smooth_function():
+def test_regressor_learns_a_smooth_function():
     for name in NAMES:
         given = {"scaling": "standard", "relevance": "equal"}
         model = KernelRegressor(small(name), grids="random", **given, random_state=0).fit(X, Y)
@@ -44,7 +44,7 @@ def test_a_regressor_finds_a_smooth_function():
         assert model.settings_.grids == "random"
 
 
-def test_a_classifier_finds_a_smooth_boundary():
+def test_classifier_learns_a_smooth_boundary():
     for name in NAMES:
         given = {"scaling": "standard", "relevance": "equal"}
         model = KernelClassifier(small(name), grids="random", **given, random_state=0).fit(
@@ -56,14 +56,14 @@ def test_a_classifier_finds_a_smooth_boundary():
         assert np.allclose(probabilities.sum(axis=1), 1.0)
 
 
-def test_by_name_with_everything_given():
+def test_features_may_be_given_by_name():
     for name in NAMES:
         model = KernelRegressor(name, **SETTINGS, random_state=0).fit(X[:120], Y[:120])
         assert type(model.features_) is map_class(name)
         assert np.std(model.predict(NEW) - TRUTH) < 0.7 * np.std(TRUTH)
 
 
-def test_neither_threads_nor_files_change_a_bit(tmp_path):
+def test_number_of_threads_and_saving_do_not_change_predictions(tmp_path):
     for name in NAMES:
         one, three = (
             KernelRegressor(small(name), **SETTINGS, random_state=0, n_jobs=n_jobs).fit(X, Y)
@@ -71,9 +71,9 @@ def test_neither_threads_nor_files_change_a_bit(tmp_path):
         )
         assert np.array_equal(three.predict(NEW), one.predict(NEW))
         save(one, tmp_path / "model.gramless")
-        again = load(tmp_path / "model.gramless")
-        assert np.array_equal(again.predict(NEW), one.predict(NEW))
-        assert clone(again).get_params()["features"].get_params() == again.features.get_params()
+        loaded = load(tmp_path / "model.gramless")
+        assert np.array_equal(loaded.predict(NEW), one.predict(NEW))
+        assert clone(loaded).get_params()["features"].get_params() == loaded.features.get_params()
 
 
 OTHERS = {
@@ -84,7 +84,7 @@ OTHERS = {
 }
 
 
-def test_a_file_keeps_every_kind_of_features(tmp_path):
+def test_saved_models_keep_every_kind_of_features(tmp_path):
     for kind in OTHERS:
         solver = {"structured": "cg", "shifted": Cholesky()}.get(kind, "auto")
         model = KernelRegressor(OTHERS[kind], **SETTINGS, solver=solver, random_state=0).fit(X, Y)
@@ -92,14 +92,14 @@ def test_a_file_keeps_every_kind_of_features(tmp_path):
         assert np.array_equal(load(tmp_path / "model.gramless").predict(NEW), model.predict(NEW))
 
 
-def test_other_losses_classify():
+def test_classifier_fits_other_losses():
     for k, name in enumerate(NAMES):
         loss = ("logistic", "squared_hinge")[k % 2]
         model = KernelClassifier(small(name), loss=loss, **SETTINGS, random_state=0).fit(X, LABELS)
         assert np.mean(model.predict(NEW) != np.where(TRUTH > 0.4, "high", "low")) < 0.25
 
 
-def test_several_outputs_and_weights():
+def test_weighted_outputs_are_fitted_as_if_separately():
     for name in NAMES:
         both, weight = np.column_stack([Y, -2.0 * Y]), np.arange(400) % 3
         model = KernelRegressor(small(name), **SETTINGS, random_state=0)
@@ -110,7 +110,7 @@ def test_several_outputs_and_weights():
         assert np.allclose(together[:, 1], -2.0 * together[:, 0], atol=1e-2)
 
 
-def test_standard_deviations():
+def test_standard_deviation_grows_away_from_the_rows():
     for name in NAMES:
         model = KernelRegressor(small(name), **SETTINGS, n_posterior=50, random_state=0).fit(X, Y)
         _, std = model.predict(np.array([[0.0, 0.0, 0.0], [50.0, 50.0, 50.0]]), return_std=True)
@@ -119,7 +119,7 @@ def test_standard_deviations():
             assert std[0] < 0.5 * std[1]
 
 
-def test_absolute_values_make_weights_zero():
+def test_l1_penalty_makes_weights_zero():
     for kind in ["fourier", "nystrom"]:
         given = SETTINGS | {"alpha": 1e-2}
         model = KernelRegressor(small(kind), l1_ratio=1.0, **given, random_state=0).fit(X, Y)
@@ -128,14 +128,14 @@ def test_absolute_values_make_weights_zero():
         assert model.sparsity_ == zeros / model.weights_.size
 
 
-def test_hybrids_are_features_like_any():
+def test_hybrid_features_learn_a_smooth_function():
     parts = [small("binning"), small("fourier")]
     given = {"scaling": "standard", "relevance": "equal"}
     model = KernelRegressor(Hybrid(parts), grids="random", **given, random_state=0).fit(X, Y)
     assert np.std(model.predict(NEW) - TRUTH) < 0.4 * np.std(TRUTH)
 
 
-def test_exact_and_all_landmarks_agree():
+def test_exact_kernel_agrees_with_all_landmarks_and_ridge_regression():
     given = SETTINGS | {"alpha": 1e-3}
     exact = KernelRegressor(ExactKernel(Laplacian()), **given, random_state=0, tol=1e-8).fit(X, Y)
     nystrom = KernelRegressor(Nystrom(Laplacian(), n_components=400), **given, random_state=0)
@@ -156,7 +156,7 @@ def ridge_by_hand(new: np.ndarray, alpha: float) -> np.ndarray:
     return Laplacian().gram(new / unit, X / unit, bandwidth=2.0) @ solution[:n] + solution[n]
 
 
-def test_features_that_do_not_exist_are_refused():
+def test_invalid_features_are_rejected():
     with pytest.raises(InputError, match="unknown features 'cosine'"):
         KernelRegressor("cosine").fit(X, Y)
     with pytest.raises(InputError, match="n_grids is for features of bins"):
@@ -167,14 +167,14 @@ def test_features_that_do_not_exist_are_refused():
         KernelRegressor(RandomFourier).fit(X, Y)
 
 
-def test_a_handful_of_rows_is_fitted():
+def test_one_to_five_rows_are_fitted():
     for name in NAMES:
         for rows in (1, 2, 5):
             model = KernelRegressor(name, random_state=0).fit(X[:rows], Y[:rows])
             assert np.isfinite(model.predict(NEW)).all()
 
 
-def test_sizes_by_rule():
+def test_default_size_depends_on_the_rows():
     assert named_map("fourier", (10_000, 3), 1, None, 0, None).size == 4096
     assert named_map("nystrom", (10**8, 3), 1, None, 0, None).size == 512
     assert named_map("binning", (10**8, 3), 1, None, 0, None).size == 512

@@ -38,8 +38,8 @@ TARGETS: dict[str, NDArray[Any]] = {
 
 
 def machine(kind: str, **options: Any) -> Any:
-    own = KernelClassifier if "classes" in kind else KernelRegressor
-    return own(**{"grids": "grown", "n_grids": 24, "random_state": 0, "n_jobs": 2, **options})
+    estimator = KernelClassifier if "classes" in kind else KernelRegressor
+    return estimator(**{"grids": "grown", "n_grids": 24, "random_state": 0, "n_jobs": 2, **options})
 
 
 @cache
@@ -49,14 +49,14 @@ def fitted(kind: str) -> Any:
 
 def answers(model: Any, rows: Any) -> dict[str, NDArray[Any]]:
     """Return all that a model says of rows."""
-    found = {"predict": model.predict(rows)}
+    result = {"predict": model.predict(rows)}
     if isinstance(model, KernelClassifier):
-        found["responses"] = model.decision_function(rows)
-        found["probabilities"] = model.predict_proba(rows)
-        found["sets"] = model.predict_set(rows, coverage=0.8)
+        result["responses"] = model.decision_function(rows)
+        result["probabilities"] = model.predict_proba(rows)
+        result["sets"] = model.predict_set(rows, coverage=0.8)
     else:
-        found["lower"], found["upper"] = model.predict_interval(rows, coverage=0.8)
-    return found
+        result["lower"], result["upper"] = model.predict_interval(rows, coverage=0.8)
+    return result
 
 
 def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> None:
@@ -76,31 +76,31 @@ FORMS: dict[str, Callable[[Array], Any]] = {
 }
 
 
-def test_rows_in_other_forms_are_predicted_alike() -> None:
+def test_form_of_new_rows_does_not_change_predictions() -> None:
     """Ranks of float32 rows are rounded: some rows at an edge may change their bin.
 
     Smooth kernels beside the grids round all of them.
     """
     for form in FORMS:
         model = fitted("numbers")
-        found, expected = model.predict(FORMS[form](NEW)), model.predict(NEW)
+        result, expected = model.predict(FORMS[form](NEW)), model.predict(NEW)
         if "float32" in form:
-            assert np.isclose(found, expected, rtol=0, atol=1e-5).mean() > 0.97
+            assert np.isclose(result, expected, rtol=0, atol=1e-5).mean() > 0.97
         else:
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(result, expected)
 
 
-def test_rows_in_other_forms_are_fitted_alike() -> None:
+def test_form_of_training_rows_does_not_change_the_fit() -> None:
     for form in ["column-major", "strided", "list"]:
-        found = machine("numbers").fit(FORMS[form](X), NUMBERS)
-        np.testing.assert_array_equal(found.predict(NEW), fitted("numbers").predict(NEW))
+        result = machine("numbers").fit(FORMS[form](X), NUMBERS)
+        np.testing.assert_array_equal(result.predict(NEW), fitted("numbers").predict(NEW))
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_threads_do_not_change_a_bit(kind: str) -> None:
+def test_number_of_threads_does_not_change_the_fit(kind: str) -> None:
     n_jobs = 4 if kind == "two classes" else 1
-    found = machine(kind, n_jobs=n_jobs).fit(X, TARGETS[kind])
-    same(answers(found, NEW), answers(fitted(kind), NEW))
+    result = machine(kind, n_jobs=n_jobs).fit(X, TARGETS[kind])
+    same(answers(result, NEW), answers(fitted(kind), NEW))
 
 
 def test_one_heavy_row_does_not_stop_growth() -> None:
@@ -123,7 +123,7 @@ def test_few_rows_are_fitted(kind: str, n_rows: int) -> None:
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 4])
-def test_calibration_of_hardly_any_rows(n_rows: int) -> None:
+def test_calibration_on_few_rows_is_finite_or_rejected(n_rows: int) -> None:
     """There is nothing to hold back from one row: it is said, not stumbled over."""
     model = KernelRegressor(bandwidth=1.0, alpha=0.1, scaling="standard", calibrate=True)
     try:
@@ -150,7 +150,7 @@ def fresh(n_rows: int) -> tuple[Array, Array]:
     return rows, 3.0 * np.sign(rows[:, 0] * rows[:, 1]) + rows[:, 2] + rng.normal(size=n_rows)
 
 
-def test_intervals_cover() -> None:
+def test_intervals_cover_the_target() -> None:
     for coverage in [0.5, 0.8, 0.95]:
         rows, truth = fresh(4000)
         lower, upper = fitted("numbers").predict_interval(rows, coverage)
@@ -161,7 +161,7 @@ def test_intervals_cover() -> None:
 @pytest.mark.parametrize(
     ("kind", "coverage"), [("two classes", 0.8), ("three classes", 0.8), ("three classes", 0.95)]
 )
-def test_sets_cover(kind: str, coverage: float) -> None:
+def test_sets_cover_the_class(kind: str, coverage: float) -> None:
     rows, truth = fresh(4000)
     number = (truth > 0).astype(int) if kind == "two classes" else np.digitize(truth, [-2.0, 2.0])
     sets = fitted(kind).predict_set(rows, coverage)
@@ -177,26 +177,26 @@ def binning(**options: Any) -> GrownBinning:
     return GrownBinning(**{"n_grids": 24, "random_state": 0, **options})
 
 
-def test_features_of_the_transformer() -> None:
+def test_transform_gives_one_bin_per_grid_and_row() -> None:
     for kind in TARGETS:
-        found = binning()
-        Z = found.fit_transform(X, TARGETS[kind])
-        assert (found.transform(X) != Z).nnz == 0
+        result = binning()
+        Z = result.fit_transform(X, TARGETS[kind])
+        assert (result.transform(X) != Z).nnz == 0
         assert (binning().fit(X, TARGETS[kind]).transform(X) != Z).nnz == 0
-        assert Z.shape == (1200, len(found.get_feature_names_out()))
+        assert Z.shape == (1200, len(result.get_feature_names_out()))
         assert (np.diff(Z.indptr) == 24).all()
-        assert set(np.argsort(-found.relevance_)[:3]) >= {0, 1}
-        assert found.growth_[-1]["n_grids"] == 24
-        assert found.feature_matrix(NEW).tocsr().nnz < 24 * len(NEW)
+        assert set(np.argsort(-result.relevance_)[:3]) >= {0, 1}
+        assert result.growth_[-1]["n_grids"] == 24
+        assert result.feature_matrix(NEW).tocsr().nnz < 24 * len(NEW)
 
 
-def test_features_serve_other_models() -> None:
+def test_grown_features_improve_ridge_regression() -> None:
     rows, truth = fresh(2000)
     model = make_pipeline(binning(n_grids=64), Ridge(alpha=0.1)).fit(X, NUMBERS)
     assert model.score(rows, truth) > 0.6 > 0.3 > Ridge().fit(X, NUMBERS).score(rows, truth)
 
 
-def test_targets_are_numbers_or_classes_as_asked() -> None:
+def test_target_parameter_decides_between_numbers_and_classes() -> None:
     counts = np.digitize(NUMBERS, [-3.0, -1.0, 1.0, 3.0])
     guessed, classes, numbers = (
         binning(target=target).fit(X, counts).features_.widths_
@@ -206,18 +206,18 @@ def test_targets_are_numbers_or_classes_as_asked() -> None:
     assert not np.array_equal(guessed, numbers)
 
 
-def test_parameters_that_cannot_be_used() -> None:
-    for options, said in [
+def test_invalid_parameters_are_rejected() -> None:
+    for options, message in [
         ({"target": "numbers"}, "target must be one of 'auto', 'number', 'class'"),
         ({"n_grids": 0}, "n_grids"),
         ({"n_grids": 2.5}, "n_grids"),
         ({"random_state": -1}, "(?i)seed"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             binning(**options).fit(X, NUMBERS)
 
 
-def test_rows_that_cannot_be_used() -> None:
+def test_invalid_rows_are_rejected() -> None:
     with pytest.raises((TypeError, ValueError), match="(?i)sparse"):
         binning().fit(sp.csr_array(X), NUMBERS)
     with pytest.raises(ValueError, match="(?i)nan"):
@@ -226,13 +226,13 @@ def test_rows_that_cannot_be_used() -> None:
         clone(binning()).fit(X, None)
 
 
-def test_one_row_is_too_few() -> None:
+def test_fit_rejects_one_row() -> None:
     with pytest.raises(ValueError, match="(?i)row|sample"):
         binning().fit(X[:1], NUMBERS[:1])
 
 
 @pytest.mark.slow
-def test_products_in_single_precision_are_close_enough_for_several_classes():
+def test_single_precision_products_keep_multiclass_responses():
     """Below a tolerance of 1e-5 the last fit has products in double precision."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 4))

@@ -34,7 +34,7 @@ def small(kind, **options):
         ("logistic", 4, None),
     ],
 )
-def test_the_most_probable_class_is_the_predicted_one(loss, n_classes, class_weight):
+def test_predicted_class_is_the_most_probable_one(loss, n_classes, class_weight):
     X, y = labelled(n_classes)
     model = small(KernelClassifier, loss=loss, class_weight=class_weight).fit(X[:600], y[:600])
     p = model.predict_proba(X[600:])
@@ -44,7 +44,7 @@ def test_the_most_probable_class_is_the_predicted_one(loss, n_classes, class_wei
         np.testing.assert_array_equal(p[:, 1] > 0.5, model.decision_function(X[600:]) > 0)
 
 
-def test_probabilities_are_those_of_new_rows():
+def test_probabilities_are_calibrated_on_new_rows():
     for loss in ["squared", "squared_hinge"]:
         X, y = labelled(2, 3000)
         model = small(KernelClassifier, loss=loss).fit(X[:1500], y[:1500])
@@ -62,17 +62,17 @@ def test_probabilities_need_no_search(loss):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_why_there_are_no_probabilities_is_the_message_itself():
+def test_attribute_error_says_why_there_are_no_probabilities():
     X, y = labelled(2)
     model = small(KernelClassifier, calibrate=False).fit(X, y)
-    said = r"KernelClassifier: predict_proba needs calibrate=True or loss='logistic'; this model"
+    message = r"KernelClassifier: predict_proba needs calibrate=True or loss='logistic'; this model"
     for name in ("predict_proba", "predict_log_proba"):
-        with pytest.raises(AttributeError, match=said):
+        with pytest.raises(AttributeError, match=message):
             getattr(model, name)
     assert "probability of each class" in KernelClassifier.predict_proba.__doc__
 
 
-def test_weights_count_relative_to_their_mean():
+def test_calibration_does_not_depend_on_one_heavy_row():
     for kind in [KernelClassifier, KernelRegressor]:
         X, y = labelled(2)
         # A fit knows weights relative to the largest one: here most are tiny.
@@ -96,16 +96,16 @@ def test_sets_and_intervals_cover_new_rows(coverage):
     assert (np.abs(inside - coverage) < 0.05).all()
 
 
-def test_saved_models_know_their_errors(tmp_path):
+def test_saved_models_keep_their_calibration(tmp_path):
     X, y = labelled(3)
     model = small(KernelClassifier).fit(X, y)
     save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(again.predict_set(X, 0.8), model.predict_set(X, 0.8))
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict_set(X, 0.8), model.predict_set(X, 0.8))
 
 
-def test_nothing_is_known_without_held_back_rows():
+def test_uncalibrated_models_have_no_probabilities_sets_or_intervals():
     X, y = labelled(2)
     classifier = small(KernelClassifier, calibrate=False).fit(X, y)
     assert not hasattr(classifier, "predict_proba")
@@ -128,7 +128,7 @@ def test_nothing_is_known_without_held_back_rows():
         ("logistic", 4, False),
     ],
 )
-def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
+def test_continued_classifier_fit_equals_a_fit_of_all_rows(loss, n_classes, weighted):
     """Without calibration nothing is held back, and the fit begins from nothing."""
     X, y = labelled(n_classes)
     weight = np.random.default_rng(0).gamma(2.0, size=600) if weighted else None
@@ -145,7 +145,7 @@ def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
 
 
 @pytest.mark.parametrize(("outputs", "l1_ratio"), [(None, 1.0), (2, 0.0)])
-def test_continued_numbers_are_those_of_all_rows(outputs, l1_ratio):
+def test_continued_regressor_fit_equals_a_fit_of_all_rows(outputs, l1_ratio):
     X, y = labelled(4)
     y = y + X[:, 0] if outputs is None else np.column_stack([y, X[:, 0]])
     options = {"tol": 1e-7, "max_iter": 500, "l1_ratio": l1_ratio, "n_jobs": 1}
@@ -158,7 +158,7 @@ def test_continued_numbers_are_those_of_all_rows(outputs, l1_ratio):
     assert continued.intercept_ == pytest.approx(plain.intercept_, abs=1e-5)
 
 
-def test_a_continued_fit_comes_closer():
+def test_continued_fit_uses_a_smaller_tolerance():
     """The start may meet the tolerance itself, and rows held back would not count."""
     for calibrate in [False, True]:
         X, y = labelled(2)

@@ -84,14 +84,14 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     return forged
 
 
-def test_forging_without_a_change_loads(forge: Callable[..., Path]) -> None:
+def test_unchanged_content_loads(forge: Callable[..., Path]) -> None:
     for kind in [*MAPS, "joined", "regressor", "classifier", "grown", "in an estimator"]:
         model = load(forge(kind, lambda state, tensors: None))
         rows = {"precomputed": X @ X.T, "grown": np.tile(X, 5)}.get(kind, X)
         for name in ("predict", "transform"):
             if hasattr(model, name):
-                found, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
-                assert np.abs(found - expected).max() == 0
+                result, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
+                assert np.abs(result - expected).max() == 0
 
 
 def put(*path: Any) -> Callable[[Content, Tensors], None]:
@@ -252,7 +252,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
 }
 
 
-def test_parts_that_do_not_fit_are_refused(forge: Callable[..., Path]) -> None:
+def test_inconsistent_parts_are_rejected(forge: Callable[..., Path]) -> None:
     for case in HOSTILE:
         kind, change = HOSTILE[case]
         with pytest.raises(ModelFileError) as caught:
@@ -260,20 +260,20 @@ def test_parts_that_do_not_fit_are_refused(forge: Callable[..., Path]) -> None:
         assert "has no place" not in str(caught.value)
 
 
-def test_bins_without_a_width_of_their_own_refuse_other_rows(forge: Callable[..., Path]) -> None:
+def test_bins_without_n_features_in_check_new_rows(forge: Callable[..., Path]) -> None:
     model = load(forge("bins", lambda state, tensors: state.pop("n_features_in_")))
     assert abs(model.transform(X) - fitted("bins").transform(X)).max() == 0
     with pytest.raises(InputError, match="rows have 2 inputs, not 4"):
         model.transform(X[:, :2])
 
 
-def test_small_files_ask_for_little_memory(tmp_path: Path) -> None:
+def test_small_files_that_expand_to_large_arrays_are_rejected(tmp_path: Path) -> None:
     one = {"array": "MostlyOne", "fields": {"fill": 0.0, "shape": {"tuple": [2**17, 8]}}}
     tensors = {}
     for name in ("a", "b", "c"):
         tensors[f"{name}.places"] = np.zeros(2**17, np.uint8)
         tensors[f"{name}.others"] = np.zeros(0)
-    content, own = pack(fitted("bins"))
+    content, arrays = pack(fitted("bins"))
     content["state"]["dict"] = {
         "dict": {
             name: {
@@ -287,6 +287,6 @@ def test_small_files_ask_for_little_memory(tmp_path: Path) -> None:
             for name in ("a", "b", "c")
         }
     }
-    write(tmp_path / "model", content, own | tensors)
+    write(tmp_path / "model", content, arrays | tensors)
     with pytest.raises(ModelFileError, match="too large for what they hold"):
         load(tmp_path / "model")

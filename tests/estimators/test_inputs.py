@@ -44,7 +44,7 @@ def X() -> NDArray[np.float64]:
     return np.array([[1.0, 7.0, 0.0], [2.0, 8.0, np.nan], [3.0, np.nan, 1.0], [4.0, 7.0, 1.0]])
 
 
-def test_data_frames() -> None:
+def test_frames_become_numbers_codes_and_gap_columns() -> None:
     for module in [pd, pl]:
         inputs, rows, estimator = learned(frame(module))
         np.testing.assert_array_equal(rows[:, :2], [[1, 0], [3, 1], [3, 0], [5, 0]])
@@ -82,16 +82,16 @@ def test_arrays_have_no_categories_unless_named(X: NDArray) -> None:
 def test_arrays_without_gaps_are_not_copied() -> None:
     rows = np.arange(12.0).reshape(4, 3)
     rows[:, 0] = [1.0, 0.0, 2.0, 1.0]
-    inputs, found, estimator = learned(rows, [0])
-    assert found is rows
+    inputs, result, estimator = learned(rows, [0])
+    assert result is rows
     assert inputs.transform(estimator, rows) is rows
 
 
-def test_sparse_rows_of_many_columns_stay_sparse() -> None:
+def test_wide_sparse_rows_stay_sparse() -> None:
     rows = sp.csr_array(np.eye(4, 5000))
-    inputs, found, estimator = learned(rows, [2])
-    assert found.shape == (4, 4)
-    assert sp.issparse(found)
+    inputs, result, estimator = learned(rows, [2])
+    assert result.shape == (4, 4)
+    assert sp.issparse(result)
     assert inputs.gaps is None
     assert inputs.categorical is not None
     assert inputs.sources(5000).tolist() == [0, 1, 2, 3]
@@ -100,11 +100,11 @@ def test_sparse_rows_of_many_columns_stay_sparse() -> None:
         inputs.transform(estimator, np.full((1, 5000), np.nan))
 
 
-def test_small_sparse_rows_are_those_of_their_array(X: NDArray) -> None:
+def test_small_sparse_rows_become_dense(X: NDArray) -> None:
     for form in [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix]:
-        dense, found = learned(X, [1]), learned(form(X), [1])
-        np.testing.assert_array_equal(found[1], dense[1])
-        np.testing.assert_array_equal(found[0].transform(found[2], form(X)), dense[1])
+        dense, result = learned(X, [1]), learned(form(X), [1])
+        np.testing.assert_array_equal(result[1], dense[1])
+        np.testing.assert_array_equal(result[0].transform(result[2], form(X)), dense[1])
 
 
 def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
@@ -118,17 +118,17 @@ def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
 def test_new_sparse_rows_are_filled_in_blocks_if_memory_is_short(X: NDArray) -> None:
     inputs, rows, estimator = learned(X, [1])
     with limited_memory(200):
-        found = inputs.transform(estimator, sp.csr_array(X))
-    assert isinstance(found, LazyRows)
-    assert (found.shape, found.dtype) == (rows.shape, rows.dtype)
-    np.testing.assert_array_equal(found[1:3], rows[1:3])
+        result = inputs.transform(estimator, sp.csr_array(X))
+    assert isinstance(result, LazyRows)
+    assert (result.shape, result.dtype) == (rows.shape, rows.dtype)
+    np.testing.assert_array_equal(result[1:3], rows[1:3])
 
 
-def test_sparse_rows_after_a_fit_with_gaps(X: NDArray) -> None:
+def test_sparse_rows_equal_dense_ones_after_a_fit_with_gaps(X: NDArray) -> None:
     inputs, _, estimator = learned(X)
     dense = np.array([[0.0, 7.0, 0.0]])
-    found = inputs.transform(estimator, sp.csc_array(dense))
-    np.testing.assert_array_equal(found, inputs.transform(estimator, dense))
+    result = inputs.transform(estimator, sp.csc_array(dense))
+    np.testing.assert_array_equal(result, inputs.transform(estimator, dense))
 
 
 def test_none_among_numbers_is_a_gap() -> None:
@@ -137,8 +137,8 @@ def test_none_among_numbers_is_a_gap() -> None:
     np.testing.assert_array_equal(rows[:, 2:], [[0, 1], [0, 0], [0, 0], [1, 0]])
 
 
-def test_rows_that_cannot_be_used() -> None:
-    for rows, chosen, said in [
+def test_fit_rejects_invalid_rows() -> None:
+    for rows, chosen, message in [
         (np.eye(4) * 1.5, [0], "input 0 is a category and holds 1.5"),
         (np.eye(4), [4], "categorical_features: there is no input 4"),
         (np.eye(4), ["a"], "categorical_features: no input is called 'a'"),
@@ -146,18 +146,18 @@ def test_rows_that_cannot_be_used() -> None:
         (np.full((4, 2), np.inf), "auto", "infinity"),
         (sp.csr_array(np.full((4, 5000), np.nan)), "auto", "NaN"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             learned(rows, chosen)
 
 
-def test_new_rows_that_cannot_be_used(X: NDArray) -> None:
+def test_transform_rejects_invalid_rows(X: NDArray) -> None:
     inputs, _, estimator = learned(X, [1])
-    for rows, said in (
+    for rows, message in (
         (X[:, :2], "2 features"),
         (X + 0.5, "input 1 is a category"),
         (np.full((1, 3), np.inf), "infinity"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             inputs.transform(estimator, rows)
     inputs, _, estimator = learned(frame())
     with (

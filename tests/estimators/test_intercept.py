@@ -41,18 +41,18 @@ def test_predictions_far_from_all_rows_are_zero() -> None:
         assert np.abs(model.predict(X) - Y).mean() < 1.0
 
 
-def test_means_by_a_log_link_are_one_far_from_all_rows() -> None:
+def test_log_link_predicts_one_far_from_all_rows() -> None:
     model = without(**SMALL, loss="poisson").fit(X, np.round(Y))
     assert model.predict(FAR).tolist() == [1.0, 1.0]
     assert model.predict(X).mean() == pytest.approx(10.0, rel=0.1)
 
 
-def test_several_quantiles_have_no_constants() -> None:
+def test_quantiles_far_from_all_rows_are_zero() -> None:
     model = without(**SMALL, loss="quantile", quantile=[0.2, 0.8], calibrate=True).fit(X, Y)
     assert model.predict(FAR).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_it_is_ridge_regression_over_the_features() -> None:
+def test_fit_is_ridge_regression_over_the_features() -> None:
     waves = RandomFourier(bandwidth=1.0, n_components=20, random_state=0)
     options = {**SMALL, "features": waves, "tol": 1e-8}
     weight = RNG.uniform(0.5, 2.0, size=120)
@@ -63,7 +63,7 @@ def test_it_is_ridge_regression_over_the_features() -> None:
     np.testing.assert_allclose(model.weights_, np.linalg.solve(gram, Z.T @ (share * Y)), rtol=1e-3)
 
 
-def test_what_is_chosen_has_no_constant() -> None:
+def test_searched_and_grown_models_have_no_constant() -> None:
     for params in [{"effort": 1}, {"effort": 2}, {"grids": "random"}]:
         model = without(random_state=0, **params).fit(X, Y)
         assert model.intercept_ == 0.0
@@ -71,7 +71,7 @@ def test_what_is_chosen_has_no_constant() -> None:
         assert "trend" not in type(model.features_).__name__.lower()
 
 
-def test_further_rows_and_warm_starts_add_no_constant() -> None:
+def test_partial_fit_and_warm_start_add_no_constant() -> None:
     model = without(**SMALL, warm_start=True).fit(X, Y)
     model.partial_fit(X, Y)
     assert model.intercept_ == 0.0
@@ -79,16 +79,16 @@ def test_further_rows_and_warm_starts_add_no_constant() -> None:
     assert model.predict(FAR).tolist() == [0.0, 0.0]
 
 
-def test_draws_of_a_posterior_have_no_constant(tmp_path: Path) -> None:
+def test_posterior_draws_have_no_constant(tmp_path: Path) -> None:
     model = without(**SMALL, n_posterior=10).fit(X, Y)
     _, deviations = model.predict(FAR, return_std=True)
     assert len(model.posterior_.draws) == len(model.weights_)
     save(model, tmp_path / "model.gml")
-    found = load(tmp_path / "model.gml").predict(FAR, return_std=True)[1]
-    np.testing.assert_array_equal(found, deviations)
+    result = load(tmp_path / "model.gml").predict(FAR, return_std=True)[1]
+    np.testing.assert_array_equal(result, deviations)
 
 
-def test_files_and_portable_models_predict_the_same(tmp_path: Path) -> None:
+def test_saved_and_portable_models_predict_the_same(tmp_path: Path) -> None:
     model = without(random_state=0, effort=1).fit(X, Y)
     save(model, tmp_path / "model.gml")
     np.testing.assert_array_equal(load(tmp_path / "model.gml").predict(X), model.predict(X))
@@ -96,7 +96,7 @@ def test_files_and_portable_models_predict_the_same(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(X), model.predict(X), rtol=1e-12)
 
 
-def test_other_values_are_refused() -> None:
+def test_fit_intercept_must_be_boolean() -> None:
     with pytest.raises(InputError, match="fit_intercept"):
         KernelRegressor(fit_intercept="no").fit(X, Y)
 
@@ -129,10 +129,10 @@ def test_encoded_targets_keep_their_zero() -> None:
             np.testing.assert_allclose(encoder.encode_weights(decoded, constant), weights)
 
 
-def test_moments_of_partitions_give_the_same_unit() -> None:
+def test_encoder_from_moments_equals_encoder_from_targets() -> None:
     for loss in [Squared(), Poisson()]:
         y = RNG.uniform(1.0, 9.0, size=50)
-        found = Moments.of(y, None).encoder(loss, fit_intercept=False)
+        result = Moments.of(y, None).encoder(loss, fit_intercept=False)
         expected = NumberEncoder.fit(y, None, loss, fit_intercept=False)
-        np.testing.assert_allclose(found.encode(y), expected.encode(y))
-        assert not found.fits_intercept
+        np.testing.assert_allclose(result.encode(y), expected.encode(y))
+        assert not result.fits_intercept

@@ -48,7 +48,7 @@ def small(kind, **options):
         *(pytest.param(3, loss, marks=pytest.mark.slow) for loss in CLASS_LOSSES[:2]),
     ],
 )
-def test_every_loss_classifies(n_classes, loss):
+def test_classifier_fits_with_every_loss(n_classes, loss):
     X, y = labelled(n_classes)
     n_grids = 64 if n_classes == 2 else 192
     model = KernelClassifier(loss=loss, n_grids=n_grids, random_state=0).fit(X[:700], y[:700])
@@ -57,18 +57,18 @@ def test_every_loss_classifies(n_classes, loss):
 
 
 @pytest.mark.parametrize(("n_classes", "loss"), [(2, "logistic"), (3, Logistic())])
-def test_probabilities_add_up_and_agree_with_predictions(n_classes, loss):
+def test_probabilities_sum_to_one_and_agree_with_predict(n_classes, loss):
     X, y = labelled(n_classes)
     model = small(KernelClassifier, loss=loss).fit(X[:700], y[:700])
-    found = model.predict_proba(X[700:])
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X[700:]))
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(X[700:])), found)
+    result = model.predict_proba(X[700:])
+    np.testing.assert_allclose(result.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[result.argmax(axis=1)], model.predict(X[700:]))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X[700:])), result)
     assert isinstance(model.loss_, Multinomial if n_classes > 2 else Logistic)
 
 
 @pytest.mark.slow
-def test_probabilities_are_calibrated_where_the_truth_is_known():
+def test_probabilities_are_close_to_the_true_ones():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (12_000, 2))
     truth = 1 / (1 + np.exp(-2 * X[:, 0] - np.sin(2 * X[:, 1])))
@@ -76,13 +76,13 @@ def test_probabilities_are_calibrated_where_the_truth_is_known():
     model = KernelClassifier(loss="logistic", grids="random", random_state=0).fit(
         X[:10_000], y[:10_000]
     )
-    found = model.predict_proba(X[10_000:])[:, 1]
-    assert np.sqrt(np.mean((found - truth[10_000:]) ** 2)) < 0.06
+    result = model.predict_proba(X[10_000:])[:, 1]
+    assert np.sqrt(np.mean((result - truth[10_000:]) ** 2)) < 0.06
     best = log_loss(y[10_000:], truth[10_000:])
-    assert log_loss(y[10_000:], found) < best + 0.015
+    assert log_loss(y[10_000:], result) < best + 0.015
 
 
-def test_class_weights_are_sample_weights():
+def test_class_weights_equal_sample_weights():
     for loss in CLASS_LOSSES:
         X, y = labelled(2)
         one = small(KernelClassifier, loss=loss, class_weight={0: 1.0, 1: 5.0}, tol=1e-8).fit(X, y)
@@ -90,7 +90,7 @@ def test_class_weights_are_sample_weights():
         np.testing.assert_allclose(one.weights_, other.weights_, atol=1e-6)
 
 
-def test_balanced_classes_find_more_of_the_rare_one():
+def test_balanced_class_weights_predict_the_rare_class_more_often():
     X, y = make_classification(
         3000, 6, n_informative=4, weights=[0.95], class_sep=0.4, random_state=0
     )
@@ -100,14 +100,14 @@ def test_balanced_classes_find_more_of_the_rare_one():
     assert fair.predict(rare).mean() > plain.predict(rare).mean() + 0.1
 
 
-def test_wrong_class_weights():
+def test_class_weights_must_be_positive():
     for weights in [{0: -1.0}, {0: 0.0}, {0: np.nan}]:
         X, y = labelled(2, 100)
         with pytest.raises(InputError, match="class_weight"):
             small(KernelClassifier, class_weight=weights).fit(X, y)
 
 
-def test_class_weights_are_named_as_the_labels_are():
+def test_class_weights_match_labels_of_any_spelling():
     for labels, spellings in [
         ([0, 1], [{0: 1, 1: 5}, {"0": 1, "1": 5}, {False: 1, True: 5}, {1.0: 5}, {"1.0": 5}]),
         (["0", "1"], [{"0": 1, "1": 5}, {0: 1, 1: 5}, {"1": 5}, {1.0: 5, 2: 7, "0": 1}]),
@@ -119,7 +119,7 @@ def test_class_weights_are_named_as_the_labels_are():
             assert weights_of_classes(spelling, np.array(labels)).tolist() == [1, 5]
 
 
-def test_text_labels_of_digits_have_class_weights():
+def test_class_weights_match_text_labels_of_digits():
     X, y = labelled(2, 100)
     given = {"class_weight": {"0": 1.0, "1": 5.0}}
     one = small(KernelClassifier, **given).fit(X, y.astype(str))
@@ -127,13 +127,13 @@ def test_text_labels_of_digits_have_class_weights():
     np.testing.assert_array_equal(one.weights_, other.weights_)
 
 
-def test_class_weights_of_unclear_classes_are_refused():
-    for given, labels, said in [
+def test_class_weights_of_unknown_or_ambiguous_classes_are_rejected():
+    for given, labels, message in [
         ({"maybe": 2}, ["no", "yes"], "'maybe' is none of the classes"),
         ({0: 1, "0": 2}, ["0", "1"], "is ambiguous"),
         ({1: 2}, ["1", "1.0"], "is ambiguous"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             weights_of_classes(given, np.array(labels))
 
 
@@ -149,7 +149,7 @@ def contaminated(n_rows: int):
 @pytest.mark.parametrize(
     "quantile", [0.1, *(pytest.param(q, marks=pytest.mark.slow) for q in (0.5, 0.9))]
 )
-def test_quantiles_are_those_of_the_noise(quantile):
+def test_predicted_quantile_has_the_given_coverage(quantile):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (9000, 1))
     y = X[:, 0] + rng.exponential(size=len(X))
@@ -158,7 +158,7 @@ def test_quantiles_are_those_of_the_noise(quantile):
     assert abs((y[6000:] <= model.predict(X[6000:])).mean() - quantile) < 0.04
 
 
-def test_several_outputs_with_another_loss():
+def test_outputs_of_huber_loss_are_fitted_as_if_separately():
     X, y, _ = contaminated(2000)
     both = np.column_stack([y, -2 * y])
     model = small(KernelRegressor, loss="huber", tol=1e-8).fit(X, both)
@@ -167,7 +167,7 @@ def test_several_outputs_with_another_loss():
     np.testing.assert_allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], atol=1e-3)
 
 
-def test_losses_of_the_other_kind_are_refused():
+def test_losses_for_another_kind_of_targets_are_rejected():
     for kind, loss in [
         (KernelClassifier, "huber"),
         (KernelRegressor, "logistic"),
@@ -182,7 +182,7 @@ def test_losses_of_the_other_kind_are_refused():
             kind(loss=loss).fit(X, y)
 
 
-def test_solvers_of_squares_refuse_other_losses():
+def test_least_squares_solvers_reject_other_losses():
     for solver in ["pcg", "cg", "gmres"]:
         X, y = labelled(2, 60)
         with pytest.raises(InputError, match="squared loss"):
@@ -192,18 +192,18 @@ def test_solvers_of_squares_refuse_other_losses():
 @pytest.mark.parametrize(
     ("loss", "n_classes"), [("logistic", 2), ("logistic", 3), ("squared_hinge", 3)]
 )
-def test_saved_models_predict_the_same_bits(tmp_path, loss, n_classes):
+def test_saved_models_predict_the_same(tmp_path, loss, n_classes):
     X, y = labelled(n_classes)
     model = small(KernelClassifier, loss=loss).fit(X, y)
     save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert again.loss_ == model.loss_
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert loaded.loss_ == model.loss_
     if loss == "logistic":
-        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_the_fit():
     for loss in CLASS_LOSSES:
         X, y = labelled(3)
         models = [small(KernelClassifier, loss=loss, n_jobs=n).fit(X, y) for n in (1, 2, 3)]
@@ -212,7 +212,7 @@ def test_threads_change_no_bit():
 
 
 @pytest.mark.slow
-def test_alpha_is_searched_with_the_loss_itself():
+def test_alpha_search_uses_the_loss():
     X, y = labelled(2)
     model = KernelClassifier(loss="logistic", grids="random", random_state=0).fit(X, y)
     squares = KernelClassifier(grids="random", random_state=0).fit(X, y)
@@ -234,63 +234,63 @@ def counted(n_rows: int, n_outputs: int = 1):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_counts_are_fitted_through_their_link(n_outputs, tmp_path):
+def test_poisson_loss_predicts_positive_means_and_intervals_that_cover(n_outputs, tmp_path):
     X, mean, y = counted(5000, n_outputs)
     model = KernelRegressor(loss="poisson", effort=1, random_state=0).fit(X[:3000], y[:3000])
     assert model.settings_.grids == "grown"
     assert isinstance(model.loss_, Poisson)
     assert set(np.argsort(-model.relevance_)[:2]) == {0, 1}
     X, mean, y = X[3000:], mean[3000:], y[3000:]
-    found = model.predict(X)
-    assert (found > 0).all()
-    assert np.mean(np.log(found / mean) ** 2) < 0.1 * np.var(np.log(mean), axis=0).min()
+    result = model.predict(X)
+    assert (result > 0).all()
+    assert np.mean(np.log(result / mean) ** 2) < 0.1 * np.var(np.log(mean), axis=0).min()
     lower, upper = model.predict_interval(X, coverage=0.8)
     assert (lower >= 0).all()
     inside = (lower <= y) & (y <= upper)
     np.testing.assert_allclose(inside.mean(axis=0), 0.8, atol=0.06)
     # Small and large means alike: intervals grow with the mean.
     few = mean.reshape(len(X), -1)[:, 0] < np.e
-    for own in (few, ~few):
-        np.testing.assert_allclose(inside[own].mean(axis=0), 0.8, atol=0.15)
+    for group in (few, ~few):
+        np.testing.assert_allclose(inside[group].mean(axis=0), 0.8, atol=0.15)
     save(model, tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), found)
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), result)
 
 
-def test_counts_on_random_grids():
+def test_poisson_loss_fits_on_random_grids():
     X, mean, y = counted(1500)
     model = KernelRegressor(loss="poisson", grids="random", n_grids=64, **SCALED)
-    found = model.fit(X[:900], y[:900]).predict(X[900:])
-    assert (found > 0).all()
-    assert np.mean(np.log(found / mean[900:]) ** 2) < 0.5 * np.var(np.log(mean))
+    result = model.fit(X[:900], y[:900]).predict(X[900:])
+    assert (result > 0).all()
+    assert np.mean(np.log(result / mean[900:]) ** 2) < 0.5 * np.var(np.log(mean))
 
 
-def test_targets_that_are_no_counts_are_refused():
-    for targets, said in [([-1.0, 2.0, 3.0], "not negative"), ([0.0, 0.0, 0.0], "not all 0")]:
-        with pytest.raises(InputError, match=said):
+def test_poisson_loss_rejects_negative_and_all_zero_targets():
+    for targets, message in [([-1.0, 2.0, 3.0], "not negative"), ([0.0, 0.0, 0.0], "not all 0")]:
+        with pytest.raises(InputError, match=message):
             KernelRegressor(loss="poisson").fit(np.eye(3), targets)
 
 
-def test_a_half_without_events_does_not_stop_growth():
+def test_growth_on_rare_counts_gives_finite_predictions():
     X, _, y = counted(1500)
     y = np.where(np.arange(1500) % 300 == 0, 1.0 + y, 0.0)
     model = KernelRegressor(loss="poisson", random_state=0, n_grids=16, effort=1).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
 
 
-def test_a_fold_without_events_is_fitted():
+def test_folds_whose_targets_are_all_zero_are_fitted():
     for loss in ["poisson", "tweedie"]:
         X, y = np.random.default_rng(0).normal(size=(30, 2)), np.zeros(30)
         y[7] = 2.0
         model = KernelRegressor(loss=loss, cv=3, effort=1, random_state=0).fit(X, y)
-        found = model.predict(X)
-        assert found.argmax() == 7
-        assert np.isfinite(found).all()
+        result = model.predict(X)
+        assert result.argmax() == 7
+        assert np.isfinite(result).all()
 
 
 # The loss of classifiers by default.
 
 
-def test_classes_are_fitted_by_the_logistic_loss_where_grids_are_grown():
+def test_grown_classifiers_use_the_logistic_loss_by_default():
     X, y = labelled(2, 1100)
     options = {"n_grids": 24, "effort": 1, "random_state": 0}
     model = KernelClassifier(**options).fit(X, y)
@@ -308,13 +308,13 @@ def test_classes_are_fitted_by_the_logistic_loss_where_grids_are_grown():
     assert isinstance(KernelClassifier(**options).fit(*labelled(3, 1100)).loss_, Multinomial)
 
 
-def test_probabilities_are_promised_where_they_are_sure():
+def test_predict_proba_is_available_before_fit_only_if_certain():
     assert hasattr(KernelClassifier(), "predict_proba")
     assert not hasattr(KernelClassifier(calibrate=False), "predict_proba")
     assert hasattr(KernelClassifier(loss=Multinomial(), calibrate=False), "predict_proba")
 
 
-def test_class_weights_count_where_grids_are_grown():
+def test_balanced_class_weights_raise_probabilities_of_the_rare_class():
     # Probabilities are calibrated on a fifth of the rows: a share of 0.14 is known to 0.012 there.
     X, y = labelled(2, 4500)
     y = y * (np.arange(4500) % 4 == 0)
@@ -342,10 +342,10 @@ def test_positive_targets_have_positive_predictions_and_bounds(loss, tmp_path):
     if loss == "tweedie":
         y[::4] = 0.0
     model = KernelRegressor(loss=loss, power=1.7, random_state=0).fit(X[:1500], y[:1500])
-    found, mean, y = model.predict(X[1500:]), mean[1500:], y[1500:]
-    assert (found > 0).all()
+    result, mean, y = model.predict(X[1500:]), mean[1500:], y[1500:]
+    assert (result > 0).all()
     share = 1.0 if loss == "gamma" else 0.75
-    assert np.mean(np.log(found / (share * mean)) ** 2) < 0.15 * np.var(np.log(mean))
+    assert np.mean(np.log(result / (share * mean)) ** 2) < 0.15 * np.var(np.log(mean))
     lower, upper = model.predict_interval(X[1500:], coverage=0.8)
     assert (lower >= 0).all()
     inside = (lower <= y) & (y <= upper)
@@ -353,12 +353,12 @@ def test_positive_targets_have_positive_predictions_and_bounds(loss, tmp_path):
     large = mean > np.median(mean)
     assert (upper - lower)[large].mean() > 2.0 * (upper - lower)[~large].mean()
     save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.loss_ == model.loss_ == (Gamma() if loss == "gamma" else Tweedie(1.7))
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.loss_ == model.loss_ == (Gamma() if loss == "gamma" else Tweedie(1.7))
 
 
-def test_scikit_learns_names_are_known():
+def test_loss_names_of_scikit_learn_are_accepted():
     X, y = labelled(2, 200)
     pairs = [
         ("squared", "squared_error", KernelRegressor),
@@ -378,15 +378,15 @@ def varying(n_rows: int):
     return X, X[:, 0] + (0.1 + 2.0 * (X[:, 1] > 0) * X[:, 2] ** 2) * rng.normal(size=n_rows)
 
 
-def test_several_quantiles_never_cross_and_cover(tmp_path):
+def test_quantiles_do_not_cross_and_cover(tmp_path):
     X, y = varying(4000)
     levels = [0.05, 0.5, 0.95]
     model = KernelRegressor(loss="quantile", quantile=levels, effort=1, random_state=0)
     model.fit(X[:3000], y[:3000])
-    found, truth = model.predict(X[3000:]), y[3000:]
-    assert found.shape == (1000, 3)
-    assert (np.diff(found, axis=1) >= 0).all()
-    np.testing.assert_allclose((truth[:, None] <= found).mean(axis=0), levels, atol=0.05)
+    result, truth = model.predict(X[3000:]), y[3000:]
+    assert result.shape == (1000, 3)
+    assert (np.diff(result, axis=1) >= 0).all()
+    np.testing.assert_allclose((truth[:, None] <= result).mean(axis=0), levels, atol=0.05)
     assert model.score(X[3000:], truth) > 0.15
     lower, upper = model.predict_interval(X[3000:])
     assert 0.87 < ((lower <= truth) & (truth <= upper)).mean() < 0.94
@@ -396,23 +396,23 @@ def test_several_quantiles_never_cross_and_cover(tmp_path):
     assert (np.diff(quantiles[:, [1, 2, 0]], axis=1) >= 0).all()
     np.testing.assert_array_equal(quantiles[:, 0], upper)
     save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
 
 
 @pytest.mark.slow
-def test_outer_quantiles_of_few_rows_hold_for_new_ones():
+def test_outer_quantiles_from_few_rows_cover_new_rows():
     X, y = friedman1(9000, seed=0)
     levels, shares = [0.1, 0.5, 0.9], []
     for rows in (slice(0, 1000), slice(1000, 2000), slice(2000, 3000)):
         model = KernelRegressor(loss="quantile", quantile=levels, effort=1, random_state=0)
-        found = model.fit(X[rows], y[rows]).predict(X[3000:])
-        shares.append((y[3000:, None] <= found).mean(axis=0))
+        result = model.fit(X[rows], y[rows]).predict(X[3000:])
+        shares.append((y[3000:, None] <= result).mean(axis=0))
     np.testing.assert_allclose(np.mean(shares, axis=0), levels, atol=0.02)
 
 
 @pytest.mark.slow
-def test_intervals_of_a_mean_follow_the_quantiles_of_a_second_model(tmp_path):
+def test_quantile_intervals_are_narrower_and_cover(tmp_path):
     X, y = varying(2500)
     y = y + 2.0 - y[:2000].min()
     model = KernelRegressor(intervals="quantiles", effort=1, random_state=0)
@@ -423,24 +423,24 @@ def test_intervals_of_a_mean_follow_the_quantiles_of_a_second_model(tmp_path):
     for lower, upper in bounds.values():
         assert (lower >= 0).all()
         assert 0.85 < ((lower <= y[2000:]) & (y[2000:] <= upper)).mean() < 0.95
-    for found, own in zip(model.predict_interval(X[2000:]), bounds["quantiles"], strict=True):
-        np.testing.assert_array_equal(found, own)
+    for result, bound in zip(model.predict_interval(X[2000:]), bounds["quantiles"], strict=True):
+        np.testing.assert_array_equal(result, bound)
     assert model.predict(X[:5]).shape == (5,)
     save(model, tmp_path / "model")
     again = load(tmp_path / "model").predict_interval(X[:9])
     np.testing.assert_array_equal(again, model.predict_interval(X[:9]))
 
 
-def test_quantiles_of_a_fit_of_the_mean_are_ends_of_its_intervals():
+def test_predicted_quantiles_are_the_ends_of_intervals():
     X, y = varying(400)
     model = small(KernelRegressor, calibrate=True).fit(X, y)
-    found = model.predict_quantiles(X, [0.1, 0.5, 0.9])
-    np.testing.assert_array_equal(found[:, 1], model.predict(X))
+    result = model.predict_quantiles(X, [0.1, 0.5, 0.9])
+    np.testing.assert_array_equal(result[:, 1], model.predict(X))
     lower, upper = model.predict_interval(X, 0.8)
-    np.testing.assert_allclose(found[:, [0, 2]], np.column_stack([lower, upper]))
+    np.testing.assert_allclose(result[:, [0, 2]], np.column_stack([lower, upper]))
 
 
-def test_wrong_ways_to_intervals():
+def test_invalid_interval_methods_and_quantiles_are_rejected():
     X, y = varying(100)
     model = small(KernelRegressor, calibrate=True).fit(X, y)
     for options, message in [
@@ -462,21 +462,21 @@ def test_wrong_ways_to_intervals():
 # Several labels, and classes in an order.
 
 
-def test_several_labels_are_fits_of_their_own_over_the_same_features(tmp_path):
+def test_labels_of_a_multilabel_fit_are_fitted_as_if_separately(tmp_path):
     X, _ = labelled(2, 600)
     Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0, X[:, 3] > 1]).astype(int)
     model = small(KernelClassifier, tol=1e-8).fit(X, Y)
     assert model.multilabel_
-    found = model.predict_proba(X)
+    result = model.predict_proba(X)
     for k in range(3):
         alone = small(KernelClassifier, loss="logistic", tol=1e-8).fit(X, Y[:, k])
-        np.testing.assert_allclose(found[:, k], alone.predict_proba(X)[:, 1], atol=1e-6)
-    np.testing.assert_array_equal(model.predict(X), found > 0.5)
+        np.testing.assert_allclose(result[:, k], alone.predict_proba(X)[:, 1], atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), result > 0.5)
     save(model, tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), found)
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), result)
 
 
-def test_several_labels_on_grown_grids():
+def test_grown_grids_fit_several_labels():
     X, _ = labelled(2, 1500)
     Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0]).astype(int)
     model = KernelClassifier(effort=1, random_state=0).fit(X[:1000], Y[:1000])
@@ -496,16 +496,19 @@ def graded(n_rows: int):
     return X, pd.Series(pd.Categorical.from_codes(grades, names, ordered=True))
 
 
-def test_ordered_classes_on_grown_grids(tmp_path):
+def test_grown_grids_fit_ordered_classes(tmp_path):
     X, y = graded(2500)
     model = KernelClassifier(effort=1, random_state=0).fit(X[:1500], y[:1500])
     assert isinstance(model.loss_, CumulativeLogistic)
     assert model.classes_.tolist() == ["poor", "fair", "good", "best"]
-    found, truth = model.predict_proba(X[1500:]), np.asarray(y.cat.codes[1500:])
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    result, truth = model.predict_proba(X[1500:]), np.asarray(y.cat.codes[1500:])
+    np.testing.assert_allclose(result.sum(axis=1), 1.0)
     plain = KernelClassifier(effort=1, random_state=0).fit(X[:1500], np.asarray(y[:1500]))
     columns = [plain.classes_.tolist().index(name) for name in model.classes_]
-    losses = [log_loss(truth, own) for own in (found, plain.predict_proba(X[1500:])[:, columns])]
+    losses = [
+        log_loss(truth, probabilities)
+        for probabilities in (result, plain.predict_proba(X[1500:])[:, columns])
+    ]
     assert losses[0] < losses[1] + 0.01
     assert np.corrcoef(model.decision_function(X[1500:]), truth)[0, 1] > 0.7
     sure = model.predict_set(X[1500:], coverage=0.8)
@@ -514,7 +517,7 @@ def test_ordered_classes_on_grown_grids(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 
 
-def test_thresholds_and_weights_are_where_the_penalised_likelihood_is_largest():
+def test_cumulative_fit_maximizes_the_penalized_likelihood():
     X, y = graded(150)
     model = small(KernelClassifier, loss="cumulative", tol=1e-8, alpha=1e-2)
     model.fit(X, np.asarray(y.cat.codes))
@@ -526,14 +529,14 @@ def test_thresholds_and_weights_are_where_the_penalised_likelihood_is_largest():
         loss = CumulativeLogistic(thresholds).value(Z @ w, ranks).mean()
         return loss + 0.5 * model.alpha_ * w @ w
 
-    found = np.append(model.weights_, model.loss_.thresholds)
-    slope = approx_fprime(found, objective, 1e-7)
+    result = np.append(model.weights_, model.loss_.thresholds)
+    slope = approx_fprime(result, objective, 1e-7)
     assert np.abs(slope[:n]).max() < 1e-4
     # Half a row of each class stands beside the rows, and small moves are not made.
     assert np.abs(slope[n:]).max() < 0.02
 
 
-def test_wrong_labels_of_several_columns():
+def test_invalid_multilabel_targets_are_rejected():
     X, y = labelled(3, 60)
     with pytest.raises(ValueError, match="labels, 1 if set and 0 if not"):
         small(KernelClassifier).fit(X, np.column_stack([y, y]))

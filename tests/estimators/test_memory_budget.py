@@ -41,32 +41,32 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     ("model", "targets"), FITS, ids=["grown", "newton", "searched", "given", "classes"]
 )
 @pytest.mark.usefixtures("_little")
-def test_the_same_model_from_the_disk(model, targets) -> None:
+def test_codes_on_disk_give_the_same_model(model, targets) -> None:
     expected = model.fit(ROWS, targets)
     assert expected.limits_ == []
     coef, predicted = expected.weights_, expected.predict(ROWS[:100])
-    found = model.set_params(memory_budget="500 MB").fit(ROWS, targets)
-    assert [line.partition(" codes")[0] for line in found.limits_] == ["memory:"]
-    assert found.limits_[0].endswith("on the disk")
-    np.testing.assert_array_equal(found.weights_, coef)
-    np.testing.assert_array_equal(found.predict(ROWS[:100]), predicted)
+    result = model.set_params(memory_budget="500 MB").fit(ROWS, targets)
+    assert [line.partition(" codes")[0] for line in result.limits_] == ["memory:"]
+    assert result.limits_[0].endswith("on the disk")
+    np.testing.assert_array_equal(result.weights_, coef)
+    np.testing.assert_array_equal(result.predict(ROWS[:100]), predicted)
     model.set_params(memory_budget=None)
 
 
 @pytest.mark.usefixtures("_little")
-def test_descent_over_grids_needs_memory() -> None:
+def test_memory_budget_rejects_grid_descent_that_exceeds_it() -> None:
     model = KernelRegressor(bandwidth=1.0, n_grids=16, l1_ratio=0.5, memory_budget="500 MB")
     with pytest.raises(InputError, match="l1_ratio=0"):
         model.fit(ROWS, NUMBERS)
 
 
-def test_what_is_no_budget() -> None:
+def test_invalid_memory_budgets_are_rejected() -> None:
     for given in ["4 apples", -1, 0, "GB", np.nan, True, "1e400"]:
         with pytest.raises(InputError, match="KernelRegressor: memory_budget: a number of bytes"):
             KernelRegressor(memory_budget=given).fit(ROWS, NUMBERS)  # type: ignore[arg-type]
 
 
-def test_a_budget_ends_with_its_fit() -> None:
+def test_memory_budget_is_reset_after_a_failed_fit() -> None:
     before = memory.given_memory()
     with pytest.raises(InputError, match="infinity"):
         KernelRegressor(memory_budget="1GB").fit(np.full((9, 1), np.inf), np.zeros(9))
@@ -74,7 +74,7 @@ def test_a_budget_ends_with_its_fit() -> None:
 
 
 @pytest.mark.slow
-def test_fewer_grids_where_classes_are_many() -> None:
+def test_memory_budget_limits_grids_of_many_classes() -> None:
     classes = np.argmin(((ROWS[:, None] - ROWS[:40]) ** 2).sum(axis=2), axis=1)
     model = KernelClassifier(effort=1, grids="grown", random_state=0)
     plenty = model.fit(ROWS, classes)
@@ -88,7 +88,7 @@ def test_fewer_grids_where_classes_are_many() -> None:
         model.set_params(memory_budget="7 MB").fit(ROWS, classes)
 
 
-def test_mapped_rows_are_read_when_needed(tmp_path: Path) -> None:
+def test_mapped_rows_give_the_same_model(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ROWS)
     model = KernelRegressor(bandwidth=3.0, alpha=1e-5, n_grids=8, random_state=0)
     expected = model.fit(ROWS, NUMBERS).weights_

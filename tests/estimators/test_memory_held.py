@@ -59,7 +59,7 @@ print(resident("VmHWM") - before)
         pytest.param("binning", 50_000, 20, marks=pytest.mark.slow),
     ],
 )
-def test_limits_hold(kind: str, n_rows: int, n_columns: int) -> None:
+def test_peak_memory_stays_near_the_limit(kind: str, n_rows: int, n_columns: int) -> None:
     given = [kind, str(n_rows), str(n_columns), str(LIMIT)]
     environment = {key: value for key, value in os.environ.items() if "MEMORY_LIMIT" not in key}
     process = subprocess.run(
@@ -72,7 +72,7 @@ def test_limits_hold(kind: str, n_rows: int, n_columns: int) -> None:
     assert int(process.stdout) < 1.5 * LIMIT + 30e6
 
 
-def test_a_wide_table_is_refused_before_it_is_copied() -> None:
+def test_wide_tables_beyond_the_budget_are_rejected_before_a_copy() -> None:
     X = np.random.default_rng(0).normal(size=(600, 2000))
     model = KernelRegressor(effort=1, memory_budget="10 MB", random_state=0)
     tracemalloc.start()
@@ -83,7 +83,7 @@ def test_a_wide_table_is_refused_before_it_is_copied() -> None:
     tracemalloc.stop()
 
 
-def test_units_of_wide_tables_are_learned_in_blocks() -> None:
+def test_scaler_fits_wide_tables_in_blocks() -> None:
     X = np.random.default_rng(0).normal(size=(4000, 500))
     tracemalloc.start()
     Scaler.fit("both", X)
@@ -92,7 +92,7 @@ def test_units_of_wide_tables_are_learned_in_blocks() -> None:
     tracemalloc.stop()
 
 
-def test_blocks_of_columns_have_the_units_of_the_whole() -> None:
+def test_scaler_of_blocks_of_columns_equals_that_of_all_columns() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 201))
     X[:, 3], X[:, 4] = 1.0, rng.integers(0, 2, 3000)
@@ -104,14 +104,14 @@ def test_blocks_of_columns_have_the_units_of_the_whole() -> None:
     np.testing.assert_allclose(whole.spread, sum(part.spread for part in parts), rtol=1e-12)
 
 
-def test_wide_tables_of_anomalies_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anomaly_detector_rejects_wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(300, 500))
     monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "2e6")
     with pytest.raises(InputError, match="300 rows of 500 columns would need 2.4 MB .* fewer col"):
         AnomalyDetector(random_state=0).fit(X)
 
 
-def test_wide_tables_are_refused_before_a_pass_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stochastic_fit_rejects_wide_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(600, 2000))
     monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "10e6")
     model = DoublyStochasticRegressor(random_state=0)

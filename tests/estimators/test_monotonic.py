@@ -59,7 +59,7 @@ SLOW = ("ordered",)
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS]
 )
-def test_the_order_holds_exactly(name: str) -> None:
+def test_predictions_are_monotone_everywhere(name: str) -> None:
     kind, options, y = KINDS[name]
     model = kind(**SMALL, **options, monotonic_cst=CST).fit(X, y)
     check(model)
@@ -71,23 +71,25 @@ def test_the_order_holds_exactly(name: str) -> None:
         assert falls(lambda rows: model.predict_proba(rows)[:, 1], 0, 3) <= 0.0
 
 
-def test_it_helps_where_it_is_true() -> None:
+def test_true_constraints_reduce_the_error() -> None:
     few, rest = slice(0, 300), slice(300, None)
     free = KernelRegressor(**SMALL, grids="grown").fit(X[few], Y[few])
     model = KernelRegressor(**SMALL, monotonic_cst=CST).fit(X[few], Y[few])
     assert falls(free.predict, 0) > 0.0
-    errors = [np.mean((own.predict(X[rest]) - TRUTH[rest]) ** 2) for own in (model, free)]
+    errors = [
+        np.mean((estimator.predict(X[rest]) - TRUTH[rest]) ** 2) for estimator in (model, free)
+    ]
     assert errors[0] < errors[1]
 
 
-def test_a_direction_that_is_wrong_leaves_nothing() -> None:
+def test_wrong_direction_leaves_nearly_constant_predictions() -> None:
     y = X[:, 1] + 0.1 * RNG.normal(size=800)
     model = KernelRegressor(**SMALL, monotonic_cst=[0, -1, 0, 0]).fit(X, y)
     assert falls(lambda rows: -model.predict(rows), 1) <= 0.0
     assert np.std(model.predict(X)) < 0.4
 
 
-def test_files_frames_gaps_and_going_on(tmp_path: Any) -> None:
+def test_frames_with_gaps_stay_monotone_after_warm_start_and_saving(tmp_path: Any) -> None:
     frame = pd.DataFrame(X.copy(), columns=list("abcd"))
     frame.loc[::7, "a"] = np.nan
     model = KernelRegressor(**SMALL, monotonic_cst={"a": 1, "c": -1}, warm_start=True)
@@ -102,25 +104,25 @@ def test_files_frames_gaps_and_going_on(tmp_path: Any) -> None:
     np.testing.assert_array_equal(load(tmp_path / "model").predict(frame), model.predict(frame))
 
 
-def test_columns_of_two_values_and_constants() -> None:
+def test_binary_and_constant_columns_may_be_monotone() -> None:
     rows = np.column_stack([X[:, 0] > 0, np.ones(800), X[:, 1]]).astype(float)
     model = KernelRegressor(**SMALL, monotonic_cst=[1, 1, 0]).fit(rows, Y)
     line = np.column_stack([np.linspace(-3, 3, 200), np.full(200, 1.0), np.zeros(200)])
-    found = model.predict(line)
-    assert np.diff(found).min() >= 0.0
-    assert found[-1] > found[0] + 0.5
+    result = model.predict(line)
+    assert np.diff(result).min() >= 0.0
+    assert result[-1] > result[0] + 0.5
 
 
 @pytest.mark.slow
-def test_times_to_events() -> None:
+def test_survival_predictions_are_monotone() -> None:
     y = np.empty(800, [("event", bool), ("time", float)])
     y["event"], y["time"] = RNG.uniform(size=800) < 0.7, RNG.exponential(np.exp(-TRUTH))
     model = KernelSurvival(**SMALL, monotonic_cst=CST).fit(X, y)
     check(model)
 
 
-def test_constraints_that_cannot_hold_are_refused() -> None:
-    for options, said in [
+def test_unsupported_constraints_are_rejected() -> None:
+    for options, message in [
         ({"monotonic_cst": [1, 0, 0]}, "-1, 0 or 1 for each of 4 columns"),
         ({"monotonic_cst": [2, 0, 0, 0]}, "-1, 0 or 1"),
         ({"monotonic_cst": {"a": 1}}, "the column 'a'"),
@@ -131,11 +133,11 @@ def test_constraints_that_cannot_hold_are_refused() -> None:
         ({"monotonic_cst": CST, "n_posterior": 3}, "n_posterior=0"),
         ({"monotonic_cst": CST, "categorical_features": [2]}, "column 2, which holds categories"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             KernelRegressor(**options).fit(X, Y)
 
 
-def test_rows_and_targets_that_are_refused() -> None:
+def test_constraints_reject_several_outputs_sparse_rows_and_classes() -> None:
     model = KernelRegressor(monotonic_cst=CST)
     with pytest.raises(InputError, match="one output"):
         model.fit(X, np.column_stack([Y, Y]))

@@ -23,7 +23,7 @@ ROWS = np.random.default_rng(0).normal(size=(80, 3))
 TARGETS = np.sin(ROWS[:, 0])
 
 
-def test_landmarks_among_rows_with_a_constant_input() -> None:
+def test_landmarks_of_constant_inputs_predict_finite_values() -> None:
     rows = np.column_stack([ROWS, np.full(80, 3.0)])
     model = KernelRegressor("nystrom", relevance="learned", random_state=0).fit(rows, TARGETS)
     assert np.isfinite(model.predict(rows)).all()
@@ -31,7 +31,7 @@ def test_landmarks_among_rows_with_a_constant_input() -> None:
     assert np.isfinite(constant.predict(rows[:2, :2])).all()
 
 
-def test_targets_whose_predictions_might_be_infinite_are_refused() -> None:
+def test_targets_whose_predictions_might_overflow_are_rejected() -> None:
     for largest in [1e308, -1.5e308]:
         targets = np.append(TARGETS[1:], largest)
         with pytest.raises(InputError, match=r"targets reach -?1\S+, so .* divide the targets by"):
@@ -47,41 +47,41 @@ def test_targets_of_1e300_are_predicted() -> None:
     np.testing.assert_allclose(near, predicted / unit, atol=1e-4)
 
 
-def test_distances_whose_squares_are_no_numbers() -> None:
+def test_median_distance_scales_without_overflow() -> None:
     for size in [1e-300, 2.0**-600, 1e200]:
-        usual = median_distance(ROWS, 0, metric="euclidean")
+        reference = median_distance(ROWS, 0, metric="euclidean")
         for rows in (ROWS, sp.csr_array(ROWS)):
-            found = median_distance(rows * size, 0, metric="euclidean")
-            assert found == pytest.approx(usual * size, rel=1e-9)
+            result = median_distance(rows * size, 0, metric="euclidean")
+            assert result == pytest.approx(reference * size, rel=1e-9)
 
 
-def test_a_median_distance_does_without_a_few_infinite_ones() -> None:
+def test_median_distance_ignores_a_few_infinite_distances() -> None:
     rows = np.column_stack([ROWS, np.zeros(80)])
-    usual = median_distance(rows, 0, metric="euclidean")
+    reference = median_distance(rows, 0, metric="euclidean")
     rows[3, 3], rows[4, 3] = np.finfo(np.float64).max, -np.finfo(np.float64).max
-    assert median_distance(rows, 0, metric="euclidean") == pytest.approx(usual, rel=0.1)
+    assert median_distance(rows, 0, metric="euclidean") == pytest.approx(reference, rel=0.1)
 
 
-def test_inputs_that_cannot_be_divided_by_their_deviation_are_refused() -> None:
+def test_inputs_of_subnormal_deviation_are_rejected() -> None:
     with pytest.raises(InputError, match=r"Input 1 has a standard deviation of .*e-31\d"):
         Scaler.fit("standard", ROWS * [1.0, 1e-312, 1.0])
     assert Scaler.fit("standard", ROWS * [1.0, 1e-300, 1.0]).unit[1] > 0
 
 
-def test_streams_refuse_inputs_that_look_constant() -> None:
+def test_streams_reject_inputs_that_look_constant() -> None:
     for make in [np.array, sp.csr_array]:
         rows = np.where(ROWS > 0, ROWS, 0.0) * [1.0, 1e-300, 1.0]
         with pytest.raises(InputError, match="Column 1 has numbers that differ by so little"):
             DoublyStochasticRegressor(max_steps=2).fit(make(rows), TARGETS)
 
 
-def test_streams_take_constant_inputs() -> None:
+def test_streams_accept_constant_inputs() -> None:
     rows = np.column_stack([ROWS, np.full(80, 1e-200), np.zeros(80)])
     model = DoublyStochasticRegressor(max_steps=2, random_state=0).fit(rows, TARGETS)
     assert np.isfinite(model.predict(rows)).all()
 
 
-def test_integers_that_floats_cannot_tell_apart_are_refused() -> None:
+def test_integers_that_floats_cannot_distinguish_are_rejected() -> None:
     for kind in [np.int64, np.uint64]:
         whole = np.arange(160).reshape(80, 2).astype(kind)
         far = whole + kind(2**60)
@@ -97,34 +97,34 @@ def test_integers_that_floats_cannot_tell_apart_are_refused() -> None:
         KernelRegressor(n_grids=8).fit(whole, ends)
         spread = whole.copy()
         spread[0] = 2**60
-        found = RandomBinning(n_grids=8, random_state=0).fit(spread)
-        assert found.transform(far[:2]).shape[0] == 2
+        result = RandomBinning(n_grids=8, random_state=0).fit(spread)
+        assert result.transform(far[:2]).shape[0] == 2
 
 
-def test_weights_of_all_sizes() -> None:
+def test_sample_weights_of_all_magnitudes_give_finite_deviations() -> None:
     weight = 10.0 ** np.linspace(-300, 300, 80)
     model = KernelRegressor(n_grids=16, n_posterior=8, random_state=0)
     _, deviations = model.fit(ROWS, TARGETS, sample_weight=weight).predict(ROWS, return_std=True)
     assert np.isfinite(deviations).all()
 
 
-def test_cells_of_tiny_bandwidths_are_numbered() -> None:
+def test_tiny_bandwidths_give_finite_cells() -> None:
     grids = RandomBinning(bandwidth=1e-310, n_grids=8, random_state=0).fit(np.zeros((5, 2)))
     assert np.isfinite(1.0 / grids.widths_).all()
     assert grids.n_bins_.tolist() == [1] * 8
 
 
-def test_relevance_of_inputs_of_any_size() -> None:
+def test_learned_relevance_does_not_depend_on_the_scale_of_inputs() -> None:
     """Learned by gradients: squares of huge steps times squares of tiny slopes."""
     for size in [1e300, 1e-300]:
         options = {"relevance": "learned", "scaling": "standard", "random_state": 0}
         waves = RandomFourier(n_components=64, random_state=0)
-        usual = KernelRegressor(waves, **options).fit(ROWS, TARGETS)
-        found = KernelRegressor(waves, **options).fit(ROWS * size, TARGETS)
-        np.testing.assert_allclose(found.relevance_, usual.relevance_, rtol=1e-3)
+        reference = KernelRegressor(waves, **options).fit(ROWS, TARGETS)
+        result = KernelRegressor(waves, **options).fit(ROWS * size, TARGETS)
+        np.testing.assert_allclose(result.relevance_, reference.relevance_, rtol=1e-3)
 
 
-def test_inputs_as_large_as_numbers_are() -> None:
+def test_largest_floats_are_fitted_by_binning() -> None:
     rows = ROWS / np.abs(ROWS).max() * np.finfo(np.float64).max
     model = KernelRegressor(n_grids=16, scaling="standard", random_state=0).fit(rows, TARGETS)
     assert np.isfinite(model.bandwidth_ * model.scaler_.unit).any()
@@ -133,7 +133,7 @@ def test_inputs_as_large_as_numbers_are() -> None:
         RandomBinning(n_grids=4).fit(rows)
 
 
-def test_default_models_of_inputs_as_large_as_numbers_are() -> None:
+def test_default_models_fit_inputs_up_to_the_largest_float() -> None:
     for model in [KernelRegressor(), KernelClassifier()]:
         for rows in [ROWS, ROWS * [1, 1, -1] + 2]:
             rows = rows / np.abs(rows).max() * np.finfo(np.float64).max
@@ -142,18 +142,18 @@ def test_default_models_of_inputs_as_large_as_numbers_are() -> None:
 
 
 @pytest.mark.filterwarnings("error:.*:RuntimeWarning:gramless")
-def test_estimators_without_targets_of_inputs_as_large_as_numbers_are() -> None:
+def test_unsupervised_estimators_fit_inputs_up_to_the_largest_float() -> None:
     rows = (ROWS + 2.0) / np.abs(ROWS + 2.0).max() * (np.finfo(np.float64).max / 2.0)
     detector = AnomalyDetector(random_state=0).fit(rows)
-    usual = AnomalyDetector(random_state=0).fit(ROWS + 2.0).score_samples(ROWS + 2.0)
-    assert np.corrcoef(detector.score_samples(rows), usual)[0, 1] > 0.9
+    reference = AnomalyDetector(random_state=0).fit(ROWS + 2.0).score_samples(ROWS + 2.0)
+    assert np.corrcoef(detector.score_samples(rows), reference)[0, 1] > 0.9
     groups = np.arange(80) % 2
     apart = rows * np.where(groups, 1.0, -1.0)[:, None]
-    found = SpectralClustering(n_clusters=2, random_state=0).fit(apart).labels_
-    assert abs(np.corrcoef(found, groups)[0, 1]) > 0.8
+    result = SpectralClustering(n_clusters=2, random_state=0).fit(apart).labels_
+    assert abs(np.corrcoef(result, groups)[0, 1]) > 0.8
 
 
-def test_default_models_of_one_huge_value() -> None:
+def test_default_classifier_tolerates_one_huge_value() -> None:
     rows = ROWS.copy()
     rows[7, 1] = 1e308
     model = KernelClassifier(random_state=0).fit(rows, TARGETS > 0.0)
@@ -163,7 +163,7 @@ def test_default_models_of_one_huge_value() -> None:
 @pytest.mark.skipif(
     np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="no longer type of numbers"
 )
-def test_targets_beyond_double_precision_are_refused() -> None:
+def test_targets_beyond_double_precision_are_rejected() -> None:
     targets = TARGETS.astype(np.longdouble) * np.longdouble("1e400")
     for model in (KernelRegressor(), DoublyStochasticRegressor()):
         with pytest.raises(InputError, match="targets reach"):

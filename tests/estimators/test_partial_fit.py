@@ -56,7 +56,7 @@ SLOW = "nystrom", "two outputs", "three classes", "squares"
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS]
 )
-def test_batches_come_close_to_all_rows(name: str) -> None:
+def test_batches_reach_nearly_the_error_of_one_fit(name: str) -> None:
     kind, options = KINDS[name]
     y = targets(name)
     model = kind(**options, warm_start=True).partial_fit(X[:FIRST], y[:FIRST])
@@ -68,13 +68,13 @@ def test_batches_come_close_to_all_rows(name: str) -> None:
     for at in range(FIRST, n_rows, size):
         model.partial_fit(X[at : at + size], y[at : at + size])
     assert model.n_samples_fit_ == n_rows
-    found = [error(own, y) for own in (model, whole, first)]
-    assert found[0] < 1.05 * found[1]
-    assert found[0] < found[2]
+    results = [error(estimator, y) for estimator in (model, whole, first)]
+    assert results[0] < 1.05 * results[1]
+    assert results[0] < results[2]
     assert np.shape(model.intercept_) == np.shape(first.intercept_)
 
 
-def test_bins_of_new_rows_are_added_and_old_ones_stay() -> None:
+def test_partial_fit_adds_bins_and_keeps_old_ones() -> None:
     model = KernelRegressor(**GROWN).fit(X[:FIRST], Y[:FIRST])
     before = copy.deepcopy(model)
     model.partial_fit(X[FIRST:1200], Y[FIRST:1200])
@@ -85,7 +85,7 @@ def test_bins_of_new_rows_are_added_and_old_ones_stay() -> None:
     assert model.alpha_ * 1200 == pytest.approx(before.alpha_ * 1000)
 
 
-def test_one_row_moves_little_and_repeated_predictions_nothing() -> None:
+def test_partial_fit_on_its_own_predictions_changes_nothing() -> None:
     model = KernelRegressor(**GROWN).fit(X[:FIRST], Y[:FIRST])
     before = model.predict(X)
     model.partial_fit(X[:50], before[:50])
@@ -94,7 +94,7 @@ def test_one_row_moves_little_and_repeated_predictions_nothing() -> None:
     assert np.abs(model.predict(X[TEST]) - before[TEST]).mean() < 0.01
 
 
-def test_frames_weights_and_classes() -> None:
+def test_partial_fit_takes_frames_and_weights_and_rejects_unknown_labels() -> None:
     frame, labels = pd.DataFrame(X, columns=list("abc")), np.where(Y > 0, "yes", "no")
     model = KernelClassifier(**GROWN, class_weight="balanced")
     model.partial_fit(frame[:FIRST], labels[:FIRST], classes=["no", "yes"])
@@ -109,7 +109,7 @@ def test_frames_weights_and_classes() -> None:
 
 
 @pytest.mark.parametrize(("n_classes", "n_first"), [(2, 400), (3, 40)])
-def test_a_class_may_come_with_a_later_batch(n_classes: int, n_first: int) -> None:
+def test_class_may_first_appear_in_a_later_batch(n_classes: int, n_first: int) -> None:
     names = np.array(["a", "b", "c"])[:n_classes]
     other = np.where((X[:, 0] > 0) & (n_classes > 2), names[-1], "b")
     y = np.where(np.abs(X[:, 0]) < 0.5, "a", other)
@@ -124,12 +124,12 @@ def test_a_class_may_come_with_a_later_batch(n_classes: int, n_first: int) -> No
     assert model.score(X[TEST], y[TEST]) > 0.85
 
 
-def test_a_label_that_is_none_of_the_classes_is_refused() -> None:
+def test_first_batch_rejects_labels_outside_classes() -> None:
     with pytest.raises(InputError, match="the label 'no' was not among"):
         KernelClassifier(effort=1).partial_fit(X[:99], ["no", "yes", "a"] * 33, classes=["a", "b"])
 
 
-def test_what_takes_no_batches() -> None:
+def test_models_that_cannot_continue_have_no_partial_fit() -> None:
     for options in [
         {"loss": "huber"},
         {"l1_ratio": 0.5},

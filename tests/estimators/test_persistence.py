@@ -101,13 +101,13 @@ CLASSES = {
 }
 
 
-def test_classifiers_with_any_labels_are_read_as_they_were_written(there):
+def test_loaded_classifiers_keep_labels_of_every_type(there):
     for kind in CLASSES:
         model = KernelClassifier(small(), **FAST).fit(X, CLASSES[kind])
-        found = again(model, there)
-        same(found.classes_, model.classes_)
-        same(found.predict(NEW), model.predict(NEW))
-        same(found.decision_function(NEW), model.decision_function(NEW))
+        result = again(model, there)
+        same(result.classes_, model.classes_)
+        same(result.predict(NEW), model.predict(NEW))
+        same(result.decision_function(NEW), model.decision_function(NEW))
 
 
 OPTIONS = [
@@ -125,24 +125,24 @@ OPTIONS = [
 ]
 
 
-def test_regressors_with_any_options_are_read_as_they_were_written(there):
+def test_loaded_regressors_keep_their_options(there):
     for k, options in enumerate(OPTIONS):
         y = np.c_[NUMBERS, X[:, 2]] if k % 2 else NUMBERS
         model = KernelRegressor(small(), **{**FAST, **options}).fit(X, y)
-        found = again(model, there)
-        same(found.predict(NEW), model.predict(NEW))
+        result = again(model, there)
+        same(result.predict(NEW), model.predict(NEW))
         for name in ("n_jobs", "max_iter", "tol", "scaling", "solver"):
-            assert getattr(found, name) == getattr(model, name)
-        same(np.asarray(found.bandwidth), np.asarray(model.bandwidth))
+            assert getattr(result, name) == getattr(model, name)
+        same(np.asarray(result.bandwidth), np.asarray(model.bandwidth))
 
 
-def test_searched_defaults_and_their_trials(there):
+def test_loaded_models_keep_their_search(there):
     model = KernelRegressor(random_state=0).fit(X[:60], NUMBERS[:60])
-    found = again(model, there)
-    same(found.predict(NEW), model.predict(NEW))
-    np.testing.assert_equal(found.search_, model.search_)
-    np.testing.assert_equal(vars(found.settings_), vars(model.settings_))
-    assert found.history_ == model.history_
+    result = again(model, there)
+    same(result.predict(NEW), model.predict(NEW))
+    np.testing.assert_equal(result.search_, model.search_)
+    np.testing.assert_equal(vars(result.settings_), vars(model.settings_))
+    assert result.history_ == model.history_
 
 
 @pytest.mark.parametrize(
@@ -154,27 +154,27 @@ def test_searched_defaults_and_their_trials(there):
         (Mixture((Hat(), Laplacian()), (1.0, 2.0)), np.float64),
     ],
 )
-def test_feature_maps_are_read_as_they_were_written(kernel, precision, there):
+def test_loaded_feature_maps_transform_the_same(kernel, precision, there):
     rows, new = (
         (sp.csr_array(X * (X > 0)), sp.csr_array(NEW * (NEW > 0)))
         if precision is sp.csr_array
         else (X.astype(precision), NEW.astype(precision))
     )
     binning = small(kernel=kernel, bandwidth=1.5).fit(rows)
-    found = again(binning, there)
-    assert (found.transform(new) != binning.transform(new)).nnz == 0
-    assert found.get_params() == binning.get_params()
+    result = again(binning, there)
+    assert (result.transform(new) != binning.transform(new)).nnz == 0
+    assert result.get_params() == binning.get_params()
     for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_", "bandwidth_"):
-        same(getattr(found, name), getattr(binning, name))
+        same(getattr(result, name), getattr(binning, name))
     for name in ("kappa_", "kappa_bar_", "seed_", "n_features_in_"):
-        assert getattr(found, name) == getattr(binning, name)
+        assert getattr(result, name) == getattr(binning, name)
 
 
-def test_a_kernel_given_as_a_function_becomes_its_table(there):
+def test_kernel_given_as_a_function_is_saved_as_a_table(there):
     binning = small(kernel=lambda t: 1 / np.sqrt(1 + t)).fit(X)
-    found = again(binning, there)
-    assert (found.transform(NEW) != binning.transform(NEW)).nnz == 0
-    np.testing.assert_allclose(found.kernel.gram(X), binning_gram(X), atol=0.01)
+    result = again(binning, there)
+    assert (result.transform(NEW) != binning.transform(NEW)).nnz == 0
+    np.testing.assert_allclose(result.kernel.gram(X), binning_gram(X), atol=0.01)
     assert describe(there)["params"]["kernel"]["name"] == "tabulated_profile"
 
 
@@ -183,23 +183,23 @@ def binning_gram(rows):
     return np.prod(1 / np.sqrt(1 + distances), axis=2)
 
 
-def test_a_loaded_model_can_be_fitted_anew(there):
+def test_loaded_model_can_be_refitted(there):
     binning = again(small().fit(X), there)
     assert (binning.fit_transform(NEW) != small().fit_transform(NEW)).nnz == 0
 
 
-def test_tables_of_mixed_columns(there):
+def test_loaded_model_keeps_column_names_and_categories(there):
     table = mixed_table()
     model = KernelClassifier(small(), **FAST).fit(table, THREE)
-    found = again(model, there)
-    same(found.decision_function(table), model.decision_function(table))
-    same(found.feature_names_in_, model.feature_names_in_)
-    assert found.n_features_in_ == 3
+    result = again(model, there)
+    same(result.decision_function(table), model.decision_function(table))
+    same(result.feature_names_in_, model.feature_names_in_)
+    assert result.n_features_in_ == 3
     with pytest.raises(InputError, match="missing now: 't'"):
-        found.predict(Table({name: table.column(name) for name in ("a", "b c")}))
+        result.predict(Table({name: table.column(name) for name in ("a", "b c")}))
 
 
-def test_output_configuration_is_no_part_of_a_model(there):
+def test_output_configuration_is_not_saved(there):
     binning = small().set_output(transform="default").fit(X)
     assert not hasattr(again(binning, there), "_sklearn_output_config")
 
@@ -210,25 +210,25 @@ def test_equal_models_give_equal_files(there, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_any_safetensors_reader_reads_the_arrays(model_file):
+def test_safetensors_reads_the_arrays(model_file):
     tensors = load_file(model_file)
     assert tensors["weights_"].shape == (len(tensors["features_.keys"]), 3)
 
 
-def test_what_no_file_can_hold_is_named(there):
-    for model, said in [
+def test_error_names_parameters_that_cannot_be_saved(there):
+    for model, message in [
         (KernelRegressor(solver=object()), "solver is of the class object"),
         (KernelRegressor(max_iter=lambda: 3), "max_iter is of the class function"),
     ]:
         fitted = KernelRegressor(small(), **FAST).fit(X, NUMBERS)
         vars(fitted).update({k: v for k, v in vars(model).items() if k != "features"})
         fitted.__class__ = type(model)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             save(fitted, there)
         assert not os.listdir(there.parent)
 
 
-def test_dates_as_classes_are_refused(there):
+def test_dates_as_classes_cannot_be_saved(there):
     model = KernelClassifier(small(), **FAST).fit(X, THREE)
     model.classes_ = np.array(["2020", "2021", "2022"], dtype="datetime64[Y]")
     with pytest.raises(InputError, match="classes_ holds datetime64"):
@@ -253,25 +253,25 @@ class Squashed(Kernel):
         return 1.0 / (1.0 + distance**self.power)
 
 
-def test_own_classes_are_saved_without_further_words(there):
+def test_user_defined_classes_are_saved(there):
     model = Mine(Own(n_grids=4, random_state=0), **FAST).fit(X, NUMBERS)
-    found = again(model, there)
-    assert (type(found), type(found.features), type(found.features_)) == (Mine, Own, Own)
-    same(found.predict(NEW), model.predict(NEW))
+    result = again(model, there)
+    assert (type(result), type(result.features), type(result.features_)) == (Mine, Own, Own)
+    same(result.predict(NEW), model.predict(NEW))
     model = Nystrom(Squashed(1.5), n_components=20, random_state=0).fit(X)
-    found = again(model, there)
-    assert found.kernel == Squashed(1.5)
-    same(found.transform(NEW), model.transform(NEW))
+    result = again(model, there)
+    assert result.kernel == Squashed(1.5)
+    same(result.transform(NEW), model.transform(NEW))
 
 
-def test_own_classes_that_are_not_defined_are_named(there):
+def test_error_names_a_class_that_is_not_defined(there):
     content, tensors = persistence.pack(Own(n_grids=4, random_state=0).fit(X))
     assert content["class"] == f"{__name__}.Own"
     persistence.write(there, {**content, "class": "elsewhere.Own"}, tensors)
     assert "'elsewhere.Own', which gramless does not have" in refused(there)
 
 
-def test_an_own_kernel_with_the_name_of_another_is_refused(there):
+def test_kernels_with_a_registered_name_cannot_be_saved(there):
     @dataclass(frozen=True)
     class Copied(Kernel):
         name = "gaussian"
@@ -310,7 +310,7 @@ assert saved(below(Stateful)) - {Stateful} == before, "two classes share a name"
 
 
 @pytest.mark.slow
-def test_reading_defines_all_classes_that_files_may_name(there):
+def test_load_imports_every_class_that_can_be_saved(there):
     save(KernelRegressor(**FAST).fit(X, NUMBERS), there)
     subprocess.run([sys.executable, "-c", EVERYTHING, there], check=True)
 
@@ -373,28 +373,28 @@ def grown():
     return KernelRegressor(**options).fit(rows, target), rows
 
 
-def test_grown_models_take_four_bytes_a_bin(grown, there):
+def test_grown_models_are_saved_in_four_bytes_per_bin(grown, there):
     model, rows = grown
-    found = again(model, there)
+    result = again(model, there)
     parts = load_file(there).items()
     arrays = sum(part.nbytes for name, part in parts if name.startswith(("weights_", "features_")))
     n_bins = len(model.weights_)
     assert n_bins > 4000
     # Of inputs that are copies of others, boxes have many more cells than bins.
     assert arrays < 4 * n_bins
-    for each in (found, pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)):
+    for each in (result, pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)):
         assert each.weights_.dtype == np.float64
         same(each.weights_, model.weights_)
         for name in ("widths_", "shifts_", "multipliers"):
             same(grids_of(each)[name], grids_of(model)[name])
         same(parts_of(each.features_)[0].keys, parts_of(model.features_)[0].keys)
-        for own, expected in zip(
+        for bound, expected in zip(
             each.predict_interval(rows), model.predict_interval(rows), strict=True
         ):
-            same(own, expected)
+            same(bound, expected)
         same(each.predict(rows * 1.01), model.predict(rows * 1.01))
     assert len(pickle.dumps(model)) < 1.02 * there.stat().st_size + 1000
-    save(found, there.with_name("again"))
+    save(result, there.with_name("again"))
     assert there.read_bytes() == there.with_name("again").read_bytes()
 
 
@@ -402,7 +402,7 @@ def grids_of(model):
     return parts_of(model.features_)[0].state()["state"]
 
 
-def test_weights_over_grown_grids_are_rounded_and_those_of_others_are_not(grown):
+def test_only_weights_of_grown_grids_are_rounded(grown):
     model, rows = grown
     digits, _ = np.frexp(np.abs(model.weights_) / np.abs(model.weights_[model.weights_ != 0]).min())
     assert (np.ldexp(digits, 16) % 1 == 0).all()
@@ -410,7 +410,7 @@ def test_weights_over_grown_grids_are_rounded_and_those_of_others_are_not(grown)
     assert (bins.weights_.astype(np.float32) != bins.weights_).mean() > 0.5
 
 
-def test_bins_without_weight_are_forgotten(grown):
+def test_bins_with_zero_weight_are_dropped(grown):
     model, rows = grown
     bins = parts_of(model.features_)[0]
     assert model.weights_[: bins._n_features_out].all()
@@ -418,13 +418,13 @@ def test_bins_without_weight_are_forgotten(grown):
     assert relearned._n_features_out > bins._n_features_out
 
 
-def test_what_a_file_says_of_compact_arrays(grown, there):
+def test_describe_shows_the_form_of_compact_arrays(grown, there):
     model, _ = grown
     save(model, there)
-    told = describe(there)["fitted"]["weights_"]
-    assert told["form"] == "Deflated"
-    assert told["shape"] == [len(model.weights_)]
-    assert told["data"]["dtype"] == "U8"
+    description = describe(there)["fitted"]["weights_"]
+    assert description["form"] == "Deflated"
+    assert description["shape"] == [len(model.weights_)]
+    assert description["data"]["dtype"] == "U8"
 
 
 # Pickles hold what files hold.
@@ -443,19 +443,19 @@ def test_pickles_are_as_small_as_files(there):
         data = pickle.dumps(model)
         save(model, there)
         assert len(data) < 1.02 * there.stat().st_size + 1000
-        for found in (pickle.loads(data), copy.deepcopy(model), copy.copy(model)):
-            same(found.predict(NEW), expected)
-            assert clone(found).get_params().keys() == model.get_params().keys()
+        for result in (pickle.loads(data), copy.deepcopy(model), copy.copy(model)):
+            same(result.predict(NEW), expected)
+            assert clone(result).get_params().keys() == model.get_params().keys()
         assert len(pickle.dumps(pickle.loads(data))) < 1.02 * there.stat().st_size + 1000
 
 
 def test_pickles_keep_what_files_cannot_hold():
     model = KernelRegressor(small(), **{**FAST, "verbose": Thing()}).fit(X, NUMBERS)
     model.note, model._own = "said later", Thing()
-    found = pickle.loads(pickle.dumps(model))
-    assert {type(found.verbose), type(found._own)} == {Thing}
-    assert found.note == "said later"
-    same(found.predict(NEW), model.predict(NEW))
+    result = pickle.loads(pickle.dumps(model))
+    assert {type(result.verbose), type(result._own)} == {Thing}
+    assert result.note == "said later"
+    same(result.predict(NEW), model.predict(NEW))
     unfitted = pickle.loads(pickle.dumps(KernelRegressor(solver=Thing())))
     assert isinstance(unfitted.solver, Thing)
     generator = np.random.RandomState(3)
@@ -468,7 +468,7 @@ class Thing:
         return False
 
 
-def test_an_unfitted_model_is_refused(there):
+def test_unfitted_models_cannot_be_saved(there):
     with pytest.raises(NotFittedError):
         save(KernelRegressor(), there)
 
@@ -477,7 +477,7 @@ def test_an_unfitted_model_is_refused(there):
 
 
 @pytest.mark.parametrize("fails", ["fsync", "replace"])
-def test_a_failing_disk_leaves_the_old_file(fails, there, monkeypatch):
+def test_failed_write_keeps_the_old_file(fails, there, monkeypatch):
     model = KernelRegressor(small(), **FAST).fit(X, NUMBERS)
     there.write_bytes(b"precious")
 
@@ -491,7 +491,7 @@ def test_a_failing_disk_leaves_the_old_file(fails, there, monkeypatch):
     assert os.listdir(there.parent) == [there.name]
 
 
-def test_an_interrupt_leaves_no_part(there, monkeypatch):
+def test_interrupted_write_leaves_no_file(there, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -501,14 +501,14 @@ def test_an_interrupt_leaves_no_part(there, monkeypatch):
     assert not os.listdir(there.parent)
 
 
-def test_places_that_cannot_be_written_are_refused(tmp_path):
+def test_unwritable_paths_are_rejected(tmp_path):
     for place in ["absent/model", "."]:
         with pytest.raises(ModelFileError, match=r"cannot be written|not a regular file"):
             save(small().fit(X), tmp_path / place)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
-def test_permissions_and_links_are_those_of_any_new_file(there, tmp_path):
+def test_saved_files_have_default_permissions_and_follow_links(there, tmp_path):
     there.symlink_to(tmp_path / "real")
     save(small().fit(X), there)
     assert there.is_symlink()
@@ -528,12 +528,12 @@ def refused(path, match=None):
     return str(caught.value)
 
 
-def test_absent_and_unreadable(there, tmp_path):
+def test_missing_and_unreadable_files_are_rejected(there, tmp_path):
     refused(there, "no model file")
     refused(tmp_path, "cannot be read")
 
 
-def test_files_of_other_formats_are_refused(there):
+def test_files_of_other_formats_are_rejected(there):
     for content in [
         b"",
         b"\0" * 8,
@@ -546,14 +546,14 @@ def test_files_of_other_formats_are_refused(there):
         refused(there)
 
 
-def test_other_safetensors(there):
+def test_safetensors_files_without_a_model_are_rejected(there):
     save_file({"a": np.eye(2)}, there)
     refused(there, "no model of gramless")
     save_file({"a": np.eye(2)}, there, metadata={"format": "gramless"})
     refused(there)
 
 
-def test_truncation_anywhere(model_file, there):
+def test_truncated_files_are_rejected(model_file, there):
     whole = model_file.read_bytes()
     for cut in [*range(0, 200, 7), *np.linspace(200, len(whole) - 1, 60).astype(int)]:
         there.write_bytes(whole[:cut])
@@ -562,7 +562,7 @@ def test_truncation_anywhere(model_file, there):
     refused(there)
 
 
-def test_any_flipped_bit(model_file, there):
+def test_flipped_bits_are_rejected(model_file, there):
     whole = bytearray(model_file.read_bytes())
     length = 8 + int.from_bytes(whole[:8], "little")
     places = [*range(16), *RNG.integers(16, length, 250), length - 1]
@@ -614,21 +614,21 @@ def retensored(source, target, changed):
     join(target, {"__metadata__": metadata, **entries}, data)
 
 
-def test_forging_without_a_change_loads(model_file, there):
+def test_rewritten_file_without_a_change_loads(model_file, there):
     forged(model_file, there, lambda model: None)
     same(load(there).predict(NEW), load(model_file).predict(NEW))
     retensored(model_file, there, {})
     same(load(there).predict(NEW), load(model_file).predict(NEW))
 
 
-def test_an_edited_header_is_noticed(model_file, there):
+def test_edited_header_fails_its_checksum(model_file, there):
     forged(model_file, there, lambda model: model["state"].update(alpha_=7.0), sign=False)
     refused(there, "header does not have the checksum")
     with pytest.raises(ModelFileError, match="header does not have the checksum"):
         describe(there)
 
 
-def test_edited_data_are_noticed(model_file, there):
+def test_edited_data_fail_their_checksum(model_file, there):
     data = split(model_file)[1]
     there.write_bytes(model_file.read_bytes()[: -len(data)] + bytes(len(data)))
     refused(there, "data do not have the checksum")
@@ -642,7 +642,7 @@ def test_a_newer_format_says_to_upgrade(model_file, there):
     assert "9.9" in refused(there, "Install a newer gramless")
 
 
-def test_hostile_class_names(model_file, there):
+def test_unknown_class_names_are_rejected(model_file, there):
     for name in ["os.system", "Pipeline", "object", "Own", "", None, 3, ["a"]]:
         for place in (("class",), (*FEATURES, "class"), ("state", "scaler_", "record")):
             forged(model_file, there, put(*place, name))
@@ -716,13 +716,13 @@ HOSTILE = {
 }
 
 
-def test_forged_content_is_refused(model_file, there):
+def test_forged_content_is_rejected(model_file, there):
     for kind in HOSTILE:
         forged(model_file, there, HOSTILE[kind])
         refused(there)
 
 
-def test_files_with_categories_as_columns_are_told_apart(there):
+def test_files_with_categories_as_columns_ask_for_a_new_fit(there):
     source = there.with_name("source")
     save(KernelRegressor(small(), **FAST).fit(mixed_table(), NUMBERS), source)
 
@@ -745,7 +745,7 @@ def containers(value):
 ODD = [None, 0, -1, 2**63, 1.5, "x", [], [1], {}, True, {"float": "nan"}, {"tensor": "weights_"}]
 
 
-def test_any_value_replaced_is_refused_or_predicts(tmp_path, there):
+def test_replaced_values_are_rejected_or_predict(tmp_path, there):
     source, table = tmp_path / "source", mixed_table(60)
     save(KernelClassifier(small(), **{**FAST, "max_iter": 3}).fit(table, THREE[:60]), source)
     rng = np.random.default_rng(5)
@@ -771,7 +771,7 @@ def test_any_value_replaced_is_refused_or_predicts(tmp_path, there):
     assert outcomes >= {"refused", "predicts"}
 
 
-def test_deep_nesting_is_refused(model_file, there):
+def test_deep_nesting_is_rejected(model_file, there):
     for opening, closing in (("[", "]"), ('{"tuple":[', "]}"), ('{"dict":{"a":', "}}")):
         entries, data = split(model_file)
         deep = opening * 20_000 + "1" + closing * 20_000
@@ -781,14 +781,14 @@ def test_deep_nesting_is_refused(model_file, there):
         refused(there)
 
 
-def test_a_huge_header_is_refused_unread(there):
+def test_huge_header_is_rejected_without_reading_it(there):
     with open(there, "wb") as file:
         file.write((persistence.MAX_HEADER_BYTES + 8).to_bytes(8, "little"))
         file.truncate(persistence.MAX_HEADER_BYTES + 100)
     refused(there, "truncated or no model")
 
 
-def test_a_header_above_the_limit_is_not_written(there, monkeypatch):
+def test_header_above_the_limit_is_not_written(there, monkeypatch):
     monkeypatch.setattr(persistence, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(InputError, match="fewer categories"):
         persistence.write(there, *persistence.pack(small().fit(X)))
@@ -827,13 +827,13 @@ MALFORMED = {
 }
 
 
-def test_arrays_that_do_not_fit_are_refused(model_file, there):
+def test_inconsistent_arrays_are_rejected(model_file, there):
     for kind in MALFORMED:
         retensored(model_file, there, MALFORMED[kind](load_file(model_file)))
         assert "has no place" not in refused(there) or kind == "stowaway"
 
 
-def test_arrays_of_another_number_type_are_refused(model_file, there):
+def test_arrays_of_unknown_types_are_rejected(model_file, there):
     entries, data = split(model_file)
     for name in ("BF16", "F8_E5M2", "nonsense", 3):
         changed = json.loads(json.dumps(entries))
@@ -842,26 +842,26 @@ def test_arrays_of_another_number_type_are_refused(model_file, there):
         refused(there)
 
 
-def test_loaded_arrays_are_writable_and_the_file_is_let_go(model_file, there):
+def test_loaded_arrays_are_writable_copies_of_the_file(model_file, there):
     there.write_bytes(model_file.read_bytes())
-    found = load(there)
+    loaded = load(there)
     there.write_bytes(b"")
-    found.weights_ *= 2
-    assert found.decision_function(NEW).shape == (300, 3)
+    loaded.weights_ *= 2
+    assert loaded.decision_function(NEW).shape == (300, 3)
 
 
-def test_describe_tells_what_a_file_holds(model_file):
-    found = describe(model_file)
-    json.dumps(found, allow_nan=False)
-    assert found["class"] == "KernelClassifier"
-    assert found["bytes"] == model_file.stat().st_size
-    assert found["params"]["alpha"] == 1e-3
-    assert found["params"]["features"]["params"]["n_grids"] == 8
-    assert found["fitted"]["weights_"]["shape"][1] == 3
-    assert found["fitted"]["features_"]["fitted"]["widths_"] == {"dtype": "F64", "shape": [8, 4]}
+def test_describe_returns_class_parameters_and_shapes(model_file):
+    result = describe(model_file)
+    json.dumps(result, allow_nan=False)
+    assert result["class"] == "KernelClassifier"
+    assert result["bytes"] == model_file.stat().st_size
+    assert result["params"]["alpha"] == 1e-3
+    assert result["params"]["features"]["params"]["n_grids"] == 8
+    assert result["fitted"]["weights_"]["shape"][1] == 3
+    assert result["fitted"]["features_"]["fitted"]["widths_"] == {"dtype": "F64", "shape": [8, 4]}
 
 
-def test_describe_refuses_odd_content(model_file, there):
+def test_describe_rejects_inconsistent_content(model_file, there):
     for value in [{}, {"tensor": "nowhere"}, {"model": 3}, {"record": "x"}]:
         forged(model_file, there, put("state", "alpha_", value))
         with pytest.raises(ModelFileError, match="inconsistent"):
@@ -869,7 +869,7 @@ def test_describe_refuses_odd_content(model_file, there):
         refused(there)
 
 
-def test_describe_refuses_what_load_refuses(there):
+def test_describe_rejects_files_that_hold_no_model(there):
     there.write_bytes(b"no model")
     with pytest.raises(ModelFileError, match="truncated or no model"):
         describe(there)

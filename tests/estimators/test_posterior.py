@@ -39,19 +39,19 @@ def dense_deviations(model, X, weight, new):
     return model.posterior_.noise * np.sqrt(variances)
 
 
-def test_deviations_are_those_of_the_dense_formula():
+def test_deviations_match_the_dense_formula():
     for weighted in [False, True]:
         X, y = data(60)
         weight = np.random.default_rng(1).uniform(0.2, 2.0, 60) if weighted else np.ones(60)
         new = np.random.default_rng(2).uniform(-6, 6, (30, 2))
         model = small(3000).fit(X, y, weight)
-        _, found = model.predict(new, return_std=True)
-        ratio = found / dense_deviations(model, X, weight, new)
+        _, result = model.predict(new, return_std=True)
+        ratio = result / dense_deviations(model, X, weight, new)
         assert np.abs(ratio - 1.0).max() < 5 / np.sqrt(2 * 3000)
         assert abs(ratio.mean() - 1.0) < 0.015
 
 
-def test_predictions_are_the_same_with_and_without():
+def test_return_std_does_not_change_predictions():
     X, y = data()
     model = small().fit(X, y)
     mean, std = model.predict(X, return_std=True)
@@ -61,18 +61,18 @@ def test_predictions_are_the_same_with_and_without():
     assert model.score(X, y) > 0.8
 
 
-def test_deviations_and_noise_are_in_units_of_the_targets():
+def test_deviations_and_noise_scale_with_the_targets():
     X, y = data()
     model, larger = small().fit(X, y), small().fit(X, 1024.0 * y + 1e4)
     for new in (X, X + 100.0):
-        wanted = 1024.0 * model.predict(new, return_std=True)[1]
-        np.testing.assert_allclose(larger.predict(new, return_std=True)[1], wanted, rtol=1e-5)
+        expected = 1024.0 * model.predict(new, return_std=True)[1]
+        np.testing.assert_allclose(larger.predict(new, return_std=True)[1], expected, rtol=1e-5)
     assert larger.posterior_.noise == pytest.approx(1024.0 * model.posterior_.noise, rel=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"effort": 1}, {"grids": "random"}, {}], ids=str)
-def test_noise_and_new_targets(options):
+def test_noise_is_estimated_and_intervals_cover(options):
     X, y = data(3000)
     model = KernelRegressor(n_posterior=60, random_state=0, **options).fit(X[:1500], y[:1500])
     assert model.posterior_.noise == pytest.approx(0.3, rel=0.05)
@@ -92,7 +92,7 @@ def test_deviations_grow_where_rows_are_missing():
     assert std[2] > 3 * std[0]
 
 
-def test_several_outputs():
+def test_deviations_of_outputs_equal_those_of_separate_fits():
     X, y = data()
     both = np.column_stack([y, 10.0 * np.random.default_rng(5).normal(size=len(y))])
     model = small().fit(X, both)
@@ -110,20 +110,20 @@ def test_saved_models_have_the_same_deviations(tmp_path):
         targets = {"one": y, "two": np.column_stack([y, -y]), "column": y[:, None]}[kind]
         model = small().fit(X, targets)
         save(model, tmp_path / "model")
-        again = load(tmp_path / "model")
-        assert again.n_posterior == 50
+        loaded = load(tmp_path / "model")
+        assert loaded.n_posterior == 50
         for new in (X, X + 100.0):
-            for found, wanted in zip(
-                again.predict(new, return_std=True),
+            for result, expected in zip(
+                loaded.predict(new, return_std=True),
                 model.predict(new, return_std=True),
                 strict=True,
             ):
-                np.testing.assert_array_equal(found, wanted)
-                assert found.shape == wanted.shape
-        np.testing.assert_array_equal(again.posterior_.noise, model.posterior_.noise)
+                np.testing.assert_array_equal(result, expected)
+                assert result.shape == expected.shape
+        np.testing.assert_array_equal(loaded.posterior_.noise, model.posterior_.noise)
 
 
-def test_posteriors_that_do_not_fit_are_not_loaded(tmp_path):
+def test_inconsistent_posteriors_are_not_loaded(tmp_path):
     for changes in [
         {"draws": np.ones((3, 2))},
         {"draws": np.ones(4)},
@@ -138,7 +138,7 @@ def test_posteriors_that_do_not_fit_are_not_loaded(tmp_path):
             load(tmp_path / "model")
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_deviations():
     X, y = data(2500)
     (first, std), *others = (
         small(n_jobs=n).fit(X, y).predict(X + 0.1, return_std=True) for n in (1, 2, 3)
@@ -148,7 +148,7 @@ def test_threads_change_no_bit():
         np.testing.assert_array_equal(other, std)
 
 
-def test_other_rows():
+def test_sparse_rows_and_tables_have_the_same_deviations():
     for kind in ["sparse", "table"]:
         X, y = data()
         rows = {"sparse": sp.csr_array(X), "table": Table({"a": X[:, 0], "b": X[:, 1]})}[kind]
@@ -157,7 +157,7 @@ def test_other_rows():
         np.testing.assert_allclose(std, plain, rtol=1e-6)
 
 
-def test_grown_grids():
+def test_grown_grids_have_deviations_below_the_noise():
     X, y = data(1200)
     model = KernelRegressor(grids="grown", n_posterior=20, random_state=0).fit(X, y)
     mean, std = model.predict(X, return_std=True)
@@ -165,7 +165,7 @@ def test_grown_grids():
     np.testing.assert_array_equal(mean, model.predict(X))
 
 
-def test_deviations_need_draws():
+def test_return_std_needs_posterior_draws():
     X, y = data()
     model = small(0).fit(X, y)
     assert model.posterior_ is None
@@ -173,7 +173,7 @@ def test_deviations_need_draws():
         model.predict(X, return_std=True)
 
 
-def test_what_is_no_gaussian_process_is_refused():
+def test_n_posterior_needs_squared_loss_and_l2_penalty():
     for options in [{"loss": "huber"}, {"loss": "median"}, {"l1_ratio": 0.5}]:
         X, y = data()
         with pytest.raises(InputError, match="n_posterior needs"):
@@ -181,14 +181,14 @@ def test_what_is_no_gaussian_process_is_refused():
         small(0, **options).fit(X, y)
 
 
-def test_wrong_numbers_of_draws_are_refused():
+def test_n_posterior_must_be_a_nonnegative_integer():
     for value in [-1, 1.5, "many", True, None]:
         X, y = data()
         with pytest.raises(InputError, match="n_posterior must be an integer, at least 0"):
             small(value).fit(X, y)
 
 
-def test_alpha_of_zero_is_no_prior():
+def test_n_posterior_needs_a_positive_alpha():
     X, y = data()
     with pytest.raises(InputError, match="alpha above 0"):
         small(alpha=0.0).fit(X, y)

@@ -39,7 +39,7 @@ MODELS: list[Any] = [
 ]
 
 
-def test_fitted_parts_are_shown_on_one_line() -> None:
+def test_fitted_parts_have_a_one_line_repr() -> None:
     for model in MODELS:
         parts = {name: part for name, part in vars(model).items() if isinstance(part, Stateful)}
         assert parts
@@ -51,16 +51,16 @@ def test_fitted_parts_are_shown_on_one_line() -> None:
             assert len(shown) <= 700, name
 
 
-def test_an_encoder_names_its_columns() -> None:
+def test_encoder_repr_names_its_columns() -> None:
     assert repr(MODELS[0].encoder_) == "TableEncoder(2 columns: 'age', 'pet')"
 
 
-def test_grown_grids_count_their_features() -> None:
+def test_repr_of_grown_grids_counts_features() -> None:
     model = MODELS[1]
     assert repr(model.features_) == f"GivenBinning({len(model.weights_):,} features of 120 inputs)"
 
 
-def test_parameters_of_public_maps_are_shown_as_before() -> None:
+def test_repr_of_public_maps_shows_parameters() -> None:
     assert repr(RandomBinning(n_grids=8).fit(WIDE)) == "RandomBinning(n_grids=8)"
     assert repr(Hybrid([RandomFourier()])) == "Hybrid(maps=[RandomFourier()])"
     assert "\n" not in repr(RandomBinning(bandwidth=np.arange(1.0, 100.0)))

@@ -52,7 +52,7 @@ def change(
         ("quantiles", 0.1, "both sides"),
     ],
 )
-def test_the_size_of_outliers_changes_nothing(loss: str, share: float, pattern: str) -> None:
+def test_size_of_outliers_is_irrelevant(loss: str, share: float, pattern: str) -> None:
     X, y = table()
     targets = [spoilt(y, share, pattern, factor) for factor in (1.0, 1e3)]
     model = KernelRegressor(effort=1, n_grids=24, random_state=0, **LOSSES[loss])
@@ -64,14 +64,14 @@ def test_the_size_of_outliers_changes_nothing(loss: str, share: float, pattern: 
     [{"features": "fourier"}, {"grids": "random"}, {"effort": 2}],
     ids=lambda options: next(iter(options.values())),
 )
-def test_other_features_do_not_see_the_size_either(options: dict[str, Any]) -> None:
+def test_size_of_outliers_is_irrelevant_to_other_features(options: dict[str, Any]) -> None:
     X, y = table(60)
     targets = [spoilt(y, 0.05, "above", factor) for factor in (1.0, 1e3)]
     model = KernelRegressor(loss="absolute_error", random_state=0, **{"effort": 1, **options})
     assert change(model, X, targets) < 0.05
 
 
-def test_weights_and_validation_rows_do_not_change_that() -> None:
+def test_size_of_outliers_is_irrelevant_with_weights_and_eval_set() -> None:
     X, y = table()
     targets = [spoilt(y, 0.05, "both sides", factor) for factor in (1.0, 1e3)]
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))
@@ -79,7 +79,7 @@ def test_weights_and_validation_rows_do_not_change_that() -> None:
     assert change(model, X, targets, sample_weight=weights, eval_set=(X[:60], y[:60])) < 0.05
 
 
-def test_each_output_has_a_scale() -> None:
+def test_outliers_of_one_output_do_not_affect_another() -> None:
     X, y = table()
     targets = [
         np.column_stack([spoilt(y, 0.05, "above", factor), 1e-3 * y]) for factor in (1.0, 1e3)
@@ -90,7 +90,7 @@ def test_each_output_has_a_scale() -> None:
     assert np.median(error) < 1e-3 * NOISE
 
 
-def test_error_codes_leave_predictions_and_intervals_near_the_clean_ones() -> None:
+def test_error_codes_do_not_widen_intervals() -> None:
     X, y = table(300)
     wrong = y.copy()
     wrong[:3] = 1e6
@@ -102,7 +102,7 @@ def test_error_codes_leave_predictions_and_intervals_near_the_clean_ones() -> No
     assert 0.7 < np.mean((lower <= targets) & (targets <= upper)) < 0.95
 
 
-def test_a_distant_group_that_inputs_explain_is_predicted() -> None:
+def test_distant_group_that_inputs_explain_is_predicted() -> None:
     X, y = table(300)
     far = X[:, 2] > 1.3
     model = KernelRegressor(loss="absolute_error", effort=1, n_grids=80, random_state=0)
@@ -110,14 +110,14 @@ def test_a_distant_group_that_inputs_explain_is_predicted() -> None:
     assert np.median(predicted[far]) == pytest.approx(200.0, abs=10.0)
 
 
-def test_streamed_fits_do_not_see_the_size_of_outliers() -> None:
+def test_size_of_outliers_does_not_change_streamed_fits() -> None:
     X, y = table(400)
-    found = []
+    results = []
     for factor in (1.0, 1e3):
         model = DoublyStochasticRegressor(loss="huber", max_steps=10, block_size=32, random_state=0)
-        found.append(model.fit(X, spoilt(y, 0.05, "above", factor)).predict(X[:360]))
-    assert np.sqrt(np.mean((found[0] - found[1]) ** 2)) < 0.05 * NOISE
-    assert np.median(np.abs(found[1] - y[:360])) < 2 * NOISE
+        results.append(model.fit(X, spoilt(y, 0.05, "above", factor)).predict(X[:360]))
+    assert np.sqrt(np.mean((results[0] - results[1]) ** 2)) < 0.05 * NOISE
+    assert np.median(np.abs(results[1] - y[:360])) < 2 * NOISE
 
 
 def test_targets_are_encoded_by_median_and_interquartile_range() -> None:

@@ -58,32 +58,32 @@ ROWS, WEIGHTS = mixed(X, WILD), mixed(WEIGHT, np.zeros(EXTRA))
         ("classes", {"scaling": "quantile"}),
     ],
 )
-def test_the_model_is_that_without_them(name: str, options: dict[str, Any]) -> None:
+def test_zero_weight_rows_do_not_change_the_model(name: str, options: dict[str, Any]) -> None:
     kind, targets, others = MODELS[name]
     used = ORDER < N
     options = {"categorical_features": [3], "effort": 1, "random_state": 0, **options}
     without = kind(**options).fit(X[ORDER[used]], targets[ORDER[used]], WEIGHT[ORDER[used]])
-    found = kind(**options).fit(ROWS, mixed(targets, others), WEIGHTS)
-    np.testing.assert_array_equal(found.weights_, without.weights_)
-    np.testing.assert_array_equal(found.predict(X), without.predict(X))
+    result = kind(**options).fit(ROWS, mixed(targets, others), WEIGHTS)
+    np.testing.assert_array_equal(result.weights_, without.weights_)
+    np.testing.assert_array_equal(result.predict(X), without.predict(X))
 
 
-def test_frames_and_sparse_rows() -> None:
+def test_zero_weight_rows_of_frames_and_sparse_tables_are_ignored() -> None:
     used, options = ORDER < N, {"effort": 1, "random_state": 0}
     targets = mixed(Y, np.zeros(EXTRA))
     frame = pd.DataFrame(ROWS, columns=list("abcd")).assign(kind=ROWS[:, 3].astype(str))
     expected = KernelRegressor(**options).fit(frame[used], targets[used], WEIGHTS[used])
-    found = KernelRegressor(**options).fit(frame, targets, WEIGHTS)
-    np.testing.assert_array_equal(found.predict(frame[used]), expected.predict(frame[used]))
+    result = KernelRegressor(**options).fit(frame, targets, WEIGHTS)
+    np.testing.assert_array_equal(result.predict(frame[used]), expected.predict(frame[used]))
     sparse = sp.csr_array(np.hstack([np.nan_to_num(ROWS), np.zeros((len(ROWS), 5000))]))
     sparse[:, 4003] = np.where(used, 0.0, 1.0)
     expected = KernelRegressor(n_grids=8, **options).fit(sparse[used], targets[used], WEIGHTS[used])
-    found = KernelRegressor(n_grids=8, **options).fit(sparse, targets, WEIGHTS)
-    np.testing.assert_array_equal(found.inputs_.kept, expected.inputs_.kept)
-    np.testing.assert_array_equal(found.predict(sparse[used]), expected.predict(sparse[used]))
+    result = KernelRegressor(n_grids=8, **options).fit(sparse, targets, WEIGHTS)
+    np.testing.assert_array_equal(result.inputs_.kept, expected.inputs_.kept)
+    np.testing.assert_array_equal(result.predict(sparse[used]), expected.predict(sparse[used]))
 
 
-def test_splitters_see_rows_with_weight_and_pairs_number_all() -> None:
+def test_splitters_see_only_rows_with_weight() -> None:
     for by_pairs in [False, True]:
         used = np.flatnonzero(ORDER < N)
         splitter = KFold(3, shuffle=True, random_state=0)
@@ -92,14 +92,14 @@ def test_splitters_see_rows_with_weight_and_pairs_number_all() -> None:
         targets = mixed(Y, np.zeros(EXTRA))
         expected = KernelRegressor(cv=splitter, **options)
         expected.fit(ROWS[used], targets[used], WEIGHTS[used])
-        found = KernelRegressor(cv=pairs if by_pairs else splitter, **options)
-        found.fit(ROWS, targets, WEIGHTS)
-        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+        result = KernelRegressor(cv=pairs if by_pairs else splitter, **options)
+        result.fit(ROWS, targets, WEIGHTS)
+        np.testing.assert_array_equal(result.predict(X), expected.predict(X))
 
 
-def test_batches() -> None:
+def test_zero_weight_rows_of_batches_are_ignored() -> None:
     options: dict[str, Any] = {"grids": "random", "n_grids": 16, "random_state": 0}
-    found = []
+    results = []
     for rows, targets, weights in (
         (X[100:], Y[100:], WEIGHT[100:]),
         (
@@ -109,8 +109,8 @@ def test_batches() -> None:
         ),
     ):
         model = KernelRegressor(categorical_features=[3], **options).fit(X[:100], Y[:100])
-        found.append(model.partial_fit(rows, targets, weights).predict(X))
-    np.testing.assert_array_equal(*found)
+        results.append(model.partial_fit(rows, targets, weights).predict(X))
+    np.testing.assert_array_equal(*results)
 
 
 UNSUPERVISED: dict[str, Any] = {
@@ -126,38 +126,38 @@ UNSUPERVISED: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("name", "as_frame"), zip(UNSUPERVISED, (True, False, True, False, True), strict=True)
 )
-def test_without_targets_the_model_is_that_without_them(name: str, as_frame: bool) -> None:
+def test_zero_weight_rows_do_not_change_unsupervised_models(name: str, as_frame: bool) -> None:
     used, rows = ORDER < N, ROWS
     model = clone(UNSUPERVISED[name]).set_params(random_state=0, categorical_features=[3])
     if as_frame:
         rows = pd.DataFrame(ROWS, columns=list("abcd")).assign(d=ROWS[:, 3].astype(str))
     expected = clone(model).fit(rows[used], sample_weight=WEIGHTS[used])
-    found = clone(model).fit(rows, sample_weight=WEIGHTS)
-    labels = vars(found).pop("labels_", None)
+    result = clone(model).fit(rows, sample_weight=WEIGHTS)
+    labels = vars(result).pop("labels_", None)
     if labels is not None:
         np.testing.assert_array_equal(labels[used], vars(expected).pop("labels_"))
-        np.testing.assert_array_equal(labels[~used], found.predict(rows[~used]))
+        np.testing.assert_array_equal(labels[~used], result.predict(rows[~used]))
     for attribute, value in vars(expected).items():
         if isinstance(value, (np.ndarray, int, float)):
-            np.testing.assert_array_equal(getattr(found, attribute), value, err_msg=attribute)
-    method = next(m for m in ("score_samples", "transform", "predict") if hasattr(found, m))
-    np.testing.assert_array_equal(getattr(found, method)(rows), getattr(expected, method)(rows))
+            np.testing.assert_array_equal(getattr(result, attribute), value, err_msg=attribute)
+    method = next(m for m in ("score_samples", "transform", "predict") if hasattr(result, m))
+    np.testing.assert_array_equal(getattr(result, method)(rows), getattr(expected, method)(rows))
 
 
-def test_batches_of_anomalies() -> None:
+def test_zero_weight_rows_do_not_change_partial_fit_of_anomalies() -> None:
     model = AnomalyDetector(n_grids=32, random_state=0)
     expected = clone(model).fit(X[:100]).partial_fit(X[100:], sample_weight=WEIGHT[100:])
-    found = clone(model).fit(X[:100])
+    result = clone(model).fit(X[:100])
     weights = [0.0] * EXTRA + [*WEIGHT[100:]]
-    found.partial_fit(np.vstack([WILD, X[100:]]), sample_weight=weights)
-    np.testing.assert_array_equal(found.score_samples(X), expected.score_samples(X))
-    assert found.offset_ == expected.offset_
+    result.partial_fit(np.vstack([WILD, X[100:]]), sample_weight=weights)
+    np.testing.assert_array_equal(result.score_samples(X), expected.score_samples(X))
+    assert result.offset_ == expected.offset_
 
 
-def test_every_sparse_format() -> None:
+def test_weighted_rows_in_every_sparse_format_give_the_same_components() -> None:
     for form in ["coo", "bsr", "csc"]:
         rows = sp.csr_array(np.nan_to_num(ROWS))
         model = KernelPCA(2, n_grids=8, random_state=0)
         expected = clone(model).fit(rows, sample_weight=WEIGHTS).transform(rows)
-        found = clone(model).fit(rows.asformat(form), sample_weight=WEIGHTS).transform(rows)
-        np.testing.assert_array_equal(found, expected)
+        result = clone(model).fit(rows.asformat(form), sample_weight=WEIGHTS).transform(rows)
+        np.testing.assert_array_equal(result, expected)

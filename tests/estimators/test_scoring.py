@@ -62,7 +62,7 @@ def given(y: NDArray[Any], weight: Array | None = None, groups: Any = None) -> G
 # Scores of raw predictions.
 
 
-def test_stand_ins_answer_like_the_models_that_predicted() -> None:
+def test_answers_for_scorers_equal_those_of_the_model() -> None:
     encoder = ClassEncoder.fit(LABELS, "test")
     model = KernelClassifier(calibrate=False, loss="logistic", **FAST).fit(X[:600], LABELS[:600])
     raw = model.decision_function(X)
@@ -84,7 +84,7 @@ def test_stand_ins_answer_like_the_models_that_predicted() -> None:
         NumberAnswers(Y).predict(X[:7])
 
 
-def test_which_scores_are_lowered() -> None:
+def test_scores_become_losses() -> None:
     encoder = NumberEncoder.fit(Y)
     codes, rows = encoder.encode(Y), np.arange(100, 200)
     weight = np.linspace(0.5, 1.0, N_ROWS)
@@ -102,25 +102,25 @@ def test_which_scores_are_lowered() -> None:
     )
     assert scored("r2") == pytest.approx(spread**2 / Y[rows].var(), rel=1e-5)
 
-    def own(estimator: Any, X: Array, y: Array) -> float:
+    def mean_error(estimator: Any, X: Array, y: Array) -> float:
         np.testing.assert_array_equal(X, table()[0][rows])
         return float(np.mean(y - estimator.predict(X)))
 
-    assert scored(own) == pytest.approx(spread)
+    assert scored(mean_error) == pytest.approx(spread)
 
 
-def test_weights_count_in_scores_where_scorers_take_them() -> None:
+def test_scorers_receive_sample_weights() -> None:
     encoder, rows = NumberEncoder.fit(Y), np.arange(50)
     weight = np.where(np.arange(N_ROWS) < 25, 1.0, 0.25)
     whole = given(Y, weight)
     raw = encoder.encode(Y)[rows] + np.where(rows < 25, 1.0, 0.0)
     named = NamedScorer.of(KernelRegressor(scoring="neg_mean_absolute_error"))
     assert named is not None
-    found = named.of_rows(whole, encoder, encoder.encode(Y), Squared())(raw, rows, 0.0)
-    assert found == pytest.approx(0.8 * float(encoder.spread))
+    result = named.of_rows(whole, encoder, encoder.encode(Y), Squared())(raw, rows, 0.0)
+    assert result == pytest.approx(0.8 * float(encoder.spread))
 
 
-def test_counts_by_squares_and_by_their_own_loss() -> None:
+def test_scorers_receive_means_of_counts() -> None:
     counts = np.exp(Y)
     encoder = NumberEncoder.fit(counts, None, Poisson())
     named = NamedScorer.of(KernelRegressor(scoring="neg_mean_poisson_deviance"))
@@ -132,7 +132,7 @@ def test_counts_by_squares_and_by_their_own_loss() -> None:
     assert squares(codes - 1.0, rows, 0.0) > squares(codes, rows, 0.0)
 
 
-def test_a_missing_class_has_a_log_loss() -> None:
+def test_log_loss_is_defined_without_rows_of_a_class() -> None:
     encoder = ClassEncoder.fit(["a", "b", "c"], "test")
     y = np.array(["a", "b"] * 20)
     codes = encoder.encode(y)
@@ -146,7 +146,7 @@ def test_a_missing_class_has_a_log_loss() -> None:
 
 
 @pytest.mark.slow
-def test_the_loss_by_its_name_chooses_as_none_does() -> None:
+def test_scoring_by_log_loss_equals_the_default() -> None:
     plain, named = (
         KernelClassifier(scoring=scoring, **FAST).fit(X, LABELS)
         for scoring in (None, "neg_log_loss")
@@ -155,7 +155,7 @@ def test_the_loss_by_its_name_chooses_as_none_does() -> None:
     assert (plain.scorer_, named.scorer_) == ("loss", "'neg_log_loss'")
 
 
-def test_trials_are_scored_by_the_scorer() -> None:
+def test_search_and_growth_use_the_scorer() -> None:
     model = KernelRegressor(scoring="r2", **FAST).fit(X, Y)
     assert model.settings_.grids == "grown"
     scores = [trial["score"] for trial in model.search_]
@@ -169,12 +169,12 @@ def test_trials_are_scored_by_the_scorer() -> None:
     small = (
         KernelClassifier(scoring="roc_auc", **FAST).set_params(effort=3).fit(X[:400], LABELS[:400])
     )
-    told = {(trial["n_rows"] <= 400, trial["stage"], trial["measure"]) for trial in small.search_}
-    assert (True, "search", "squared error") in told
-    assert any(measure == "'roc_auc'" for *_, measure in told)
+    trials = {(trial["n_rows"] <= 400, trial["stage"], trial["measure"]) for trial in small.search_}
+    assert (True, "search", "squared error") in trials
+    assert any(measure == "'roc_auc'" for *_, measure in trials)
 
 
-def test_scores_of_classes_leave_growth_to_the_loss() -> None:
+def test_growth_uses_the_loss_if_scores_depend_on_classes_only() -> None:
     plain = KernelClassifier(**FAST).fit(X, LABELS)
     jumpy = KernelClassifier(scoring="accuracy", **FAST).fit(X, LABELS)
     gradual = KernelClassifier(scoring="roc_auc", **FAST).fit(X, LABELS)
@@ -183,7 +183,7 @@ def test_scores_of_classes_leave_growth_to_the_loss() -> None:
 
 
 @pytest.mark.slow
-def test_negative_scores_of_a_function() -> None:
+def test_scoring_function_may_return_negative_scores() -> None:
     def profit(estimator: Any, X: Array, y: Array) -> float:
         return 100.0 - float(np.mean((y - estimator.predict(X)) ** 2))
 
@@ -194,7 +194,7 @@ def test_negative_scores_of_a_function() -> None:
     assert drawn.scorer_.endswith("profit")
 
 
-def test_scorers_that_cannot_be_used() -> None:
+def test_invalid_scorers_are_rejected() -> None:
     for scoring, words in [
         ("auc", "roc_auc"),
         (["r2"], "the name of one scorer"),
@@ -209,26 +209,26 @@ def test_scorers_that_cannot_be_used() -> None:
 # Folds and groups.
 
 
-def test_folds_are_those_of_the_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+def test_folds_come_from_the_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded_folds: list[Any] = []
     splits = HeldBackRows.splits.function
 
     def recorded(self: HeldBackRows) -> Any:
-        found = splits(self)
-        seen.append(found)
-        return found
+        result = splits(self)
+        recorded_folds.append(result)
+        return result
 
     monkeypatch.setattr(HeldBackRows, "splits", property(recorded))
     test_fold = np.where(np.arange(N_ROWS) < 2000, -1, 0)
     model = KernelRegressor(cv=PredefinedSplit(test_fold), **FAST).fit(X, Y)
-    ((training, held_back),) = seen[0]
+    ((training, held_back),) = recorded_folds[0]
     np.testing.assert_array_equal(training, np.arange(2000))
     np.testing.assert_array_equal(held_back, np.arange(2000, N_ROWS))
     assert len(model.errors_.scores) == 400
     assert model.cv_.startswith("PredefinedSplit")
 
 
-def test_the_last_fold_of_a_time_series_comes_first() -> None:
+def test_last_fold_of_a_time_series_is_used_first() -> None:
     whole = given(Y)
     folds = whole.folds(KernelRegressor(cv=TimeSeriesSplit(4, gap=7)), None, 0)
     assert folds is not None
@@ -257,19 +257,19 @@ MISSING_GROUPS = [
 ]  # fmt: skip
 
 
-def test_missing_groups_are_refused() -> None:
+def test_missing_groups_are_rejected() -> None:
     for groups in MISSING_GROUPS:
         with pytest.raises(InputError, match="the group of row 1 is missing"):
             given(Y[:2], groups=groups)
 
 
-def test_large_numbers_of_groups_stay_apart() -> None:
+def test_large_integer_groups_stay_distinct() -> None:
     for kind in ("Int64", "int64[pyarrow]", object):
         rows = given(Y[:3], groups=pd.Series([2**53, 2**53 + 1, 2**53], dtype=kind))
         assert np.asarray(rows.groups).tolist() == [0, 1, 0]
 
 
-def test_groups_are_on_one_side_and_in_one_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_not_divided_by_splits_and_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     halves: list[Any] = []
     begin = CrossFittedModels.__init__
 
@@ -283,20 +283,20 @@ def test_groups_are_on_one_side_and_in_one_half(monkeypatch: pytest.MonkeyPatch)
     names = np.array([f"patient {g}" for g in GROUPS])
     KernelRegressor(**FAST).fit(X, Y, groups=names)
     for first, second in halves:
-        own, others = ({group_of[value] for value in part.tolist()} for part in (first, second))
-        assert own
+        groups, others = ({group_of[value] for value in part.tolist()} for part in (first, second))
+        assert groups
         assert others
-        assert not own & others
+        assert not groups & others
 
 
-def test_two_groups_leave_nothing_to_halve() -> None:
+def test_grown_grids_need_more_than_two_groups() -> None:
     few = GROUPS < 20
     assert KernelRegressor(**FAST, n_grids=8).fit(X, Y, groups=few).settings_.grids == "random"
     with pytest.raises(InputError, match="two groups"):
         KernelRegressor(grids="grown", **FAST).fit(X, Y, groups=few)
 
 
-def test_folds_that_cannot_be_used() -> None:
+def test_invalid_folds_and_groups_are_rejected() -> None:
     for options, groups, words in [
         ({}, GROUPS[:7], "one per row"),
         ({}, np.zeros(100), "all rows are in the group 0.0"),
@@ -320,19 +320,19 @@ def test_folds_that_cannot_be_used() -> None:
 # Beside scikit-learn.
 
 
-def test_groups_are_routed() -> None:
+def test_groups_are_routed_through_metadata() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         model = small().set_fit_request(groups=True)
-        found = GridSearchCV(model, {"alpha": [1e-2, 1.0]}, cv=GroupKFold(3))
-        found.fit(X[:300], Y[:300], groups=GROUPS[:300])
-        assert "groups kept together" in found.best_estimator_.cv_
-    told = cross_validate(
+        result = GridSearchCV(model, {"alpha": [1e-2, 1.0]}, cv=GroupKFold(3))
+        result.fit(X[:300], Y[:300], groups=GROUPS[:300])
+        assert "groups kept together" in result.best_estimator_.cv_
+    scores = cross_validate(
         small(), X[:300], Y[:300], params={"groups": GROUPS[:300]}, return_estimator=True
     )
-    assert "groups kept together" in told["estimator"][0].cv_
+    assert "groups kept together" in scores["estimator"][0].cv_
 
 
-def test_parameters_survive_clones_and_files_keep_their_names(tmp_path: Path) -> None:
+def test_saved_models_keep_the_names_of_scorer_and_splitter(tmp_path: Path) -> None:
     scorer, cv = get_scorer("r2"), KFold(3)
     model = clone(small(scoring=scorer, cv=cv))
     assert repr(model.get_params()["cv"]) == repr(cv)

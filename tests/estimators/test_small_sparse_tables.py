@@ -25,7 +25,7 @@ MODELS: dict[str, tuple[Any, NDArray]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_sparse_rows_give_the_model_of_their_array(name: str) -> None:
+def test_sparse_rows_give_the_same_model_as_dense_ones(name: str) -> None:
     model, targets = MODELS[name]
     expected = model.fit(X, targets)
     responses, weights = expected.predict(X), expected.weights_
@@ -37,37 +37,37 @@ def test_sparse_rows_give_the_model_of_their_array(name: str) -> None:
         np.testing.assert_array_equal(fitted.predict(sp.csr_array(X)), responses)
 
 
-def test_missing_values_of_sparse_rows_are_those_of_their_array() -> None:
+def test_missing_values_of_sparse_rows_equal_those_of_dense_ones() -> None:
     rows = X.copy()
     rows[::7, 1] = np.nan
     expected = KernelRegressor(**OPTIONS).fit(rows, Y).predict(rows)
-    found = KernelRegressor(**OPTIONS).fit(sp.csr_array(rows), Y).predict(sp.csr_array(rows))
-    np.testing.assert_array_equal(found, expected)
+    result = KernelRegressor(**OPTIONS).fit(sp.csr_array(rows), Y).predict(sp.csr_array(rows))
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("n_empty", [0, 5000], ids=["small", "wide"])
-def test_validation_rows_in_either_form(n_empty: int) -> None:
-    rows, found = np.hstack([X, np.zeros((300, n_empty))]), []
+def test_validation_rows_may_be_dense_or_sparse(n_empty: int) -> None:
+    rows, results = np.hstack([X, np.zeros((300, n_empty))]), []
     for form in (np.asarray, sp.csr_array):
         model = KernelRegressor(n_grids=16, **OPTIONS)
         model.fit(sp.csr_array(rows[:200]), Y[:200], X_val=form(rows[200:]), y_val=Y[200:])
         assert (model.inputs_.gaps is None) == (n_empty > 0)
-        found.append(model.predict(rows))
-    np.testing.assert_array_equal(*found)
+        results.append(model.predict(rows))
+    np.testing.assert_array_equal(*results)
 
 
-def test_dense_training_rows_go_with_sparse_validation_rows() -> None:
-    found = []
+def test_dense_training_rows_accept_sparse_validation_rows() -> None:
+    results = []
     for form in (np.asarray, sp.csr_array):
         model = KernelRegressor(**OPTIONS)
         model.fit(X[:200], Y[:200], X_val=form(X[200:]), y_val=Y[200:])
-        found.append(model.predict(X))
-    np.testing.assert_array_equal(*found)
+        results.append(model.predict(X))
+    np.testing.assert_array_equal(*results)
 
 
-def test_later_batches_in_either_form() -> None:
-    found = []
+def test_later_batches_may_be_dense_or_sparse() -> None:
+    results = []
     for form in (np.asarray, sp.csr_array):
         model = KernelRegressor(grids="random", n_grids=32, **OPTIONS).fit(X[:200], Y[:200])
-        found.append(model.partial_fit(form(X[200:]), Y[200:]).predict(X))
-    np.testing.assert_array_equal(*found)
+        results.append(model.partial_fit(form(X[200:]), Y[200:]).predict(X))
+    np.testing.assert_array_equal(*results)

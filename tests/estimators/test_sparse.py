@@ -107,7 +107,7 @@ def columns(array: Array) -> Array:
 # What is minimised, and what is kept of it.
 
 
-def test_weights_are_optimal() -> None:
+def test_weights_meet_the_optimality_conditions() -> None:
     for task, loss, k, l1_ratio in PAIRS:
         model, problem, solution = fitted(task, loss, k, l1_ratio)
         assert model.status_ == solution.status == "converged"
@@ -121,7 +121,7 @@ def test_weights_are_optimal() -> None:
         assert model.tol == 1e-2
 
 
-def test_weights_are_optimal_on_a_matrix_of_our_own() -> None:
+def test_weights_are_optimal_on_a_dense_matrix() -> None:
     for task, loss, k, l1_ratio in PAIRS:
         model, problem, solution = fitted(task, loss, k, l1_ratio)
         X, _ = table(task, k)
@@ -142,7 +142,7 @@ def test_weights_are_optimal_on_a_matrix_of_our_own() -> None:
         assert (np.abs(gradient + l1[:, None] * np.sign(weights)) <= slack)[~zero].all()
 
 
-def test_what_is_kept_is_what_has_weight() -> None:
+def test_model_keeps_exactly_the_bins_with_weight() -> None:
     for task, loss, k, l1_ratio in PAIRS:
         model, problem, solution = fitted(task, loss, k, l1_ratio)
         full = full_map(model, table(task, k)[0])
@@ -163,7 +163,7 @@ def test_what_is_kept_is_what_has_weight() -> None:
         assert isinstance(model.sparsity_, float)
 
 
-def test_predictions_are_those_of_all_bins() -> None:
+def test_dropped_bins_do_not_change_predictions() -> None:
     for task, loss, k, l1_ratio in PAIRS:
         model, _, solution = fitted(task, loss, k, l1_ratio)
         X, y = table(task, k)
@@ -182,20 +182,20 @@ def test_predictions_are_those_of_all_bins() -> None:
             assert (np.abs(responses(model, rows) - expected) <= 1e-12 * size).all()
 
 
-def test_more_penalty_is_fewer_bins_and_ratios_matter() -> None:
+def test_sparsity_grows_with_alpha_and_l1_ratio() -> None:
     X, y = table("classes", 3)
-    found = [
+    results = [
         machine("classes", alpha=alpha, l1_ratio=l1_ratio).fit(X, y).sparsity_
         for alpha, l1_ratio in ((1e-4, 1.0), (1e-3, 1.0), (1e-2, 1.0), (1e-2, 0.1))
     ]
-    assert 0 < found[0] < found[1] < found[2] < 1
-    assert found[3] < found[2]
+    assert 0 < results[0] < results[1] < results[2] < 1
+    assert results[3] < results[2]
 
 
 @pytest.mark.parametrize(
     ("task", "loss", "ratio"), [("classes", "squared", 0), ("numbers", "huber", np.float32(0.0))]
 )
-def test_squares_leave_every_bin(task: str, loss: str, ratio: float) -> None:
+def test_l1_ratio_zero_keeps_every_bin(task: str, loss: str, ratio: float) -> None:
     X, y = table(task, 2)
     model = machine(task, loss=loss, l1_ratio=ratio).fit(X, y)
     assert model.sparsity_ == 0.0
@@ -207,7 +207,7 @@ def test_squares_leave_every_bin(task: str, loss: str, ratio: float) -> None:
     assert model.weights_.tobytes() == default.weights_.tobytes()
 
 
-def test_a_penalty_too_strong_leaves_one_bin_and_a_constant(tmp_path: Any) -> None:
+def test_strong_l1_penalty_leaves_one_bin_and_a_constant(tmp_path: Any) -> None:
     for task, loss, k, l1_ratio in PAIRS:
         X, y = table(task, k)
         model = machine(task, loss=loss, l1_ratio=l1_ratio, alpha=100.0).fit(X, y)
@@ -216,20 +216,20 @@ def test_a_penalty_too_strong_leaves_one_bin_and_a_constant(tmp_path: Any) -> No
         assert model.weights_.shape[0] == 1
         assert not model.weights_.any()
         assert model.sparsity_ == pytest.approx(1 - 1 / full_map(model, X).offsets_[-1], abs=1e-15)
-        found = responses(model, NEW)
-        assert (found == found[0]).all()
+        result = responses(model, NEW)
+        assert (result == result[0]).all()
         if task == "classes":
-            assert not found.any()
+            assert not result.any()
             assert (model.predict(NEW) == model.classes_[0]).all()
         elif loss == "squared":
-            np.testing.assert_allclose(found[0], y.mean(axis=0), rtol=1e-12)
+            np.testing.assert_allclose(result[0], y.mean(axis=0), rtol=1e-12)
         if loss == "logistic":
             np.testing.assert_allclose(model.predict_proba(NEW), 1 / k, rtol=1e-15)
         save(model, tmp_path / "model")
-        np.testing.assert_array_equal(responses(load(tmp_path / "model"), NEW), found)
+        np.testing.assert_array_equal(responses(load(tmp_path / "model"), NEW), result)
 
 
-def test_the_intercept_is_free_of_the_penalty() -> None:
+def test_intercept_is_not_penalized() -> None:
     X, y = table("numbers", 1)
     near = machine("numbers", l1_ratio=1.0).fit(X, y)
     far = machine("numbers", l1_ratio=1.0).fit(X, y + 2.0**20)
@@ -243,7 +243,7 @@ def test_the_intercept_is_free_of_the_penalty() -> None:
     ("task", "loss", "k"),
     [("classes", "squared", 2), ("classes", "logistic", 3), ("numbers", "huber", 2)],
 )
-def test_threads_change_no_bit(task: str, loss: str, k: int) -> None:
+def test_number_of_threads_does_not_change_the_fit(task: str, loss: str, k: int) -> None:
     X, y = table(task, k)
     one, two = (
         machine(task, loss=loss, l1_ratio=1.0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
@@ -253,7 +253,7 @@ def test_threads_change_no_bit(task: str, loss: str, k: int) -> None:
     assert responses(one, NEW).tobytes() == responses(two, NEW).tobytes()
 
 
-def test_threads_do_not_change_what_is_chosen() -> None:
+def test_number_of_threads_does_not_change_the_chosen_alpha() -> None:
     X, y = table("classes", 2, 120)
     options = {"alpha": "auto", "l1_ratio": 0.7, "loss": "logistic"}
     one, two = (machine("classes", n_jobs=n, **options).fit(X, y) for n in (1, 2))
@@ -262,20 +262,20 @@ def test_threads_do_not_change_what_is_chosen() -> None:
 
 
 @one_case_of_each_loss
-def test_weights_of_rows_are_repetitions(task: str, loss: str, k: int) -> None:
+def test_integer_weights_equal_repeated_rows(task: str, loss: str, k: int) -> None:
     X, y = table(task, k)
     times = np.random.default_rng(3).integers(0, 4, len(X))
     options = {"loss": loss, "l1_ratio": 0.5, "tol": 1e-5, "scaling": "none", "max_iter": 500}
     weighted = machine(task, **options).fit(X, y, sample_weight=times)
     repeated = machine(task, **options).fit(np.repeat(X, times, axis=0), np.repeat(y, times, 0))
     assert weighted.status_ == repeated.status_ == "converged"
-    found, expected = responses(weighted, NEW), responses(repeated, NEW)
-    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    result, expected = responses(weighted, NEW), responses(repeated, NEW)
+    np.testing.assert_allclose(result, expected, atol=1e-3 * np.abs(expected).max())
     plain = responses(machine(task, **options).fit(X, y), NEW)
     assert np.abs(plain - expected).max() > 1e-2 * np.abs(expected).max()
 
 
-def test_other_forms_of_rows() -> None:
+def test_form_of_rows_does_not_change_predictions() -> None:
     for form in [sp.csr_array, np.float32, np.asfortranarray]:
         X = np.where(np.abs(table("numbers", 1)[0]) > 0.5, table("numbers", 1)[0], 0.0)
         X, y = X.astype(np.float32).astype(float), table("numbers", 1)[1]
@@ -287,7 +287,7 @@ def test_other_forms_of_rows() -> None:
             np.testing.assert_allclose(model.predict(form(rows)), expected.predict(rows), atol=1e-4)
 
 
-def test_a_model_can_be_fitted_again() -> None:
+def test_refitting_gives_the_same_weights() -> None:
     X, y = table("classes", 3)
     model = machine("classes", l1_ratio=1.0).fit(X, y)
     first = model.weights_.tobytes()
@@ -308,7 +308,7 @@ def chosen(task: str, l1_ratio: float) -> tuple[Any, float]:
     return model.fit(X[:200], y[:200]), model.score(X[200:], y[200:])
 
 
-def test_with_everything_left_to_choose() -> None:
+def test_searched_l1_models_are_sparse_and_nearly_as_accurate() -> None:
     for task in ["classes", "numbers"]:
         (model, score), (_, squares) = chosen(task, 1.0), chosen(task, 0.0)
         assert model.settings_.alpha == model.alpha_
@@ -318,7 +318,7 @@ def test_with_everything_left_to_choose() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("l1_ratio", [1e-2, 1e-4])
-def test_hardly_any_l1_predicts_as_well_as_squares(l1_ratio: float) -> None:
+def test_small_l1_ratios_predict_as_well_as_l2(l1_ratio: float) -> None:
     assert chosen("numbers", l1_ratio)[1] > chosen("numbers", 0.0)[1] - 0.05
 
 
@@ -335,15 +335,15 @@ class Untouchable(RandomBinning):
 NO_RATIOS = -0.1, 1.1, -1e-9, 1 + 1e-9, "a", "auto", np.nan, np.inf, True, False, None, [0.5], 1j
 
 
-def test_wrong_ratios_are_refused() -> None:
+def test_invalid_l1_ratios_are_rejected() -> None:
     for made in [KernelClassifier, KernelRegressor]:
-        said = rf"{made.__name__}: l1_ratio must be a finite number, at least 0, at most 1; got "
+        message = rf"{made.__name__}: l1_ratio must be a finite number, at least 0, at most 1; got "
         for value in NO_RATIOS:
-            with pytest.raises(InputError, match=said):
+            with pytest.raises(InputError, match=message):
                 made(Untouchable(), l1_ratio=value).fit(*table("classes", 2))
 
 
-def test_ratios_of_every_type_of_number() -> None:
+def test_l1_ratio_may_be_of_any_number_type() -> None:
     for value in [1, np.float32(1.0), np.int64(1)]:
         X, y = table("numbers", 1)
         expected = machine("numbers", l1_ratio=1.0).fit(X, y)
@@ -353,28 +353,28 @@ def test_ratios_of_every_type_of_number() -> None:
         )
 
 
-def test_smooth_solvers_refuse_and_name_what_works() -> None:
+def test_smooth_solvers_reject_l1_and_name_alternatives() -> None:
     for solver in ("pcg", "cg", "gmres", "newton"):
-        said = f"solver '{solver}' .*l1_ratio above 0 use 'auto' or 'grid', 'random'"
+        message = f"solver '{solver}' .*l1_ratio above 0 use 'auto' or 'grid', 'random'"
         for made, l1_ratio in ((KernelClassifier, 1e-3), (KernelRegressor, 1.0)):
-            with pytest.raises(InputError, match=said):
+            with pytest.raises(InputError, match=message):
                 made(Untouchable(), l1_ratio=l1_ratio, solver=solver).fit(*table("classes", 2))
 
 
-def test_a_smooth_solver_given_as_an_object_refuses() -> None:
+def test_smooth_solver_given_as_an_object_rejects_l1() -> None:
     with pytest.raises(InputError, match="GridDescent for L1 and elastic nets"):
         machine("classes", l1_ratio=1.0, solver=ConjugateGradient()).fit(*table("classes", 2))
 
 
 @one_case_of_each_loss
-def test_descent_over_grids_without_l1(task: str, loss: str, k: int) -> None:
+def test_grid_descent_without_l1_equals_the_default_solver(task: str, loss: str, k: int) -> None:
     X, y = table(task, k)
     options = {"loss": loss, "tol": 1e-8, "max_iter": 5000, "alpha": 1e-2}
     model = machine(task, solver="grid", l1_ratio=0.0, **options).fit(X, y)
-    usual = machine(task, **options).fit(X, y)
+    reference = machine(task, **options).fit(X, y)
     assert model.solver_reason_ == "grid, as asked"
     assert model.sparsity_ == 0.0
-    expected = responses(usual, NEW)
+    expected = responses(reference, NEW)
     np.testing.assert_allclose(responses(model, NEW), expected, atol=1e-5 * np.abs(expected).max())
 
 
@@ -389,29 +389,29 @@ def test_descent_over_grids_without_l1(task: str, loss: str, k: int) -> None:
         ("numbers", "huber", 2, 0.5),
     ],
 )
-def test_random_descent_on_a_tiny_table(task: str, loss: str, k: int, l1_ratio: float) -> None:
+def test_random_descent_finds_the_optimum(task: str, loss: str, k: int, l1_ratio: float) -> None:
     X, y = table(task, k, 60)
     options = {"loss": loss, "l1_ratio": l1_ratio, "alpha": 5e-3, "tol": 1e-5, "max_iter": 20_000}
     features = RandomBinning(n_grids=6)
     model = machine(task, solver="random", **options).set_params(features=features).fit(X, y)
-    usual = machine(task, solver="grid", **options).set_params(features=features).fit(X, y)
+    reference = machine(task, solver="grid", **options).set_params(features=features).fit(X, y)
     assert model.status_ == "converged"
     assert model.solver_reason_ == "random, as asked"
-    found, expected = (m.history_[-1]["objective"] for m in (model, usual))
-    assert found == pytest.approx(expected, rel=1e-7)
+    result, expected = (m.history_[-1]["objective"] for m in (model, reference))
+    assert result == pytest.approx(expected, rel=1e-7)
     if l1_ratio < 1:  # With L1 alone, several weights may be optimal.
-        found, expected = (responses(m, NEW) for m in (model, usual))
-        np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+        result, expected = (responses(m, NEW) for m in (model, reference))
+        np.testing.assert_allclose(result, expected, atol=1e-3 * np.abs(expected).max())
     assert (model.sparsity_ > 0) == (l1_ratio > 0)
 
 
-def test_random_descent_of_several_classes_is_refused_before_the_work_begins() -> None:
+def test_random_descent_rejects_several_classes_before_binning() -> None:
     model = machine("classes", loss="logistic", solver="random", l1_ratio=1.0)
     with pytest.raises(InputError, match="(?i)multinomial"):
         model.set_params(features=Untouchable()).fit(*table("classes", 3))
 
 
-def test_the_solver_and_the_reason_are_told() -> None:
+def test_solver_reason_names_grid_descent_and_the_loss() -> None:
     for task, loss in (("classes", "squared"), ("classes", "logistic"), ("numbers", "huber")):
         model = machine(task, loss=loss, l1_ratio=0.5).fit(*table(task, 2))
         assert model.solver_reason_.startswith(f"grid: {model.loss_.name} loss")
@@ -420,26 +420,26 @@ def test_the_solver_and_the_reason_are_told() -> None:
 # Files.
 
 
-def test_files_hold_the_same_bits_and_are_smaller(tmp_path: Any) -> None:
+def test_saved_sparse_models_predict_the_same_and_are_smaller(tmp_path: Any) -> None:
     for task, loss, k, l1_ratio in PAIRS:
         X, y = table(task, k)
         model = fitted(task, loss, k, l1_ratio)[0]
         save(model, tmp_path / "small")
         save(machine(task, loss=loss).fit(X, y), tmp_path / "large")
         assert (tmp_path / "small").stat().st_size < (tmp_path / "large").stat().st_size
-        again = load(tmp_path / "small")
+        loaded = load(tmp_path / "small")
         for rows in (X, NEW):
-            np.testing.assert_array_equal(responses(again, rows), responses(model, rows))
-            np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
-        assert again.features_.scale_ == model.features_.scale_ == 1 / np.sqrt(N_GRIDS)
-        assert (again.sparsity_, again.l1_ratio) == (model.sparsity_, l1_ratio)
-        assert again.history_ == model.history_
+            np.testing.assert_array_equal(responses(loaded, rows), responses(model, rows))
+            np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
+        assert loaded.features_.scale_ == model.features_.scale_ == 1 / np.sqrt(N_GRIDS)
+        assert (loaded.sparsity_, loaded.l1_ratio) == (model.sparsity_, l1_ratio)
+        assert loaded.history_ == model.history_
         assert describe(tmp_path / "small")["fitted"]["sparsity_"] == model.sparsity_
-        save(again, tmp_path / "again")
+        save(loaded, tmp_path / "again")
         assert (tmp_path / "again").read_bytes() == (tmp_path / "small").read_bytes()
 
 
-def test_solvers_given_as_objects_are_kept(tmp_path: Any) -> None:
+def test_saved_models_keep_solvers_given_as_objects(tmp_path: Any) -> None:
     for solver in [
         GridDescent(tol=1e-3, seed=4),
         RandomDescent(2, max_iter=900),
@@ -448,10 +448,10 @@ def test_solvers_given_as_objects_are_kept(tmp_path: Any) -> None:
         X, y = table("numbers", 1, 60)
         model = machine("numbers", solver=solver, l1_ratio=1.0, alpha=1e-2).fit(X, y)
         save(model, tmp_path / "model")
-        again = load(tmp_path / "model")
-        assert again.solver == solver
-        np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
-        assert again.fit(X, y).solver_reason_ == f"{type(solver).__name__}, as given"
+        loaded = load(tmp_path / "model")
+        assert loaded.solver == solver
+        np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+        assert loaded.fit(X, y).solver_reason_ == f"{type(solver).__name__}, as given"
 
 
 HOSTILE_SCALES: dict[str, Any] = {
@@ -470,7 +470,7 @@ HOSTILE_SCALES: dict[str, Any] = {
 }
 
 
-def test_hostile_scales_are_refused(tmp_path: Any) -> None:
+def test_invalid_scales_in_files_are_rejected(tmp_path: Any) -> None:
     content, tensors = pack(fitted("classes", "squared", 3, 1.0)[0])
     for kind, scale in HOSTILE_SCALES.items():
         content["state"]["features_"]["model"]["state"]["scale_"] = scale

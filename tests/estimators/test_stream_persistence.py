@@ -72,7 +72,7 @@ def paused(tmp_path_factory: pytest.TempPathFactory) -> DoublyStochasticClassifi
 # Round trips.
 
 
-def test_regressors_are_read_as_they_were_written(there: Path) -> None:
+def test_loaded_regressors_keep_options_and_predictions(there: Path) -> None:
     for options in [
         {},
         {"patience": None, "average": False},
@@ -85,18 +85,18 @@ def test_regressors_are_read_as_they_were_written(there: Path) -> None:
     ]:
         model = regressor(**options).fit(X, np.column_stack([y, -y]))
         save(model, there)
-        found = load(there)
-        np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
+        loaded = load(there)
+        np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
         for name in ("schedule", "strategy", "kernel", "max_steps", "time_budget"):
-            assert getattr(found, name) == getattr(model, name)
+            assert getattr(loaded, name) == getattr(model, name)
         for name in ("history_", "evaluations_"):
-            np.testing.assert_equal(getattr(found, name), getattr(model, name))
-        assert (found.reason_, found.status_, found.seed_) == (
+            np.testing.assert_equal(getattr(loaded, name), getattr(model, name))
+        assert (loaded.reason_, loaded.status_, loaded.seed_) == (
             model.reason_,
             model.status_,
             model.seed_,
         )
-        np.testing.assert_array_equal(found.fit(X, y).predict(NEW).shape, (60,))
+        np.testing.assert_array_equal(loaded.fit(X, y).predict(NEW).shape, (60,))
 
 
 @pytest.mark.parametrize(
@@ -108,18 +108,18 @@ def test_regressors_are_read_as_they_were_written(there: Path) -> None:
         (np.array(["x", "ü"], dtype=object)[THREE % 2], "hinge"),
     ],
 )
-def test_classifiers_are_read_as_they_were_written(targets: Array, loss: str, there: Path) -> None:
+def test_loaded_classifiers_predict_the_same(targets: Array, loss: str, there: Path) -> None:
     model = classifier(loss=loss).fit(X, targets)
     save(model, there)
-    found = load(there)
-    assert found.classes_.dtype == model.classes_.dtype
-    np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
-    np.testing.assert_array_equal(found.decision_function(NEW), model.decision_function(NEW))
+    loaded = load(there)
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    np.testing.assert_array_equal(loaded.decision_function(NEW), model.decision_function(NEW))
     if loss == "logistic":
-        np.testing.assert_array_equal(found.predict_proba(NEW), model.predict_proba(NEW))
+        np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
 
 
-def test_files_are_as_large_as_the_weights(there: Path) -> None:
+def test_file_size_is_that_of_the_weights(there: Path) -> None:
     model = regressor(
         block_size=512, max_steps=60, strategy="grow", patience=None, update="gradient"
     ).fit(X, y)
@@ -128,7 +128,7 @@ def test_files_are_as_large_as_the_weights(there: Path) -> None:
     assert there.stat().st_size < model.weights_.nbytes + 8000
 
 
-def test_equal_runs_give_equal_models(tmp_path: Path) -> None:
+def test_number_of_threads_does_not_change_saved_content(tmp_path: Path) -> None:
     contents = []
     for n_jobs in (1, 2):
         content, tensors = pack(regressor(n_jobs=n_jobs).fit(X, y))
@@ -137,27 +137,27 @@ def test_equal_runs_give_equal_models(tmp_path: Path) -> None:
     assert contents[0] == contents[1]
 
 
-def test_models_from_partial_fit_and_streams(there: Path) -> None:
+def test_loaded_model_cannot_continue_partial_fit_without_checkpoint(there: Path) -> None:
     model = regressor().partial_fit(X, y)
     save(model, there)
-    found = load(there)
-    np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
+    loaded = load(there)
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
     with pytest.raises(InputError, match=r"without the state of its run.*checkpoint="):
-        found.partial_fit(X, y)
-    assert found.fit(X, y).n_iter_ == 12
+        loaded.partial_fit(X, y)
+    assert loaded.fit(X, y).n_iter_ == 12
 
 
-def test_descriptions_of_models_are_json(paused: Any, plain: Any, there: Path) -> None:
+def test_describe_returns_json(paused: Any, plain: Any, there: Path) -> None:
     save(plain, there)
-    found = describe(there)
-    json.dumps(found, allow_nan=False)
-    assert found["class"] == "DoublyStochasticRegressor"
-    assert found["fitted"]["weights_"]["shape"] == list(plain.weights_.shape)
+    result = describe(there)
+    json.dumps(result, allow_nan=False)
+    assert result["class"] == "DoublyStochasticRegressor"
+    assert result["fitted"]["weights_"]["shape"] == list(plain.weights_.shape)
     save(paused, there)
     json.dumps(describe(there), allow_nan=False)
 
 
-def test_what_no_file_can_hold_is_named(plain: Any, there: Path) -> None:
+def test_error_names_parameters_that_cannot_be_saved(plain: Any, there: Path) -> None:
     class Own:
         def choose(self, situation: Any) -> Any:
             return Grow().choose(situation)
@@ -214,10 +214,10 @@ def refused(path: Path) -> None:
     assert "has no place" not in str(caught.value)
 
 
-def test_forging_without_a_change_loads(plain: Any, paused: Any, forger: Forger) -> None:
+def test_rewritten_file_without_a_change_loads(plain: Any, paused: Any, forger: Forger) -> None:
     for model in (plain, paused):
-        found = load(forger.changed(model, lambda content: None))
-        np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
+        loaded = load(forger.changed(model, lambda content: None))
+        np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
 
 
 PREPARATION, EXPANSION = ("preparation_", "fields"), ("run_", "dict", "expansion", "dict")
@@ -297,18 +297,18 @@ OF_RUNS = {
 }
 
 
-def test_forged_content_is_refused(plain: Any, paused: Any, forger: Forger) -> None:
+def test_forged_content_is_rejected(plain: Any, paused: Any, forger: Forger) -> None:
     for kind in HOSTILE:
         refused(forger.changed(plain, HOSTILE[kind]))
         refused(forger.changed(paused, HOSTILE[kind]))
 
 
-def test_forged_regressors_are_refused(plain: Any, forger: Forger) -> None:
+def test_forged_regressors_are_rejected(plain: Any, forger: Forger) -> None:
     for kind in OF_REGRESSORS:
         refused(forger.changed(plain, OF_REGRESSORS[kind]))
 
 
-def test_forged_runs_are_refused(paused: Any, forger: Forger) -> None:
+def test_forged_runs_are_rejected(paused: Any, forger: Forger) -> None:
     for kind in OF_RUNS:
         refused(forger.changed(paused, OF_RUNS[kind]))
 
@@ -327,7 +327,7 @@ TENSORS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def test_arrays_that_do_not_fit_are_refused(plain: Any, paused: Any, forger: Forger) -> None:
+def test_inconsistent_arrays_are_rejected(plain: Any, paused: Any, forger: Forger) -> None:
     for kind in TENSORS:
         for model in (plain, paused):
             for name, array in pack(model)[1].items():
@@ -346,14 +346,14 @@ def test_arrays_that_do_not_fit_are_refused(plain: Any, paused: Any, forger: For
                 refused(forger.retensored(model, name, TENSORS[kind]))
 
 
-def test_units_that_are_no_widths(plain: Any, forger: Forger) -> None:
+def test_units_must_be_positive(plain: Any, forger: Forger) -> None:
     for value in (0.0, -1.0, np.nan):
         refused(forger.retensored(plain, "preparation_.units", lambda a, v=value: a * 0.0 + v))
     path = forger.retensored(plain, "preparation_.units", lambda a: a * np.inf)
     assert np.ptp(load(path).predict(NEW)) < 1e-6
 
 
-def test_blocks_that_do_not_fit_into_memory(
+def test_models_that_exceed_memory_are_not_loaded(
     plain: Any, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(plain, there)
@@ -377,7 +377,7 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("n", [60, pytest.param(3000, marks=pytest.mark.slow)])
-def test_any_value_replaced_is_refused_or_works(
+def test_replaced_values_are_rejected_or_predict(
     n: int, plain: Any, paused: Any, forger: Forger
 ) -> None:
     rng = np.random.default_rng(5)
@@ -391,16 +391,16 @@ def test_any_value_replaced_is_refused_or_works(
     for k in range(n):
         model = (plain, paused)[k % 2]
         try:
-            found = load(forger.changed(model, change))
+            loaded = load(forger.changed(model, change))
         except ModelFileError:
             outcomes["refused"] += 1
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert found.predict(NEW).shape == (60,)
-            if hasattr(found, "run_"):
+            assert loaded.predict(NEW).shape == (60,)
+            if hasattr(loaded, "run_"):
                 # A run may go on from numbers too large for it, and say so.
                 with contextlib.suppress(InputError):
-                    found.partial_fit(X, THREE)
+                    loaded.partial_fit(X, THREE)
         outcomes["works"] += 1
     assert outcomes["refused"] > 2 * outcomes["works"] > 0

@@ -40,7 +40,7 @@ def partial_likelihood(z, y, weight) -> float:
 
 
 @pytest.mark.parametrize(("ties", "weighted"), [(False, True), (True, False), (True, True)])
-def test_the_penalised_partial_likelihood_is_at_its_maximum(ties, weighted):
+def test_fit_maximizes_the_penalized_partial_likelihood(ties, weighted):
     X, _, y = lifetimes(60, ties=ties)
     weight = np.random.default_rng(1).integers(1, 4, 60).astype(float)
     weight = weight if weighted else np.ones(60)
@@ -58,7 +58,7 @@ def test_the_penalised_partial_likelihood_is_at_its_maximum(ties, weighted):
     np.testing.assert_allclose(np.average(model.predict(X), weights=weight), 0.0, atol=1e-8)
 
 
-def test_the_baseline_is_breslows():
+def test_baseline_hazard_is_breslows():
     _, risk, y = lifetimes(50, ties=True)
     weight = np.random.default_rng(1).gamma(1.0, size=50)
     times = event_times(y, "test")
@@ -71,7 +71,7 @@ def test_the_baseline_is_breslows():
     assert hazard.at(np.array([0.0]))[0] == 0.0
 
 
-def test_risks_and_survival_of_grown_grids(tmp_path):
+def test_grown_grids_predict_risks_and_survival(tmp_path):
     X, risk, y = lifetimes(2500)
     model = KernelSurvival(random_state=0).fit(X[:1500], y[:1500])
     assert model.settings_.grids == "grown"
@@ -85,25 +85,25 @@ def test_risks_and_survival_of_grown_grids(tmp_path):
     assert np.abs(alive - truth).mean() < 0.5 * of_all
     assert model.predict_survival_function(X[:3]).shape == (3, len(model.event_times_))
     save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_survival_function(X[:9], times), alive[:9])
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_survival_function(X[:9], times), alive[:9])
 
 
 def small() -> KernelSurvival:
     return KernelSurvival(RandomBinning(n_grids=16), **GIVEN)
 
 
-def test_targets_as_users_have_them():
+def test_targets_may_be_structured_frames_or_times():
     X, _, y = lifetimes(100)
     frame = pd.DataFrame({"days": y["days"], "died": y["died"]})
     swapped = np.array([(b, a) for a, b in y], [("t", float), ("e", bool)])
-    models = [small().fit(X, own) for own in (y, frame, swapped)]
+    models = [small().fit(X, targets) for targets in (y, frame, swapped)]
     for model in models[1:]:
         np.testing.assert_array_equal(model.weights_, models[0].weights_)
-    seen = small().fit(X, y["days"])
-    all_seen = y.copy()
-    all_seen["died"] = True
-    np.testing.assert_array_equal(seen.weights_, small().fit(X, all_seen).weights_)
+    uncensored = small().fit(X, y["days"])
+    all_events = y.copy()
+    all_events["died"] = True
+    np.testing.assert_array_equal(uncensored.weights_, small().fit(X, all_events).weights_)
 
 
 FRAME = pd.DataFrame({"days": [3.0, 5.0, 4.0], "died": [True, False, True]})
@@ -118,14 +118,14 @@ FORMS = {
 }
 
 
-def test_frames_of_times():
+def test_event_times_reads_frames_of_every_library():
     for form in FORMS:
         y = event_times(FORMS[form](FRAME), "KernelSurvival")
         assert y["time"].tolist() == [3, 5, 4]
         assert y["event"].tolist() == [True, False, True]
 
 
-def test_frames_that_hold_no_times():
+def test_event_times_rejects_frames_without_times():
     for column, message in [
         ({"days": pd.to_datetime(FRAME["days"], unit="D")}, "column 'days' of y holds datetimes"),
         ({"died": [True, None, False]}, "value of 'died' in y of row 1 is missing"),
@@ -142,21 +142,21 @@ def test_times_may_be_zero_but_not_negative():
         event_times([3.0, -5.0], "KernelSurvival")
 
 
-def test_wrong_targets():
+def test_invalid_targets_are_rejected():
     X, _, y = lifetimes(30)
     none = y.copy()
     none["died"] = False
     endless = y.copy()
     endless["days"][3] = np.inf
     columns = np.array([(1.0, 2.0)] * 30, [("a", float), ("b", float)])
-    for own, message in [
+    for targets, message in [
         (none, "no event"),
         (endless, "NaN or infinite"),
         (columns, "two fields or columns"),
         (np.ones((30, 2)), "shape .*structured array of two columns"),
     ]:
         with pytest.raises(InputError, match=message):
-            KernelSurvival(**GIVEN).fit(X, own)
+            KernelSurvival(**GIVEN).fit(X, targets)
     with pytest.raises(InputError, match="no event in a row with a weight"):
         KernelSurvival(**GIVEN).fit(X, y, np.where(y["died"], 0.0, 1.0))
     with pytest.raises(InputError, match="loss must be one of 'cox'"):

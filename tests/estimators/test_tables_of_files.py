@@ -36,7 +36,7 @@ def stored(path: Path) -> tuple:
     return store_table(path).split_target("y")
 
 
-def test_columns_in_another_order_are_matched_by_name(file: Path, tmp_path: Path) -> None:
+def test_predict_matches_columns_by_name(file: Path, tmp_path: Path) -> None:
     for read in [named, stored]:
         X, y, _ = read(file)
         fitted = model().fit(X, y)
@@ -47,13 +47,13 @@ def test_columns_in_another_order_are_matched_by_name(file: Path, tmp_path: Path
             assert_array_equal(fitted.predict(named(other)[0]), fitted.predict(named(file)[0]))
 
 
-def test_a_model_of_an_array_predicts_a_table(file: Path) -> None:
+def test_model_fitted_on_an_array_predicts_a_table(file: Path) -> None:
     X = named(file)[0]
     fitted = model().fit(np.asarray(X), Y)
     assert_array_equal(fitted.predict(X), fitted.predict(np.asarray(X)))
 
 
-def test_tables_are_split_by_scikit_learn(file: Path) -> None:
+def test_scikit_learn_splits_tables(file: Path) -> None:
     X, y, _ = named(file)
     X_train, X_new, y_train, y_new = train_test_split(X, y, random_state=0)
     assert model().fit(X_train, y_train).score(X_new, y_new) > 0.9
@@ -61,7 +61,7 @@ def test_tables_are_split_by_scikit_learn(file: Path) -> None:
     assert_allclose(scores, cross_val_score(model(), np.asarray(X), y, cv=2))
 
 
-def test_new_columns_of_words_for_missing_values(file: Path, tmp_path: Path) -> None:
+def test_words_for_missing_values_are_predicted_as_missing(file: Path, tmp_path: Path) -> None:
     for word in ["None", "n/a", "NULL", "#N/A", ""]:
         X, y, _ = named(file)
         fitted = model().fit(X, y)
@@ -72,7 +72,7 @@ def test_new_columns_of_words_for_missing_values(file: Path, tmp_path: Path) -> 
         assert_allclose(expected, fitted.predict(read_table(new)))
 
 
-def test_a_category_called_na_is_none_that_is_missing(tmp_path: Path) -> None:
+def test_category_called_na_is_not_missing(tmp_path: Path) -> None:
     country = np.array(["NA", "DE", ""] * 30)
     path = tmp_path / "train.csv"
     rows = [f"{c},{5.0 * (c == 'NA')}" for c in country]

@@ -39,13 +39,13 @@ def test_large_integer_labels_keep_every_digit():
         assert labels.tolist() == LARGE
 
 
-def test_missing_integer_labels_are_refused():
+def test_missing_integer_labels_are_rejected():
     for form in FORMS_OF_LABELS:
         with pytest.raises(InputError, match="the label of row 1 is missing"):
             plain_labels(FORMS_OF_LABELS[form]([1, None, 2]), "KernelClassifier")
 
 
-def test_targets_without_a_unit_of_their_own_are_refused():
+def test_datetime_targets_are_rejected():
     for kind in [
         np.asarray,
         pd.Series,
@@ -60,13 +60,13 @@ def test_targets_without_a_unit_of_their_own_are_refused():
                 plain_numbers(kind(np.arange(3).astype(dtype)), "KernelRegressor")
 
 
-def test_text_of_dates_and_durations_is_refused():
+def test_text_of_dates_and_durations_is_rejected():
     for text in ["2024-01-31", "2024-01-31 12:30:00", "12:30:00", "P1DT2H"]:
         with pytest.raises(InputError, match=f"text such as '{text}'.*convert them to numbers"):
             plain_numbers([text] * 3, "KernelRegressor")
 
 
-def test_missing_datetime_labels_are_refused():
+def test_missing_datetime_labels_are_rejected():
     for kind in [np.asarray, pd.Series, pl.Series]:
         with pytest.raises(InputError, match="the label of row 1 is missing"):
             plain_labels(kind(np.array(["2024-01-01", "NaT"], "M8[ms]")), "KernelClassifier")
@@ -77,7 +77,7 @@ def test_nan_beside_text_labels_is_missing():
         plain_labels(["a", np.nan, "b"], "KernelClassifier")
 
 
-def test_a_score_tells_large_integer_labels_apart():
+def test_score_distinguishes_large_integer_labels():
     X = np.arange(60.0)[:, None]
     y = pd.Series(np.where(X[:, 0] < 30, 2**53, 2**53 + 1), dtype="Int64")
     model = KernelClassifier(effort=1, random_state=0).fit(X, y)
@@ -109,7 +109,7 @@ class Poisson(Loss):
 
 
 @pytest.mark.parametrize(("shape", "scale"), [((200,), 1e-250), ((200,), 1e200), ((200, 3), 1.0)])
-def test_numbers_have_mean_zero_and_deviation_one_and_come_back(shape, scale):
+def test_encoded_numbers_are_standardized_and_decoded(shape, scale):
     y = scale * (3.0 + RNG.normal(size=shape))
     weight = RNG.uniform(size=200)
     encoder = NumberEncoder.fit(y, weight)
@@ -129,7 +129,7 @@ def test_decoded_weights_predict_decoded_raw_predictions():
         np.testing.assert_allclose(loss.inverse_link(Z @ coef + intercept), encoder.decode(raw))
 
 
-def test_constant_targets_keep_a_spread():
+def test_constant_targets_have_a_positive_spread():
     encoder = NumberEncoder.fit(np.full(5, 7.0))
     assert encoder.spread > 0
     np.testing.assert_array_equal(encoder.encode(np.full(5, 7.0)), 0.0)
@@ -143,7 +143,7 @@ def test_counts_are_encoded_with_their_best_constant_at_zero():
         NumberEncoder.fit(-y, None, loss)
 
 
-def test_labels_come_back():
+def test_encoded_labels_are_decoded():
     for labels in [[3, 1, 3], ["b", "a", "c"], [True, False]]:
         encoder = ClassEncoder.fit(labels, "KernelClassifier")
         codes = encoder.encode(labels)
@@ -153,14 +153,14 @@ def test_labels_come_back():
         np.testing.assert_array_equal(encoder.decode(codes.reshape(len(labels), -1)), labels)
 
 
-def test_unknown_labels_and_single_classes_are_refused():
+def test_unknown_labels_and_single_classes_are_rejected():
     with pytest.raises(InputError, match="'c' was not among"):
         ClassEncoder.fit(["a", "b"], "me").encode(["a", "c"])
     with pytest.raises(InputError, match="me needs at least 2 classes"):
         ClassEncoder.fit(["a", "a"], "me")
 
 
-def test_errors_dominate_the_score_of_classes():
+def test_misclassification_dominates_the_score():
     codes = np.array([[1.0, -1.0, -1.0], [-1.0, 1.0, -1.0]])
     right, wrong = (
         ClassEncoder.score(0.1 * codes, codes, None),
@@ -170,14 +170,14 @@ def test_errors_dominate_the_score_of_classes():
     assert ClassEncoder.score(codes, codes, None) == 0.0
 
 
-def test_probabilities_of_two_classes():
+def test_probabilities_sum_to_one_and_agree_with_the_most_likely_class():
     for raw in [RNG.normal(size=9), RNG.normal(size=(9, 1))]:
         logs = log_probabilities(raw)
         np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
         np.testing.assert_array_equal(logs.argmax(axis=1), most_likely(raw))
 
 
-def test_a_registered_loss_for_counts_is_fitted_through_its_link(monkeypatch):
+def test_registered_loss_is_fitted_through_its_link(monkeypatch):
     monkeypatch.setitem(LOSSES, Poisson.name, Poisson)
     X = RNG.uniform(-1, 1, size=(1500, 2))
     mean = np.exp(2.0 * X[:, 0] + 3.0)

@@ -42,7 +42,7 @@ def responses(model: Any, X: NDArray) -> NDArray[np.float64]:
     return getattr(model, "decision_function", model.predict)(X)
 
 
-def test_threads_do_not_change_a_bit(X: NDArray) -> None:
+def test_number_of_threads_does_not_change_the_fit(X: NDArray) -> None:
     for name in TARGETS:
         one = fitted(name, X, 1, **GIVEN)
         for n_jobs in (2, 3):
@@ -55,7 +55,7 @@ def test_threads_do_not_change_a_bit(X: NDArray) -> None:
 @pytest.mark.parametrize(
     ("n_rows", "n_jobs", "shares"), [(300, None, False), (300, 2, True), (1600, None, True)]
 )
-def test_small_tables_stay_in_one_thread_unless_more_are_asked_for(
+def test_small_tables_use_one_thread_unless_n_jobs_is_given(
     n_rows: int, n_jobs: int | None, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used, share = [], threads._run_on_pool
@@ -74,7 +74,7 @@ def test_small_tables_stay_in_one_thread_unless_more_are_asked_for(
 @pytest.mark.parametrize(
     "name", ["regression", pytest.param("five classes", marks=pytest.mark.slow)]
 )
-def test_threads_do_not_change_what_is_chosen(name: str, X: NDArray) -> None:
+def test_number_of_threads_does_not_change_the_search(name: str, X: NDArray) -> None:
     one = fitted(name, X[:150], 1)
     for n_jobs in (2, 3):
         other = fitted(name, X[:150], n_jobs)
@@ -82,22 +82,22 @@ def test_threads_do_not_change_what_is_chosen(name: str, X: NDArray) -> None:
         np.testing.assert_array_equal(other.weights_, one.weights_)
 
 
-def test_long_tables_on_threads() -> None:
+def test_number_of_threads_does_not_change_predictions_of_long_tables() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(20_000, 4)).astype(np.float32)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         model = KernelRegressor(
             RandomBinning(n_grids=24), bandwidth=3.0, alpha=1e-4, scaling="standard",
             random_state=0, n_jobs=n_jobs,
         ).fit(X, y)  # fmt: skip
-        found.append(model.predict(X))
-    np.testing.assert_array_equal(found[1], found[0])
-    np.testing.assert_array_equal(found[2], found[0])
+        results.append(model.predict(X))
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
 
 
-def test_n_jobs_may_be_negative_or_of_numpy(X: NDArray) -> None:
+def test_n_jobs_may_be_negative_or_a_numpy_integer(X: NDArray) -> None:
     one = fitted("regression", X, 1, **GIVEN)
     for n_jobs in (-2, np.int64(2)):
         np.testing.assert_array_equal(
@@ -105,7 +105,7 @@ def test_n_jobs_may_be_negative_or_of_numpy(X: NDArray) -> None:
         )
 
 
-def test_callers_on_several_threads_do_not_disturb_each_other(X: NDArray) -> None:
+def test_concurrent_fits_equal_sequential_ones(X: NDArray) -> None:
     names = [*TARGETS, *TARGETS]
 
     def work(name: str) -> NDArray[np.float64]:
@@ -114,26 +114,26 @@ def test_callers_on_several_threads_do_not_disturb_each_other(X: NDArray) -> Non
     alone = {name: work(name) for name in TARGETS}
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(work, names))
-    for name, found in zip(names, together, strict=True):
-        np.testing.assert_array_equal(found, alone[name])
+    for name, result in zip(names, together, strict=True):
+        np.testing.assert_array_equal(result, alone[name])
 
 
-def test_one_model_predicts_on_several_threads(X: NDArray) -> None:
+def test_concurrent_predictions_equal_sequential_ones(X: NDArray) -> None:
     model = fitted("five classes", X, 2, **GIVEN)
     expected = responses(model, X)
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: responses(model, X), range(12)):
-            np.testing.assert_array_equal(found, expected)
+        for result in pool.map(lambda _: responses(model, X), range(12)):
+            np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_fits_alike(X: NDArray) -> None:
+def test_forked_child_fits_the_same_model(X: NDArray) -> None:
     expected = fitted("regression", X, 2, **GIVEN).weights_
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        found = pool.submit(_coefficients, X).result(timeout=60)
-    np.testing.assert_array_equal(found, expected)
+        result = pool.submit(_coefficients, X).result(timeout=60)
+    np.testing.assert_array_equal(result, expected)
 
 
 def _coefficients(X: NDArray) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ def test_permutation_importance_finds_the_column_that_matters() -> None:
         assert result.importances_mean.argmax() == 3
 
 
-def test_shap_explains_a_model() -> None:
+def test_shap_ranks_the_column_that_matters_first() -> None:
     shap = pytest.importorskip("shap")
     for model, table, y in CASES:
         values = shap.Explainer(model.fit(table, y), table)(table[:5]).values
@@ -57,14 +57,14 @@ def test_shap_explains_a_model() -> None:
         assert sizes.argmax() == 3
 
 
-def test_a_fit_to_sparse_rows_says_why_it_has_no_importances() -> None:
+def test_attribute_error_says_why_sparse_fits_have_no_importances() -> None:
     model = KernelRegressor(n_grids=8, bandwidth=1.0, alpha=0.1)
     model.fit(sp.csr_array(np.hstack([X, np.zeros((len(X), 5000))])), Y)
     with pytest.raises(AttributeError, match="sparse"):
         _ = model.feature_importances_
 
 
-def test_tags_say_that_tables_may_hold_categories() -> None:
+def test_tags_allow_categories_and_missing_values() -> None:
     for model in [KernelRegressor(), KernelClassifier(), AnomalyDetector()]:
         tags = get_tags(model).input_tags
         assert tags.categorical

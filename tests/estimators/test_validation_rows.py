@@ -51,7 +51,7 @@ def pipeline(model: Any, **options: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(("kind", "y"), CASES)
-def test_a_pipeline_transforms_x_val(kind: Any, y: Any) -> None:
+def test_pipeline_transforms_x_val(kind: Any, y: Any) -> None:
     scaler = StandardScaler().fit(X[FIT])
     by_hand = kind(**SMALL).fit(
         scaler.transform(X[FIT]), y[FIT], eval_set=(scaler.transform(X[LATER]), y[LATER])
@@ -66,27 +66,27 @@ def test_a_pipeline_transforms_x_val(kind: Any, y: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "y"), CASES)
-def test_a_warning_says_that_a_pipeline_does_not_transform_eval_set(kind: Any, y: Any) -> None:
+def test_untransformed_eval_set_of_a_pipeline_warns(kind: Any, y: Any) -> None:
     pipe = pipeline(kind(**SMALL))
     with pytest.warns(UserWarning, match=r"outside the range.*columns? 0, 1, 2 and 1 more.*X_val"):
         pipe.fit(X[FIT], y[FIT], model__eval_set=(X[LATER], y[LATER]))
 
 
-def test_a_single_column_far_away_is_named() -> None:
+def test_warning_names_a_column_outside_the_training_range() -> None:
     frame = pd.DataFrame(RNG.normal(size=(700, 3)), columns=["age", "income", "size"])
     later = frame[LATER].assign(income=50_000.0)
     with pytest.warns(UserWarning, match="'income'"):
         KernelRegressor(**SMALL).fit(frame[FIT], Y[FIT], X_val=later, y_val=Y[LATER])
 
 
-def test_rows_of_a_later_time_give_no_warning() -> None:
+def test_later_times_give_no_warning() -> None:
     rows = np.column_stack([np.arange(700), X])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KernelRegressor(**SMALL).fit(rows[FIT], Y[FIT], X_val=rows[LATER], y_val=Y[LATER])
 
 
-def test_predictions_worse_than_a_constant_are_reported() -> None:
+def test_predictions_worse_than_a_constant_warn() -> None:
     for kind, y, wrong in [
         (KernelRegressor, Y, -Y),
         (KernelClassifier, np.where(Y > 1, 1, 0), np.where(Y > 1, 0, 1)),
@@ -110,7 +110,7 @@ def test_noise_gives_no_warning() -> None:
 
 @given(st.integers(1, 30), st.integers(1, 12), st.sampled_from([0.3, 0.05, 1e-2]))
 @settings(max_examples=30, deadline=None)
-def test_few_rows_drawn_alike_lie_outside(n: int, m: int, probability: float) -> None:
+def test_similar_rows_rarely_exceed_the_threshold(n: int, m: int, probability: float) -> None:
     """Simulated tables have so many validation rows outside at most as often as promised."""
     least = _fewest_outside(n, m, probability)
     draws = np.random.default_rng(0).uniform(size=(4000, n + m))
@@ -121,7 +121,7 @@ def test_few_rows_drawn_alike_lie_outside(n: int, m: int, probability: float) ->
 
 
 @pytest.mark.parametrize(("kind", "y"), CASES)
-def test_a_validation_row_of_weight_2_is_two_rows(kind: Any, y: Any) -> None:
+def test_integer_validation_weights_equal_repeated_rows(kind: Any, y: Any) -> None:
     weight = RNG.integers(0, 3, 200)
     repeated = np.repeat(np.arange(500, 700), weight)
     by_weight, by_rows = kind(**FIXED), kind(**FIXED)
@@ -133,7 +133,7 @@ def test_a_validation_row_of_weight_2_is_two_rows(kind: Any, y: Any) -> None:
         np.testing.assert_allclose(values[-1], others[name][-1], rtol=1e-3)
 
 
-def test_validation_rows_of_weight_0_are_absent() -> None:
+def test_zero_validation_weights_equal_removed_rows() -> None:
     later, targets = X[LATER].copy(), Y[LATER].copy()
     weight = np.ones(200)
     weight[:50], later[:50], targets[:50] = 0.0, 1e9, -1e9
@@ -143,7 +143,7 @@ def test_validation_rows_of_weight_0_are_absent() -> None:
     np.testing.assert_array_equal(with_zeros.predict(X), without.predict(X))
 
 
-def test_a_scorer_gets_the_weights_of_validation_rows() -> None:
+def test_scorer_receives_validation_weights() -> None:
     weight = np.where(np.arange(200) < 100, 1.0, 1e-6)
     model = KernelRegressor(**FIXED, scoring="neg_mean_squared_error")
     model.fit(X[FIT], Y[FIT], X_val=X[LATER], y_val=Y[LATER], sample_weight_val=weight)
@@ -152,7 +152,7 @@ def test_a_scorer_gets_the_weights_of_validation_rows() -> None:
     assert scores[-1] == pytest.approx(error, rel=0.05)
 
 
-def test_arguments_that_do_not_fit_each_other() -> None:
+def test_inconsistent_validation_arguments_are_rejected() -> None:
     for arguments, message in [
         ({"X_val": X}, "X_val is given and y_val is not"),
         ({"y_val": Y}, "y_val is given and X_val is not"),

@@ -47,7 +47,7 @@ SLOW = "nystrom", "ordered", "classes"
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS]
 )
-def test_the_optimum_is_that_of_a_cold_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_start_finds_the_cold_optimum(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From zero weights, with the same features, another fit ends at the same predictions."""
     # Weights near the middle between two multiples may be rounded either way.
     monkeypatch.setattr(earlier_model, "coarsest_step", lambda *of_a_fit: 0.0)
@@ -59,8 +59,8 @@ def test_the_optimum_is_that_of_a_cold_fit(name: str, monkeypatch: pytest.Monkey
     cold.weights_, cold.intercept_ = np.zeros_like(cold.weights_), 0.0 * np.asarray(cold.intercept_)
     features, growth, alpha = model.features_, model.growth_, model.alpha_
     n_first = model.n_samples_fit_
-    for own in (model, cold):
-        own.fit(X[LAST], y[LAST])
+    for estimator in (model, cold):
+        estimator.fit(X[LAST], y[LAST])
     spread = np.std(raw(cold))
     np.testing.assert_allclose(raw(model), raw(cold), rtol=0, atol=2e-3 * spread)
     assert model.growth_ == growth
@@ -69,7 +69,7 @@ def test_the_optimum_is_that_of_a_cold_fit(name: str, monkeypatch: pytest.Monkey
     assert model.alpha_ * 600 == pytest.approx(alpha * n_first)
 
 
-def test_little_is_left_to_do_and_errors_are_learned_again() -> None:
+def test_warm_start_on_the_same_rows_takes_few_iterations() -> None:
     model = KernelRegressor(**GROWN, warm_start=True).fit(X, Y)
     before, scores = model.predict(X), model.errors_.scores
     cold = model.n_iter_
@@ -80,7 +80,7 @@ def test_little_is_left_to_do_and_errors_are_learned_again() -> None:
     assert [trial["stage"] for trial in model.search_] == ["validation"]
 
 
-def test_bins_of_new_rows_are_learned() -> None:
+def test_warm_start_adds_bins_of_new_rows() -> None:
     model = KernelRegressor(**GROWN, alpha=1e-4, warm_start=True).fit(X[:300], Y[:300])
     n_bins = model.features_._n_features_out
     model.fit(X, Y)
@@ -91,7 +91,7 @@ def test_bins_of_new_rows_are_learned() -> None:
     assert len(model.growth_) > 0
 
 
-def test_what_steers_the_choice_begins_anew() -> None:
+def test_changed_parameters_discard_the_warm_start() -> None:
     for change in [
         {"n_grids": 8},
         {"random_state": 1},
@@ -107,13 +107,13 @@ def test_what_steers_the_choice_begins_anew() -> None:
         ]
 
 
-def test_a_penalty_that_was_given_is_none_that_was_chosen() -> None:
+def test_auto_alpha_discards_a_warm_start_with_given_alpha() -> None:
     model = KernelRegressor(**GROWN, alpha=0.5, warm_start=True).fit(X[:300], Y[:300])
     first = model.growth_
     assert model.set_params(alpha="auto").fit(X[:300], Y[:300]).growth_ is not first
 
 
-def test_kernel_ridge_regression_takes_all_rows() -> None:
+def test_warm_start_of_kernel_ridge_regression_uses_all_rows() -> None:
     model = KernelRegressor(random_state=0, warm_start=True).fit(X[:400], Y[:400])
     bandwidth = model.bandwidth_
     assert len(model.features_.landmarks_) == 400
@@ -123,7 +123,7 @@ def test_kernel_ridge_regression_takes_all_rows() -> None:
     assert model.score(X, Y) > 0.95
 
 
-def test_copies_pickles_and_files_go_on(tmp_path: Path) -> None:
+def test_pickled_and_saved_models_can_be_warm_started(tmp_path: Path) -> None:
     model = KernelRegressor(**GROWN, warm_start=True).fit(X[FIRST], Y[FIRST])
     save(model, tmp_path / "model")
     again = [pickle.loads(pickle.dumps(model)), load(tmp_path / "model")]
@@ -133,7 +133,7 @@ def test_copies_pickles_and_files_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_intervals_by_a_second_model_go_on_too() -> None:
+def test_warm_start_continues_the_quantile_model() -> None:
     model = KernelRegressor(**GROWN | {"n_grids": 8}, intervals="quantiles", warm_start=True)
     model.fit(X[:300], Y[:300])
     growth = model.quantile_model_.growth_
@@ -142,7 +142,7 @@ def test_intervals_by_a_second_model_go_on_too() -> None:
     assert model.quantile_model_.alpha_ == 1e-3
 
 
-def test_times_to_events_go_on() -> None:
+def test_warm_start_continues_survival_models() -> None:
     y = np.empty(900, [("event", bool), ("time", float)])
     y["event"], y["time"] = RNG.uniform(size=900) < 0.7, RNG.exponential(np.exp(-Y))
     model = KernelSurvival(**GROWN, tol=1e-4, warm_start=True).fit(X, y)
@@ -152,7 +152,7 @@ def test_times_to_events_go_on() -> None:
     np.testing.assert_allclose(model.predict(X), before, atol=0.02)
 
 
-def test_other_targets_are_refused() -> None:
+def test_warm_start_rejects_other_targets() -> None:
     model = KernelRegressor(**GROWN, warm_start=True).fit(X, Y)
     with pytest.raises(InputError, match="2 outputs, but those of the previous fit had 1"):
         model.fit(X, np.column_stack([Y, Y]))

@@ -61,6 +61,6 @@ def test_default_fits_compile_nothing_after_warmup() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
 
 
-def test_warmup_is_a_name_of_the_package_and_a_verb() -> None:
+def test_warmup_is_a_function_and_a_command() -> None:
     assert "warmup" in gramless.__all__
     assert any(command.callback.__name__ == "warmup" for command in app.registered_commands)

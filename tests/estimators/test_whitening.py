@@ -37,7 +37,7 @@ def fitted(**options: Any) -> KernelRegressor:
     return KernelRegressor(**{**GIVEN, "scaling": "whiten", **options}).fit(X[:500], Y[:500])
 
 
-def test_targets_along_mixed_inputs_are_learned_better() -> None:
+def test_whitening_improves_the_score_on_mixed_inputs() -> None:
     whitened, standard = fitted(), fitted(scaling="standard")
     assert whitened.score(X[500:], Y[500:]) > standard.score(X[500:], Y[500:]) + 0.1
     searched = fitted(bandwidth="auto", alpha="auto")
@@ -45,7 +45,7 @@ def test_targets_along_mixed_inputs_are_learned_better() -> None:
     assert searched.score(X[500:], Y[500:]) > 0.9
 
 
-def test_models_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_saved_models_predict_the_same(tmp_path: Path) -> None:
     for features in ["binning", "smooth", "fourier", "nystrom"]:
         model = KernelClassifier(features, scaling="whiten", random_state=0).fit(
             X[:300], Y[:300] > 0
@@ -55,7 +55,7 @@ def test_models_are_read_as_they_were_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(load(tmp_path / "m").decision_function(X), expected)
 
 
-def test_predictions_without_gramless(tmp_path: Path) -> None:
+def test_portable_models_predict_the_same(tmp_path: Path) -> None:
     for dtype in [np.float32, np.float64]:
         rows = X.astype(dtype)
         model = KernelRegressor(scaling="whiten", **GIVEN).fit(rows, Y)
@@ -64,7 +64,7 @@ def test_predictions_without_gramless(tmp_path: Path) -> None:
         np.testing.assert_allclose(predicted, model.predict(rows), rtol=1e-12, atol=1e-12)
 
 
-def test_streams_take_scaled_components(tmp_path: Path) -> None:
+def test_streams_are_whitened_and_reduced(tmp_path: Path) -> None:
     options = {"random_state": 0, "max_steps": 20, "block_size": 32, "batch_size": 200}
     model = DoublyStochasticRegressor(scaling="whiten", bandwidth=1.5, **options).fit(X, Y)
     rows = model.preparation_.unit_rows(X)
@@ -75,24 +75,24 @@ def test_streams_take_scaled_components(tmp_path: Path) -> None:
     assert two.preparation_.unit_rows(X).shape == (700, 2)
 
 
-def test_estimators_without_targets() -> None:
+def test_unsupervised_estimators_may_whiten() -> None:
     for estimator in [KernelPCA, FeatureDecomposition, SpectralClustering]:
         model = estimator(scaling="whiten", random_state=0).fit(X[:200])
         assert model.scaler_.kind == "whiten"
         assert list(getattr(model, "ignored_columns_", [])) == []
 
 
-def test_tests_between_tables() -> None:
+def test_two_sample_test_accepts_whitening() -> None:
     assert two_sample_test(X[:200], X[200:400], scaling="whiten", random_state=0).p_value > 0.01
 
 
-def test_inputs_are_not_weighed_one_by_one() -> None:
+def test_whitening_rejects_learned_relevance_and_grown_grids() -> None:
     for options in [{"relevance": "learned"}, {"grids": "grown"}]:
         with pytest.raises(InputError, match="scaling='whiten' combines the inputs"):
             KernelRegressor(scaling="whiten", **options).fit(X, Y)
 
 
-def test_gaps_and_monotone_inputs_are_refused() -> None:
+def test_whitening_rejects_missing_values_and_monotone_inputs() -> None:
     gaps = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     with pytest.raises(InputError, match="some are categories"):
         KernelRegressor(scaling="whiten", **GIVEN).fit(gaps, Y)
@@ -100,7 +100,7 @@ def test_gaps_and_monotone_inputs_are_refused() -> None:
         KernelRegressor(scaling="whiten", monotonic_cst=[1, 0, 0, 0]).fit(X, Y)
 
 
-def test_explanations() -> None:
+def test_whitened_models_have_permutation_importances_but_no_shapley_values() -> None:
     model = fitted()
     with pytest.raises(InputError, match="use permutation_importance"):
         shapley_values(model, X[:5])
