@@ -51,7 +51,7 @@ _SECONDS_PER_CODE = 5e-9  # of learning relevance, per row, column, output and g
 
 
 def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:
-    """Return the settings at which the search starts, and of tables with few rows."""
+    """Return the settings at which the search starts; tables with few rows keep them."""
     start = _SMOOTH_START if task.feature_map.metric == "euclidean" else _START
     bandwidth = start if task.fixed.bandwidth is None else None
     return Hyperparameters(task.fixed.scalings[0], bandwidth, alpha)
@@ -60,21 +60,16 @@ def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:
 def bandwidth_in_scaled_units(
     task: SelectionTask, settings: Hyperparameters, scaler: Scaler
 ) -> Any:
-    """Return the bandwidth of settings in units of the scaled inputs."""
     if settings.bandwidth is None:
         return task.fixed.bandwidth
-    return settings.bandwidth * _distance(task, scaler)
-
-
-def _distance(task: SelectionTask, scaler: Scaler) -> float:
-    """Return the typical distance between two scaled rows in the metric of the kernel."""
     if task.feature_map.metric == "cityblock":
-        return scaler.spread
+        return settings.bandwidth * scaler.spread
     step, factors = max(1, task.n_rows // _DISTANCE_ROWS), 1.0 / scaler.unit
     rows = scaler.rows(task.data.rows[::step])
     with np.errstate(over="ignore"):
         scaled = rows.multiply(factors).tocsr() if sp.issparse(rows) else rows * factors
-    return median_distance(scaled, task.seed, scaler.categorical, "euclidean")
+    distance = median_distance(scaled, task.seed, scaler.categorical, "euclidean")
+    return settings.bandwidth * distance
 
 
 class BandwidthSearch:
@@ -139,7 +134,7 @@ class BandwidthSearch:
     def _best_scaling(
         self, sample: Sample, settings: Hyperparameters, scalings: Sequence[ScalingKind]
     ) -> Trial:
-        """Return the best trial of the scalings, of which later ones are skipped without time."""
+        """Return the best trial of the scalings; later ones are skipped if time is spent."""
         trials = [sample.trial(replace(settings, scaling=scalings[0]))]
         for scaling in scalings[1:]:
             if not self.task.is_over("search"):
@@ -147,7 +142,6 @@ class BandwidthSearch:
         return min(trials, key=_by_score)
 
     def _refine(self, sample: Sample, start: Hyperparameters, equal: Hyperparameters) -> Trial:
-        """Return the best trial near the result of the small sample."""
         # The best scaling so far comes first, because there may be time for only one.
         others = [s for s in self.task.fixed.scalings if s != start.scaling]
         best = self._best_scaling(sample, start, [start.scaling, *others])
@@ -176,13 +170,12 @@ class BandwidthSearch:
 
     @property
     def _relevance_gain(self) -> float:
-        """The share of the score that a trial with learned relevance must reach."""
         return np.inf if self.task.fixed.relevance == "learned" else _RELEVANCE_GAIN
 
     def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
-        """Return the best trial of a path of bandwidths, first finer, while scores improve."""
+        """Return the best trial of a path of bandwidths, which goes on while scores improve."""
         centre = best
-        for factor in (1.0 / step, step):
+        for factor in (1.0 / step, step):  # finer bandwidths first
             while True:
                 bandwidth = (best.settings.bandwidth or _START) * factor
                 is_allowed = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
@@ -205,7 +198,13 @@ class Sample:
         self.splits = task.held_back.sampled(n_rows)
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
         self.done: dict[tuple[Hashable, ...], Trial] = {}
-        self.alphas = _alpha_path(task.fixed.alpha, centre_alpha)
+        if task.fixed.alpha is not None:
+            self.alphas: tuple[float, ...] = (task.fixed.alpha,)
+        elif centre_alpha == 0.0:
+            self.alphas = ALPHAS
+        else:
+            # More rows need a weaker penalty, so the path goes farther down than up.
+            self.alphas = tuple(centre_alpha * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
 
     def trial(self, settings: Hyperparameters) -> Trial:
         """Return the trial of the best alpha for these settings, averaged over the splits.
@@ -308,7 +307,6 @@ class Sample:
         return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 
     def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
-        """Return a solver for a matrix and a path of alphas."""
         n_outputs, n_jobs = self.task.data.n_outputs, self.task.n_jobs
         sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
         return path_solver(
@@ -318,7 +316,6 @@ class Sample:
     def matrices(
         self, settings: Hyperparameters, k: int
     ) -> tuple[SizedMap, FeatureMatrix, FeatureMatrix]:
-        """Return the fitted feature map, and the training and validation matrices."""
         (training, validation), n_jobs = self.splits[k], self.task.n_jobs
         rows = self.task.data.rows
         scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
@@ -339,16 +336,7 @@ class Sample:
 
 
 def worse_twice(scores: Sequence[float]) -> bool:
-    """Return whether each of the last two scores is worse than the one before."""
     return len(scores) > 2 and scores[-1] > scores[-2] > scores[-3]
-
-
-def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
-    if given is not None:
-        return (given,)
-    if centre == 0.0:
-        return ALPHAS
-    return tuple(centre * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
 
 
 _by_score = attrgetter("score")

@@ -67,16 +67,14 @@ _GROWN_A_SECOND, _SEARCHED_A_SECOND, _CALIBRATED_A_SECOND = 300_000, 25_000, 50_
 
 @dataclass(frozen=True)
 class Cost:
-    """The time and memory of a trial."""
-
     seconds: float = 0.0
     n_bytes: float = 0.0
 
 
 class Budget:
-    """The time and memory that a selection may take, and what they cut short.
+    """The time and memory that a selection may take, and the ``limits`` that shortened it.
 
-    ``shape`` is that of the rows that there is time for; ``n_given`` rows were given.
+    ``shape`` is that of the rows for which there is time, of ``n_given`` rows.
     """
 
     def __init__(
@@ -95,35 +93,35 @@ class Budget:
             self._note(f"time: {shape[0]} of {n_given} rows")
 
     def has_time(self, share: float, what: str, seconds: float = 0.0) -> bool:
-        """Return whether a share of the time leaves so many seconds; record what is cut short."""
+        """Return whether a share of the time leaves so many seconds; add a limit if not."""
         if self.deadline.left(share) >= seconds:
             return True
         self._note(f"time: {what} was cut short")
         return False
 
     def has_memory(self, n_bytes: float, what: str) -> bool:
-        """Return whether so many bytes may be allocated; record what is left out."""
+        """Return whether so many bytes may be allocated; add a limit if not."""
         if n_bytes <= memory_for(n_bytes):
             return True
         self._note(f"memory: {what} was left out")
         return False
 
     def allows(self, what: str, cost: Cost, share: float) -> bool:
-        """Return whether a trial fits into memory and a share of the time; record if not."""
+        """Return whether a trial fits into memory and a share of the time; add a limit if not."""
         return self.has_memory(cost.n_bytes, what) and self.has_time(share, what, cost.seconds)
 
     def cost_of_dense_features(self, n_numbers: int, width: int) -> Cost:
-        """Return what a trial of ``n_numbers`` dense features in single precision takes.
+        """Return the cost of a trial of ``n_numbers`` dense features in single precision.
 
-        It makes copies of the scaled rows, of ``width`` columns.
+        The trial copies the scaled rows, which have ``width`` columns.
         """
         n_bytes = _TRIAL_BYTES_A_CELL * self.shape[0] * width + _FEATURE_BYTES * n_numbers
         return Cost(_SECONDS_A_DENSE_NUMBER * n_numbers * self.n_outputs, n_bytes)
 
     def most_columns(self) -> int:
-        """Return how many columns there may be, whose weights take memory for each output.
+        """Return how many columns there may be; their weights take memory for each output.
 
-        Raises ``InputError`` if the responses of several outputs alone would take too much.
+        Raise ``InputError`` if the responses of several outputs alone would take too much.
         """
         n_responses, bytes_left = self.shape[0] * self.n_outputs, memory_budget()
         if self.n_outputs > 1:
@@ -139,7 +137,7 @@ class Budget:
         return max(1, bytes_left // of_column)
 
     def fits(self, n_columns: int) -> bool:
-        """Return whether the weights of so many columns fit into memory; record if they do not."""
+        """Return whether the weights of so many columns fit into memory; add a limit if not."""
         if n_columns <= self._surely_fit:
             return True
         most = self.most_columns()
@@ -150,26 +148,26 @@ class Budget:
         return False
 
     def rows_to_search(self, n_grids: int) -> int:
-        """Return how many rows may search the settings of some grids; record if they are few.
+        """Return how many rows may search the settings of some grids; add a limit if few.
 
         Only a limit that a user gave counts.
         """
         n_rows = self.shape[0]
         if memory_limit() is None:
             return n_rows
-        # With many inputs, each row has bins of its own.
+        # With many inputs, each row is alone in its bins.
         most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
         if most < n_rows:
             self._note(f"memory: settings searched on at most {most} rows")
         return min(n_rows, most)
 
     def note_disk(self, matrix: FeatureMatrix) -> None:
-        """Record that the codes of a matrix are on disk, if they are."""
+        """Add a limit if the codes of a matrix are on disk."""
         if isinstance(matrix, StoredBinnedMatrix):
             self._note(f"memory: codes of {sized(matrix.nbytes)} on the disk")
 
     def affordable(self, n_grids: int, cost: float = 1.0) -> int:
-        """Return as many grids as there is memory and time for; record if they are fewer.
+        """Return how many of the grids memory and time allow; add a limit if fewer.
 
         ``cost`` is the time of a grid as a multiple of that of a grown one.
         """
@@ -187,8 +185,19 @@ class Budget:
         return min(n_grids, most)
 
     def within(self, config: SearchConfig) -> SearchConfig:
-        """Return a configuration whose growth uses as many rows as time and memory allow."""
-        rows = self._growth_rows_in_memory(config)
+        """Return the configuration with as many rows of growth as time and memory allow."""
+        (n_rows, n_inputs), rows = self.shape, config.growth_rows
+        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
+        of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
+        needed = min(n_rows, rows + config.validation_rows) * of_row
+        if needed > (budget := memory_for(needed)):
+            check_memory(
+                f"Growth of grids over {n_inputs:,} inputs",
+                _LEAST_GROWTH_ROWS * of_row,
+                "give fewer columns",
+            )
+            rows = int(budget / ((1.0 + _VALIDATION_SHARE) * of_row))
+            self._note(f"memory: grids grown on {rows} rows")
         if self.deadline.seconds is not None:
             most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
             rows = min(rows, max(most, _LEAST_SAMPLE))
@@ -197,25 +206,8 @@ class Budget:
         validation_rows = min(config.validation_rows, max(1, int(_VALIDATION_SHARE * rows)))
         return replace(config, growth_rows=rows, validation_rows=validation_rows)
 
-    def _growth_rows_in_memory(self, config: SearchConfig) -> int:
-        """Return how many rows grids may be grown on."""
-        n_rows, n_inputs = self.shape
-        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
-        of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
-        needed = min(n_rows, config.growth_rows + config.validation_rows) * of_row
-        if needed <= (budget := memory_for(needed)):
-            return config.growth_rows
-        check_memory(
-            f"Growth of grids over {n_inputs:,} inputs",
-            _LEAST_GROWTH_ROWS * of_row,
-            "give fewer columns",
-        )
-        rows = int(budget / ((1.0 + _VALIDATION_SHARE) * of_row))
-        self._note(f"memory: grids grown on {rows} rows")
-        return rows
-
     def judged_rows(self, n_rows: int) -> slice:
-        """Return which of the validation rows errors are learned on: evenly spaced ones."""
+        """Return which validation rows errors are learned on: evenly spaced ones."""
         if self.deadline.seconds is None:
             return slice(None)
         most = max(

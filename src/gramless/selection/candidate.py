@@ -32,14 +32,14 @@ _COPIED_WEIGHTS = 1 << 15  # of each output, copied at a time
 REQUIRED_GAIN = 0.998  # a candidate must lower the score at least to this share of the best
 MOST_NUMBERS = 50_000_000  # of dense features of all rows
 DENSE_TIME_SHARE = 0.8  # of a time budget, after which trials of dense features must have ended
-_ROUNDED_ROWS = 2048  # of dense features, rounded at a time
+_ROUNDED_ROWS = 2048  # of dense features, computed and rounded at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted(ABC):
     """A candidate fitted to the training rows of a split, and scored on its validation rows.
 
-    ``is_cross_validated`` says whether the validation is by all splits instead.
+    ``is_cross_validated`` is True if ``validation`` is by all splits instead.
     """
 
     goal: Goal
@@ -49,11 +49,11 @@ class Fitted(ABC):
 
     @property
     def score(self) -> float:
-        """The score of the validation rows; infinite without any."""
+        """The score of the validation rows; infinite if there is none."""
         return np.inf if self.validation is None else self.validation.score
 
     def prepared(self, task: SelectionTask) -> Fitted:
-        """Return the same with what the final fit needs of the split; nothing by default."""
+        """Return the candidate with everything that the final fit needs of the split."""
         return self
 
     @abstractmethod
@@ -80,7 +80,6 @@ class FittedFeatures(Fitted):
     products: SingleRowProducts | None = field(default=None, repr=False)
 
     def finish(self, task: SelectionTask) -> SelectedModel:
-        """Return the model, without the rows that only validate."""
         order, matrix = final_rows(task.data, self.order, self.matrix)
         return SelectedModel(
             scaler=self.scaler,
@@ -105,35 +104,32 @@ class FittedFeatures(Fitted):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GrownFeatures(FittedFeatures):
-    """Grown grids and what stands beside them, or what was found to be better than grids.
+    """Grown grids and the features beside them, or a trend in their place.
 
-    ``rows`` are the scaled rows in the order of the features, for other features of them.
+    ``rows`` are the scaled rows in the order of the features.
     """
 
     rows: Rows = field(repr=False)
 
     @property
     def result(self) -> ValidationResult:
-        """The result of the validation."""
         assert self.validation is not None
         return self.validation
 
     @property
     def weights(self) -> Vector:
-        """The weights fitted to the training rows of a split, that of the intercept last."""
+        """The weights of the fit to the training rows, that of the intercept last."""
         assert self.result.weights is not None
         return self.result.weights
 
     @property
     def binning(self) -> GivenBinning:
-        """The map to the bins of grids, which comes first."""
         bins = parts_of(self.feature_map)[0]
         assert isinstance(bins, GivenBinning)
         return bins
 
     @property
     def parts(self) -> list[tuple[FeatureMap, FeatureMatrix]]:
-        """The maps that stand side by side, with their features."""
         matrices = (matrix for _, matrix in stacked_parts(self.matrix))
         return list(zip(parts_of(self.feature_map), matrices, strict=True))
 
@@ -145,7 +141,6 @@ class GrownFeatures(FittedFeatures):
         beat: float = np.inf,
         description: str | None = None,
     ) -> Self:
-        """Return these features validated on the split of a task; the trial is recorded."""
         matrix = with_row_products(task, self.goal, self.matrix)
         result = validate(task, self.goal, matrix, task.split, alpha, start, beat)
         return self.recorded(task, result, description)
@@ -153,7 +148,6 @@ class GrownFeatures(FittedFeatures):
     def recorded(
         self, task: SelectionTask, result: ValidationResult, description: str | None = None
     ) -> Self:
-        """Return these features with another validation result, and record its trials."""
         settings = self.settings
         if task.fixed.alpha is None:
             settings = replace(settings, alpha=result.alpha / task.data.n_fitted)
@@ -192,7 +186,7 @@ class GrownFeatures(FittedFeatures):
         return both.validated(task, self.result.alpha, start, self.score)
 
     def prepared(self, task: SelectionTask) -> Self:
-        """Return the same with the rounding step of weights, and with products that trials had."""
+        """Return these features with the rounding step of weights, and the row products."""
         step = 0.0
         if isinstance(parts_of(self.feature_map)[0], GivenBinning):
             weights = self.result.weights
@@ -206,14 +200,14 @@ class GrownFeatures(FittedFeatures):
 
 
 class Candidate(ABC):
-    """One kind of model that selection may try: when, at what cost, and how it is fitted.
+    """A kind of model that selection may try: when, at what cost, and how it is fitted.
 
     Attributes
     ----------
     name : str
-        What is said in ``limits_`` if time or memory does not allow it.
+        The name in ``limits_`` if time or memory does not allow the trial.
     time_share : float
-        The share of a time budget by which the candidate must have ended.
+        The share of a time budget by which the trial must have ended.
     """
 
     name: ClassVar[str]
@@ -240,7 +234,6 @@ class Refinement(Candidate):
     """A candidate that changes grown features, or puts others beside them."""
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether grids were grown, and the refinement is wanted."""
         return isinstance(best, GrownFeatures) and self.is_wanted(task)
 
     @abstractmethod
@@ -248,7 +241,6 @@ class Refinement(Candidate):
         """Return whether the task and its configuration ask for the refinement."""
 
     def cost(self, task: SelectionTask, best: Fitted | None) -> Cost:
-        """Return the seconds and bytes of :meth:`refine`."""
         assert isinstance(best, GrownFeatures)
         return self.refinement_cost(task, best)
 
@@ -257,7 +249,6 @@ class Refinement(Candidate):
         return Cost()
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> Fitted | None:
-        """Refine the best features; None if that cannot help."""
         assert isinstance(best, GrownFeatures)
         return self.refine(task, best)
 
@@ -269,17 +260,18 @@ class Refinement(Candidate):
 def dense_features(
     maps: Sequence[FeatureMap], rows: FloatArray, n_jobs: int | None
 ) -> list[tuple[FeatureMap, FeatureMatrix]]:
-    """Return maps with their features of rows, rounded because solvers read them many times."""
-    return [(part, DenseMatrix(_in_single(part, rows, n_jobs), n_jobs)) for part in maps]
+    """Return maps with their features of the rows in single precision."""
+    # In single precision, because solvers read them many times.
+    blocks = row_blocks(len(rows), _ROUNDED_ROWS)
 
-
-def _in_single(
-    feature_map: FeatureMap, rows: FloatArray, n_jobs: int | None
-) -> NDArray[np.float32]:
-    features = np.empty((len(rows), len(feature_map.get_feature_names_out())), np.float32)
-
-    def compute(first: int, last: int) -> None:
+    def compute(
+        feature_map: FeatureMap, features: NDArray[np.float32], first: int, last: int
+    ) -> None:
         features[first:last] = feature_map.transform(rows[first:last])
 
-    map_blocks(compute, row_blocks(len(rows), _ROUNDED_ROWS), n_jobs)
-    return features
+    parts: list[tuple[FeatureMap, FeatureMatrix]] = []
+    for part in maps:
+        features = np.empty((len(rows), len(part.get_feature_names_out())), np.float32)
+        map_blocks(compute, [(part, features, *block) for block in blocks], n_jobs)
+        parts.append((part, DenseMatrix(features, n_jobs)))
+    return parts

@@ -73,7 +73,7 @@ class SearchConfig:
     quick_rows: int = 2000
 
     def of_targets(self, loss: Loss, n_rows: int) -> SearchConfig:
-        """Return the configuration for so many rows whose targets have a loss."""
+        """Return the configuration for tables of ``n_rows`` rows with a loss."""
         return self.of_rows(n_rows) if loss.is_of_classes else self
 
     def of_rows(self, n_rows: int) -> SearchConfig:

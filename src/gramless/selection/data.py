@@ -66,7 +66,6 @@ class Data:
 
     @property
     def n_outputs(self) -> int:
-        """The number of outputs K."""
         return 1 if self.targets.ndim == 1 else self.targets.shape[1]
 
     @property
@@ -76,7 +75,6 @@ class Data:
 
     @property
     def fitted(self) -> slice:
-        """The rows of the final fit."""
         return slice(None) if self.n_validation == 0 else slice(0, self.n_fitted)
 
     def with_validation_rows(
@@ -97,20 +95,17 @@ class Data:
         )
 
     def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
-        """Return the feature matrix, with a column of ones for the intercept if there is one."""
         return with_ones(features) if self.intercept else features
 
     def problem(
         self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)
     ) -> Problem:
-        """Return the ridge problem of some rows and their feature matrix."""
         # Before targets are copied, which takes seconds with thousands of outputs.
         check_weights(matrix.shape[1], self.n_outputs)
         penalty, weights = self.penalty(alpha), self.weights_of(rows)
         return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
 
     def penalty(self, alpha: float, l1_ratio: float = 0.0) -> Penalty:
-        """Return the penalty of all weights but the intercept."""
         n_free = int(self.intercept)
         return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
 
@@ -138,7 +133,6 @@ class Data:
         )
 
     def weights_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.float64] | None:
-        """Return the sample weights of some rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
 
     def mass_of(self, rows: NDArray[np.intp]) -> float:
@@ -148,7 +142,7 @@ class Data:
         return float(self.sample_weight[rows].sum() / self.sample_weight.mean())
 
     def counts_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Return the sample weights of some rows scaled to a mean of 1."""
+        """Return the sample weights of some rows scaled to a mean of 1, or None without weights."""
         weights = self.weights_of(rows)
         return None if weights is None else weights / weights.mean()
 

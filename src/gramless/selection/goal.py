@@ -33,18 +33,18 @@ _LARGEST_ALPHA = 1.0
 
 
 class RowScorer(ABC):
-    """A score of raw predictions of validation rows that a user named."""
+    """A user's score of raw predictions of validation rows."""
 
     name: str
 
     @property
     @abstractmethod
     def is_gradual(self) -> bool:
-        """True if small changes of predictions change the score little: it may stop growth."""
+        """True if small changes of predictions change the score little, so it can end growth."""
 
     @abstractmethod
     def __call__(self, raw: Vector, rows: IntArray, loss: float) -> float:
-        """Return the score of some rows, smaller is better; ``loss`` may break ties."""
+        """Return the score of some rows, lower is better; ``loss`` may break ties."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,14 @@ class Goal:
 
     @property
     def sparse(self) -> bool:
-        """True if the penalty makes weights zero."""
         return self.l1_ratio > 0
 
     def scored(self, data: Data, raw: Vector, rows: IntArray) -> tuple[float, float]:
-        """Return what models are compared by, and ``score``; the same without a scorer."""
+        """Return the score that compares models, and ``score``; they differ with a scorer."""
         loss = self.score(raw, data.targets[rows], data.weights_of(rows))
         return (loss if self.scorer is None else self.scorer(raw, rows, loss)), loss
 
     def measure(self, data: Data) -> str:
-        """Return the name of what models are compared by."""
         if self.scorer is not None:
             return self.scorer.name
         return data.measure if self.loss.name == "squared" else f"{self.loss.name} loss"
@@ -89,17 +87,14 @@ class Goal:
     def problem(
         self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice
     ) -> Problem:
-        """Return the problem of some rows, whose matrix is given."""
         penalty = data.penalty(alpha, self.l1_ratio)
         return replace(data.problem(matrix, alpha, rows), loss=self.loss, penalty=penalty)
 
     def solver(self, problem: Problem, n_jobs: int | None) -> Solver:
-        """Return a solver that is accurate enough to compare penalties."""
+        """Return a solver that is just accurate enough to compare penalties."""
         if self.sparse:
             return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
-        if self.signs is not None:
-            return MonotoneBins(self._free_solver(n_jobs), self.signs)
-        if self.loss.name == "squared":
+        if self.loss.name == "squared" and self.signs is None:
             return path_solver(
                 problem.matrix,
                 problem.row_weights,
@@ -109,16 +104,13 @@ class Goal:
                 n_outputs=columns(problem.targets).shape[1],
                 n_jobs=n_jobs,
             )
-        return NewtonCG(tol=_NEWTON_TOL, max_iter=_NEWTON_STEPS, n_jobs=n_jobs)
-
-    def _free_solver(self, n_jobs: int | None) -> Solver:
-        """Return a solver without signs, for any matrix."""
+        solver: Solver = NewtonCG(tol=_NEWTON_TOL, max_iter=_NEWTON_STEPS, n_jobs=n_jobs)
         if self.loss.name == "squared":
-            return ConjugateGradient(tol=_SQUARED_TOL, max_iter=_SQUARED_STEPS, n_jobs=n_jobs)
-        return NewtonCG(tol=_NEWTON_TOL, max_iter=_NEWTON_STEPS, n_jobs=n_jobs)
+            solver = ConjugateGradient(tol=_SQUARED_TOL, max_iter=_SQUARED_STEPS, n_jobs=n_jobs)
+        return solver if self.signs is None else MonotoneBins(solver, self.signs)
 
     def alphas(self, problem: Problem) -> Sequence[float]:
-        """Return alphas from strong to weak for a problem, whatever its own."""
+        """Return the alphas to try for a problem, from strong to weak."""
         if not self.sparse:
             return ALPHAS
         gradient = problem.loss_gradient(

@@ -25,7 +25,7 @@ _STEP = 0.5  # of finite differences on either side of a row, in units of the in
 _LEAST_SHARE = 1e-3  # of all squared gradients; directions with less are left out
 # A direction is left out if a single input has so much of it: grids divide that one anyway.
 _SINGLE_INPUT = 0.97
-_PENALTY = 10.0**0.5  # in multiples of the penalty that growth found
+_PENALTY = 10.0**0.5  # in multiples of the penalty of growth
 _TOL, _ITERATIONS = 3e-2, 16
 
 
@@ -53,7 +53,12 @@ def gradient_directions(
     training, scaler = task.split[0], task.scaler
     if n_directions == 0 or len(training) < _FEWEST_ROWS or task.monotone is not None:
         return None
-    used = _inputs_to_combine(task, grown)
+    n_inputs = task.data.rows.shape[1]
+    has_two_values = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
+    is_divided = np.isfinite(grown.grids.widths).any(axis=0).reshape(2, n_inputs).any(axis=0)
+    used: IntArray = np.flatnonzero(
+        has_two_values & is_divided & ~scaler.categorical_mask[:n_inputs]
+    )
     if not 2 <= len(used) <= _MOST_INPUTS:
         return None
     model = _GridModel.fit(task, grown)
@@ -74,14 +79,6 @@ def gradient_directions(
     return directions
 
 
-def _inputs_to_combine(task: SelectionTask, grown: GrownGrids) -> IntArray:
-    """Return the inputs that grids divide and that take more than two values."""
-    n_inputs, scaler = task.data.rows.shape[1], task.scaler
-    both = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
-    divided = np.isfinite(grown.grids.widths).any(axis=0).reshape(2, n_inputs).any(axis=0)
-    return np.flatnonzero(both & divided & ~scaler.categorical_mask[:n_inputs])
-
-
 @dataclass(frozen=True, eq=False)
 class _GridModel:
     """Ridge regression over grown grids."""
@@ -92,7 +89,6 @@ class _GridModel:
 
     @classmethod
     def fit(cls, task: SelectionTask, grown: GrownGrids) -> _GridModel:
-        """Fit to some of the training rows, with the penalty of growth."""
         data, n_jobs, scaler = task.data.for_squares, task.n_jobs, task.scaler
         chosen = stream(task.seed, "slopes").permutation(task.split[0])[:_TRAINING_ROWS]
         binning = GivenBinning(n_jobs=n_jobs)
@@ -111,13 +107,13 @@ class _GridModel:
         return cls(scaler, binning, weights[: len(weights) - int(data.intercept)])
 
     def finite_differences(self, rows: FloatArray, j: int) -> FloatArray:
-        """Return how much predictions of rows grow over a unit of an input (n_rows, K)."""
+        """Return the increase of predictions over a unit of input j, (n_rows, K)."""
         n_inputs, ends, known = rows.shape[1], [], self.scaler.knots[j]
         # Other grids have the same bins at both ends.
         divided = self.binning.divided_inputs
-        own = divided[:, j] | divided[:, n_inputs + j]
-        binning = self.binning.of_grids(own)
-        weights = self.weights[np.repeat(own, self.binning.n_bins_)]
+        divides_input = divided[:, j] | divided[:, n_inputs + j]
+        binning = self.binning.of_grids(divides_input)
+        weights = self.weights[np.repeat(divides_input, self.binning.n_bins_)]
         for step in (-_STEP, _STEP):
             moved = rows.copy()
             moved[:, j] = np.clip(moved[:, j] + step * self.scaler.unit[j], known[0], known[-1])

@@ -30,18 +30,15 @@ class GridProposals:
         return len(self.sizes)
 
     def take(self, chosen: NDArray[np.intp]) -> GridProposals:
-        """Return some of the grids."""
         return GridProposals(*(values[chosen] for values in vars(self).values()))
 
     def replaced(self, positions: NDArray[np.intp], others: GridProposals) -> GridProposals:
-        """Return the grids with others at some positions."""
         order = np.arange(len(self))
         order[positions] = len(self) + np.arange(len(positions))
         return GridProposals.joined([self, others]).take(order)
 
     @classmethod
     def joined(cls, parts: Sequence[GridProposals]) -> GridProposals:
-        """Return the grids of all parts, one after the other."""
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
     def without_combinations(self, uncombined: BoolArray) -> GridProposals:
@@ -92,8 +89,6 @@ class GridProposals:
 
 @dataclass(frozen=True)
 class ProposalSettings:
-    """The distribution of proposed grids."""
-
     # Share of random grids; the others are changes of winners.
     fresh: float = 0.4
     # Range of the log width, in standard deviations, of a random grid over one input. Grids over
@@ -138,7 +133,6 @@ class Proposer:
         self.parents: GridProposals | None = None
 
     def propose(self, n_grids: int) -> GridProposals:
-        """Return grids to be scored."""
         n_fresh = n_grids
         if self.parents is not None:
             n_fresh = int(self.generator.binomial(n_grids, self.settings.fresh))
@@ -186,7 +180,11 @@ class Proposer:
         inputs, sizes, widths = parents.inputs, parents.sizes, parents.widths
         move = generator.random(n_grids)
         at = generator.integers(sizes)
-        another = self._draw_unused(inputs, sizes)
+        # A random input that each grid does not divide yet, if there is one.
+        clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
+        grid, position = np.nonzero(np.arange(MOST_INPUTS) < sizes[:, None])
+        clocks[grid, inputs[grid, position]] = np.inf
+        another = clocks.argmin(axis=1)
         adds = (move < settings.add) & (sizes < self.max_size)
         drops = (settings.add <= move) & (move < settings.add + settings.drop) & (sizes > 1)
         ends = settings.add + settings.drop, settings.add + settings.drop + settings.swap
@@ -201,10 +199,3 @@ class Proposer:
         separate = generator.normal(0.0, settings.jitter, widths.shape)
         widths = widths * np.exp(common[:, None] + separate)
         return GridProposals(inputs, sizes, widths, parents.shifts)
-
-    def _draw_unused(self, inputs: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return a random input for each grid that it does not divide yet, if there is one."""
-        clocks = self.generator.exponential(size=(len(sizes), self.n_inputs)) / self.input_odds
-        grid, position = np.nonzero(np.arange(MOST_INPUTS) < sizes[:, None])
-        clocks[grid, inputs[grid, position]] = np.inf
-        return clocks.argmin(axis=1)

@@ -46,7 +46,7 @@ _MIN_CURVATURE = 0.01
 # Gradients of losses of classes vanish as predictions grow; with smaller values, a few hundred
 # grids would leave none.
 _MIN_RIDGE_OF_CLASSES, _MIN_CURVATURE_OF_CLASSES = 40.0, 1.0
-# Factors of raw predictions of classes, whose size is settled only by the final fit.
+# Factors of raw predictions of classes; only the final fit determines their size.
 _SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
 _SHRINKAGE = 20.0  # rows with value 0 that are added to each bin of a proposal
 _SIMPLIFICATION_SHARE = 0.999  # an input is dropped if the grid keeps this share of its gain
@@ -83,13 +83,13 @@ class GrownGrids:
     worth: FloatArray = field(repr=False)
 
     def projected(self, projection: FloatArray) -> GrownGrids:
-        """Return the grids over rows to which the combinations ``projection`` are appended."""
+        """Return the grids over rows with the combinations by ``projection`` appended."""
         if self.grids.projection is not None:
             return self
         return replace(self, grids=self.grids.projected(projection))
 
     def relevance(self, n_features: int) -> FloatArray:
-        """Return the worth of each input, including its rank, with root mean square 1."""
+        """Return the worth of each input and its rank, with root mean square 1."""
         worth = self.worth.reshape(-1, n_features).sum(axis=0)
         size = np.sqrt(np.mean(worth**2))
         return worth / size if size > 0 else np.ones(n_features)
@@ -192,7 +192,6 @@ class GridSpace:
         n_jobs: int | None = None,
         projection: FloatArray | None = None,
     ) -> GridSpace:
-        """Return the space of scaled rows and of their combinations."""
         units, categories = scaler.unit, scaler.categorical_mask
         if projection is not None:
             rows = with_combinations(rows, projection)
@@ -221,7 +220,6 @@ class GridSpace:
         return cls(rows, inputs, centre, unit, categorical, columns, uncombined, projection)
 
     def grids(self, chosen: GridProposals, generator: np.random.Generator) -> Grids:
-        """Return proposals as grids over the scaled rows."""
         input_widths, input_shifts = chosen.dense(len(self.inputs))
         with np.errstate(over="ignore"):
             input_widths = input_widths * self.unit
@@ -268,8 +266,8 @@ class _Model:
     _room: Floats | None = None
 
     def add_weights(self, n_bins: int) -> None:
-        """Add weights of 0, and allocate three times as many when the array is full."""
         before = len(self.weights)
+        # Growing by a factor keeps the cost of all copies linear.
         if self._room is None or before + n_bins > len(self._room):
             shape = max(before + n_bins, 4 * before), *self.weights.shape[1:]
             self._room = np.zeros(shape, np.float32)
@@ -277,7 +275,6 @@ class _Model:
         self.weights = self._room[: before + n_bins]
 
     def copy(self) -> _Model:
-        """Return a copy that can be fitted without changing this model."""
         derivatives = self.derivatives
         if derivatives is not None:
             derivatives = derivatives[0].copy(), derivatives[1]
@@ -338,7 +335,6 @@ class CrossFittedModels:
 
     @property
     def halves(self) -> NDArray[np.int64]:
-        """The first row of each half, and the end."""
         return np.array([[0, self.half], [self.half, self.n_training]])
 
     def derivatives(self, raw: Floats) -> tuple[Floats, Floats]:
@@ -378,7 +374,6 @@ class CrossFittedModels:
         return losses[best], self.scales[best]
 
     def score_with(self, scorer: RowScorer, validation: IntArray) -> float:
-        """Return the mean score of both models on the validation rows with these indices."""
         scores = []
         for model in self.models:
             loss, scale = self._best_scale(model.raw)
@@ -424,7 +419,7 @@ class CrossFittedModels:
         return values, n_outputs
 
     def add(self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64]) -> None:
-        """Add the bins of new grids, codes (n_new, n_rows), with weights of 0."""
+        """Add the bins of new grids with weights of 0; codes are (n_new, n_rows)."""
         before, n_new = self.n_grids, len(codes)
         self.codes[before : before + n_new] = codes
         self.offsets[before + 1 : before + n_new + 1] = self.offsets[before] + np.cumsum(n_bins)
@@ -433,7 +428,7 @@ class CrossFittedModels:
             model.add_weights(int(n_bins.sum()))
 
     def backfit(self, grids: NDArray[np.int64]) -> None:
-        """Fit the weights of the given grids again by one pass of backfitting, in this order."""
+        """Fit the weights of grids again by one pass of backfitting, in the given order."""
         fits = [(model, grids, self.ridge) for model in self.models]
         map_blocks(self._backfit_model, fits, self.n_jobs)
 
@@ -497,15 +492,12 @@ class CrossFittedModels:
         fit(*common, slopes, curvatures, model.weights, model.raw, sums)
 
     def _padded(self, values: Floats) -> Floats:
-        """Return a copy of values per output with columns of zeros, (n_rows, n_columns)."""
         padded = np.zeros((len(values), self.n_columns), np.float32)
         padded[:, : self.n_outputs] = values
         return padded
 
 
 class _Growth:
-    """The growth of grids, in stages of several rounds each."""
-
     def __init__(
         self,
         space: GridSpace,
@@ -539,6 +531,7 @@ class _Growth:
     ) -> GrownGrids:
         start, loss = time.perf_counter(), self.models.score()
         losses, scores = [loss], [np.inf if self.has_user_score else loss]
+        n_rows = 2 * self.models.half
         for stage in [*(s for s in self.config.stages if s < self.most), self.most]:
             has_improved = True
             # A model needs at least one grid, so the first round is never skipped.
@@ -548,11 +541,30 @@ class _Growth:
                 and not (self.kept and is_interrupted())
             ):
                 has_improved = self._add_best_proposals(stage)
-                self._report_round(report)
+                n_grids = self.models.n_grids
+                if report is not None and report.has_listeners:
+                    score = self.score()
+                    message = f"{n_rows:>7} rows, {n_grids} grids so far -> {score:.5f}"
+                    report.detail("growth", message, n_grids=n_grids, score=score)
             losses.append(self.models.fit_all(self.generator.permutation(self.models.n_grids)))
             scores.append(self.score() if self.has_user_score else losses[-1])
-            self._share_worth(losses[-2] - losses[-1])
-            self._record_stage(scores[-1], time.perf_counter() - start, report)
+            total = self.stage_worth.sum()
+            if total > 0.0:
+                # The stage's decrease of the loss is due to the columns that its grids divide.
+                self.worth += max(losses[-2] - losses[-1], 0.0) * self.stage_worth / total
+            self.stage_worth[:] = 0.0
+            n_grids = self.models.n_grids
+            entry = {
+                "n_grids": n_grids,
+                "score": scores[-1],
+                # Grids have features of value 1 here, and 1/sqrt(n_grids) in the final model.
+                "alpha": self.models.ridge / n_grids,
+                "seconds": time.perf_counter() - start,
+            }
+            self.history.append(entry)
+            if report is not None:
+                message = f"{n_rows:>7} rows, {n_grids} grown grids -> {scores[-1]:.5f}"
+                report("growth", message, **entry)
             if not has_improved or is_interrupted() or self._should_stop(losses, scores, is_enough):
                 break
         best = min(self.history, key=lambda entry: entry["score"])
@@ -585,25 +597,7 @@ class _Growth:
         )
         return n_grids[-1] > _MIN_GRIDS and gains_little
 
-    def _record_stage(self, score: float, seconds: float, report: Reporter | None) -> None:
-        n_grids, n_rows = self.models.n_grids, self.models.half
-        # Grids have features of value 1 here, and 1/sqrt(n_grids) in the final model.
-        alpha = self.models.ridge / n_grids
-        entry = {"n_grids": n_grids, "score": score, "alpha": alpha, "seconds": seconds}
-        self.history.append(entry)
-        if report is not None:
-            message = f"{2 * n_rows:>7} rows, {n_grids} grown grids -> {score:.5f}"
-            report("growth", message, **entry)
-
-    def _report_round(self, report: Reporter | None) -> None:
-        if report is not None and report.has_listeners:
-            n_grids = self.models.n_grids
-            score = self.score()
-            message = f"{2 * self.models.half:>7} rows, {n_grids} grids so far -> {score:.5f}"
-            report.detail("growth", message, n_grids=n_grids, score=score)
-
     def _add_best_proposals(self, stage: int) -> bool:
-        """Add the best proposals of a round; return whether any lowers the loss."""
         proposals = self.proposer.propose(self.config.proposals)
         values = self.models.scoring_values(self.generator)
         gains = self._score_proposals(proposals, values)
@@ -685,13 +679,6 @@ class _Growth:
         single = winners.sizes == 1
         np.add.at(self.stage_worth, inputs[winners.inputs[single, 0]], gains[single])
         return winners
-
-    def _share_worth(self, decrease: float) -> None:
-        """Attribute a stage's decrease of the loss to the columns that its grids divide."""
-        total = self.stage_worth.sum()
-        if total > 0.0:
-            self.worth += max(decrease, 0.0) * self.stage_worth / total
-        self.stage_worth[:] = 0.0
 
 
 def covariances(

@@ -68,16 +68,13 @@ class GaussianRidge:
 
     @property
     def bandwidth(self) -> float:
-        """The bandwidth in units of the scaled inputs."""
         return self.length * self.median
 
     @property
     def source(self) -> InputKernel:
-        """The kernel over scaled rows."""
         return _source(self.scaler, self.bandwidth)
 
     def settings(self, n_rows: int) -> Hyperparameters:
-        """Return the settings for a fit to ``n_rows`` rows."""
         return Hyperparameters(self.scaler.kind, self.length, self.ridge / n_rows)
 
     def fitted(
@@ -178,7 +175,6 @@ class GaussianTrials:
 
     @classmethod
     def of(cls, task: SelectionTask, splits: Sequence[Split]) -> GaussianTrials:
-        """Return the search after trials of each scaling with the first bandwidth."""
         scalers = map_blocks(task.data.scaler, [(kind,) for kind in _SCALINGS], task.n_jobs)
         samples = _samples(task, splits, scalers)
         with one_blas_thread():
@@ -187,7 +183,6 @@ class GaussianTrials:
 
     @property
     def first(self) -> GaussianRidge:
-        """The best kernel with the first bandwidth."""
         return min(self.of_scalings, key=_by_score)
 
     @cached_property
@@ -252,7 +247,14 @@ class _Sample:
 
     def best(self, length: float, ridge: float) -> GaussianRidge:
         """Return the best penalty for a bandwidth by steps from ``ridge`` while scores improve."""
-        kernels = self._kernels(length)
+        if self.scaler.categorical_mask.any():
+            source, kernels = _source(self.scaler, length * self.median), []
+            for training, validation in self.parts:
+                values = source.values_with(training.rows)
+                kernels.append((values(training.rows), values(validation.rows)))
+        else:
+            factor = -0.5 / length**2
+            kernels = [(np.exp(factor * a), np.exp(factor * b)) for a, b in self._squares]
         scores = {ridge: self._score(kernels, ridge)}
         for factor in (10.0, 0.1):
             at = ridge
@@ -265,20 +267,9 @@ class _Sample:
                 break
         return GaussianRidge(self.scaler, length, self.median, at, scores[at])
 
-    def _kernels(self, length: float) -> list[tuple[FloatArray, FloatArray]]:
-        """Return the kernel matrices of training rows, and of validation with training rows."""
-        if self.scaler.categorical_mask.any():
-            source, kernels = _source(self.scaler, length * self.median), []
-            for training, validation in self.parts:
-                values = source.values_with(training.rows)
-                kernels.append((values(training.rows), values(validation.rows)))
-            return kernels
-        factor = -0.5 / length**2
-        return [(np.exp(factor * a), np.exp(factor * b)) for a, b in self._squares]
-
     @cached_property
     def _squares(self) -> list[tuple[FloatArray, FloatArray]]:
-        """The squared distances of the same rows, in median distances."""
+        """The squared distances of training and of validation rows, in median distances."""
         bandwidth, squares = self.scaler.unscaled(self.median), []
         for training, validation in self.parts:
             values = RadialValues(Gaussian(), training.rows, bandwidth).squared_distances
@@ -286,7 +277,6 @@ class _Sample:
         return squares
 
     def _score(self, kernels: list[tuple[FloatArray, FloatArray]], ridge: float) -> float:
-        """Return the mean squared error of validation rows over splits and outputs."""
         scores = []
         for (training, validation), (gram, cross) in zip(self.parts, kernels, strict=True):
             weights, n = _solve(gram.copy(), training, ridge), len(gram)
@@ -338,7 +328,6 @@ _by_score = attrgetter("score")
 
 
 def _scaled(data: Data, rows: IntArray | slice, scaler: Scaler, n_jobs: int | None = None) -> Data:
-    """Return the data of some rows with scaled inputs."""
     sample = data.take(rows)
     return replace(sample, rows=dense_rows(scaler.rows(sample.rows, n_jobs)))
 
@@ -347,8 +336,7 @@ def _gram(source: InputKernel, rows: FloatArray, n_jobs: int | None) -> FloatArr
     return kernel_matrix(source.values_with(rows), rows, _GRAM_ROWS, n_jobs)
 
 
-def _solve(gram: FloatArray, data: Data, ridge: float) -> Vector:
-    """Return the ridge solution; the kernel matrix is overwritten."""
+def _solve(gram: FloatArray, data: Data, ridge: float) -> Vector:  # gram is overwritten
     return solve_ridge(gram, data.targets, ridge, data.sample_weight, data.intercept)
 
 
@@ -414,13 +402,13 @@ def pessimistic_loss(
 
 
 def calibrated_loss(data: Data, rows: IntArray, raw: Vector, loss: Loss) -> float:
-    """Return the mean loss of raw predictions, which are calibrated if they are log odds."""
-    measure = mean_loss(loss) if loss.name == "squared" else _log_loss
-    return measure(raw, data.targets[rows], data.counts_of(rows))
+    """Return the mean loss of raw predictions.
 
-
-def _log_loss(raw: Vector, codes: Vector, counts: FloatArray | None) -> float:
-    """Return the log loss of predictions, each half calibrated by the other half."""
+    If they are log odds, each half is calibrated by the other half.
+    """
+    codes, counts = data.targets[rows], data.counts_of(rows)
+    if loss.name == "squared":
+        return mean_loss(loss)(raw, codes, counts)
     counts = np.ones(len(raw)) if counts is None else counts
     classes = (codes > 0).astype(np.intp) if codes.ndim == 1 else codes.argmax(axis=1)
     total, is_even = 0.0, np.arange(len(raw)) % 2 == 0

@@ -29,10 +29,10 @@ _FARTHEST = 1e4  # in units of a column, to which rows of the samples are clippe
 def learned_projection(
     task: SelectionTask, scaler: Scaler, fineness: FloatArray
 ) -> FloatArray | None:
-    """Return the projection of scaled rows whose distances predict clearly better, if it does.
+    """Return a projection of scaled rows after which distances predict clearly better.
 
     A Gaussian kernel over the scaled columns, weighted by their ``fineness``, is fitted to a sample
-    of the training rows. The mean ``M`` of the outer products of its gradients says how much
+    of the training rows. The mean ``M`` of the outer products of its gradients measures how much
     predictions vary along each direction; with the distances ``(x - y)' M (x - y)`` it is fitted
     again (Radhakrishnan, Beaglehole, Pandit & Belkin 2024, *Mechanism for feature learning in
     neural networks and backpropagation-free machine learning models*). The projection is returned
@@ -50,10 +50,7 @@ def learned_projection(
     Takes some 20 to 40 ms for 10 to 100 columns, whatever the number of rows.
     """
     split, used = task.split, fineness > 0.0
-    max_error_ratio = task.config.projection_max_error_ratio
-    if max_error_ratio == 0.0 or len(split[0]) < _FEWEST_ROWS:
-        return None
-    if not 2 <= used.sum() <= _MOST_INPUTS:
+    if len(split[0]) < _FEWEST_ROWS or not 2 <= used.sum() <= _MOST_INPUTS:
         return None
     if task.monotone is not None or scaler.categorical_mask[used].any():
         return None
@@ -67,7 +64,7 @@ def learned_projection(
     with one_blas_thread():
         before = _GaussianFit.of(training, validation, np.diag(fineness[used]))
         after = _GaussianFit.of(training, validation, before.directions(training))
-    if after.error >= max_error_ratio * before.error:
+    if after.error >= task.config.projection_max_error_ratio * before.error:
         return None
     projection = np.zeros((len(used), after.projection.shape[1]))
     projection[used] = after.projection / (scaler.unit[used, None] * after.bandwidth)
@@ -84,7 +81,6 @@ class _Sample:
 
     @classmethod
     def of(cls, task: SelectionTask, chosen: IntArray, scaler: Scaler, used: BoolArray) -> _Sample:
-        """Take some rows, with weights whose mean is 1."""
         data = task.data.for_squares
         values = np.asarray(scaler.rows(data.rows[chosen], task.n_jobs), np.float64)[:, used]
         values = np.clip(values / scaler.unit[used], -_FARTHEST, _FARTHEST)
@@ -111,12 +107,11 @@ class _GaussianFit:
 
     @classmethod
     def of(cls, training: _Sample, validation: _Sample, projection: FloatArray) -> _GaussianFit:
-        """Fit with the penalty that validation rows prefer."""
         rows, others = training.rows @ projection, validation.rows @ projection
         landmarks = rows[:_LANDMARKS]
         distances = cdist(landmarks, rows[_LANDMARKS : 2 * _LANDMARKS])
         bandwidth = _LENGTH * float(np.median(distances)) or 1.0
-        values, held_back = (_gaussian(own, landmarks, bandwidth) for own in (rows, others))
+        values, held_back = (_gaussian(part, landmarks, bandwidth) for part in (rows, others))
         mean = weighted_sums(training.weights, training.targets) / training.weights.sum()
         centred, weighted = training.targets - mean, training.weights[:, None] * values
         gram, right = values.T @ weighted, weighted.T @ centred
@@ -132,15 +127,15 @@ class _GaussianFit:
         return best
 
     def directions(self, training: _Sample) -> FloatArray:
-        """Return the projection whose squared distances are those of the mean outer product.
+        """Return the projection with the squared distances of the mean outer product.
 
         The gradients are those at some training rows; the directions with the largest come first.
         """
         rows = training.rows[:_GRADIENT_ROWS] @ self.projection
         values = _gaussian(rows, self.landmarks, self.bandwidth)
         products = np.zeros((rows.shape[1], rows.shape[1]))
-        for own in self.weights.T:
-            parts = values * own
+        for weights in self.weights.T:
+            parts = values * weights
             gradients = parts @ self.landmarks - parts.sum(axis=1)[:, None] * rows
             products += gradients.T @ gradients
         shares, axes = eigh(products)
@@ -151,5 +146,4 @@ class _GaussianFit:
 
 
 def _gaussian(rows: FloatArray, landmarks: FloatArray, bandwidth: float) -> FloatArray:
-    """Return the kernel values of rows with landmarks."""
     return RadialValues(Gaussian(), landmarks, np.full(landmarks.shape[1], bandwidth))(rows)

@@ -1,4 +1,4 @@
-"""The penalty of random features where the search by least squares does not say it."""
+"""The penalty of random features for losses and penalties other than ridge regression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gramless.selection.task import TIME_SHARE, Hyperparameters, SelectionTask, 
 
 _ROWS = 20_000
 _SPARSE_SHARE = 8 / 3  # L1 penalties are searched with more grids
-_SPARSE_TIE = 1.01  # of sparse fits whose scores differ by less, the sparsest is taken
+_SPARSE_TIE = 1.01  # the sparsest fit within this factor of the best score is selected
 
 
 def search_alpha(task: SelectionTask, settings: Hyperparameters, goal: Goal) -> Hyperparameters:
@@ -21,8 +21,8 @@ def search_alpha(task: SelectionTask, settings: Hyperparameters, goal: Goal) -> 
 
     A path of at most 20,000 rows and 96 grids (256 with an L1 penalty; of other features as many
     as the search takes) is solved from strong penalties to weak ones, each solution starting from
-    the last, until two scores in a row are worse. Of sparse fits whose scores are within 1 % of the
-    best, the sparsest is taken. The penalty is then scaled to all rows and grids.
+    the last, until two scores in a row are worse. Of sparse fits within 1 % of the best
+    score, the sparsest is selected. The penalty is then scaled to all rows and grids.
     """
     size = task.feature_map.enough_to_search * (_SPARSE_SHARE if goal.sparse else 1)
     sample = Sample(task, _ROWS, int(size), 0.0)
@@ -65,7 +65,6 @@ def search_alpha(task: SelectionTask, settings: Hyperparameters, goal: Goal) -> 
 def _path(
     task: SelectionTask, sample: Sample, settings: Hyperparameters, goal: Goal, k: int
 ) -> list[tuple[float, float, int, float]]:
-    """Return each alpha with its score, iterations and seconds on one split."""
     data, (training, validation) = task.data, sample.splits[k]
     _, Z, held_back = sample.matrices(settings, k)
     path, weights, unpenalised = [], None, goal.problem(data, Z, 0.0, training)

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from gramless.losses import CumulativeLogistic
 from gramless.selection.candidate import Candidate, Fitted
-from gramless.selection.candidates.adapted_loss import AdaptedLoss
 from gramless.selection.candidates.earlier_model import EarlierModel
 from gramless.selection.candidates.grown_grids import GrownGridsCandidate
 from gramless.selection.candidates.kernel_ridge import (
@@ -20,8 +19,8 @@ from gramless.selection.candidates.kernel_ridge import (
     KernelRidge,
     screen_kernel_ridge,
 )
-from gramless.selection.candidates.nearby_penalties import NearbyPenalties
 from gramless.selection.candidates.random_features import RandomFeatures
+from gramless.selection.candidates.refits import AdaptedLoss, NearbyPenalties
 from gramless.selection.candidates.smooth_kernels import SmoothKernels
 from gramless.selection.candidates.trend import TrendCandidate, TrendOfFewRows
 from gramless.selection.goal import scaled_score
@@ -29,7 +28,7 @@ from gramless.selection.kernel_ridge import calibrated_loss
 from gramless.selection.selected import SelectedModel, shrink_to_constant
 from gramless.selection.splits import ROWS_OF_ONE_SPLIT
 from gramless.selection.task import SelectionTask
-from gramless.selection.validation import ValidationResult, joined
+from gramless.selection.validation import joined
 
 # Cross-validated grids must lower the loss of kernel ridge regression at least to this share.
 _GAIN_OVER_KERNEL_RIDGE = 0.95
@@ -51,14 +50,18 @@ CANDIDATES: tuple[Candidate, ...] = (
 def select(task: SelectionTask, candidates: Sequence[Candidate] | None = None) -> SelectedModel:
     """Select the features and the penalty of the final fit, by :data:`CANDIDATES` by default.
 
-    With fewer than 300 rows, a single validation split would say too little about errors: then the
+    With fewer than 300 rows and no given folds, a single validation split is too noisy, so the
     selection is cross-validated.
     """
     candidates = CANDIDATES if candidates is None else candidates
     best = select_on_split(task, candidates)
     assert best is not None
     best = best.prepared(task)
-    if _needs_cross_validation(task, best):
+    has_few_rows = task.n_rows < ROWS_OF_ONE_SPLIT and task.held_back.folds is None
+    # Thresholds between ordered classes are those of one fit only.
+    is_ordered = isinstance(best.goal.loss, CumulativeLogistic)
+    is_scored_once = best.validation is not None and not best.is_cross_validated
+    if has_few_rows and is_scored_once and not is_ordered and not task.is_over("validation"):
         best = _cross_validate(task, best, candidates)
     best = _try_candidate(task, TrendOfFewRows(), best)
     assert best is not None
@@ -66,7 +69,6 @@ def select(task: SelectionTask, candidates: Sequence[Candidate] | None = None) -
 
 
 def select_on_split(task: SelectionTask, candidates: Sequence[Candidate]) -> Fitted | None:
-    """Return the best of some candidates by the validation rows of the task's split."""
     best: Fitted | None = None
     for candidate in candidates:
         best = _try_candidate(task, candidate, best)
@@ -74,7 +76,7 @@ def select_on_split(task: SelectionTask, candidates: Sequence[Candidate]) -> Fit
 
 
 def _try_candidate(task: SelectionTask, candidate: Candidate, best: Fitted | None) -> Fitted | None:
-    """Return the better of the best one so far and a candidate, which may not be tried at all."""
+    """Return the better of the best model so far and a candidate, if that applies."""
     if not candidate.applies(task, best):
         return best
     if not task.budget.allows(candidate.name, candidate.cost(task, best), candidate.time_share):
@@ -83,19 +85,6 @@ def _try_candidate(task: SelectionTask, candidate: Candidate, best: Fitted | Non
     if fitted is None or (best is not None and not candidate.replaces(task, best, fitted)):
         return best
     return fitted
-
-
-def _needs_cross_validation(task: SelectionTask, best: Fitted) -> bool:
-    """Return whether all rows are to be validation rows in turn.
-
-    They are not if the user gave folds, if the best was cross-validated itself, or if classes are
-    ordered: their thresholds are those of one fit alone.
-    """
-    if best.validation is None or best.is_cross_validated:
-        return False
-    has_few_rows = task.n_rows < ROWS_OF_ONE_SPLIT and task.held_back.folds is None
-    is_ordered = isinstance(best.goal.loss, CumulativeLogistic)
-    return has_few_rows and not is_ordered and not task.is_over("validation")
 
 
 def _cross_validate(task: SelectionTask, best: Fitted, candidates: Sequence[Candidate]) -> Fitted:
@@ -115,20 +104,13 @@ def _cross_validate(task: SelectionTask, best: Fitted, candidates: Sequence[Cand
         results.append(None if fitted is None else fitted.validation)
     joint = joined([result for result in results if result is not None])
     if ridge is not None and ridge.validation is not None:
-        of_grids, of_ridge = _comparable_losses(task, joint, ridge.validation)
+        loss, of_grids, of_ridge = task.goal.loss, joint.score, ridge.validation.score
+        if task.least_squares is None or task.least_squares.loss != loss:
+            # Kernel ridge regression fits classes by least squares, so scores are not comparable.
+            of_grids, of_ridge = (
+                calibrated_loss(task.data, result.rows, result.raw, loss)
+                for result in (joint, ridge.validation)
+            )
         if of_grids > scaled_score(of_ridge, _GAIN_OVER_KERNEL_RIDGE):
             return ridge
     return replace(best, validation=joint, is_cross_validated=True)
-
-
-def _comparable_losses(
-    task: SelectionTask, grids: ValidationResult, ridge: ValidationResult
-) -> tuple[float, float]:
-    """Return the scores of both, or calibrated log losses if kernel ridge fits classes."""
-    loss = task.goal.loss
-    if task.least_squares is not None and task.least_squares.loss == loss:
-        return grids.score, ridge.score
-    return (
-        calibrated_loss(task.data, grids.rows, grids.raw, loss),
-        calibrated_loss(task.data, ridge.rows, ridge.raw, loss),
-    )

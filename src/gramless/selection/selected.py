@@ -32,7 +32,7 @@ _HALVINGS = 6  # of the powers of two between the finest step and the largest we
 # among some 50 models.
 _LEVEL = 0.001
 _NO_DOUBT = 0.05  # F is then 20 times its critical value
-_LEAST_DEGREES = 0.5  # fewer say nothing, and their quantiles overflow
+_LEAST_DEGREES = 0.5  # with fewer, nothing can be tested and quantiles overflow
 _FACTORS = np.linspace(0.0, 1.0, 21)
 
 
@@ -44,7 +44,7 @@ class Shrinkage:
     constant: FloatArray
 
     def applied_to(self, weights: Vector) -> Vector:
-        """Return the weights of shrunk predictions, that of the intercept last."""
+        """Return the weights of shrunk predictions, with the intercept last."""
         shrunk = self.factors * weights
         shrunk[-1] += (1.0 - self.factors) * self.constant
         return shrunk
@@ -105,12 +105,10 @@ class SelectedModel:
 
     @property
     def alpha(self) -> float:
-        """Penalty of the mean loss over all rows."""
         return self.settings.alpha
 
 
 def final_rows(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
-    """Return order and features of the rows of the final fit, without rows that only validate."""
     if data.n_validation == 0 or isinstance(order, slice):
         return order, matrix
     return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
@@ -119,7 +117,7 @@ def final_rows(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, 
 def coarsest_step(
     goal: Goal, data: Data, matrix: FeatureMatrix, split: Split, weights: Vector | None
 ) -> float:
-    """Return the largest step to whose multiples weights may be rounded.
+    """Return the largest step such that weights may be rounded to its multiples.
 
     Rounded weights must not raise the mean loss of the validation rows by more than a thousandth,
     two standard errors included. Weights smaller than half a step become zero, and their bins are
@@ -148,49 +146,29 @@ def coarsest_step(
     weights, matrix = unscaled_weights(matrix, weights), plain_matrix(matrix)
     n, n_bound = len(split[0]), matrix.shape[1]
     others = data.matrix(matrix.take_rows(slice(n, n + len(split[1]))))
-    unrounded = _UnroundedLosses.of(goal, data, split, others.matvec(weights))
     largest = float(np.abs(weights[:n_bound]).max())
     if largest == 0.0:
         return 0.0
-
+    counts, targets = data.counts_of(split[1]), data.targets[split[1]]
+    counts = np.ones(len(split[1])) if counts is None else counts
+    losses = goal.loss.by_row(others.matvec(weights), targets)
+    mean_loss = abs(float(np.average(losses, weights=counts)))
     rounded = weights.copy()
 
     def is_fine(step: float) -> bool:
+        if mean_loss == 0.0:
+            return False
         rounded_to_multiples(weights[:n_bound], step, matrix.n_jobs, out=rounded[:n_bound])
-        return unrounded.increase(others.matvec(rounded)) <= MAX_LOSS_INCREASE
+        increases = goal.loss.by_row(others.matvec(rounded), targets) - losses
+        mean = np.average(increases, weights=counts)
+        error = np.sqrt(np.average((increases - mean) ** 2, weights=counts) / len(increases))
+        return float(mean + 2.0 * error) / mean_loss <= MAX_LOSS_INCREASE
 
     low, high = np.log2(_FINEST_STEP), 0.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if is_fine(largest * 2.0**middle) else (low, middle)
     return largest * float(2.0**low)
-
-
-@dataclass(frozen=True, eq=False)
-class _UnroundedLosses:
-    """The losses of validation rows without any rounding."""
-
-    goal: Goal
-    targets: Vector
-    weights: FloatArray
-    losses: FloatArray
-    mean: float
-
-    @classmethod
-    def of(cls, goal: Goal, data: Data, split: Split, raw: Vector) -> _UnroundedLosses:
-        """Return the losses of the validation rows of a split, given their raw predictions."""
-        rows = split[1]
-        counts, targets = data.counts_of(rows), data.targets[rows]
-        weights = np.ones(len(rows)) if counts is None else counts
-        losses = goal.loss.by_row(raw, targets)
-        return cls(goal, targets, weights, losses, abs(float(np.average(losses, weights=weights))))
-
-    def increase(self, raw: Vector) -> float:
-        """Return the relative increase of the mean loss, two standard errors included."""
-        more = self.goal.loss.by_row(raw, self.targets) - self.losses
-        mean = np.average(more, weights=self.weights)
-        error = np.sqrt(np.average((more - mean) ** 2, weights=self.weights) / len(more))
-        return float(mean + 2.0 * error) / self.mean if self.mean > 0.0 else np.inf
 
 
 def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> SelectedModel:

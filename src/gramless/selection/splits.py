@@ -172,7 +172,6 @@ class Folds:
         return [main, *others] if n_rows < _ROWS_OF_ONE_SEARCH_SPLIT else [main]
 
     def sampled(self, n_rows: int, most: int, seed: int) -> list[Split]:
-        """Return the used splits with at most ``most`` rows, sampled equally on both sides."""
         generator, splits = stream(seed, "holdout"), self.used(n_rows)
         return [
             (_sample(training, share, generator), _sample(validation, share, generator))
@@ -217,7 +216,6 @@ def _part_ends(n_rows: int, n_parts: int) -> list[int]:
 def _stratified_parts(
     order: NDArray[np.intp], ends: list[int], classes: IntArray | None
 ) -> list[NDArray[np.intp]]:
-    """Return parts of rows in random order, which are stratified only if a class is missing."""
     parts = np.split(order, ends)
     if classes is None:
         return parts
@@ -226,6 +224,7 @@ def _stratified_parts(
     total, present = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
     if ((total < 2) | (present >= np.minimum(total, len(parts)))).all():
         return parts
+    # Only if a class is missing in a part: other random parts stay as they were.
     return np.split(_stratify(order, classes), ends)
 
 
@@ -242,7 +241,6 @@ def _stratify(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
 
 
 def _hold_out(n_rows: int, part: NDArray[np.intp]) -> Split:
-    """Return the split whose validation rows are ``part``."""
     is_validation = np.zeros(n_rows, bool)
     is_validation[part] = True
     return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
@@ -288,8 +286,9 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
         return None
     targets = data.targets.reshape(len(data.targets), -1)
     n_rows, n_inputs = data.rows.shape
-    block_rows, multipliers = max(1, _BLOCK_VALUES // n_inputs), _draw_multipliers(n_inputs)
-    blocks = row_blocks(n_rows, block_rows)
+    drawn = stream(0, "matched rows").integers(0, 2**64, (2, n_inputs), np.uint64)
+    multipliers = drawn | np.uint64(1)
+    blocks = row_blocks(n_rows, max(1, _BLOCK_VALUES // n_inputs))
     total = np.zeros(n_rows, np.uint64)
 
     def hash_rows(a: int, b: int) -> NDArray[np.uint64]:
@@ -310,11 +309,14 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
         return [(keys[rows], a + rows) for keys, rows in pairs]
 
     parts = map_blocks(keys_without_input, blocks, n_jobs)
-    mean, spread = targets.mean(axis=0), _target_spread(targets)
+    centred = targets - targets.mean(axis=0)
+    with one_blas_thread():
+        # The standard deviation of the product of the targets of two independent rows.
+        spread = float(np.linalg.norm(centred.T @ centred) / n_rows)
 
     def agreement(j: int) -> float:
         keys, rows = (np.concatenate([part[j][k] for part in parts]) for k in (0, 1))
-        return _agreement(keys, targets[rows] - mean, spread)
+        return _agreement(keys, centred[rows], spread)
 
     agreements = map_blocks(agreement, [(j,) for j in range(n_inputs)], n_jobs)
     best = int(np.argmin(agreements))
@@ -386,28 +388,16 @@ def cut_in_two(
     return order, half if len(ends) == 0 else int(ends[np.argmin(np.abs(ends - half))])
 
 
-def _draw_multipliers(n_inputs: int) -> NDArray[np.uint64]:
-    drawn = stream(0, "matched rows").integers(0, 2**64, (2, n_inputs), np.uint64)
-    return drawn | np.uint64(1)
-
-
 def _hash_columns(
     columns: NDArray[np.floating], multipliers: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Return the hash of each value of some inputs, (n_inputs, n_rows)."""
+    """Return the hash of each value, (n_inputs, n_rows)."""
     first, second = multipliers[:, :, None]
     # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
     bits = (columns.astype(np.float64) + 0.0).view(np.uint64) * first
     bits ^= bits >> np.uint64(32)
     bits *= second
     return bits ^ (bits >> np.uint64(29))
-
-
-def _target_spread(targets: NDArray[np.float64]) -> float:
-    """Return the standard deviation of the product of the targets of two independent rows."""
-    centred = targets - targets.mean(axis=0)
-    with one_blas_thread():
-        return float(np.linalg.norm(centred.T @ centred) / len(targets))
 
 
 def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: float) -> float:

@@ -40,8 +40,8 @@ class Hyperparameters(Stateful, former=("Settings",)):
     scaling : str
         How inputs are scaled.
     bandwidth : float or None
-        Of random features, in mean L1 distances between two rows, inputs scaled (median Euclidean
-        distances for radial kernels); None if it was given or features have none.
+        The bandwidth of random features, in mean L1 distances between two scaled rows (median
+        Euclidean distances for radial kernels); None if it was given or features have none.
     alpha : float
         The penalty of the mean loss over all rows.
     relevance : array (n_inputs,) or None
@@ -74,9 +74,9 @@ class Trial:
         of another loss or of L1, "size" the number of random grids; "validation" compares
         candidates for the final fit.
     measure : str
-        What the score is: a loss, or the user's scorer. Only scores of one measure compare.
+        The name of the loss or of the user's scorer. Only scores of one measure are comparable.
     size : int
-        Number of grids, or of columns of other features.
+        The number of grids, or of columns of other features.
     curve : list of float
         Scores every fourth iteration and at the end.
     """
@@ -92,7 +92,6 @@ class Trial:
     curve: list[float] = field(repr=False)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the trial as plain data."""
         flat = asdict(self)
         settings = flat.pop("settings")
         settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
@@ -108,7 +107,7 @@ class FixedChoices:
     scalings : tuple of str
         The scalings that may be tried.
     bandwidth : array or None
-        In units of the scaled inputs, one number or one for each input.
+        The bandwidth in units of the scaled inputs, one number or one for each input.
     relevance : {"equal", "learned", "auto"}
         "auto" learns weights of the inputs and keeps them if they predict clearly better.
     """
@@ -121,13 +120,13 @@ class FixedChoices:
 
     @property
     def fixes_model(self) -> bool:
-        """True if alpha or the number of grids is fixed, so that other models are not tried."""
+        """True if alpha or the number of grids is fixed; then no other models are tried."""
         return self.alpha is not None or self.n_grids is not None
 
 
 T = TypeVar("T")
 
-TIME_SHARE = 0.5  # of a time budget, after which no further trial begins
+TIME_SHARE = 0.5  # of a time budget, after which no more trials begin
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,7 +162,7 @@ class HeldBackRows:
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Rows that belong together, which no split parts: as given, or drawn together."""
+        """The groups of rows that no split separates: given, or detected as matched samples."""
         if self.folds is not None:
             return self.folds.groups
         groups = matched_rows(self.data.for_squares, self.n_jobs)
@@ -181,7 +180,6 @@ class HeldBackRows:
         return [kept_together(split, self.groups) for split in splits]
 
     def sampled(self, most: int) -> list[Split]:
-        """Return splits of at most ``most`` rows, for the trials of a stage."""
         n_rows = self.data.rows.shape[0]
         if self.folds is not None:
             return self.folds.sampled(n_rows, most, self.seed)
@@ -200,28 +198,28 @@ class SelectionTask:
     held_back : HeldBackRows
         The splits of the rows.
     goal : Goal
-        What is minimised, and how validation rows score it.
+        The loss that is minimised, and the score of validation rows.
     least_squares : Goal or None
         The goal of kernel ridge regression, None if it must not be tried.
     fixed : FixedChoices
-        What the user has decided.
+        The choices of the user.
     feature_map : SizedMap
         Unfitted features of random kernels.
     grows_grids : bool
         Whether grids are grown; other features are random ones of one kernel, or as given.
     earlier : EarlierFit or None
-        The model that a warm start goes on from.
+        The model from which a warm start continues.
     validates : bool
-        Whether a fit that does not know some rows is wanted though nothing is to be chosen.
+        Whether validation rows are held back even if nothing is to be selected.
     monotone : array (n_inputs,), optional
         1 for inputs along which predictions must not fall, -1 for those along which they must not
         rise, 0 for all others.
     search_scorer : RowScorer, optional
-        What a user named to choose by, for raw predictions by least squares.
+        The user's score of raw predictions by least squares.
     fold : int
         The number of the split that candidates are fitted and validated on.
     trials, growth : list of Trial, list of dict
-        The record of everything that was tried, and of the stages of growth.
+        The records of all trials, and of the stages of growth.
     """
 
     data: Data
@@ -247,46 +245,45 @@ class SelectionTask:
 
     @property
     def split(self) -> Split:
-        """The training and the validation rows that candidates are compared on."""
+        """The training and validation rows on which candidates are compared."""
         return self.held_back.splits[self.fold]
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, validation rows that a user gave included."""
+        """The number of rows, validation rows of the user included."""
         return self.data.rows.shape[0]
 
     @property
     def scaler(self) -> Scaler:
-        """The scaler of grown grids and what stands beside them; monotone inputs are ranks."""
+        """The scaler of grown grids and features beside them; monotone inputs become ranks."""
         scaler = self.data.scaler("both")
         return scaler if self.monotone is None else scaler.ranked(self.monotone != 0)
 
     @property
     def validation_has_ended(self) -> bool:
-        """True if a callback has ended the validation of further fits."""
+        """True if a callback has ended validation."""
         return "validation" in self.report.ended
 
     def is_over(self, stage: str) -> bool:
-        """Return whether the time for trials is spent, or a callback has ended those of a stage."""
+        """Return whether the time of trials is spent or a callback ended those of a stage."""
         return stage in self.report.ended or self.budget.deadline.beyond(TIME_SHARE)
 
     def search_score(self, raw: Vector, rows: IntArray) -> float:
-        """Return what chooses between fits by least squares, for raw predictions of some rows."""
+        """Return the score of raw predictions by least squares, which compares settings."""
         score = self.data.score(raw, self.data.targets[rows], self.data.weights_of(rows))
         return score if self.search_scorer is None else self.search_scorer(raw, rows, score)
 
     @property
     def search_measure(self) -> str:
-        """The name of :meth:`search_score`."""
         return self.data.measure if self.search_scorer is None else self.search_scorer.name
 
     def once(self, compute: Callable[[SelectionTask], T]) -> T:
-        """Return ``compute(self)``, which is computed once and then shared by all candidates."""
+        """Return ``compute(self)``, which is computed once for all candidates."""
         if compute not in self._results:
             self._results[compute] = compute(self)
         result: T = self._results[compute]
         return result
 
     def unrecorded(self, fold: int = 0) -> SelectionTask:
-        """Return the task of a split whose trials are neither recorded nor reported."""
+        """Return the task of a split, without recording or reporting its trials."""
         return replace(self, fold=fold, trials=[], growth=[], report=Reporter(), _results={})

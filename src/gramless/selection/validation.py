@@ -13,7 +13,6 @@ from gramless.base.memory import release_freed_memory
 from gramless.base.progress import Watch
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import IntArray
-from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts, single_row_gram, weighted_sum
 from gramless.matrices.stacked import HStack, stacked_parts
@@ -27,7 +26,7 @@ from gramless.solvers.newton_cg import NewtonCG
 # The penalty is multiplied by one of these for as long as the score falls.
 NEARBY = (10.0**0.5, 10.0**-0.5)
 _MOST_STEPS = 8
-_TIE = 1.001  # of penalties whose scores differ by less, the strongest is taken
+_TIE = 1.001  # the strongest penalty within this factor of the best score is selected
 # A warm start may meet the usual tolerance before new columns have any weight. Newton's method
 # measures its tolerance relative to the gradient at zero, which is larger; with few rows the scores
 # vary too much for the difference to matter.
@@ -35,6 +34,8 @@ _WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
 # Relative to the error that is left, and the least tolerance.
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
 _TIME_SHARE = 0.7  # of a time budget; the rest is for the final fit
+# A fit ends early if its score is this factor above the best, and this share of its last
+# improvement would not close the gap.
 _CLEARLY_WORSE, _NEXT_FALL = 1.02, 0.5
 _FIRST_CHECK = 4  # iterations of conjugate gradients before their first check
 # Between these numbers of rows their Gram matrix is computed once. Fewer rows take no time, and
@@ -52,12 +53,12 @@ class ValidationResult:
         The best penalty, times the number of training rows: this product is kept when the number
         of rows changes.
     score, loss : float
-        What candidates are compared by, and the goal's own score; they differ only if a user named
+        The score that compares candidates, and the goal's score; they differ only if the user gave
         a scorer.
     rows, raw : arrays (n_rows,), (n_rows,) or (n_rows, K)
         The validation rows, and their raw predictions.
     weights : array (n_columns,) or (n_columns, K), or None
-        Of the fit, that of the intercept last if there is one; None after cross-validation.
+        The weights of the fit, with the intercept last; None after cross-validation.
     trials : list of dict
         ``alpha`` (of the mean loss), ``score``, ``n_iter`` and ``seconds`` of each penalty.
     """
@@ -71,7 +72,6 @@ class ValidationResult:
     trials: list[dict[str, float]] = field(repr=False, default_factory=list)
 
     def of_rows(self, chosen: slice) -> ValidationResult:
-        """Return the result restricted to some of the validation rows."""
         return replace(self, rows=self.rows[chosen], raw=self.raw[chosen])
 
 
@@ -118,7 +118,8 @@ def improve_alpha(
     """
     path = _PenaltyPath(task, goal, matrix, split)
     path.results[first.alpha] = replace(first, trials=[])
-    for factor in _nearby_factors(goal.loss):
+    # For classes, weakly penalised fits take longest and help least.
+    for factor in NEARBY[:1] if goal.loss.is_of_classes else NEARBY:
         alpha, has_moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
             if task.budget.deadline.beyond(_TIME_SHARE):
@@ -135,11 +136,6 @@ def improve_alpha(
     return replace(path.results[best], trials=trials)
 
 
-def _nearby_factors(loss: Loss) -> tuple[float, ...]:
-    # Weakly penalised fits take longest, and for classes they help least.
-    return NEARBY[:1] if loss.is_of_classes else NEARBY
-
-
 def record(
     task: SelectionTask,
     goal: Goal,
@@ -150,7 +146,6 @@ def record(
     size: int,
     description: str | None = None,
 ) -> None:
-    """Add what was validated to the trials of a task, and report it."""
     for trial in result.trials:
         task.trials.append(
             Trial(
@@ -191,8 +186,6 @@ def joined(results: Sequence[ValidationResult]) -> ValidationResult:
 
 
 class _PenaltyPath:
-    """Fits over one matrix by their penalties."""
-
     def __init__(
         self, task: SelectionTask, goal: Goal, matrix: FeatureMatrix, split: Split
     ) -> None:
@@ -208,7 +201,6 @@ class _PenaltyPath:
 
     @property
     def best(self) -> ValidationResult:
-        """The result with the lowest score."""
         return min(self.results.values(), key=lambda result: result.score)
 
     def solve(self, alpha: float, start: Vector | None, beat: float = np.inf) -> None:
@@ -221,10 +213,16 @@ class _PenaltyPath:
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
-                share = self._warm_share(self.solver)
+                is_newton = isinstance(self.solver, NewtonCG)
+                has_many_rows = len(self.training) + len(self.validation) >= _FEW_ROWS
+                is_strict = is_newton and has_many_rows and not self.goal.loss.is_piecewise_linear
+                share = _WARM_NEWTON_SHARE if is_strict else _WARM_SHARE
                 self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.results:
-            self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
+            # If targets are nearly without noise, a solution meets the usual tolerance for nearby
+            # penalties too, and the path would end where it begins.
+            tol = max(_SHARE_OF_ERROR * relative_error(self.goal, self.best), _LEAST_TOL)
+            self.solver = replace(self.solver, tol=min(self.solver.tol, tol))
         with one_blas_thread():  # entered hundreds of times within a solve, which takes time
             solution = self.solver.solve(problem, start, self._callback(start, beat))
         raw = self.validation_matrix.matvec(solution.weights)
@@ -245,14 +243,8 @@ class _PenaltyPath:
             trials=[trial],
         )
 
-    def _warm_share(self, solver: Solver) -> float:
-        """Return the factor of the tolerance of fits that start from earlier weights."""
-        n_rows = len(self.training) + len(self.validation)
-        is_newton = isinstance(solver, NewtonCG) and not self.goal.loss.is_piecewise_linear
-        return _WARM_NEWTON_SHARE if is_newton and n_rows >= _FEW_ROWS else _WARM_SHARE
-
     def _callback(self, start: Vector | None, beat: float) -> Watch | None:
-        """Return what ends a solve: the deadline, or a score that will stay above another."""
+        """Return the deadline as a watch of a solve, with early stopping if ``beat`` is given."""
         if not (np.isfinite(beat) and isinstance(self.solver, NewtonCG | ConjugateGradient)):
             return self.watch
 
@@ -264,15 +256,6 @@ class _PenaltyPath:
         stops = (lambda iteration: False) if self.watch is None else self.watch.stops
         first = 1 if isinstance(self.solver, NewtonCG) else _FIRST_CHECK
         return Watch(stops, early.should_stop, first)
-
-    def _tol(self, tol: float) -> float:
-        """Return a tolerance that is well below the error that is left.
-
-        If targets are nearly without noise, a solution meets the usual tolerance for nearby
-        penalties too, and the path would end where it begins.
-        """
-        error = relative_error(self.goal, self.best)
-        return min(tol, max(_SHARE_OF_ERROR * error, _LEAST_TOL))
 
 
 @dataclass
@@ -287,7 +270,6 @@ class EarlyStopping:
     last: float
 
     def should_stop(self, weights: Vector) -> bool:
-        """Return whether the fit is clearly worse and has hardly improved since the last check."""
         score = self.score(weights)
         improvement, self.last = self.last - score, score
         is_clearly_worse = score > scaled_score(self.beat, _CLEARLY_WORSE)
@@ -306,13 +288,13 @@ def relative_error(goal: Goal, result: ValidationResult) -> float:
 
 
 class RowGrams:
-    """Gram matrices of the rows of features, which several trials need."""
+    """Gram matrices of the rows of features, shared by trials."""
 
     def __init__(self, task: SelectionTask) -> None:
         self._known: list[tuple[FeatureMatrix, NDArray[np.float32]]] = []
 
     def of(self, matrix: FeatureMatrix) -> NDArray[np.float32]:
-        """Return the Gram matrix; of stacked features the sum of those of the parts."""
+        """Return the Gram matrix; that of stacked features is the sum over the parts."""
         for known, gram in self._known:
             if known is matrix:
                 return gram
@@ -326,9 +308,9 @@ class RowGrams:
 
 
 def with_row_products(task: SelectionTask, goal: Goal, matrix: FeatureMatrix) -> FeatureMatrix:
-    """Return features with products of their rows in single precision, if Newton's method gains.
+    """Return features with single-precision row products, if Newton's method is faster.
 
-    If there are few rows, it is given their Gram matrix.
+    If there are few rows, the products use the Gram matrix of the rows.
     """
     data, loss = task.data, goal.loss
     takes_newton_steps = loss.name != "squared" and not (goal.sparse or loss.is_piecewise_linear)

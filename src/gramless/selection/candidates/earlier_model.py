@@ -14,45 +14,43 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import scaled_weights
 from gramless.matrices.stacked import HStack
-from gramless.selection.bin_priors import count_power_of, scaled_by_priors
+from gramless.selection.bins import (
+    count_power_of,
+    scaled_by_priors,
+    signed_columns,
+    signs_of_grids,
+)
 from gramless.selection.candidate import Candidate, Fitted, FittedFeatures
 from gramless.selection.candidates.kernel_ridge import FittedKernelRidge
-from gramless.selection.goal import Goal
 from gramless.selection.kernel_ridge import GaussianRidge
-from gramless.selection.monotone_grids import signed_columns, signs_of_grids
 from gramless.selection.selected import Order, coarsest_step
-from gramless.selection.splits import Split, all_rows
+from gramless.selection.splits import all_rows
 from gramless.selection.task import EarlierFit, SelectionTask
-from gramless.selection.validation import ValidationResult, joined, record, validate
+from gramless.selection.validation import joined, record, validate
 
 
 class EarlierModel(Candidate):
-    """The features of an earlier fit, whose bins are learned again from the rows."""
+    """The features of an earlier fit, with bins learned again from the rows."""
 
     name = "the earlier model"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether the fit is a warm start."""
         return task.earlier is not None
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> Fitted:
-        """Compute the features of the rows, and validate them if that is wanted."""
+        """Compute the features of the rows; validate them if the task asks for it."""
         earlier = task.earlier
         assert earlier is not None
         task.growth.extend(earlier.growth)
-        if isinstance(earlier.feature_map, KernelExpansion):
-            return _kernel_ridge(task, earlier)
-        return _features(task, earlier)
-
-
-def _kernel_ridge(task: SelectionTask, earlier: EarlierFit) -> FittedKernelRidge:
-    length = earlier.settings.bandwidth or 1.0
-    ridge = earlier.alpha * task.data.n_fitted
-    kernel = GaussianRidge(earlier.scaler, length, earlier.bandwidth / length, ridge, np.inf)
-    assert task.least_squares is not None
-    relevance = np.ones(task.data.rows.shape[1])
-    unfitted = FittedKernelRidge(goal=task.least_squares, relevance=relevance, kernel=kernel)
-    return unfitted.validated(task, task.split) if task.validates else unfitted
+        if not isinstance(earlier.feature_map, KernelExpansion):
+            return _features(task, earlier)
+        length = earlier.settings.bandwidth or 1.0
+        ridge = earlier.alpha * task.data.n_fitted
+        kernel = GaussianRidge(earlier.scaler, length, earlier.bandwidth / length, ridge, np.inf)
+        assert task.least_squares is not None
+        relevance = np.ones(task.data.rows.shape[1])
+        unfitted = FittedKernelRidge(goal=task.least_squares, relevance=relevance, kernel=kernel)
+        return unfitted.validated(task, task.split) if task.validates else unfitted
 
 
 def _features(task: SelectionTask, earlier: EarlierFit) -> FittedFeatures:
@@ -70,7 +68,14 @@ def _features(task: SelectionTask, earlier: EarlierFit) -> FittedFeatures:
     result, step = None, 0.0
     if splits:
         ridge = earlier.alpha * data.n_fitted
-        result = _validate(task, goal, matrix, splits, ridge, weights)
+        if len(splits) == 1:
+            result = validate(task, goal, matrix, splits[0], ridge, weights)
+        else:
+            of_splits = [
+                validate(task, goal, matrix.take_rows(np.concatenate(split)), split, ridge, weights)
+                for split in splits
+            ]
+            result = replace(joined(of_splits), weights=None)
         size = feature_map.numbers_per_row
         record(task, goal, "validation", settings, result, len(splits[0][0]), size)
         step = coarsest_step(goal, data, matrix, splits[0], result.weights)
@@ -94,9 +99,9 @@ def _features(task: SelectionTask, earlier: EarlierFit) -> FittedFeatures:
 def _relearned(
     task: SelectionTask, earlier: EarlierFit, order: Order
 ) -> tuple[FeatureMap, FeatureMatrix, Vector]:
-    """Return the map, features of rows, and the earlier weights as those of the map's columns.
+    """Return the map, the features of the rows, and the earlier weights of these features.
 
-    Which bins there are is learned from the rows; other features stay as they are.
+    Bins are learned again from the rows; other features stay as they are.
     """
     data, n_jobs, maps = task.data, task.n_jobs, parts_of(earlier.feature_map)
     bins = maps[0]
@@ -114,21 +119,3 @@ def _relearned(
     dense = [DenseMatrix(np.asarray(part.transform(whole)), n_jobs) for part in maps[1:]]
     both = JoinedMaps.of([again, *maps[1:]], scales, n_jobs)
     return both, HStack([matrix, *dense], scales), weights
-
-
-def _validate(
-    task: SelectionTask,
-    goal: Goal,
-    matrix: FeatureMatrix,
-    splits: list[Split],
-    ridge: float,
-    weights: Vector,
-) -> ValidationResult:
-    """Return the result of one split, or of several without their weights."""
-    if len(splits) == 1:
-        return validate(task, goal, matrix, splits[0], ridge, weights)
-    results = [
-        validate(task, goal, matrix.take_rows(np.concatenate(split)), split, ridge, weights)
-        for split in splits
-    ]
-    return replace(joined(results), weights=None)

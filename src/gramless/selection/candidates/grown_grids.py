@@ -9,21 +9,23 @@ import numpy as np
 from gramless.base.memory import release_freed_memory
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.matrices.plain_bins import PlainBins
-from gramless.preprocessing.rows import Rows
-from gramless.selection.bin_priors import count_power_of, scaled_by_priors
+from gramless.selection.bins import (
+    count_power_of,
+    scaled_by_priors,
+    signed_columns,
+    signs_of_grids,
+)
 from gramless.selection.budget import GROWTH_SHARE, worth_growing
 from gramless.selection.candidate import Candidate, Fitted, GrownFeatures
 from gramless.selection.candidates.kernel_ridge import FEWEST_ROWS_TO_GROW, screen_kernel_ridge
 from gramless.selection.gradient_directions import gradient_directions
 from gramless.selection.growth import GrownGrids, grow
-from gramless.selection.monotone_grids import signed_columns, signs_of_grids
 from gramless.selection.splits import all_rows
 from gramless.selection.task import GROWN, SelectionTask
 
-# The first penalty of fits to numbers, in multiples of the one that growth found: its models fit
-# the targets less closely than a solve does. Piecewise linear losses need more.
-_FIRST_PENALTY, _FIRST_PENALTY_OF_PIECEWISE_LINEAR = 10.0**0.5, 10.0
+# The first penalty of fits to numbers, in multiples of that of growth, whose models fit the targets
+# less closely than a solve does. Piecewise linear losses need more.
+_PENALTY_FACTOR, _PENALTY_FACTOR_OF_PIECEWISE_LINEAR = 10.0**0.5, 10.0
 
 
 class GrownGridsCandidate(Candidate):
@@ -32,12 +34,9 @@ class GrownGridsCandidate(Candidate):
     name = "growth"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether grids are to be grown.
-
-        With fewer than 60 rows, kernel ridge regression is better where it can be tried.
-        """
         if not task.grows_grids or task.earlier is not None:
             return False
+        # With fewer than 60 rows, kernel ridge regression is better if it can be tried.
         return task.n_rows >= FEWEST_ROWS_TO_GROW or task.once(screen_kernel_ridge) is None
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> GrownFeatures | None:
@@ -51,12 +50,27 @@ class GrownGridsCandidate(Candidate):
         rows = task.scaler.ordered(data.rows, order, task.n_jobs)
         grids = Grids.joined([grown.grids for grown in sets])
         task.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
-        binning, bins = _bin_rows(task, rows, grids)
-        first, goal = _first_penalty(task, sets), task.goal
+        release_freed_memory()
+        binning, budget = GivenBinning(n_jobs=task.n_jobs), task.budget
+        bins = binning.learn_bins(rows, grids)
+        if not budget.fits(bins.shape[1]):
+            n_grids = max(1, int((bins.offsets[1:] <= budget.most_columns()).sum()))
+            binning.keep_bins(np.arange(bins.shape[1]) < bins.offsets[n_grids])
+            bins = bins.first_grids(n_grids)
+        if task.monotone is not None:
+            bins = binning.complete_cells(rows, signed_columns(binning.grids, task.monotone))
+        budget.note_disk(bins)
+        goal, loss, alpha = task.goal, task.goal.loss, task.fixed.alpha
+        if alpha is not None:
+            ridge = alpha * data.mass_of(split[0])
+        else:
+            ridge = float(np.mean([grown.alpha for grown in sets]))
+            if not loss.is_of_classes:
+                is_linear = loss.is_piecewise_linear
+                ridge *= _PENALTY_FACTOR_OF_PIECEWISE_LINEAR if is_linear else _PENALTY_FACTOR
         if task.monotone is not None:
             goal = replace(goal, signs=signs_of_grids(binning.grids, task.monotone))
         power = count_power_of(goal, task.config)
-        alpha = task.fixed.alpha
         features = GrownFeatures(
             goal=goal,
             relevance=sets[0].relevance(data.rows.shape[1]),
@@ -68,7 +82,7 @@ class GrownGridsCandidate(Candidate):
             settings=GROWN if alpha is None else replace(GROWN, alpha=alpha),
             count_power=power,
         )
-        return features.validated(task, first)
+        return features.validated(task, ridge)
 
 
 def _grow_sets(task: SelectionTask) -> list[GrownGrids]:
@@ -116,30 +130,3 @@ def _grow_sets(task: SelectionTask) -> list[GrownGrids]:
     projection = gradient_directions(task, sets[0], config.n_directions)
     sets += [grow_set(k, projection if k % 2 == 1 else None) for k in range(1, config.n_seeds)]
     return sets if projection is None else [grown.projected(projection) for grown in sets]
-
-
-def _bin_rows(task: SelectionTask, rows: Rows, grids: Grids) -> tuple[GivenBinning, PlainBins]:
-    """Learn the bins of as many of the first grids as there is memory for the weights of."""
-    release_freed_memory()
-    binning, budget = GivenBinning(n_jobs=task.n_jobs), task.budget
-    bins = binning.learn_bins(rows, grids)
-    if not budget.fits(bins.shape[1]):
-        n_grids = max(1, int((bins.offsets[1:] <= budget.most_columns()).sum()))
-        binning.keep_bins(np.arange(bins.shape[1]) < bins.offsets[n_grids])
-        bins = bins.first_grids(n_grids)
-    if task.monotone is not None:
-        bins = binning.complete_cells(rows, signed_columns(binning.grids, task.monotone))
-    budget.note_disk(bins)
-    return binning, bins
-
-
-def _first_penalty(task: SelectionTask, sets: list[GrownGrids]) -> float:
-    """Return the penalty that is tried first, times the number of training rows."""
-    if task.fixed.alpha is not None:
-        return task.fixed.alpha * task.data.mass_of(task.split[0])
-    mean, loss = float(np.mean([grown.alpha for grown in sets])), task.goal.loss
-    if loss.is_of_classes:
-        return mean
-    return mean * (
-        _FIRST_PENALTY_OF_PIECEWISE_LINEAR if loss.is_piecewise_linear else _FIRST_PENALTY
-    )

@@ -41,45 +41,43 @@ class KernelRidge(Candidate):
     name = "the trial of kernel ridge regression"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether a sample was predicted well enough to fit all rows."""
+        """Return whether the loss of a sample is low enough to fit all rows."""
         if not task.grows_grids or task.earlier is not None:
             return False
         screen = task.once(screen_kernel_ridge)
-        return screen is not None and (best is None or screen.may_beat(_loss_of(task, best)))
+        return screen is not None and (
+            best is None or screen.may_beat(_validation_loss(task, best))
+        )
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> FittedKernelRidge | None:
         """Fit all training rows; None if the loss is not clearly below that of the best."""
         screen = task.once(screen_kernel_ridge)
         assert screen is not None
         if best is not None:
-            return screen.better_than(_loss_of(task, best))
+            return screen.better_than(_validation_loss(task, best))
         if task.n_rows < FEWEST_ROWS_TO_GROW:
             return screen.best.cross_validated(task)
         return screen.best.validated(task, task.split)
 
     def replaces(self, task: SelectionTask, best: Fitted, fitted: Fitted) -> bool:
-        """Return True: a fit that is not clearly better is not returned."""
-        return True
+        return True  # fit returns None unless it is clearly better
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedKernelRidge(Fitted):
-    """Kernel ridge regression, validated by fits to training rows."""
+    """Kernel ridge regression with selected settings."""
 
     kernel: GaussianRidge
 
     def validated(self, task: SelectionTask, split: Split) -> FittedKernelRidge:
-        """Return the same, validated on one split."""
         return replace(self, validation=validate_ridge(self.kernel, task, self.goal, split))
 
     def cross_validated(self, task: SelectionTask) -> FittedKernelRidge:
-        """Return the same, validated on all splits."""
         splits = task.held_back.splits
         results = [validate_ridge(self.kernel, task, self.goal, split) for split in splits]
         return replace(self, validation=joined(results), is_cross_validated=True)
 
     def finish(self, task: SelectionTask) -> SelectedModel:
-        """Return the fit to all rows."""
         data, kernel, rows = task.data, self.kernel, task.data.fitted
         expansion, weights = kernel.fitted(data, rows, task.n_jobs)
         scaled = kernel.scaler.rows(data.rows[rows], task.n_jobs)
@@ -102,9 +100,9 @@ class FittedKernelRidge(Fitted):
 
 @dataclass(frozen=True, eq=False)
 class KernelRidgeScreen:
-    """Kernel ridge regression on samples of the rows, which says whether all rows are worth it.
+    """Kernel ridge regression on samples of the rows, which decides about a fit to all rows.
 
-    ``splits`` are those of the samples. The bandwidth is chosen once the first one is promising.
+    ``splits`` are those of the samples. The bandwidth is only searched if the first is promising.
     """
 
     task: SelectionTask
@@ -113,9 +111,9 @@ class KernelRidgeScreen:
 
     @property
     def of_scalings(self) -> Sequence[GaussianRidge]:
-        """Each scaling with the first bandwidth, where smooth kernels are compared by these rows.
+        """Each scaling with the first bandwidth, if smooth kernels can be compared with it.
 
-        Other splits would be other samples, and ranks are other scalings.
+        Other splits are other samples, and ranks are other scalings.
         """
         is_comparable = len(self.splits) == 1 and self.task.monotone is None
         return self.kernels.of_scalings if is_comparable else ()
@@ -123,21 +121,21 @@ class KernelRidgeScreen:
     @cached_property
     def first_loss(self) -> float:
         """The validation loss of a sample with the first bandwidth."""
-        return self._loss_of(self.kernels.first, too_much=0.0)
+        return self._sample_loss(self.kernels.first, too_much=0.0)
 
     @cached_property
     def loss(self) -> float:
         """The loss of the validation or left-out rows of a sample with the best bandwidth."""
-        return self._loss_of(self.kernels.best, too_much=np.inf)
+        return self._sample_loss(self.kernels.best, too_much=np.inf)
 
-    def _loss_of(self, kernel: GaussianRidge, too_much: float) -> float:
+    def _sample_loss(self, kernel: GaussianRidge, too_much: float) -> float:
         task, split = self.task, self.splits[0]
         assert task.least_squares is not None
         result = validate_ridge(kernel, task, task.least_squares, split)
         return pessimistic_loss(kernel, task, result, split[0], too_much)
 
     def is_far_better(self, first_loss: float) -> bool:
-        """Return whether it is so much better than the first grids that growth should stop."""
+        """Return whether its loss is so far below that of the first grids that growth stops."""
         bound = _FAR_BETTER * first_loss
         return self.first_loss < _OTHER_BANDWIDTHS * bound and self.loss < bound
 
@@ -153,7 +151,6 @@ class KernelRidgeScreen:
 
     @property
     def best(self) -> FittedKernelRidge:
-        """Kernel ridge regression with the best bandwidth, not validated yet."""
         return self._with(self.kernels.best)
 
     def better_than(self, loss_of_best: float) -> FittedKernelRidge | None:
@@ -196,8 +193,7 @@ def screen_kernel_ridge(task: SelectionTask) -> KernelRidgeScreen | None:
     return KernelRidgeScreen(task, splits, GaussianTrials.of(task, splits))
 
 
-def _loss_of(task: SelectionTask, best: Fitted) -> float:
-    """Return the mean loss of the validation rows."""
+def _validation_loss(task: SelectionTask, best: Fitted) -> float:
     result: ValidationResult | None = best.validation
     assert result is not None
     data, rows = task.data, result.rows

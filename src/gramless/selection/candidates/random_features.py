@@ -29,7 +29,7 @@ from gramless.selection.validation import ValidationResult, joined, record, vali
 
 FEWEST_ROWS_TO_SEARCH = 40  # with fewer rows nothing is searched
 _DEFAULT_ALPHA = 1e-3
-# The cost of a grid over all inputs, relative to one over a few: most rows have a bin of their own,
+# The cost of a grid over all inputs, relative to one over a few: most rows are alone in a bin,
 # and vectors of weights are as long as all codes.
 _COST_OF_GRID = 4.0
 _FIRST_SIZE, _LEAST_GAIN = 64, 0.02  # doubling the grids must lower the score by this share
@@ -37,12 +37,11 @@ _SIZING_ROWS, _FEWEST_ROWS_TO_SIZE = 12_500, 2500
 
 
 class RandomFeatures(Candidate):
-    """Random features of one kernel, for everything that does not grow grids."""
+    """Random features of one kernel, for all fits that do not grow grids."""
 
     name = "random features"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether grids are not grown."""
         return not task.grows_grids and task.earlier is None
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> FittedFeatures:
@@ -99,9 +98,9 @@ class RandomFeatures(Candidate):
 
 @dataclass(frozen=True, eq=False)
 class _UnfittedFeatures:
-    """An unfitted map of random features, over the rows of a scaler.
+    """An unfitted map of random features, and the scaler of its rows.
 
-    The template's bandwidth is in units of the rows that the scaler returns, ``bandwidth`` in
+    The bandwidth of ``template`` is in units of the rows that the scaler returns, ``bandwidth`` in
     those of the scaled inputs; ``settings.alpha`` is for all rows.
     """
 
@@ -112,18 +111,15 @@ class _UnfittedFeatures:
 
     @property
     def relevance(self) -> FloatArray:
-        """Weights of the inputs."""
         relevance = self.settings.relevance
         return np.ones(len(self.scaler.unit)) if relevance is None else relevance
 
     def resized(self, size: int) -> _UnfittedFeatures:
-        """Return features of another size."""
         return replace(self, template=self.template.resized(size))
 
     def fitted(
         self, data: Data, order: IntArray | slice, n_jobs: int | None
     ) -> tuple[FeatureMap, FeatureMatrix]:
-        """Return the map fitted to some rows, and their feature matrix."""
         feature_map: SizedMap = clone(self.template)
         if isinstance(feature_map, BinningMap):
             # Bins are learned in one pass over the rows, so no copy of them is needed.
@@ -134,7 +130,7 @@ class _UnfittedFeatures:
 
 
 def has_open_settings(task: SelectionTask) -> bool:
-    """Return whether there is anything to search for, and enough rows or given folds to do so."""
+    """Return whether there are settings to search for, and enough rows or folds to do so."""
     fixed = task.fixed
     are_given = fixed.bandwidth is not None and fixed.alpha is not None
     is_decided = are_given and len(fixed.scalings) == 1
@@ -143,7 +139,14 @@ def has_open_settings(task: SelectionTask) -> bool:
 
 
 def _choose(task: SelectionTask) -> _UnfittedFeatures:
-    settings = _settings(task)
+    fixed, goal = task.fixed, task.goal
+    if not has_open_settings(task):
+        settings = first_settings(task, _DEFAULT_ALPHA if fixed.alpha is None else fixed.alpha)
+    else:
+        settings = BandwidthSearch(replace(task, data=task.data.for_squares)).run()
+        if fixed.alpha is None and (goal.loss.name != "squared" or goal.sparse):
+            settings = search_alpha(task, settings, goal)
+        task.budget.has_time(TIME_SHARE, "search")  # records that the search was cut short
     scaler = task.data.scaler(settings.scaling).weighted(settings.relevance)
     bandwidth = bandwidth_in_scaled_units(task, settings, scaler)
     template: SizedMap = clone(task.feature_map).set_params(
@@ -153,25 +156,14 @@ def _choose(task: SelectionTask) -> _UnfittedFeatures:
     if not isinstance(template, RandomBinning):
         return chosen
     most = task.budget.affordable(template.size, _COST_OF_GRID)
-    has_open_size = task.fixed.n_grids is None and not task.goal.sparse
+    has_open_size = fixed.n_grids is None and not goal.sparse
     if has_open_size and task.n_rows >= _FEWEST_ROWS_TO_SIZE:
         most = _enough_grids(task, chosen, most)
     return chosen.resized(most)
 
 
-def _settings(task: SelectionTask) -> Hyperparameters:
-    fixed, goal = task.fixed, task.goal
-    if not has_open_settings(task):
-        return first_settings(task, _DEFAULT_ALPHA if fixed.alpha is None else fixed.alpha)
-    settings = BandwidthSearch(replace(task, data=task.data.for_squares)).run()
-    if fixed.alpha is None and (goal.loss.name != "squared" or goal.sparse):
-        settings = search_alpha(task, settings, goal)
-    task.budget.has_time(TIME_SHARE, "search")
-    return settings
-
-
 def _enough_grids(task: SelectionTask, chosen: _UnfittedFeatures, most: int) -> int:
-    """Double the number of grids for as long as validation rows are predicted clearly better."""
+    """Double the number of grids while that lowers the validation score clearly."""
     budget, (training, held_back) = task.budget, task.held_back.splits[0]
     share = min(1.0, _SIZING_ROWS / (len(training) + len(held_back)))
     training, held_back = (rows[: max(1, int(share * len(rows)))] for rows in (training, held_back))
@@ -192,9 +184,9 @@ def _enough_grids(task: SelectionTask, chosen: _UnfittedFeatures, most: int) -> 
 def _fitted_in_memory(
     task: SelectionTask, chosen: _UnfittedFeatures, order: Order
 ) -> tuple[FeatureMap, FeatureMatrix]:
-    """Return the map fitted to some rows, and their matrix; with fewer grids if weights need it.
+    """Return the fitted map and its matrix, with fewer grids if memory needs it.
 
-    If their number was given it stays, and is refused where the problem is made.
+    A given number of grids is kept; the problem raises an error if it does not fit.
     """
     feature_map, matrix = chosen.fitted(task.data, order, task.n_jobs)
     is_open = isinstance(feature_map, RandomBinning) and task.fixed.n_grids is None
@@ -208,7 +200,7 @@ def _fitted_in_memory(
 def _validated_apart(
     task: SelectionTask, chosen: _UnfittedFeatures, split: Split, alpha: float
 ) -> ValidationResult:
-    """Return the result of a split, features learned from its training rows alone."""
+    """Return the result of a split with features learned from its training rows only."""
     data, goal, n_jobs, (training, held_back) = task.data, task.goal, task.n_jobs, split
     feature_map, matrix = chosen.fitted(data, training, n_jobs)
     problem = goal.problem(data, data.matrix(matrix), alpha / data.mass_of(training), training)

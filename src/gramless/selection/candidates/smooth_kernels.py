@@ -1,4 +1,4 @@
-"""Smooth kernels beside the grids, over the inputs that the grids found to matter."""
+"""Smooth kernels beside the grids, over inputs weighted by how finely grids divide them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,9 @@ class SmoothKernels(Refinement):
     time_share = DENSE_TIME_SHARE
 
     def is_wanted(self, task: SelectionTask) -> bool:
-        """Return whether the configuration asks for landmarks, and enough of them have room."""
         return _n_landmarks(task) >= _FEWEST_LANDMARKS and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
-        """Return the seconds and bytes of all kernels."""
         n_kernels = len(task.config.smooth_lengths)
         n_numbers = n_kernels * _n_landmarks(task) * task.n_rows
         return task.budget.cost_of_dense_features(n_numbers, best.rows.shape[1])
@@ -55,11 +53,19 @@ class SmoothKernels(Refinement):
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
         """Validate a kernel along learned directions, then kernels over the inputs."""
         rows, scaler, size = best.rows, best.scaler, _n_landmarks(task)
-        fine = fineness(best.binning.grids, _grid_variances(best), scaler)
+        bins = plain_matrix(first_part(best.matrix))
+        assert isinstance(bins, PlainBins)
+        weights = unscaled_weights(best.matrix, best.weights)[: bins.shape[1]]
+        counts = bins.gram_diagonal() / bins.scale**2
+        # The variance of what each grid adds to the predictions of the rows.
+        variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
+        fine = fineness(best.binning.grids, variances, scaler)
         if not fine.any():
             return None
         training, whole = rows[: len(task.split[0])], np.asarray(rows)
-        projection = learned_projection(task, scaler, fine)
+        projection = None
+        if task.config.projection_max_error_ratio > 0.0:
+            projection = learned_projection(task, scaler, fine)
         if projection is not None:
             n_projected = max(size, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // task.n_rows))
             cost = task.budget.cost_of_dense_features(n_projected * task.n_rows, rows.shape[1])
@@ -80,15 +86,6 @@ def _n_landmarks(task: SelectionTask) -> int:
     config = task.config
     wanted = min(config.n_landmarks, config.landmarks_an_output * task.data.n_outputs)
     return min(wanted, MOST_NUMBERS // task.n_rows)
-
-
-def _grid_variances(features: GrownFeatures) -> FloatArray:
-    """Return the variance of what each grid adds to the predictions of the rows."""
-    bins = plain_matrix(first_part(features.matrix))
-    assert isinstance(bins, PlainBins)
-    weights = unscaled_weights(features.matrix, features.weights)[: bins.shape[1]]
-    counts = bins.gram_diagonal() / bins.scale**2
-    return covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
 
 
 def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
@@ -137,7 +134,6 @@ def _gaussians(
     categorical: BoolArray | None,
     n_landmarks: int,
 ) -> list[Nystrom]:
-    """Return Gaussian kernels of some bandwidths, with landmarks among the rows."""
     kernels = []
     for bandwidth in bandwidths:
         kernel = Nystrom(

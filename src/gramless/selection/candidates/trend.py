@@ -32,7 +32,7 @@ from gramless.selection.validation import ValidationResult, joined, record, vali
 
 _SAMPLE_ROWS = 4000  # by which trends are standardised and tried with one step
 _MOST_INPUTS, _MULTIPLIED_INPUTS, _MOST_CATEGORIES = 100, 10, 200
-# A trend whose score after one step is within this multiple of the best may be better when fitted.
+# A trend may be better when fitted if one step reaches this multiple of the best score.
 _MAY_BE_BETTER = 1.1
 # The length with the best score counts: the curvature at a constant is only typical.
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
@@ -46,14 +46,13 @@ class TrendCandidate(Refinement):
     time_share = DENSE_TIME_SHARE
 
     def is_wanted(self, task: SelectionTask) -> bool:
-        """Return whether the configuration asks for trends."""
         return task.config.tries_trend and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
-        """Return the bytes of the scaled rows: a linear trend has hardly more features."""
         n_rows, width = best.rows.shape
         if n_rows * width > MOST_NUMBERS:
             return Cost()
+        # The scaled rows only: a linear trend has hardly more features.
         return task.budget.cost_of_dense_features(0, width)
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
@@ -76,7 +75,15 @@ class TrendCandidate(Refinement):
         if not _may_be_better(quadratic, task, best, sample, validation_rows):
             return None
         whole = np.asarray(rows)
-        both_degrees = [_alone(task, best, trend, whole) for trend in (linear, quadratic)]
+        both_degrees = []
+        for trend, matrix in dense_features([linear, quadratic], whole, task.n_jobs):
+            description = f"a polynomial trend of {matrix.shape[1]} features"
+            features = replace(best, feature_map=trend, matrix=matrix)
+            # The fit ends early if it cannot reach the best.
+            features = features.validated(
+                task, best.result.alpha, beat=best.score, description=description
+            )
+            both_degrees.append(features)
         alone = min(both_degrees, key=lambda features: features.score)
         if alone.score >= best.score:
             return None
@@ -85,20 +92,18 @@ class TrendCandidate(Refinement):
         return beside if beside.score < required else alone
 
     def replaces(self, task: SelectionTask, best: Fitted, fitted: Fitted) -> bool:
-        """Return True: a trend that is not better is not returned."""
-        return True
+        return True  # refine returns None unless the trend is better
 
 
 class TrendOfFewRows(Candidate):
-    """A trend alone, in the place of kernel ridge regression or of a cross-validated model.
+    """A trend that replaces kernel ridge regression or a cross-validated model of few rows.
 
-    Its penalty is chosen by the splits that validated the best model.
+    Its penalty is selected by the splits that validated the best model.
     """
 
     name = "the trial of a polynomial trend"
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
-        """Return whether penalty and features are open and the rows few enough."""
         if not task.grows_grids or task.earlier is not None or best is None:
             return False
         has_few_rows = best.is_cross_validated or isinstance(best, FittedKernelRidge)
@@ -107,7 +112,6 @@ class TrendOfFewRows(Candidate):
         return has_few_rows and is_open and is_wanted and best.validation is not None
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> FittedFeatures | None:
-        """Validate the linear and the quadratic trend with several penalties."""
         assert best is not None
         data, scaler, splits = task.data, task.scaler, task.held_back.splits
         if not best.is_cross_validated:
@@ -210,27 +214,17 @@ def _may_be_better(
     return score <= scaled_score(best.score, _MAY_BE_BETTER)
 
 
-def _alone(
-    task: SelectionTask, best: GrownFeatures, trend: PolynomialTrend, rows: FloatArray
-) -> GrownFeatures:
-    """Return a validated trend; its fit ends early if it cannot reach the best."""
-    [(_, matrix)] = dense_features([trend], rows, task.n_jobs)
-    description = f"a polynomial trend of {matrix.shape[1]} features"
-    features = replace(best, feature_map=trend, matrix=matrix)
-    return features.validated(task, best.result.alpha, beat=best.score, description=description)
-
-
 def _with_best_penalty(
     matrix: FeatureMatrix, task: SelectionTask, splits: Sequence[Split]
 ) -> tuple[ValidationResult, float]:
-    """Validate features by all splits; return the best penalty of the mean loss too."""
+    """Return the result of the best penalty over all splits, and this penalty of the mean loss."""
     matrices = [matrix.take_rows(np.concatenate(split)) for split in splits]
 
     def with_exponent(exponent: int) -> ValidationResult:
         return joined(
             [
-                validate(task, task.goal, own, split, 10.0**exponent * task.data.mass_of(split[0]))
-                for own, split in zip(matrices, splits, strict=True)
+                validate(task, task.goal, part, split, 10.0**exponent * task.data.mass_of(split[0]))
+                for part, split in zip(matrices, splits, strict=True)
             ]
         )
 

@@ -1,10 +1,11 @@
-"""Prior variances of the weights of bins, which are smaller for bins with many rows."""
+"""Prior variances of the weights of bins, and grids along which monotone weights rise or fall."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gramless.base.types import FloatArray, IntArray
+from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.scaled_bins import first_part, rounded_factors, scale_bins
@@ -35,14 +36,14 @@ def prior_deviations(counts: FloatArray, power: float) -> FloatArray:
 
 
 def count_power_of(goal: Goal, config: SearchConfig) -> float:
-    """Return the power of the row counts, 0 for classes, and for sparse and monotone fits."""
+    """Return the power of the row counts; it is 0 for classes, sparse and monotone fits."""
     if goal.loss.is_of_classes or goal.sparse or goal.signs is not None:
         return 0.0
     return config.count_power
 
 
 def row_counts(data: Data, order: IntArray | slice) -> FloatArray:
-    """Return the number of rows that each row in an order counts for, 0 for validation rows."""
+    """Return how many rows each row in an order counts for; validation rows count for 0."""
     rows = np.arange(len(data.targets))[order]
     counts = data.row_counts(rows)
     counts = np.ones(len(rows)) if counts is None else counts
@@ -62,3 +63,16 @@ def scaled_by_priors(
         return matrix
     counts = bins.rmatvec(row_counts(data, order)) / bins.scale
     return scale_bins(matrix, prior_deviations(counts, power))
+
+
+def signs_of_grids(grids: Grids, monotone: IntArray) -> IntArray:
+    """Return the sign of monotone weights of each grid over one input, 0 for other grids."""
+    divided = np.isfinite(grids.widths)
+    signs: IntArray = np.tile(monotone, 2)[divided.argmax(axis=1)]
+    return np.where(divided.sum(axis=1) == 1, signs, 0)
+
+
+def signed_columns(grids: Grids, monotone: IntArray) -> IntArray:
+    """Return the column that each grid with a sign divides, -1 for others."""
+    columns = np.isfinite(grids.widths).argmax(axis=1)
+    return np.where(signs_of_grids(grids, monotone) != 0, columns, -1)

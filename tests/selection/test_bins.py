@@ -10,7 +10,7 @@ from gramless.losses import Logistic, Poisson, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.scaled_bins import ScaledBins
-from gramless.selection.bin_priors import (
+from gramless.selection.bins import (
     count_power_of,
     prior_deviations,
     row_counts,
