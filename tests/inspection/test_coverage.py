@@ -9,26 +9,26 @@ from gramless.base.errors import InputError
 from gramless.inspection.coverage import conditional_coverage
 
 
-def test_groups_are_those_of_the_widths_or_of_what_is_given() -> None:
+def test_coverage_is_grouped_by_width_or_given_values() -> None:
     rng = np.random.default_rng(0)
     scale = np.repeat([1.0, 3.0], 50)[rng.permutation(100)]
     y, other = scale * rng.normal(size=100), rng.normal(size=100)
     groups = conditional_coverage(y, -scale, scale, n_groups=2)
-    for group, own in zip(groups, (scale == 1.0, scale == 3.0), strict=True):
-        assert group.covered == np.mean(np.abs(y[own]) <= scale[own])
-        assert (group.n_rows, group.width) == (50, 2.0 * scale[own][0])
+    for group, members in zip(groups, (scale == 1.0, scale == 3.0), strict=True):
+        assert group.covered == np.mean(np.abs(y[members]) <= scale[members])
+        assert (group.n_rows, group.width) == (50, 2.0 * scale[members][0])
     low = other <= np.median(other)
     first = conditional_coverage(y, -scale, scale, other, n_groups=2)[0]
     assert first.covered == np.mean(np.abs(y[low]) <= scale[low])
     assert first.most == other[low].max()
 
 
-def test_equal_widths_are_grouped_by_the_middles() -> None:
+def test_equal_widths_are_grouped_by_midpoints() -> None:
     middles = np.array([3.0, 1.0, 2.0])
     groups = conditional_coverage(middles, middles - 1.0, middles + 1.0, n_groups=3)
     assert [group.least for group in groups] == [1.0, 2.0, 3.0]
 
 
-def test_wrong_shapes() -> None:
+def test_different_lengths_are_rejected() -> None:
     with pytest.raises(InputError, match="of equal length"):
         conditional_coverage([1.0, 2.0], [0.0], [3.0])

@@ -42,7 +42,7 @@ def names_of(display: AttributionsDisplay | FeatureImportancesDisplay) -> list[s
     return [text.get_text() for text in display.ax_.get_yticklabels()]
 
 
-def test_importances(model: KernelRegressor) -> None:
+def test_importances_are_drawn_as_sorted_bars(model: KernelRegressor) -> None:
     display = FeatureImportancesDisplay.from_estimator(model, max_features=2)
     assert names_of(display) == ["b", "c"]
     lengths: NDArray = np.array([bar.get_width() for bar in display.ax_.patches])
@@ -54,7 +54,7 @@ def test_importances(model: KernelRegressor) -> None:
     assert names_of(again) == ["b", "c", "a"]
 
 
-def test_points_of_rows(model: KernelRegressor) -> None:
+def test_attributions_are_drawn_as_one_point_per_row(model: KernelRegressor) -> None:
     frame = pd.DataFrame(X[:40], columns=["a", "b", "c"])
     display = AttributionsDisplay.from_estimator(model, frame, max_features=2)
     assert names_of(display) == ["b", "c"]
@@ -65,16 +65,16 @@ def test_points_of_rows(model: KernelRegressor) -> None:
     assert (np.argsort(colours) == np.argsort(X[:40, 1])).all()
 
 
-def test_steps_of_a_row(model: KernelRegressor) -> None:
-    found = shapley_values(model, pd.DataFrame(X[:2], columns=["a", "b", "c"]))
-    display = AttributionsDisplay(found).plot(row=1, max_features=1)
+def test_steps_of_a_row_end_at_the_prediction(model: KernelRegressor) -> None:
+    result = shapley_values(model, pd.DataFrame(X[:2], columns=["a", "b", "c"]))
+    display = AttributionsDisplay(result).plot(row=1, max_features=1)
     assert names_of(display) == [f"b = {X[1, 1]:.4g}", "2 others"]
     last = display.ax_.patches[-1]
     end = last.get_x() + last.get_width()
-    assert end == pytest.approx(found.base_values[1] + found.values[1].sum())
+    assert end == pytest.approx(result.base_values[1] + result.values[1].sum())
 
 
-def test_outputs_and_columns_without_numbers() -> None:
+def test_displays_draw_chosen_outputs_and_text_columns() -> None:
     classes = KernelClassifier(effort=1, random_state=0).fit(X, np.digitize(X[:, 0], [-0.3, 0.3]))
     display = AttributionsDisplay.from_estimator(classes, X[:30], output=2)
     values = display.attributions.values[:, 0, 2]
@@ -86,7 +86,7 @@ def test_outputs_and_columns_without_numbers() -> None:
         AttributionsDisplay(none).plot()
 
 
-def test_partial_dependence_of_scikit_learn(model: KernelRegressor) -> None:
+def test_scikit_learn_draws_partial_dependence(model: KernelRegressor) -> None:
     frame = pd.DataFrame(X[:50], columns=["a", "b", "c"])
     display = PartialDependenceDisplay.from_estimator(model, frame, ["b"], grid_resolution=5)
     means = display.pd_results[0]["average"][0]

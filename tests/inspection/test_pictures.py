@@ -40,7 +40,7 @@ def marks(axes):
     return np.array([path.vertices[:4] for path in paths])
 
 
-def test_a_row_has_one_mark_in_each_grid_shown(matrix):
+def test_each_row_has_one_mark_per_grid(matrix):
     axes = draw_matrix(matrix, n_rows=50, n_grids=7).axes[0]
     middles = marks(axes).mean(axis=1)
     assert len(middles) == 50 * 7
@@ -48,7 +48,7 @@ def test_a_row_has_one_mark_in_each_grid_shown(matrix):
     assert cells == {(r, i) for r in range(7) for i in range(50)}
 
 
-def test_marks_in_one_place_are_rows_in_one_bin(matrix):
+def test_rows_of_one_bin_share_a_place(matrix):
     """The strips of the picture have as many places, and rows in each, as the codes say."""
     axes = draw_matrix(matrix, n_rows=120, n_grids=5).axes[0]
     left = marks(axes)[:, 0, 0].round(9)
@@ -58,7 +58,7 @@ def test_marks_in_one_place_are_rows_in_one_bin(matrix):
         np.testing.assert_array_equal(shown, np.sort(np.bincount(codes)[1:]))
 
 
-def test_labels_tell_bins_and_the_fullest(matrix):
+def test_labels_count_bins_and_name_the_fullest(matrix):
     axes = draw_matrix(matrix, n_rows=120, n_grids=4).axes[0]
     expected = [
         f"{len(np.unique(c))} bin{'s' * (len(np.unique(c)) > 1)}\n{np.bincount(c).max() / 120:.0%}"
@@ -70,7 +70,7 @@ def test_labels_tell_bins_and_the_fullest(matrix):
     assert "fullest" in axes.get_xlabel()
 
 
-def test_kernels_are_those_of_the_rows_shown(matrix, table):
+def test_kernel_images_show_the_drawn_rows(matrix, table):
     asked = []
 
     def exact(rows):
@@ -89,7 +89,7 @@ def test_kernels_are_those_of_the_rows_shown(matrix, table):
     assert len(draw_matrix(matrix).axes) == 3
 
 
-def test_rows_of_a_heap_stand_together(matrix):
+def test_rows_of_a_cluster_are_adjacent(matrix):
     """Three heaps of 40 rows: three squares along the diagonal."""
     shown = draw_matrix(matrix).axes[1].images[0].get_array()
     heap = np.repeat(np.arange(3), 40)
@@ -97,7 +97,7 @@ def test_rows_of_a_heap_stand_together(matrix):
     assert shown[inside].min() > shown[~inside].max()
 
 
-def test_bins_never_seen_have_no_mark(table):
+def test_unseen_bins_have_no_mark(table):
     binning = RandomBinning(bandwidth=0.3, n_grids=6, random_state=0).fit(table[:30])
     matrix = binning.feature_matrix(table[30:60])
     assert 0 < (matrix.codes == 0).sum() < matrix.codes.size
@@ -107,7 +107,7 @@ def test_bins_never_seen_have_no_mark(table):
     assert [label.get_text() for label in labels] == ["0 bins\n0%"] * 2
 
 
-def test_few_rows(matrix, tmp_path):
+def test_one_to_three_rows_can_be_drawn(matrix, tmp_path):
     for n_rows in [1, 2, 3]:
         figure = draw_matrix(matrix.take_rows(slice(0, n_rows)))
         assert figure.axes[1].images[0].get_array().shape == (n_rows, n_rows)
@@ -115,20 +115,20 @@ def test_few_rows(matrix, tmp_path):
         assert (tmp_path / "few.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_another_scale_is_the_same_picture(matrix):
+def test_scale_does_not_change_the_picture(matrix):
     scaled = BinnedMatrix(matrix.codes, matrix.offsets, scale=7.0)
     one, two = (draw_matrix(m).axes[1].images[0].get_array() for m in (matrix, scaled))
     np.testing.assert_array_equal(one, two)
 
 
-def test_nothing_to_draw():
+def test_empty_matrices_are_rejected():
     for shape in [(0, 5), (5, 0)]:
         empty = BinnedMatrix(np.ones(shape, np.uint8), np.arange(shape[0] + 1))
         with pytest.raises(InputError, match="must have at least one row"):
             draw_matrix(empty)
 
 
-def test_sampled_rows_are_the_same_each_time():
+def test_sampled_rows_are_reproducible():
     rows = sampled_rows(10_000, 200)
     np.testing.assert_array_equal(rows, sampled_rows(10_000, 200))
     assert len(np.unique(rows)) == 200
@@ -140,7 +140,7 @@ def test_sampled_rows_are_the_same_each_time():
     ("ending", "start"),
     [("png", b"\x89PNG"), ("SVG", b"<?xml"), pytest.param("pdf", b"%PDF", marks=pytest.mark.slow)],
 )
-def test_files_of_each_kind_are_the_same_each_time(matrix, ending, start, tmp_path):
+def test_picture_files_are_reproducible(matrix, ending, start, tmp_path):
     contents = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{ending}"
@@ -151,26 +151,26 @@ def test_files_of_each_kind_are_the_same_each_time(matrix, ending, start, tmp_pa
     assert len(contents[0]) > 5000
 
 
-def test_svg_is_xml(matrix, tmp_path):
+def test_svg_is_valid_xml(matrix, tmp_path):
     write_picture(draw_matrix(matrix), tmp_path / "a.svg")
     root = ET.parse(tmp_path / "a.svg").getroot()
     assert root.tag.endswith("svg")
     assert sum(element.tag.endswith("image") for element in root.iter()) == 1 + 1
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_invalid_picture_paths_are_rejected(tmp_path):
     (tmp_path / "folder.png").mkdir()
-    for name, said in [
+    for name, message in [
         ("a.jpg", "must end in .png, .svg, .pdf"),
         ("a", "must end in .png, .svg, .pdf"),
         ("absent/a.png", "there is no folder"),
         ("folder.png", "is a folder"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             check_picture(tmp_path / name)
 
 
-def test_without_matplotlib(matrix, tmp_path, monkeypatch):
+def test_missing_matplotlib_is_named(matrix, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for work in (lambda: draw_matrix(matrix), lambda: check_picture(tmp_path / "a.png")):
         with pytest.raises(MissingDependencyError, match=r"pip install gramless\[cli\]"):

@@ -23,7 +23,7 @@ def noise(seed=1):
     return np.random.default_rng(seed).exponential(size=N)
 
 
-def test_what_was_made_worse_is_found(columns):
+def test_worst_groups_finds_rows_with_larger_losses(columns):
     for where, words in [
         (lambda c: c["pet"] == "dog", "pet is dog"),
         (lambda c: c["pet"] == "", "pet is missing"),
@@ -40,35 +40,35 @@ def test_what_was_made_worse_is_found(columns):
         assert group.ratio == pytest.approx(group.loss / losses.mean(), rel=0.1)
 
 
-def test_groups_that_hold_a_worse_one_are_not_told(columns):
+def test_groups_explained_by_a_subgroup_are_omitted(columns):
     losses = noise() * np.where(columns["age"] > 90, 9.0, 1.0)
     (group,) = worst_groups(losses, columns)
     assert group.words == "age is above 90"
 
 
-def test_the_worst_of_a_group_is_told_beside_it(columns):
+def test_subgroups_are_listed_with_their_group(columns):
     losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
     losses *= np.where((columns["pet"] == "dog") & (columns["age"] > 76), 4.0, 1.0)
-    found = [group.words for group in worst_groups(losses, columns)]
-    assert found == ["age is above 76 and pet is dog", "pet is dog"]
+    results = [group.words for group in worst_groups(losses, columns)]
+    assert results == ["age is above 76 and pet is dog", "pet is dog"]
 
 
-def test_groups_come_by_their_loss(columns):
+def test_groups_are_sorted_by_loss(columns):
     losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
     losses *= np.where(columns["age"] > 90, 3.0, 1.0)
-    found = worst_groups(losses, columns)
-    assert len(found) >= 2
-    assert [one.loss for one in found] == sorted((one.loss for one in found), reverse=True)
+    result = worst_groups(losses, columns)
+    assert len(result) >= 2
+    assert [one.loss for one in result] == sorted((one.loss for one in result), reverse=True)
     assert len(worst_groups(losses, columns, most=1)) == 1
 
 
-def test_noise_has_no_groups(columns):
+def test_noise_has_hardly_any_groups(columns):
     """Two standard errors in rows of their own leave few of the thousand pairs tried."""
-    found = [group for seed in range(10) for group in worst_groups(noise(seed), columns)]
-    assert len(found) <= 3
+    results = [group for seed in range(10) for group in worst_groups(noise(seed), columns)]
+    assert len(results) <= 3
 
 
-def test_tables_without_worse_groups_have_none():
+def test_uninformative_tables_have_no_groups():
     for losses, columns in [
         (np.zeros(100), {"x": np.arange(100.0)}),
         (np.full(100, np.inf), {"x": np.arange(100.0)}),

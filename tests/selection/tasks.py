@@ -41,8 +41,8 @@ def make_task(X: Rows, y: Vector, **options: Any) -> SelectionTask:
         }
     )
     fixed = {"scalings": ("standard",), "relevance": "equal", **_taken(FixedChoices, options)}
-    own = {"data": data, "seed": seed, "report": report, "n_jobs": n_jobs}
-    held_back = HeldBackRows(**own, **_taken(HeldBackRows, options))
+    shared = {"data": data, "seed": seed, "report": report, "n_jobs": n_jobs}
+    held_back = HeldBackRows(**shared, **_taken(HeldBackRows, options))
     deadline = Deadline(options.pop("seconds", None))
     defaults = {
         "goal": Goal(loss, options.pop("l1_ratio", 0.0), data.score),
@@ -50,8 +50,8 @@ def make_task(X: Rows, y: Vector, **options: Any) -> SelectionTask:
         "config": SearchConfig(),
         "budget": Budget(X.shape, deadline, report, data.n_outputs),
     }
-    own = {"data": data, "held_back": held_back, "fixed": FixedChoices(**fixed)}
-    return SelectionTask(**{**defaults, **own, **options})
+    shared = {"data": data, "held_back": held_back, "fixed": FixedChoices(**fixed)}
+    return SelectionTask(**{**defaults, **shared, **options})
 
 
 def _taken(kind: type, options: dict[str, Any]) -> dict[str, Any]:

@@ -47,28 +47,28 @@ def noisy(n_rows: int) -> Table:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("table", "slack"), [(waves, 1.1), (noisy, 1.03)])
-def test_what_is_found_is_near_the_best_of_a_grid(table: Any, slack: float) -> None:
+def test_search_is_nearly_as_good_as_a_grid_of_settings(table: Any, slack: float) -> None:
     X, y = table(2600)
     fixed = {"scaling": "standard", "relevance": "equal", "n_grids": 96}
-    found = regressor(**fixed).fit(X[:600], y[:600])
-    spread, scores = found.scaler_.spread, {}
+    result = regressor(**fixed).fit(X[:600], y[:600])
+    spread, scores = result.scaler_.spread, {}
     alphas = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
     for factor, alpha in itertools.product(2.0 ** np.arange(-6, 4), alphas):
         model = regressor(**fixed, bandwidth=factor * spread, alpha=alpha)
         scores[factor, alpha] = 1 - model.fit(X[:600], y[:600]).score(X[600:], y[600:])
     best = min(scores, key=scores.__getitem__)
-    assert 1 - found.score(X[600:], y[600:]) < slack * scores[best]
+    assert 1 - result.score(X[600:], y[600:]) < slack * scores[best]
     if table is not noisy:  # There, a wide bandwidth and a strong penalty do the same.
-        assert 1 / 4 <= found.bandwidth_ / (best[0] * spread) <= 4
+        assert 1 / 4 <= result.bandwidth_ / (best[0] * spread) <= 4
 
 
-def test_units_of_the_inputs_do_not_matter(small: Table, plain: KernelRegressor) -> None:
+def test_units_of_inputs_do_not_change_predictions(small: Table, plain: KernelRegressor) -> None:
     X, y = small
     scaled = regressor().fit(2.0**-20 * X, y)
     np.testing.assert_allclose(scaled.predict(2.0**-20 * X), plain.predict(X), rtol=1e-9)
 
 
-def test_ranks_are_found_where_they_help() -> None:
+def test_search_chooses_ranks_for_skewed_inputs() -> None:
     rng = np.random.default_rng(1)
     ranks = rng.uniform(size=(400, 2))
     y = np.sin(6 * ranks[:, 0]) + ranks[:, 1]
@@ -80,29 +80,29 @@ def test_ranks_are_found_where_they_help() -> None:
 # What was decided is kept.
 
 
-def test_a_given_bandwidth_is_kept(small: Table) -> None:
+def test_given_bandwidth_is_kept(small: Table) -> None:
     for bandwidth in (0.7, np.float32(0.5), [1.0, 2.0, np.inf]):
         model = regressor(bandwidth=bandwidth).fit(*small)
         np.testing.assert_array_equal(model.bandwidth_, np.asarray(bandwidth, float))
-    own = KernelRegressor(RandomBinning(n_grids=16, bandwidth=0.9), random_state=0).fit(*small)
-    assert own.bandwidth_ == 0.9
+    model = KernelRegressor(RandomBinning(n_grids=16, bandwidth=0.9), random_state=0).fit(*small)
+    assert model.bandwidth_ == 0.9
 
 
-def test_trials_name_no_bandwidth_that_they_did_not_use(small: Table) -> None:
+def test_trials_record_only_bandwidths_that_they_used(small: Table) -> None:
     """None, or the given one in mean distances between rows, as for one that was searched."""
     model = regressor(bandwidth=0.7, scaling="standard").fit(*small)
     expected = pytest.approx(0.7 / model.scaler_.spread, rel=0.1)
-    for told in (model.settings_.bandwidth, model.search_[0]["bandwidth"]):
-        assert told is None or told == expected
+    for bandwidth in (model.settings_.bandwidth, model.search_[0]["bandwidth"]):
+        assert bandwidth is None or bandwidth == expected
 
 
-def test_a_given_alpha_is_kept(small: Table) -> None:
+def test_given_alpha_is_kept(small: Table) -> None:
     model = regressor(alpha=3e-4).fit(*small)
     assert model.alpha_ == model.settings_.alpha == 3e-4
     assert {trial["alpha"] for trial in model.search_} == {3e-4}
 
 
-def test_a_given_scaling_is_kept(small: Table) -> None:
+def test_given_scaling_is_kept(small: Table) -> None:
     for scaling in ("none", "quantile"):
         model = regressor(scaling=scaling).fit(*small)
         assert model.scaler_.kind == model.settings_.scaling == scaling
@@ -116,7 +116,7 @@ def test_equal_relevance_is_kept() -> None:
     assert model.relevance_.tolist() == [1.0] * 10
 
 
-def test_sparse_rows_are_never_ranked(small: Table) -> None:
+def test_wide_sparse_rows_are_never_ranked(small: Table) -> None:
     X, y = small
     # Too wide to be fitted as an array.
     wide = sp.hstack([X * (X > 0), sp.csr_array((len(X), 5000))], format="csr")
@@ -124,33 +124,33 @@ def test_sparse_rows_are_never_ranked(small: Table) -> None:
     assert {trial["scaling"] for trial in model.search_} <= {"none", "standard"}
 
 
-# What was tried is told, and the same again.
+# Trials are recorded and reproducible.
 
 
 def timeless(model: Any) -> list[dict[str, Any]]:
     return [{k: v for k, v in trial.items() if k != "seconds"} for trial in model.search_]
 
 
-def test_threads_change_no_trial(small: Table, plain: KernelRegressor) -> None:
+def test_number_of_threads_does_not_change_trials(small: Table, plain: KernelRegressor) -> None:
     first, again = plain, regressor(n_jobs=3).fit(*small)
     assert timeless(first) == timeless(again)
     np.testing.assert_array_equal(first.relevance_, again.relevance_)
     np.testing.assert_array_equal(first.weights_, again.weights_)
 
 
-def test_the_result_is_the_best_trial_of_the_last_stage(small: Table) -> None:
+def test_search_returns_the_best_trial(small: Table) -> None:
     task = make_task(*small, relevance="auto", scalings=("standard", "quantile"))
-    found = BandwidthSearch(task).run()
+    result = BandwidthSearch(task).run()
     best = min(task.trials, key=lambda trial: trial.score)
     assert {trial.settings.scaling for trial in task.trials} == {"standard", "quantile"}
-    assert (found.scaling, found.bandwidth) == (best.settings.scaling, best.settings.bandwidth)
+    assert (result.scaling, result.bandwidth) == (best.settings.scaling, best.settings.bandwidth)
 
 
-def test_another_seed_is_another_search(small: Table, plain: KernelRegressor) -> None:
+def test_seed_changes_the_search(small: Table, plain: KernelRegressor) -> None:
     assert timeless(plain) != timeless(regressor(random_state=1).fit(*small))
 
 
-def test_trials_are_plain_data_and_the_choice_is_one_of_them(
+def test_trials_are_json_and_contain_the_chosen_settings(
     small: Table, plain: KernelRegressor
 ) -> None:
     X, y = small
@@ -171,7 +171,7 @@ def test_trials_are_plain_data_and_the_choice_is_one_of_them(
             assert trial["curve"]
 
 
-def test_every_stage_is_judged_on_rows_held_back() -> None:
+def test_noise_gives_no_trial_a_good_score() -> None:
     """Pure noise has nothing to find: no trial may look much better than the mean."""
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
@@ -180,7 +180,7 @@ def test_every_stage_is_judged_on_rows_held_back() -> None:
     assert model.alpha_ >= 1e-4
 
 
-def test_rows_held_back_are_judged_by_their_weights(small: Table) -> None:
+def test_validation_scores_are_weighted(small: Table) -> None:
     """Rows of noise that weigh next to nothing neither hide a signal nor count in the score."""
     X, y = small
     wild = np.arange(len(y)) % 2 == 1
@@ -193,7 +193,7 @@ def test_rows_held_back_are_judged_by_their_weights(small: Table) -> None:
     assert weighted.score(X[~wild], y[~wild]) > 0.8
 
 
-def test_classes_may_be_missing_from_a_training_part() -> None:
+def test_classes_may_be_missing_from_training_rows() -> None:
     X = np.random.default_rng(5).normal(size=(60, 2))
     y = np.zeros(60, int)
     y[7], y[33] = 1, 2
@@ -202,7 +202,7 @@ def test_classes_may_be_missing_from_a_training_part() -> None:
     assert model.score(X, y) > 0.9
 
 
-def test_a_spent_budget_tries_one_setting_on_one_split(small: Table) -> None:
+def test_exhausted_time_budget_tries_one_setting_on_one_split(small: Table) -> None:
     X, y = small
     model = regressor(time_budget=1e-3, scaling="auto").fit(X, y)
     (trial,) = (trial for trial in model.search_ if trial["stage"] == "search")

@@ -32,15 +32,15 @@ BINS = BinnedMatrix(np.array([[1, 1, 1, 2]], np.uint8), np.array([0, 2]))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-def test_full_bins_have_smaller_deviations_and_rows_the_same_variance(power: float) -> None:
+def test_prior_deviations_fall_with_the_rows_of_a_bin(power: float) -> None:
     counts = np.array([1.0, 4.0, 40.0, 400.0])
-    found = prior_deviations(counts, power)
-    ratios = found[0] / found
+    result = prior_deviations(counts, power)
+    ratios = result[0] / result
     np.testing.assert_allclose(ratios, ((counts + 20) / 21) ** (power / 2), rtol=5e-4)
-    np.testing.assert_allclose((counts * found**2).sum(), counts.sum(), rtol=1e-3)
+    np.testing.assert_allclose((counts * result**2).sum(), counts.sum(), rtol=1e-3)
 
 
-def test_bins_without_any_rows_are_no_trouble() -> None:
+def test_prior_deviations_of_empty_bins_are_finite() -> None:
     assert np.isfinite(prior_deviations(np.zeros(3), 0.5)).all()
 
 
@@ -48,26 +48,26 @@ def goal_of(**options: object) -> Goal:
     return Goal(**{"loss": Squared(), "l1_ratio": 0.0, "score": mean_loss(Squared()), **options})
 
 
-def test_bins_are_scaled_by_the_rows_that_are_fitted() -> None:
+def test_bins_are_scaled_by_the_training_rows() -> None:
     order = np.array([2, 0, 3, 1])
-    for own, counts in [
+    for task_data, counts in [
         (data(), [3.0, 1.0]),
         (data([1.0, 2.0, 3.0, 6.0]), [10.0, 2.0]),
         (data(n_validation=1), [2.0, 1.0]),
     ]:
-        found = scaled_by_priors(BINS, own, order, 0.5)
-        assert isinstance(found, ScaledBins)
-        np.testing.assert_array_equal(found.factors, prior_deviations(np.array(counts), 0.5))
-        assert row_counts(own, order).sum() == sum(counts)
+        result = scaled_by_priors(BINS, task_data, order, 0.5)
+        assert isinstance(result, ScaledBins)
+        np.testing.assert_array_equal(result.factors, prior_deviations(np.array(counts), 0.5))
+        assert row_counts(task_data, order).sum() == sum(counts)
 
 
-def test_other_features_and_a_power_of_zero_change_nothing() -> None:
+def test_dense_features_and_a_power_of_zero_are_not_scaled() -> None:
     dense = DenseMatrix(np.ones((4, 2)))
     assert scaled_by_priors(dense, data(), slice(None), 0.5) is dense
     assert scaled_by_priors(BINS, data(), slice(None), 0.0) is BINS
 
 
-def test_the_power_is_zero_for_classes_and_for_sparse_and_monotone_fits() -> None:
+def test_count_power_is_zero_for_classes_sparse_and_monotone_fits() -> None:
     config = SearchConfig()
     assert count_power_of(goal_of(), config) == config.count_power > 0.0
     assert count_power_of(goal_of(loss=Poisson()), config) == config.count_power
@@ -82,7 +82,7 @@ def waves(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n_rows)
 
 
-def test_fits_are_optimal_for_the_penalties_of_their_bins() -> None:
+def test_gradient_vanishes_under_the_penalties_of_bins() -> None:
     """The gradient vanishes where each weight's penalty is over its prior variance."""
     X, y = waves(3000)
     model = KernelRegressor(effort=2, tol=1e-9, random_state=0).fit(X, y)

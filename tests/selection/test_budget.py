@@ -32,24 +32,24 @@ from .tasks import make_task
 def budget_of(
     seconds: float | None = None, n_rows: int = 1000, **more: int
 ) -> tuple[Budget, list[Progress]]:
-    told: list[Progress] = []
-    reporter = Reporter(callbacks=told.append)
-    return Budget((n_rows, 10), Deadline(seconds), reporter, **more), told
+    reports: list[Progress] = []
+    reporter = Reporter(callbacks=reports.append)
+    return Budget((n_rows, 10), Deadline(seconds), reporter, **more), reports
 
 
-def test_what_time_cut_short_is_remembered_and_reported_once() -> None:
-    budget, told = budget_of(1e-9)
+def test_time_limits_are_recorded_and_reported_once() -> None:
+    budget, reports = budget_of(1e-9)
     assert not budget.has_time(0.5, "growth")
     assert not budget.has_time(0.5, "growth")
     assert not budget.has_time(0.5, "the trial of smooth kernels")
     expected = ["time: growth was cut short", "time: the trial of smooth kernels was cut short"]
     assert budget.limits == expected
-    assert [(progress.stage, progress.message) for progress in told] == [
+    assert [(progress.stage, progress.message) for progress in reports] == [
         ("limit", line) for line in expected
     ]
 
 
-def test_steps_that_would_take_too_long_are_not_begun() -> None:
+def test_steps_longer_than_their_share_are_skipped() -> None:
     budget, _ = budget_of(1e9)
     assert budget.has_time(0.5, "growth", 1e8)
     assert not budget.has_time(0.5, "growth", 6e8)
@@ -59,7 +59,7 @@ def test_steps_that_would_take_too_long_are_not_begun() -> None:
 
 def test_time_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1e16")
-    found = []
+    results = []
     for n_rows, n_outputs, cost in [
         (10**4, 1, 1.0),
         (10**5, 1, 1.0),
@@ -68,21 +68,21 @@ def test_time_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> Non
         (10**9, 1000, 1.0),
     ]:
         budget, _ = budget_of(2.0, n_rows, n_outputs=n_outputs)
-        found.append(budget.affordable(640, cost))
-        assert budget.limits == [f"time: at most {found[-1]} grids"] * (found[-1] < 640)
-    assert found == sorted(found, reverse=True)
-    assert (found[0], found[-1]) == (640, 16)
+        results.append(budget.affordable(640, cost))
+        assert budget.limits == [f"time: at most {results[-1]} grids"] * (results[-1] < 640)
+    assert results == sorted(results, reverse=True)
+    assert (results[0], results[-1]) == (640, 16)
     assert budget_of(None, 10**6, n_outputs=10**4)[0].affordable(640) == 640
 
 
-def test_rows_that_were_left_out_are_told() -> None:
-    budget, told = budget_of(2.0, n_given=5000)
+def test_omitted_rows_are_reported() -> None:
+    budget, reports = budget_of(2.0, n_given=5000)
     assert budget.limits == ["time: 1000 of 5000 rows"]
-    assert len(told) == 1
+    assert len(reports) == 1
     assert budget_of(2.0, n_given=1000)[0].limits == []
 
 
-def test_growth_uses_fewer_rows_where_outputs_are_many() -> None:
+def test_growth_uses_fewer_rows_for_many_outputs() -> None:
     plain = SearchConfig()
     assert budget_of(None, n_outputs=200)[0].within(plain) is plain
     assert budget_of(2.0)[0].within(plain) == plain
@@ -93,7 +93,7 @@ def test_growth_uses_fewer_rows_where_outputs_are_many() -> None:
     assert budget_of(1e-3, n_outputs=10**4)[0].within(plain).growth_rows == 500
 
 
-def test_calibration_looks_at_fewer_rows_where_outputs_are_many() -> None:
+def test_calibration_uses_fewer_rows_for_many_outputs() -> None:
     rows = np.arange(20_000)
     assert len(rows[budget_of(None, n_outputs=200)[0].judged_rows(len(rows))]) == len(rows)
     assert len(rows[budget_of(2.0)[0].judged_rows(len(rows))]) == len(rows)
@@ -102,12 +102,12 @@ def test_calibration_looks_at_fewer_rows_where_outputs_are_many() -> None:
     assert len(set(np.diff(chosen))) == 1
 
 
-def test_rows_in_time() -> None:
+def test_time_limits_the_number_of_rows() -> None:
     rows = np.zeros((50_000, 4))
-    found = [rows_in_time(rows, k, 2.0) for k in (1, 10, 100, 10**6)]
-    assert found == sorted(found, reverse=True)
-    assert (found[0], found[-1]) == (50_000, 500)
-    assert rows_in_time(rows, 100, 1.0) == found[2] // 2
+    results = [rows_in_time(rows, k, 2.0) for k in (1, 10, 100, 10**6)]
+    assert results == sorted(results, reverse=True)
+    assert (results[0], results[-1]) == (50_000, 500)
+    assert rows_in_time(rows, 100, 1.0) == results[2] // 2
     assert rows_in_time(rows, 10**6, None) == 50_000
     # Zeros of sparse rows take no time.
     wide = sp.csr_array(sp.random(600, 100_000, density=1e-5, random_state=0))
@@ -118,17 +118,17 @@ def test_rows_in_time() -> None:
 def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     each = 2 * 1000 + bytes_of_grid(1000, 10)
     monkeypatch.setenv(VARIABLE, str(12 * each + 5))
-    budget, told = budget_of()
+    budget, reports = budget_of()
     assert budget.affordable(12) == 12
-    assert told == []
+    assert reports == []
     assert budget.affordable(48) == 12
     assert budget.limits == ["memory: 12 grids instead of 48"]
-    assert len(told) == 1
+    assert len(reports) == 1
     monkeypatch.setenv(VARIABLE, "1")
     assert budget.affordable(48) == 1
 
 
-def test_more_rows_than_a_limit_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_beyond_the_memory_limit_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     check_table(np.zeros((30_000, 2)))
     with limited_memory(2 * 10**6):
@@ -142,28 +142,26 @@ def test_more_rows_than_a_limit_has_room_for_are_refused(monkeypatch: pytest.Mon
             check_table(np.zeros((30_000, 2)))
 
 
-def test_only_a_memory_limit_lowers_the_rows_that_are_searched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_a_memory_limit_reduces_the_rows_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    budget, told = budget_of(n_rows=10**6)
+    budget, reports = budget_of(n_rows=10**6)
     assert budget.rows_to_search(96) == 10**6
     with limited_memory(30 * 10**6):
         assert budget.rows_to_search(96) == budget.most_columns() // 96
         assert budget_of(n_rows=800)[0].rows_to_search(96) == 800
-    assert len(told) == 1
+    assert len(reports) == 1
     assert budget.limits == ["memory: settings searched on at most 1662 rows"]
     with limited_memory(2000):
         assert budget.rows_to_search(96) == 500
 
 
-def test_memory_limits_columns_by_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_limits_columns_times_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1e8")
-    budget, told = budget_of(n_outputs=100)
+    budget, reports = budget_of(n_outputs=100)
     most = budget.most_columns()
     assert most == (10**8 - 80 * 1000 * 100) // (BYTES_A_WEIGHT * 100 + 48)
     assert budget.fits(most)
-    assert told == []
+    assert reports == []
     assert not budget.fits(most + 1)
     assert not budget.fits(most + 2)
     assert budget.limits == ["memory: grids whose weights of 100 outputs fit"]
@@ -172,7 +170,7 @@ def test_memory_limits_columns_by_outputs(monkeypatch: pytest.MonkeyPatch) -> No
         budget_of(n_outputs=10_000)[0].most_columns()
 
 
-def test_codes_on_the_disk_limit_no_grids() -> None:
+def test_codes_on_disk_do_not_limit_grids() -> None:
     with limited_memory(60_000_000):
         budget, _ = budget_of(n_rows=10**6)
         assert budget.affordable(640) == 640
@@ -181,7 +179,7 @@ def test_codes_on_the_disk_limit_no_grids() -> None:
     assert budget.limits == ["memory: a trial was left out"]
 
 
-def test_grids_are_grown_for_enough_dense_rows_of_few_columns() -> None:
+def test_grids_are_grown_for_enough_dense_rows_and_few_columns() -> None:
     for n_rows, n_inputs, n_outputs, of_classes, grows in [
         (LEAST_ROWS, 1, 1, False, True),
         (LEAST_ROWS - 1, 1, 1, False, False),
@@ -198,12 +196,12 @@ def test_grids_are_grown_for_enough_dense_rows_of_few_columns() -> None:
         assert not can_grow(replace(data, rows=sp.csr_array(data.rows)), of_classes)
 
 
-def test_searches_in_a_budget_look_at_fewer_rows() -> None:
+def test_time_budget_limits_the_rows_of_a_search() -> None:
     assert sampled_rows(8000, 1, 2.0) == 8000
     assert 500 == sampled_rows(8000, 200, 2.0) < sampled_rows(8000, 200, 20.0) < 8000
 
 
-def test_rows_of_growth_fit_with_their_codes_and_predictions() -> None:
+def test_memory_limits_the_rows_of_growth() -> None:
     plain = SearchConfig()
     with limited_memory(60_000_000):
         budget, _ = budget_of(n_rows=50_000, n_outputs=5)
@@ -213,7 +211,7 @@ def test_rows_of_growth_fit_with_their_codes_and_predictions() -> None:
     assert budget.limits == [f"memory: grids grown on {config.growth_rows} rows"]
 
 
-def test_trials_of_dense_features_take_memory_for_the_rows_that_they_copy() -> None:
+def test_dense_trials_need_memory_for_copied_rows() -> None:
     with limited_memory(60_000_000):
         budget, _ = budget_of(n_rows=50_000)
         small, large = (budget.cost_of_dense_features(10**6, width) for width in (20, 40))
@@ -222,7 +220,7 @@ def test_trials_of_dense_features_take_memory_for_the_rows_that_they_copy() -> N
     assert budget.limits == ["memory: the second trial was left out"]
 
 
-def test_trials_are_allowed_within_their_share_of_the_time() -> None:
+def test_trials_must_fit_their_share_of_the_time() -> None:
     budget, _ = budget_of(1e9)
     cost = Cost(seconds=6e8)
     assert budget.allows("a trial", cost, 0.7)

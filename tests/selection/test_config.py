@@ -7,7 +7,7 @@ from itertools import pairwise
 from gramless.selection.config import EFFORTS, SearchConfig
 
 
-def test_three_is_the_default() -> None:
+def test_default_effort_is_three() -> None:
     assert EFFORTS[3] == SearchConfig()
 
 
@@ -19,7 +19,7 @@ def test_more_effort_never_tries_less() -> None:
         assert less != more
 
 
-def test_only_the_default_is_quick_with_few_rows() -> None:
+def test_only_default_effort_changes_for_few_rows() -> None:
     few = {effort: config.of_rows(1999) for effort, config in EFFORTS.items()}
     assert [effort for effort, config in EFFORTS.items() if few[effort] != config] == [3]
     assert few[3].kept_a_round > EFFORTS[3].kept_a_round

@@ -46,64 +46,64 @@ def linear_model() -> Any:
 
 
 @pytest.mark.parametrize("n_rows", [20, 250])
-def test_linear_functions_take_a_linear_trend(n_rows: int) -> None:
+def test_linear_targets_select_a_linear_trend(n_rows: int) -> None:
     model = KernelRegressor(random_state=0).fit(X[:n_rows], LINEAR[:n_rows])
     assert isinstance(model.features_, PolynomialTrend)
     assert model.score(X[1000:], LINEAR[1000:]) > 0.995
 
 
-def test_a_trend_takes_the_place_of_a_gaussian_kernel() -> None:
+def test_trend_replaces_a_gaussian_kernel() -> None:
     model = KernelRegressor(random_state=0).fit(X[:500], LINEAR[:500])
     assert isinstance(model.features_, PolynomialTrend)
     noise = RidgeCV().fit(X[:500], LINEAR[:500]).predict(X[1000:]) - X[1000:] @ np.arange(10.0)
-    own = model.predict(X[1000:]) - X[1000:] @ np.arange(10.0)
-    assert np.std(own) < 1.1 * np.std(noise)
+    errors = model.predict(X[1000:]) - X[1000:] @ np.arange(10.0)
+    assert np.std(errors) < 1.1 * np.std(noise)
 
 
-def test_smooth_functions_take_smooth_kernels() -> None:
+def test_smooth_targets_select_smooth_kernels() -> None:
     model = KernelRegressor(random_state=0).fit(X[:80], SMOOTH[:80])
     assert any(isinstance(part, (KernelExpansion, Nystrom)) for part in parts_of(model.features_))
     assert model.score(X[1000:], SMOOTH[1000:]) > 0.75
 
 
-def test_steps_take_grids() -> None:
+def test_stepped_targets_select_grids() -> None:
     model = KernelRegressor(random_state=0).fit(X[:250], STEPPED[:250])
     assert model.settings_.grids == "grown"
     assert model.score(X[1000:], STEPPED[1000:]) > 0.7
 
 
 @pytest.mark.parametrize("targets", [LINEAR, STEPPED], ids=["trend", "grids"])
-def test_intervals_are_those_of_all_rows_held_back_in_turns(targets: Array) -> None:
+def test_intervals_from_cross_validation_cover(targets: Array) -> None:
     model = KernelRegressor(random_state=0).fit(X[:120], targets[:120])
     below, above = model.predict_interval(X[1000:], coverage=0.9)
     inside = (below <= targets[1000:]) & (targets[1000:] <= above)
     assert 0.85 < inside.mean() < 0.985
 
 
-def test_effects_of_categories_are_added_up(tmp_path: Path) -> None:
+def test_additive_effects_of_categories_select_a_trend(tmp_path: Path) -> None:
     model = KernelRegressor(random_state=0).fit(TOWNS[:600], PRICES[:600])
     peer = linear_model().fit(TOWNS[:600], PRICES[:600])
     assert isinstance(model.features_, PolynomialTrend)
-    found, expected = (own.score(TOWNS[1000:], PRICES[1000:]) for own in (model, peer))
-    assert 1.0 - found < 1.05 * (1.0 - expected)
+    result, expected = (each.score(TOWNS[1000:], PRICES[1000:]) for each in (model, peer))
+    assert 1.0 - result < 1.05 * (1.0 - expected)
     predicted = model.predict(TOWNS[1000:])
     save(model, tmp_path / "model")
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.predict(TOWNS[1000:]), predicted)
-    told = shapley_values(model, TOWNS[1000:1009], TOWNS[:30])
-    sums = told.base_values + told.values.sum(axis=1)
+    attributions = shapley_values(model, TOWNS[1000:1009], TOWNS[:30])
+    sums = attributions.base_values + attributions.values.sum(axis=1)
     np.testing.assert_allclose(sums, predicted[:9], atol=1e-9)
     elsewhere = TOWNS[1000:1003].assign(town="nowhere")
     assert np.isfinite(model.predict(elsewhere)).all()
 
 
-def test_portable_models_add_them_up_too(tmp_path: Path) -> None:
+def test_portable_models_predict_effects_of_categories(tmp_path: Path) -> None:
     rows = np.column_stack([X[:, 0], TOWN])
     model = KernelRegressor(categorical_features=[1], random_state=0).fit(rows[:600], PRICES[:600])
     assert isinstance(model.features_, PolynomialTrend)
     save(model, tmp_path / "model")
-    found = PortableModel(tmp_path / "model").predict(rows[1000:])
-    np.testing.assert_allclose(found, model.predict(rows[1000:]), atol=1e-9)
+    result = PortableModel(tmp_path / "model").predict(rows[1000:])
+    np.testing.assert_allclose(result, model.predict(rows[1000:]), atol=1e-9)
 
 
 def test_probabilities_of_few_rows_are_calibrated() -> None:
@@ -114,7 +114,7 @@ def test_probabilities_of_few_rows_are_calibrated() -> None:
     assert abs(shown.mean() - labels[1000:].mean()) < 0.12
 
 
-def test_all_rows_compare_classes_by_grids_with_kernel_ridge_regression() -> None:
+def test_cross_validation_selects_kernel_ridge_over_grids() -> None:
     rows, labels = load_breast_cancer(return_X_y=True)
     order = np.random.default_rng(1).permutation(len(labels))
     known, new = order[:80], order[80:]
@@ -124,7 +124,7 @@ def test_all_rows_compare_classes_by_grids_with_kernel_ridge_regression() -> Non
     assert log_loss(labels[new], model.predict_proba(rows[new])) < 0.12
 
 
-def test_what_is_given_is_kept() -> None:
+def test_given_alpha_is_kept_and_short_budgets_predict() -> None:
     model = KernelRegressor(alpha=0.5, grids="grown", random_state=0).fit(X[:60], LINEAR[:60])
     assert model.alpha_ == 0.5
     ended = KernelRegressor(time_budget=1e-3, random_state=0).fit(X[:60], LINEAR[:60])

@@ -35,15 +35,15 @@ def problem_of(goal: Goal, alpha: float, targets: Vector = NUMBERS, intercept: b
 
 
 @pytest.mark.parametrize(("loss", "intercept"), [(Squared(), False), (Huber(0.5), True)])
-def test_the_problem_has_the_loss_and_the_penalty_of_the_goal(loss: Loss, intercept: bool) -> None:
-    found = problem_of(goal_of(loss, 0.3), 0.25, intercept=intercept)
-    assert found.penalty == ElasticNet(0.25, 0.3, int(intercept))
-    assert found.loss is loss
-    np.testing.assert_array_equal(found.targets, NUMBERS[::2])
+def test_problem_has_the_loss_and_penalty_of_the_goal(loss: Loss, intercept: bool) -> None:
+    result = problem_of(goal_of(loss, 0.3), 0.25, intercept=intercept)
+    assert result.penalty == ElasticNet(0.25, 0.3, int(intercept))
+    assert result.loss is loss
+    np.testing.assert_array_equal(result.targets, NUMBERS[::2])
     assert problem_of(goal_of(loss, 0.0), 0.25).penalty == L2(0.25)
 
 
-def test_sparse_goals_are_solved_by_descent_and_smooth_ones_by_newtons_method() -> None:
+def test_goal_chooses_grid_descent_or_newton() -> None:
     sparse, smooth = goal_of(Squared(), 0.1), goal_of(Logistic(), 0.0)
     assert isinstance(sparse.solver(problem_of(sparse, 0.1), 2), GridDescent)
     assert isinstance(smooth.solver(problem_of(smooth, 0.1), 2), NewtonCG)
@@ -57,7 +57,7 @@ def test_sparse_goals_are_solved_by_descent_and_smooth_ones_by_newtons_method() 
         (Logistic(), SIGNS, 0.2, False),
     ],
 )
-def test_sparse_paths_begin_near_the_penalty_that_makes_all_weights_zero(
+def test_sparse_paths_start_near_the_penalty_of_zero_weights(
     loss: Loss, targets: Vector, l1_ratio: float, intercept: bool
 ) -> None:
     goal = goal_of(loss, l1_ratio)
@@ -81,14 +81,14 @@ def test_smooth_paths_have_fixed_penalties() -> None:
     assert goal.alphas(problem_of(goal, 1.0, SIGNS)) == ALPHAS
 
 
-def test_targets_of_zeros_have_a_sparse_path_all_the_same() -> None:
+def test_zero_targets_have_a_sparse_path() -> None:
     goal = goal_of(Squared(), 1.0)
     alphas = goal.alphas(problem_of(goal, 0.0, np.zeros(200)))
     assert len(alphas) > 5
     assert min(alphas) > 0
 
 
-def test_mean_losses_are_weighted_means() -> None:
+def test_mean_loss_is_a_weighted_mean() -> None:
     z, y = np.array([[1.0, 0.0], [3.0, 1.0]]), np.zeros((2, 2))
     assert mean_loss(Squared())(z[:, 0], y[:, 0], None) == pytest.approx(2.5)
     assert mean_loss(Squared())(z, y, None) == pytest.approx(2.75)

@@ -44,7 +44,7 @@ def turned() -> GrownGrids:
     return grown(task_of(TURNED))
 
 
-def test_finite_differences_are_those_of_all_predictions(turned: GrownGrids) -> None:
+def test_finite_differences_equal_those_of_predictions(turned: GrownGrids) -> None:
     task = task_of(TURNED)
     model, scaler = _GridModel.fit(task, turned), task.scaler
     rows = X[:200]
@@ -55,16 +55,16 @@ def test_finite_differences_are_those_of_all_predictions(turned: GrownGrids) -> 
             moved[:, j] += step * scaler.unit[j]
             moved[:, j] = moved[:, j].clip(scaler.knots[j, 0], scaler.knots[j, -1])
             ends.append(model.binning.rows_matrix(scaler.rows(moved)).matvec(model.weights))
-        found = model.finite_differences(rows, j)[:, 0]
-        np.testing.assert_allclose(found, ends[1] - ends[0], atol=1e-12)
-        assert np.abs(found).max() > 0.0
+        result = model.finite_differences(rows, j)[:, 0]
+        np.testing.assert_allclose(result, ends[1] - ends[0], atol=1e-12)
+        assert np.abs(result).max() > 0.0
 
 
-def test_directions_along_which_targets_vary_are_found(turned: GrownGrids) -> None:
-    found = gradient_directions(task_of(TURNED), turned, 3)
-    assert found.shape[0] == 2 * N_INPUTS
-    assert not found[N_INPUTS:].any()
-    scaled = found[:N_INPUTS] * UNITS[:, None]
+def test_directions_span_those_along_which_targets_vary(turned: GrownGrids) -> None:
+    result = gradient_directions(task_of(TURNED), turned, 3)
+    assert result.shape[0] == 2 * N_INPUTS
+    assert not result[N_INPUTS:].any()
+    scaled = result[:N_INPUTS] * UNITS[:, None]
     inside = np.square(AXES.T @ scaled).sum(axis=0) / np.square(scaled).sum(axis=0)
     assert inside[:2].min() > 0.8
 
@@ -78,7 +78,9 @@ def test_directions_along_which_targets_vary_are_found(turned: GrownGrids) -> No
     ],
     ids=["few rows", "monotone", "categories"],
 )
-def test_some_tables_have_no_directions(turned: GrownGrids, options: dict[str, Any]) -> None:
+def test_few_rows_monotone_inputs_and_categories_have_no_directions(
+    turned: GrownGrids, options: dict[str, Any]
+) -> None:
     assert gradient_directions(task_of(TURNED, **options), turned, 3) is None
     assert gradient_directions(task_of(TURNED), turned, 0) is None
 
@@ -89,7 +91,7 @@ def test_single_inputs_and_constant_targets_have_no_directions() -> None:
         assert gradient_directions(task, grown(task), 3) is None
 
 
-def test_no_number_of_threads_changes_a_bit(turned: GrownGrids) -> None:
+def test_number_of_threads_does_not_change_directions(turned: GrownGrids) -> None:
     one, many = (gradient_directions(task_of(TURNED, n_jobs=n), turned, 3) for n in (1, 3))
     np.testing.assert_array_equal(one, many)
 
@@ -98,12 +100,12 @@ def test_growth_divides_combinations(turned: GrownGrids) -> None:
     task = task_of(TURNED)
     projection = gradient_directions(task, turned, 3)
     options = {"seed": 1, "n_jobs": 2, "projection": projection}
-    found = grow(task.data, SPLIT, task.scaler, Squared(), CONFIG, **options)
-    assert found.grids.divides_combinations.any()
-    assert found.score < 0.8 * turned.score
+    result = grow(task.data, SPLIT, task.scaler, Squared(), CONFIG, **options)
+    assert result.grids.divides_combinations.any()
+    assert result.score < 0.8 * turned.score
     both = turned.projected(projection)
-    assert both.grids.n_features == found.grids.n_features == 2 * N_INPUTS
-    assert found.projected(projection) is found
+    assert both.grids.n_features == result.grids.n_features == 2 * N_INPUTS
+    assert result.projected(projection) is result
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,9 @@ def test_thorough_fits_divide_combinations(thorough: KernelRegressor) -> None:
     assert errors[0] < 0.5 * errors[1]
 
 
-def test_files_and_later_fits_keep_combinations(thorough: KernelRegressor, tmp_path: Path) -> None:
+def test_saved_and_warm_started_models_keep_combinations(
+    thorough: KernelRegressor, tmp_path: Path
+) -> None:
     save(thorough, tmp_path / "model")
     expected = thorough.predict(X)
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(thorough))):
@@ -135,7 +139,7 @@ def test_files_and_later_fits_keep_combinations(thorough: KernelRegressor, tmp_p
 
 
 @pytest.mark.slow
-def test_classes_have_directions_too() -> None:
+def test_directions_improve_classification() -> None:
     y = TURNED > 0.0
     model = KernelClassifier(effort=4, n_grids=48, random_state=0).fit(X[:2000], y[:2000])
     assert parts_of(model.features_)[0].grids.divides_combinations.any()

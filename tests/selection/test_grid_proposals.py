@@ -34,7 +34,7 @@ def grid_over(inputs: list[int], widths: list[float] | None = None) -> GridPropo
     return GridProposals(numbers, np.array([len(inputs)]), wide, 0.5 * wide)
 
 
-def own_inputs(grids: GridProposals, c: int) -> list[int]:
+def inputs_of(grids: GridProposals, c: int) -> list[int]:
     return grids.inputs[c, : grids.sizes[c]].tolist()
 
 
@@ -62,15 +62,15 @@ PROPOSERS = st.builds(
 
 @settings(max_examples=60)
 @given(PROPOSERS, st.integers(0, 40))
-def test_grids_are_sound(proposer: Proposer, n_grids: int) -> None:
+def test_proposed_grids_are_valid(proposer: Proposer, n_grids: int) -> None:
     grids = proposer.propose(n_grids)
     assert len(grids) == n_grids
     assert grids.inputs.shape == grids.widths.shape == grids.shifts.shape == (n_grids, MOST_INPUTS)
     assert grids.inputs.dtype == np.int32
     for c in range(n_grids):
-        own = own_inputs(grids, c)
-        assert 1 <= len(own) <= min(MOST_INPUTS, proposer.n_inputs)
-        assert len(set(own)) == len(own)
+        inputs = inputs_of(grids, c)
+        assert 1 <= len(inputs) <= min(MOST_INPUTS, proposer.n_inputs)
+        assert len(set(inputs)) == len(inputs)
     assert np.isfinite(grids.widths).all()
     assert (grids.widths >= proposer.settings.narrowest).all()
     assert ((grids.shifts >= 0.0) & (grids.shifts < grids.widths)).all()
@@ -78,7 +78,7 @@ def test_grids_are_sound(proposer: Proposer, n_grids: int) -> None:
     assert ((grids.inputs >= 0) & (grids.inputs < proposer.n_inputs)).all()
 
 
-def test_categories_are_told_apart() -> None:
+def test_proposals_separate_single_categories() -> None:
     proposer = Proposer(5, np.random.default_rng(0), np.arange(5) == 2)
     for _ in range(4):
         grids = proposer.propose(100)
@@ -92,7 +92,7 @@ def test_categories_are_told_apart() -> None:
         proposer.reward(grids.take(np.arange(8)))
 
 
-def test_fresh_grids_have_every_size_and_input_alike() -> None:
+def test_fresh_proposals_are_uniform_in_size_and_inputs() -> None:
     grids = proposer_of(20).propose(8000)
     sizes = Counter(grids.sizes.tolist())
     assert sorted(sizes) == list(range(1, MOST_INPUTS + 1))
@@ -113,7 +113,7 @@ def test_more_inputs_have_wider_cells() -> None:
 # What winners teach.
 
 
-def test_inputs_and_sizes_that_won_are_proposed_more_often() -> None:
+def test_winning_inputs_and_sizes_are_proposed_more_often() -> None:
     proposer = proposer_of(10, settings=ProposalSettings(fresh=1.0))
     before = proposer.propose(4000)
     for _ in range(30):
@@ -128,7 +128,7 @@ def test_most_proposals_resemble_a_winner() -> None:
     proposer = proposer_of(30)
     proposer.reward(grid_over([4, 9, 21], [0.5, 1.0, 2.0]))
     grids = proposer.propose(2000)
-    same = [c for c in range(2000) if own_inputs(grids, c) == [4, 9, 21]]
+    same = [c for c in range(2000) if inputs_of(grids, c) == [4, 9, 21]]
     # 0.6 are changes; of these 0.4 keep their inputs.
     assert len(same) / 2000 == pytest.approx(0.24, abs=0.05)
     logs = np.log(grids.widths[same, :3])
@@ -140,20 +140,20 @@ MOVES = {"add": 4, "drop": 2, "swap": 3}
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_winner_gains_loses_or_exchanges_one_input(move: str) -> None:
+def test_winner_gains_loses_or_exchanges_one_input(move: str) -> None:
     chances = {"fresh": 0.0, "add": 0.0, "drop": 0.0, "swap": 0.0, move: 1.0}
     proposer = proposer_of(9, settings=ProposalSettings(**chances))
     proposer.reward(grid_over([1, 3, 8]))
     grids = proposer.propose(300)
     assert (grids.sizes == MOVES[move]).all()
-    sets = {frozenset(own_inputs(grids, c)) for c in range(300)}
-    kept = {len(own & {1, 3, 8}) for own in sets}
+    sets = {frozenset(inputs_of(grids, c)) for c in range(300)}
+    kept = {len(inputs & {1, 3, 8}) for inputs in sets}
     assert kept == {2 if move != "add" else 3}
     # Every change there is: of six inputs to add, three to drop, or both.
     assert len(sets) == {"add": 6, "drop": 3, "swap": 18}[move]
 
 
-def test_a_single_input_is_not_exchanged() -> None:
+def test_single_input_is_not_exchanged() -> None:
     for move in MOVES:
         chances = {"fresh": 0.0, "add": 0.0, "drop": 0.0, "swap": 0.0, move: 1.0}
         proposer = proposer_of(1, settings=ProposalSettings(**chances))
@@ -173,26 +173,26 @@ def test_only_the_latest_winners_are_parents() -> None:
 
 @settings(max_examples=30)
 @given(PROPOSERS)
-def test_dense_says_the_same(proposer: Proposer) -> None:
+def test_dense_returns_the_widths_and_shifts_of_inputs(proposer: Proposer) -> None:
     grids = proposer.propose(9)
     widths, shifts = grids.dense(proposer.n_inputs)
     assert widths.shape == shifts.shape == (9, proposer.n_inputs)
     for c in range(9):
-        own = own_inputs(grids, c)
-        assert np.flatnonzero(np.isfinite(widths[c])).tolist() == sorted(own)
-        np.testing.assert_array_equal(widths[c, own], grids.widths[c, : len(own)])
-        np.testing.assert_array_equal(shifts[c, own], grids.shifts[c, : len(own)])
-        others = np.setdiff1d(np.arange(proposer.n_inputs), own)
+        inputs = inputs_of(grids, c)
+        assert np.flatnonzero(np.isfinite(widths[c])).tolist() == sorted(inputs)
+        np.testing.assert_array_equal(widths[c, inputs], grids.widths[c, : len(inputs)])
+        np.testing.assert_array_equal(shifts[c, inputs], grids.shifts[c, : len(inputs)])
+        others = np.setdiff1d(np.arange(proposer.n_inputs), inputs)
         assert (shifts[c, others] == 0.0).all()
 
 
 @settings(max_examples=30)
 @given(PROPOSERS)
-def test_each_grid_without_each_input(proposer: Proposer) -> None:
+def test_without_each_drops_each_input_of_each_grid(proposer: Proposer) -> None:
     grids = proposer.propose(9)
     before = grids.take(np.arange(9))
     simpler, owner, dropped = grids.without_each()
-    expected = [(c, j) for c in range(9) for j in own_inputs(grids, c) if grids.sizes[c] > 1]
+    expected = [(c, j) for c in range(9) for j in inputs_of(grids, c) if grids.sizes[c] > 1]
     assert list(zip(owner.tolist(), dropped.tolist(), strict=True)) == expected
     widths, shifts = grids.dense(proposer.n_inputs)
     fewer = simpler.dense(proposer.n_inputs)
@@ -208,20 +208,20 @@ def test_each_grid_without_each_input(proposer: Proposer) -> None:
 
 @settings(max_examples=30)
 @given(PROPOSERS, st.integers(0, 10**6))
-def test_uncombined_inputs_are_divided_alone(proposer: Proposer, seed: int) -> None:
+def test_uncombined_inputs_are_never_combined(proposer: Proposer, seed: int) -> None:
     n_inputs = proposer.n_inputs
     uncombined = np.random.default_rng(seed).random(n_inputs) < 0.5
     before = proposer.propose(9)
-    found = before.without_combinations(uncombined)
+    result = before.without_combinations(uncombined)
     for c in range(9):
-        own, old = own_inputs(found, c), own_inputs(before, c)
+        inputs, old = inputs_of(result, c), inputs_of(before, c)
         kept = old[:1] if uncombined[old[0]] else [j for j in old if not uncombined[j]]
-        assert own == kept
-        places = [old.index(j) for j in own]
-        np.testing.assert_array_equal(found.widths[c, : len(own)], before.widths[c, places])
+        assert inputs == kept
+        places = [old.index(j) for j in inputs]
+        np.testing.assert_array_equal(result.widths[c, : len(inputs)], before.widths[c, places])
 
 
-def test_joined_taken_and_replaced() -> None:
+def test_joined_take_and_replaced_select_grids() -> None:
     grids = proposer_of(6).propose(7)
     parts = [grids.take(np.arange(3)), grids.take(np.arange(3, 7))]
     other = proposer_of(6, seed=1).propose(2)

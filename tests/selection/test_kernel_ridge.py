@@ -54,11 +54,13 @@ def trials_of(task: SelectionTask) -> GaussianTrials:
     ("weights", "intercept", "targets"),
     [(None, False, np.column_stack([Y, X[:, 0]])), (WEIGHTS, True, Y)],
 )
-def test_solutions_are_optimal(weights: Array | None, intercept: bool, targets: Array) -> None:
+def test_solve_ridge_makes_the_gradient_vanish(
+    weights: Array | None, intercept: bool, targets: Array
+) -> None:
     gram = Gaussian().gram(X, X, bandwidth=1.5)
-    found = solve_ridge(gram.copy(), targets, 0.3, weights, intercept)
-    a, b = found[:300], found[300:].sum(axis=0)
-    assert found.shape == (300 + int(intercept), *targets.shape[1:])
+    result = solve_ridge(gram.copy(), targets, 0.3, weights, intercept)
+    a, b = result[:300], result[300:].sum(axis=0)
+    assert result.shape == (300 + int(intercept), *targets.shape[1:])
     s = np.ones(300) if weights is None else weights / weights.mean()
     errors = ((gram @ a + b - targets).T * s).T
     # Half of the gradient by a, and by b.
@@ -69,69 +71,71 @@ def test_solutions_are_optimal(weights: Array | None, intercept: bool, targets: 
 
 
 @pytest.mark.parametrize(("weights", "intercept"), [(None, True), (WEIGHTS, False)])
-def test_rows_left_out_are_predicted_by_the_others(weights: Array | None, intercept: bool) -> None:
+def test_leave_one_out_equals_fits_without_the_row(weights: Array | None, intercept: bool) -> None:
     targets = np.column_stack([Y, X[:, 0]])
     gram = Gaussian().gram(X, X, bandwidth=1.5)
-    found = leave_one_out(gram.copy(), targets, 0.3, weights, intercept)
+    result = leave_one_out(gram.copy(), targets, 0.3, weights, intercept)
     for i in (0, 7, 299):
         others = np.arange(300) != i
-        own = None if weights is None else weights[others]
+        other_weights = None if weights is None else weights[others]
         # Weights are relative to a mean that the row which is left out belongs to.
-        ridge = 0.3 if own is None else 0.3 * weights.mean() / own.mean()  # type: ignore[union-attr]
-        fitted = solve_ridge(gram[np.ix_(others, others)], targets[others], ridge, own, intercept)
+        ridge = 0.3 if other_weights is None else 0.3 * weights.mean() / other_weights.mean()  # type: ignore[union-attr]
+        fitted = solve_ridge(
+            gram[np.ix_(others, others)], targets[others], ridge, other_weights, intercept
+        )
         expected = gram[i, others] @ fitted[:299] + fitted[299:].sum(axis=0)
-        np.testing.assert_allclose(found[i], expected, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(result[i], expected, rtol=1e-8, atol=1e-10)
     one = leave_one_out(gram.copy(), Y, 0.3, weights, intercept)
-    np.testing.assert_allclose(one, found[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(one, result[:, 0], rtol=1e-12)
 
 
-def test_equal_rows_have_a_solution() -> None:
-    found = solve_ridge(np.ones((4, 4)), np.array([1.0, 1.0, 3.0, 3.0]), 1e-5, None, True)
-    assert found[4] == pytest.approx(2.0)
-    assert found[:4].sum() == pytest.approx(0.0, abs=1e-9)
+def test_equal_rows_are_solved_by_the_mean() -> None:
+    result = solve_ridge(np.ones((4, 4)), np.array([1.0, 1.0, 3.0, 3.0]), 1e-5, None, True)
+    assert result[4] == pytest.approx(2.0)
+    assert result[:4].sum() == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHTS])
-def test_fits_are_kernel_expansions(weight: Array | None) -> None:
+def test_fit_is_an_exact_kernel_expansion(weight: Array | None) -> None:
     chosen = GaussianRidge(Scaler.fit("standard", X), 0.7, 2.0, 0.05, 0.0)
     expansion, weights = chosen.fitted(make_task(X, Y, weight=weight).data, slice(None), 1)
     new = RNG.normal(size=(50, 3))
     gram = Gaussian().gram(new, X, bandwidth=1.4 * chosen.scaler.unit)
     np.testing.assert_allclose(expansion.transform(new), gram, atol=1e-12)
-    own = Gaussian().gram(X, X, bandwidth=1.4 * chosen.scaler.unit)
-    expected = solve_ridge(own, Y, 0.05, weight, True)
+    gram = Gaussian().gram(X, X, bandwidth=1.4 * chosen.scaler.unit)
+    expected = solve_ridge(gram, Y, 0.05, weight, True)
     np.testing.assert_allclose(weights, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_what_is_chosen_is_the_best_of_what_was_tried() -> None:
+def test_best_trial_is_chosen() -> None:
     task = make_task(X, Y)
-    found = trials_of(task).best
-    assert found.score == min(trial.score for trial in task.trials)
+    result = trials_of(task).best
+    assert result.score == min(trial.score for trial in task.trials)
     assert {trial.settings.scaling for trial in task.trials} == {"none", "standard", "both"}
-    assert found.score < 0.3 * Y.var()
+    assert result.score < 0.3 * Y.var()
 
 
-def test_one_common_unit_is_found() -> None:
+def test_common_unit_is_chosen_if_scale_is_informative() -> None:
     """Inputs that hardly vary are noise: what varies most counts most."""
     units = np.array([1.0, 1.0, 0.02, 0.02, 0.02, 0.02])
     rows = np.random.default_rng(1).normal(size=(400, 6)) * units
-    found = trials_of(make_task(rows, np.sin(2.0 * rows[:, 0]) + rows[:, 1])).best
-    assert found.scaler.kind == "none"
+    result = trials_of(make_task(rows, np.sin(2.0 * rows[:, 0]) + rows[:, 1])).best
+    assert result.scaler.kind == "none"
 
 
-def test_metrics_that_are_known_are_not_tried_again() -> None:
+def test_known_metrics_are_not_tried_again() -> None:
     task = make_task(X, Y, split=held_back_splits(300, 0)[0])
     known = trials_of(task).of_scalings
     scaler, before = task.data.scaler("both"), len(task.trials)
     relevance = np.linspace(0.0, 1.0, 2 * X.shape[1])
     again = compare_metrics(task, scaler, relevance)
     n_tried = len(task.trials)
-    found = compare_metrics(task, scaler, relevance, known)
-    assert [own.score for own in found] == [own.score for own in again]
+    result = compare_metrics(task, scaler, relevance, known)
+    assert [trial.score for trial in result] == [trial.score for trial in again]
     assert (n_tried - before, len(task.trials) - n_tried) == (4, 1)
 
 
-def test_samples_are_of_the_splits() -> None:
+def test_samples_come_from_the_splits() -> None:
     split = np.arange(5000), np.arange(5000, 7000)
     ((training, held_back),) = sampled_splits([split], 0)
     assert (len(training), len(held_back)) == (400, 300)
@@ -140,7 +144,7 @@ def test_samples_are_of_the_splits() -> None:
 
 
 @pytest.mark.parametrize("loss", [Multinomial(), Logistic()])
-def test_losses_of_classes_are_calibrated(loss: Loss) -> None:
+def test_losses_of_uninformative_predictions_are_those_of_ignorance(loss: Loss) -> None:
     """Predictions of classes that cannot be told apart cost what ignorance costs."""
     rng = np.random.default_rng(2)
     classes = rng.integers(0, 3, 900)
@@ -158,7 +162,7 @@ def test_losses_of_classes_are_calibrated(loss: Loss) -> None:
     assert pessimistic_loss(chosen, squared, result, task.split[0]) >= result.score
 
 
-def test_a_rare_class_is_not_believed_by_luck() -> None:
+def test_pessimistic_loss_includes_a_class_missing_from_validation() -> None:
     """Without a row of the class held back, no mistake shows there; rows left out show it."""
     rng = np.random.default_rng(6)
     rows, codes = rng.normal(size=(400, 5)), np.full(400, -1.0)
@@ -171,7 +175,7 @@ def test_a_rare_class_is_not_believed_by_luck() -> None:
     assert pessimistic_loss(chosen, task, result, split[0]) > 0.2
 
 
-def test_weights_categories_constants_and_several_outputs_are_fitted() -> None:
+def test_weights_categories_constants_and_outputs_are_fitted() -> None:
     rng = np.random.default_rng(5)
     colours = rng.integers(0, 3, 400)
     rows = np.column_stack([rng.normal(size=(400, 6)), colours, np.full(400, 7.0)])
@@ -187,7 +191,7 @@ def test_weights_categories_constants_and_several_outputs_are_fitted() -> None:
     assert np.isinf(chosen.scaler.unit[7])
 
 
-def test_nothing_is_tried_where_it_is_not_wanted() -> None:
+def test_screening_is_skipped_if_settings_are_given() -> None:
     for options in (
         {"least_squares": None},
         {"alpha": 0.1},
@@ -200,7 +204,7 @@ def test_nothing_is_tried_where_it_is_not_wanted() -> None:
         assert task.trials == []
 
 
-def test_memory_for_all_pairs_of_rows_is_needed() -> None:
+def test_screening_needs_memory_for_all_pairs_of_rows() -> None:
     task = make_task(X, Y, least_squares=SQUARES)
     with limited_memory(32 * 300**2 // 2):
         assert screen_kernel_ridge(task) is None
@@ -222,7 +226,7 @@ def of_digits(digits: list[Any]) -> KernelClassifier:
     return KernelClassifier(random_state=0).fit(digits[0], digits[2])
 
 
-def test_digits_are_told_apart_as_a_support_vector_machine_does(
+def test_digits_are_classified_as_well_as_by_an_svm(
     digits: list[Any], of_digits: KernelClassifier
 ) -> None:
     rows, new, labels, truth = digits
@@ -234,15 +238,19 @@ def test_digits_are_told_apart_as_a_support_vector_machine_does(
     assert wrong <= svc + 2 / 360
 
 
-def test_probabilities_of_digits_are_honest(digits: list[Any], of_digits: KernelClassifier) -> None:
+def test_probabilities_of_digits_are_calibrated(
+    digits: list[Any], of_digits: KernelClassifier
+) -> None:
     _, new, _, truth = digits
-    found = of_digits.predict_proba(new)
-    assert -np.mean(np.log(found[np.arange(len(new)), truth])) < 0.08
+    result = of_digits.predict_proba(new)
+    assert -np.mean(np.log(result[np.arange(len(new)), truth])) < 0.08
     covered = of_digits.predict_set(new, 0.9)[np.arange(len(new)), truth].mean()
     assert covered > 0.85
 
 
-def test_threads_change_no_bit_of_a_fit(digits: list[Any], of_digits: KernelClassifier) -> None:
+def test_number_of_threads_does_not_change_the_fit(
+    digits: list[Any], of_digits: KernelClassifier
+) -> None:
     again = KernelClassifier(random_state=0, n_jobs=1).fit(digits[0], digits[2])
     np.testing.assert_array_equal(again.weights_, of_digits.weights_)
     np.testing.assert_array_equal(
@@ -250,7 +258,7 @@ def test_threads_change_no_bit_of_a_fit(digits: list[Any], of_digits: KernelClas
     )
 
 
-def test_a_smooth_table_is_fitted_by_ridge_regression() -> None:
+def test_smooth_targets_select_kernel_ridge_regression() -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(700, 8))
     directions = rng.normal(size=(8, 3)) / np.sqrt(8.0)
@@ -264,7 +272,7 @@ def test_a_smooth_table_is_fitted_by_ridge_regression() -> None:
     assert 0.8 < np.mean((low < y[500:]) & (y[500:] < high)) <= 1.0
 
 
-def test_a_stepped_table_is_left_to_grids() -> None:
+def test_stepped_targets_select_grids() -> None:
     rng = np.random.default_rng(4)
     rows = rng.uniform(-1, 1, size=(800, 6))
     y = np.sign(rows[:, 0]) + (rows[:, 1] > 0.3) * (rows[:, 2] > 0.0)
@@ -273,9 +281,7 @@ def test_a_stepped_table_is_left_to_grids() -> None:
 
 
 @pytest.mark.parametrize(("noise", "sizes"), [(0.5, [400]), (2.0, [400, 600])])
-def test_a_kernel_that_grids_beat_is_given_up_before_all_rows(
-    noise: float, sizes: list[int]
-) -> None:
+def test_kernels_that_grids_beat_are_not_fitted_to_all_rows(noise: float, sizes: list[int]) -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(-1, 1, size=(1500, 6))
     steps = np.sign(rows[:, 0]) + (rows[:, 1] > 0.3) * (rows[:, 2] > 0.0)

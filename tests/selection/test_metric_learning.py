@@ -43,7 +43,7 @@ def distances(projection: Array, rows: Array) -> Array:
     return np.asarray(np.square(moved[:, None] - moved).sum(axis=2))
 
 
-def test_the_metric_is_the_mean_outer_product_of_gradients() -> None:
+def test_metric_is_the_mean_outer_product_of_gradients() -> None:
     """Against derivatives by differences of the fitted function."""
     sample = _Sample(X / SCALER.unit, TURNED[:, None], np.ones(N_ROWS))
     fit = _GaussianFit.of(sample, sample, np.diag([1.0, 0.5, 1.0, 1.0, 2.0, 1.0]))
@@ -56,21 +56,21 @@ def test_the_metric_is_the_mean_outer_product_of_gradients() -> None:
     ways = step * np.eye(N_INPUTS)
     slopes = [(predicted(rows + way) - predicted(rows - way)) / (2 * step) for way in ways]
     outer = np.array(slopes) @ np.array(slopes).T
-    own = fit.directions(sample)
-    found = np.linalg.solve(fit.projection, own)
-    np.testing.assert_allclose(found @ found.T, outer / np.trace(outer), atol=1e-4)
+    directions = fit.directions(sample)
+    result = np.linalg.solve(fit.projection, directions)
+    np.testing.assert_allclose(result @ result.T, outer / np.trace(outer), atol=1e-4)
 
 
 @pytest.mark.parametrize("weight", [None, np.linspace(0.5, 1.5, N_ROWS)])
-def test_directions_along_which_targets_vary_are_found(weight: Array | None) -> None:
-    found = projection_of(TURNED, weight=weight)
-    scaled = found * SCALER.unit[:, None]
+def test_projection_spans_directions_along_which_targets_vary(weight: Array | None) -> None:
+    result = projection_of(TURNED, weight=weight)
+    scaled = result * SCALER.unit[:, None]
     inside = np.linalg.qr(AXES)[0]
     # Nearly all of the metric lies in the two directions that matter.
     assert np.square(inside.T @ scaled).sum() > 0.9 * np.square(scaled).sum()
 
 
-def test_units_do_not_matter() -> None:
+def test_units_of_inputs_do_not_change_distances() -> None:
     """Rows are as far apart whatever an input is measured in."""
     rows = X * 8.0
     one = projection_of(TURNED)
@@ -78,12 +78,12 @@ def test_units_do_not_matter() -> None:
     np.testing.assert_allclose(distances(again, rows[:50]), distances(one, X[:50]), rtol=1e-6)
 
 
-def test_axes_are_kept_where_directions_predict_no_better() -> None:
+def test_projection_is_omitted_if_it_predicts_no_better() -> None:
     assert projection_of(ALONG_AXES) is None
     assert projection_of(np.ones(N_ROWS)) is None
 
 
-def test_some_tables_have_no_directions() -> None:
+def test_few_rows_monotone_inputs_and_categories_have_no_projection() -> None:
     assert projection_of(TURNED, split=(SPLIT[0][:500], SPLIT[1])) is None
     assert projection_of(TURNED, np.eye(N_INPUTS)[0]) is None
     assert projection_of(TURNED, monotone=np.eye(N_INPUTS, dtype=np.intp)[0]) is None
@@ -92,13 +92,13 @@ def test_some_tables_have_no_directions() -> None:
     assert projection_of(TURNED, scaler=categorical) is None
 
 
-def test_samples_may_have_no_weight() -> None:
+def test_samples_without_weight_give_finite_projections() -> None:
     """Only the last row has one, which the training rows do not hold."""
-    found = projection_of(TURNED, weight=np.eye(N_ROWS)[-1])
-    assert found is None or np.isfinite(found).all()
+    result = projection_of(TURNED, weight=np.eye(N_ROWS)[-1])
+    assert result is None or np.isfinite(result).all()
 
 
-def test_no_number_of_threads_changes_a_bit() -> None:
+def test_number_of_threads_does_not_change_the_projection() -> None:
     one, many = (projection_of(TURNED, n_jobs=n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(one, many)
 
@@ -109,7 +109,7 @@ def turned() -> KernelRegressor:
 
 
 @pytest.mark.slow
-def test_thorough_fits_measure_distances_along_directions(turned: KernelRegressor) -> None:
+def test_projection_reduces_the_error_of_thorough_fits(turned: KernelRegressor) -> None:
     assert isinstance(turned.features_, JoinedMaps)
     assert [type(part) for part in turned.features_.maps_[1:]] == [ProjectedMap]
     plain = KernelRegressor(random_state=0).fit(X[:2600], TURNED[:2600])
@@ -118,7 +118,7 @@ def test_thorough_fits_measure_distances_along_directions(turned: KernelRegresso
 
 
 @pytest.mark.slow
-def test_contributions_along_directions_add_up(turned: KernelRegressor) -> None:
-    found = shapley_values(turned, X[2600:2620], X[:20])
-    total = found.values.sum(axis=1) + found.base_values
+def test_shapley_values_of_projections_sum_to_the_prediction(turned: KernelRegressor) -> None:
+    result = shapley_values(turned, X[2600:2620], X[:20])
+    total = result.values.sum(axis=1) + result.base_values
     np.testing.assert_allclose(total, turned.predict(X[2600:2620]), atol=1e-10)

@@ -36,8 +36,8 @@ def with_scores(
     """Search with these scores, a list for each split, of alphas 1, 1/2, 1/4, ..."""
 
     def path(task: Any, sample: Any, settings: Hyperparameters, goal: Goal, k: int) -> Path:
-        found = scores[k % len(scores)]
-        return [(2.0**-i * (1 + k), value, 3, 0.5) for i, value in enumerate(found)]
+        result = scores[k % len(scores)]
+        return [(2.0**-i * (1 + k), value, 3, 0.5) for i, value in enumerate(result)]
 
     monkeypatch.setattr(penalty_path, "_path", path)
     task = make_task(X, NUMBERS, **GIVEN, **options)
@@ -53,22 +53,20 @@ def with_scores(
         ([1.0, 1.0, 1.0], 0, 0),
     ],
 )
-def test_the_sparsest_fit_within_one_percent_wins(
+def test_sparsest_fit_within_one_percent_is_chosen(
     monkeypatch: pytest.MonkeyPatch, scores: list[float], sparse_at: int, smooth_at: int
 ) -> None:
     for goal, at in ((SPARSE, sparse_at), (SMOOTH, smooth_at)):
-        found, task = with_scores(monkeypatch, goal, scores)
+        result, task = with_scores(monkeypatch, goal, scores)
         assert [trial.score for trial in task.trials] == scores
         trial = task.trials[0]
         ratio = len(X) / trial.n_rows
         scale = np.sqrt(ratio * task.feature_map.size / trial.size) if goal.sparse else ratio
         expected = task.trials[at].settings.alpha
-        assert found.alpha * scale == pytest.approx(expected, rel=1e-12)
+        assert result.alpha * scale == pytest.approx(expected, rel=1e-12)
 
 
-def test_scores_of_splits_are_averaged_for_as_long_as_all_paths_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_scores_are_averaged_up_to_the_shortest_path(monkeypatch: pytest.MonkeyPatch) -> None:
     n_splits = 4
     scores = [[3.0, 2.0, 1.0, 0.1], *([[1.0, 4.0, 1.0]] * (n_splits - 1))]
     _, task = with_scores(monkeypatch, SPARSE, *scores)
@@ -80,36 +78,36 @@ def test_scores_of_splits_are_averaged_for_as_long_as_all_paths_go(
 
 
 @pytest.mark.parametrize(("most", "goal"), [(256, SPARSE), (96, SMOOTH)])
-def test_the_penalty_is_scaled_to_all_rows_and_grids(
+def test_penalty_is_scaled_to_all_rows_and_grids(
     monkeypatch: pytest.MonkeyPatch, most: int, goal: Goal
 ) -> None:
     lines: list[str] = []
     report = Reporter(callbacks=lambda progress: lines.append(progress.message))
     options = {"feature_map": RandomBinning(n_grids=600, random_state=0), "report": report}
-    found, task = with_scores(monkeypatch, goal, [2.0, 1.0, 2.0], **options)
+    result, task = with_scores(monkeypatch, goal, [2.0, 1.0, 2.0], **options)
     trial = task.trials[1]
     assert trial.size == most
     assert trial.n_rows < len(X)
     rows, grids = len(X) / trial.n_rows, 600 / most
     scale = np.sqrt(rows * grids) if goal.sparse else rows
-    assert found.alpha == pytest.approx(trial.settings.alpha / scale, rel=1e-12)
-    assert (found.scaling, found.bandwidth) == (SETTINGS.scaling, SETTINGS.bandwidth)
+    assert result.alpha == pytest.approx(trial.settings.alpha / scale, rel=1e-12)
+    assert (result.scaling, result.bandwidth) == (SETTINGS.scaling, SETTINGS.bandwidth)
     assert len(lines) == 3
     assert all(f"{most} grids: {goal.loss.name} loss" in line for line in lines)
 
 
 @pytest.mark.parametrize("targets", [np.random.default_rng(1).normal(size=200), np.zeros(200)])
-def test_paths_end_when_two_scores_in_a_row_are_worse(targets: Any) -> None:
+def test_paths_stop_after_two_worse_scores(targets: Any) -> None:
     task = make_task(X, targets, **GIVEN)
-    found = search_alpha(task, SETTINGS, Goal(Squared(), 1.0, mean_loss(Squared())))
-    assert 0 < found.alpha < np.inf
+    result = search_alpha(task, SETTINGS, Goal(Squared(), 1.0, mean_loss(Squared())))
+    assert 0 < result.alpha < np.inf
     alphas = [trial.settings.alpha for trial in task.trials]
     assert sorted(alphas, reverse=True) == alphas
     if targets.any():
         assert 3 <= len(task.trials) < 15
 
 
-def test_rows_that_weigh_next_to_nothing_leave_the_choice_to_the_others() -> None:
+def test_rows_of_tiny_weight_do_not_affect_the_choice() -> None:
     wild = np.arange(200) % 2 == 1
     targets = np.where(wild, 100 * np.random.default_rng(2).normal(size=200), NUMBERS)
     task = make_task(X, targets, weight=np.where(wild, 1e-12, 1.0), **GIVEN)
@@ -129,28 +127,28 @@ def test_rows_that_weigh_next_to_nothing_leave_the_choice_to_the_others() -> Non
         (KernelClassifier, "logistic", 0.0),
     ],
 )
-def test_estimators_take_the_penalty_of_the_path(
+def test_estimators_use_the_penalty_of_the_path(
     monkeypatch: pytest.MonkeyPatch, made: Any, loss: str, l1_ratio: float
 ) -> None:
     calls = []
 
     def recorded(task: SelectionTask, settings: Hyperparameters, goal: Goal) -> Hyperparameters:
         before = len(task.trials)
-        found = search_alpha(task, settings, goal)
-        calls.append((goal, task.trials[before:], settings, found))
-        return found
+        result = search_alpha(task, settings, goal)
+        calls.append((goal, task.trials[before:], settings, result))
+        return result
 
     monkeypatch.setattr(random_features, "search_alpha", recorded)
     options = {"bandwidth": 2.0, "scaling": "standard", "relevance": "equal", "random_state": 0}
     n_grids = 300 if l1_ratio == 1.0 else 24
     model = made(RandomBinning(n_grids=n_grids), loss=loss, l1_ratio=l1_ratio, **options)
     model.fit(X, SIGNS if made is KernelClassifier else NUMBERS)
-    ((goal, trials, settings, found),) = calls
+    ((goal, trials, settings, result),) = calls
     assert (goal.loss, goal.l1_ratio) == (model.loss_, l1_ratio)
     assert all(trial.as_dict() in model.search_ for trial in trials)
     assert len(model.search_) > len(trials)
-    assert model.settings_ is found
-    assert model.alpha_ == found.alpha
+    assert model.settings_ is result
+    assert model.alpha_ == result.alpha
     least = min(trial.score for trial in trials)
     near = least * (1.01 if l1_ratio > 0 else 1.0)
     best = max((t for t in trials if t.score <= near), key=lambda t: t.settings.alpha)
@@ -158,10 +156,10 @@ def test_estimators_take_the_penalty_of_the_path(
     assert grids == (300 / 256 if l1_ratio == 1.0 else 1)
     scale = np.sqrt(rows * grids) if l1_ratio > 0 else rows
     assert model.alpha_ == pytest.approx(best.settings.alpha / scale, rel=1e-12)
-    assert (found.bandwidth, found.scaling) == (settings.bandwidth, settings.scaling)
+    assert (result.bandwidth, result.scaling) == (settings.bandwidth, settings.scaling)
 
 
-def test_given_penalties_squares_and_few_rows_need_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_penalties_and_few_rows_need_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*arguments: Any) -> Hyperparameters:
         raise AssertionError("searched")
 

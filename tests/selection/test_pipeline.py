@@ -89,7 +89,7 @@ class Toy(Candidate):
     own_score: float
     may_apply: bool = True
     own_cost: Cost = field(default_factory=Cost)
-    seen: list[Fitted | None] = field(default_factory=list)
+    best_so_far: list[Fitted | None] = field(default_factory=list)
     finished: list[Fitted] = field(default_factory=list)
 
     def applies(self, task: SelectionTask, best: Fitted | None) -> bool:
@@ -99,10 +99,10 @@ class Toy(Candidate):
         return self.own_cost
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> Fitted:
-        self.seen.append(best)
-        found = RandomFeatures().fit(task, None)
-        validation = replace(found.validation, score=self.own_score)
-        return FittedToy(**{**vars(found), "validation": validation, "toy": self})
+        self.best_so_far.append(best)
+        result = RandomFeatures().fit(task, None)
+        validation = replace(result.validation, score=self.own_score)
+        return FittedToy(**{**vars(result), "validation": validation, "toy": self})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,20 +121,20 @@ def toy_task(n_rows: int = 600, **options: Any) -> SelectionTask:
     return make_task(X, smooth_targets(X), **{**GIVEN, **options})
 
 
-def test_the_candidate_with_the_best_score_is_selected_and_finished() -> None:
+def test_best_candidate_is_selected_and_finished() -> None:
     worse, best, later = Toy(0.5), Toy(-1.0), Toy(0.3)
-    found = select(toy_task(), [RandomFeatures(), worse, best, later])
-    assert found.validation.score == -1.0
+    result = select(toy_task(), [RandomFeatures(), worse, best, later])
+    assert result.validation.score == -1.0
     assert [len(toy.finished) for toy in (worse, best, later)] == [0, 1, 0]
-    assert all(len(toy.seen) == 1 for toy in (worse, best, later))
+    assert all(len(toy.best_so_far) == 1 for toy in (worse, best, later))
 
 
-def test_a_candidate_that_does_not_apply_is_not_fitted() -> None:
+def test_inapplicable_candidate_is_not_fitted() -> None:
     toy = Toy(-1.0, may_apply=False)
     task = toy_task()
-    found = select(task, [RandomFeatures(), toy])
-    assert toy.seen == toy.finished == task.budget.limits == []
-    assert found.validation.score > 0.0
+    result = select(task, [RandomFeatures(), toy])
+    assert toy.best_so_far == toy.finished == task.budget.limits == []
+    assert result.validation.score > 0.0
 
 
 @pytest.mark.parametrize(
@@ -144,42 +144,42 @@ def test_a_candidate_that_does_not_apply_is_not_fitted() -> None:
         (Cost(n_bytes=1e18), "memory: the toy was left out"),
     ],
 )
-def test_a_candidate_beyond_the_budget_is_not_fitted_and_noted(cost: Cost, limit: str) -> None:
+def test_candidate_beyond_the_budget_is_noted_and_not_fitted(cost: Cost, limit: str) -> None:
     toy = Toy(-1.0, own_cost=cost)
-    found = select(toy_task(seconds=1e5), [RandomFeatures(), toy])
-    assert toy.seen == []
-    assert found.limits == [limit]
+    result = select(toy_task(seconds=1e5), [RandomFeatures(), toy])
+    assert toy.best_so_far == []
+    assert result.limits == [limit]
 
 
-def test_later_candidates_see_the_best_so_far_and_must_gain_clearly() -> None:
+def test_later_candidates_must_improve_by_the_required_gain() -> None:
     first, tied, better = Toy(1.0), Toy(REQUIRED_GAIN), Toy(0.999 * REQUIRED_GAIN)
     task = toy_task()
-    found = select_on_split(task, [first, tied, better])
-    assert found.toy is better
-    assert first.seen == [None]
-    assert [toy.seen[0].toy for toy in (tied, better)] == [first, first]
+    result = select_on_split(task, [first, tied, better])
+    assert result.toy is better
+    assert first.best_so_far == [None]
+    assert [toy.best_so_far[0].toy for toy in (tied, better)] == [first, first]
     assert select_on_split(task, []) is None
 
 
-def test_the_order_decides_between_candidates_that_are_nearly_as_good() -> None:
+def test_first_of_nearly_equal_candidates_is_selected() -> None:
     one, other = Toy(1.0), Toy(REQUIRED_GAIN)
     assert select_on_split(toy_task(), [one, other]).toy is one
     assert select_on_split(toy_task(), [other, one]).toy is other
 
 
-def test_grids_random_features_and_earlier_models_exclude_each_other() -> None:
+def test_exactly_one_starting_candidate_applies() -> None:
     X = draw(300)
     task = make_task(X, smooth_targets(X), **GIVEN)
-    found = select(task)
+    result = select(task)
     earlier = EarlierFit(
-        scaler=found.scaler,
-        feature_map=found.feature_map,
-        settings=found.settings,
-        alpha=found.alpha,
-        bandwidth=found.bandwidth,
-        relevance=found.relevance,
+        scaler=result.scaler,
+        feature_map=result.feature_map,
+        settings=result.settings,
+        alpha=result.alpha,
+        bandwidth=result.bandwidth,
+        relevance=result.relevance,
         growth=[],
-        weights=np.zeros(found.matrix.shape[1] + 1),
+        weights=np.zeros(result.matrix.shape[1] + 1),
     )
     starts = {}
     for name, options in {
@@ -188,8 +188,8 @@ def test_grids_random_features_and_earlier_models_exclude_each_other() -> None:
         "earlier": {"earlier": earlier},
         "earlier grown": {"earlier": earlier, "grows_grids": True},
     }.items():
-        own = replace(task, **options)
-        starts[name] = [type(c).__name__ for c in CANDIDATES if c.applies(own, None)]
+        changed_task = replace(task, **options)
+        starts[name] = [type(c).__name__ for c in CANDIDATES if c.applies(changed_task, None)]
     assert starts == {
         "random": ["RandomFeatures"],
         "grown": ["GrownGridsCandidate"],
@@ -197,20 +197,20 @@ def test_grids_random_features_and_earlier_models_exclude_each_other() -> None:
         "earlier grown": ["EarlierModel"],
     }
     again = select(replace(task, earlier=earlier))
-    np.testing.assert_array_equal(matrix_twin(again, X), matrix_twin(found, X))
+    np.testing.assert_array_equal(matrix_twin(again, X), matrix_twin(result, X))
     assert again.start is not None
 
 
 # Cross-validation.
 
 
-def test_every_row_of_few_is_validated_once() -> None:
+def test_fewer_than_300_rows_are_cross_validated() -> None:
     X = draw(280)
     config = replace(GROWN, ridge_rows=0)
     task = make_task(X, stepped_targets(X), config=config, grows_grids=True)
-    found = select(task)
-    assert sorted(found.validation.rows) == list(range(280))
-    assert found.validation.raw.shape == (280,)
+    result = select(task)
+    assert sorted(result.validation.rows) == list(range(280))
+    assert result.validation.raw.shape == (280,)
     # Trials of other splits are not recorded.
     n_training = len(held_back_splits(280, 0)[0][0])
     assert {trial.n_rows for trial in task.trials} == {n_training}
@@ -218,11 +218,11 @@ def test_every_row_of_few_is_validated_once() -> None:
 
 def test_300_rows_are_validated_on_one_split() -> None:
     X = draw(300)
-    found = grown(X, stepped_targets(X), replace(GROWN, ridge_rows=0))
-    np.testing.assert_array_equal(found.validation.rows, held_back_splits(300, 0)[0][1])
+    result = grown(X, stepped_targets(X), replace(GROWN, ridge_rows=0))
+    np.testing.assert_array_equal(result.validation.rows, held_back_splits(300, 0)[0][1])
 
 
-def test_each_turn_selects_without_the_rows_that_it_holds_back() -> None:
+def test_each_fold_ignores_targets_it_holds_back() -> None:
     X = draw(280)
     y = stepped_targets(X)
     held_back = held_back_splits(280, 0)[3][1]
@@ -242,22 +242,22 @@ def test_given_folds_are_not_cross_validated() -> None:
     X = draw(280)
     split = np.arange(200), np.arange(200, 280)
     options = {"config": replace(GROWN, ridge_rows=0), "grows_grids": True}
-    found = select(make_task(X, stepped_targets(X), split=split, **options))
-    np.testing.assert_array_equal(found.validation.rows, split[1])
+    result = select(make_task(X, stepped_targets(X), split=split, **options))
+    np.testing.assert_array_equal(result.validation.rows, split[1])
 
 
-def test_kernel_ridge_regression_replaces_grids_that_all_rows_show_to_be_worse() -> None:
+def test_cross_validation_replaces_grids_by_kernel_ridge() -> None:
     X = draw(150)
-    found = grown(X, smooth_targets(X), replace(GROWN, ridge_rows=2000), least_squares=SQUARES)
-    assert isinstance(found.feature_map, KernelExpansion)
-    assert sorted(found.validation.rows) == list(range(150))
+    result = grown(X, smooth_targets(X), replace(GROWN, ridge_rows=2000), least_squares=SQUARES)
+    assert isinstance(result.feature_map, KernelExpansion)
+    assert sorted(result.validation.rows) == list(range(150))
 
 
-def test_fewer_than_60_rows_grow_nothing_if_kernel_ridge_regression_can_be_tried() -> None:
+def test_fewer_than_60_rows_select_kernel_ridge_regression() -> None:
     X = draw(50)
-    found = grown(X, stepped_targets(X), least_squares=SQUARES)
-    assert isinstance(found.feature_map, KernelExpansion)
-    assert found.growth == []
+    result = grown(X, stepped_targets(X), least_squares=SQUARES)
+    assert isinstance(result.feature_map, KernelExpansion)
+    assert result.growth == []
     assert isinstance(grown(X, stepped_targets(X)).feature_map, GivenBinning)
 
 
@@ -270,7 +270,7 @@ def stepped() -> SelectedModel:
     return grown(X, stepped_targets(X))
 
 
-def test_grown_models_have_the_features_of_all_rows(stepped: SelectedModel) -> None:
+def test_grown_model_has_the_features_of_all_rows(stepped: SelectedModel) -> None:
     X = draw()
     assert isinstance(stepped.feature_map, GivenBinning)
     assert sorted(np.asarray(stepped.order)) == list(range(len(X)))
@@ -283,12 +283,12 @@ def test_grown_models_have_the_features_of_all_rows(stepped: SelectedModel) -> N
     assert stepped.limits == []
 
 
-def test_rows_held_back_were_not_grown_on(stepped: SelectedModel) -> None:
-    found, (training, held_back) = stepped.validation, held_back_splits(1200, 0)[0]
-    np.testing.assert_array_equal(found.rows, held_back)
+def test_grids_do_not_depend_on_targets_held_back(stepped: SelectedModel) -> None:
+    result, (training, held_back) = stepped.validation, held_back_splits(1200, 0)[0]
+    np.testing.assert_array_equal(result.rows, held_back)
     np.testing.assert_array_equal(stepped.order, np.concatenate([training, held_back]))
     # The penalty beside the summed losses is kept for all rows.
-    assert stepped.alpha * 1200 == pytest.approx(found.alpha)
+    assert stepped.alpha * 1200 == pytest.approx(result.alpha)
     X = draw()
     y = stepped_targets(X)
     other = y.copy()
@@ -302,26 +302,28 @@ def test_rows_held_back_were_not_grown_on(stepped: SelectedModel) -> None:
     assert changed.validation.score > plain.validation.score
 
 
-def test_trials_are_recorded_as_plain_data(stepped: SelectedModel) -> None:
-    found = stepped.validation
+def test_trials_are_recorded_as_json(stepped: SelectedModel) -> None:
+    result = stepped.validation
     assert json.loads(json.dumps(stepped.trials)) == stepped.trials
     assert {trial["stage"] for trial in stepped.trials} == {"validation"}
     assert {trial["grids"] for trial in stepped.trials} == {"grown"}
     # The first fit, then a path from it.
-    own = [trial for trial in stepped.trials if trial["alpha"] * 960 == pytest.approx(found.alpha)]
-    assert found.score in [trial["score"] for trial in own]
+    near = [
+        trial for trial in stepped.trials if trial["alpha"] * 960 == pytest.approx(result.alpha)
+    ]
+    assert result.score in [trial["score"] for trial in near]
     assert len(stepped.trials) >= 3
 
 
-def test_a_penalty_and_a_number_of_grids_that_are_given_are_taken() -> None:
+def test_given_alpha_and_number_of_grids_are_used() -> None:
     X = draw()
-    found = grown(X, stepped_targets(X), alpha=0.02)
-    assert found.alpha == found.settings.alpha == 0.02
-    assert [trial["alpha"] for trial in found.trials] == pytest.approx([0.02] * len(found.trials))
+    result = grown(X, stepped_targets(X), alpha=0.02)
+    assert result.alpha == result.settings.alpha == 0.02
+    assert [trial["alpha"] for trial in result.trials] == pytest.approx([0.02] * len(result.trials))
     assert grown(X, stepped_targets(X), n_grids=5).growth[-1]["n_grids"] == 5
 
 
-def test_grids_of_several_seeds_stand_side_by_side(stepped: SelectedModel) -> None:
+def test_grids_of_several_seeds_are_joined(stepped: SelectedModel) -> None:
     X = draw()
     both = grown(X, stepped_targets(X), replace(GROWN, n_seeds=2))
     one = matrix_twin(stepped, X)
@@ -333,66 +335,66 @@ def test_grids_of_several_seeds_stand_side_by_side(stepped: SelectedModel) -> No
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_are_told_apart(n_classes: int) -> None:
+def test_grown_grids_classify(n_classes: int) -> None:
     X = draw()
     classes = np.digitize(stepped_targets(X), [-0.4, 0.9][: n_classes - 1])
     columns = np.where(classes[:, None] == np.arange(n_classes), 1.0, -1.0)
     if n_classes == 2:
-        found, shape = grown(X, columns[:, 1], loss=Logistic()), (240,)
+        result, shape = grown(X, columns[:, 1], loss=Logistic()), (240,)
     else:
-        found, shape = grown(X, columns, loss=Multinomial()), (240, 3)
-    assert found.validation.raw.shape == shape
-    assert found.validation.score < 0.5 * np.log(n_classes)
+        result, shape = grown(X, columns, loss=Multinomial()), (240, 3)
+    assert result.validation.raw.shape == shape
+    assert result.validation.score < 0.5 * np.log(n_classes)
 
 
 # Smooth kernels beside them.
 
 
-def test_a_smooth_function_gets_a_smooth_kernel() -> None:
+def test_smooth_targets_select_a_smooth_kernel() -> None:
     X = draw()
     y = smooth_targets(X)
-    plain, found = grown(X, y, replace(SMOOTH, n_landmarks=0)), grown(X, y, SMOOTH)
-    assert isinstance(found.feature_map, JoinedMaps)
-    assert len(found.feature_map.maps_) == 1 + len(SMOOTH.smooth_lengths)
-    assert found.validation.score < 0.8 * plain.validation.score
+    plain, result = grown(X, y, replace(SMOOTH, n_landmarks=0)), grown(X, y, SMOOTH)
+    assert isinstance(result.feature_map, JoinedMaps)
+    assert len(result.feature_map.maps_) == 1 + len(SMOOTH.smooth_lengths)
+    assert result.validation.score < 0.8 * plain.validation.score
     # New rows are predicted by the features that the fit knew, which rounded the smooth ones.
-    rows, weights = found.scaler.rows(X[found.order]), found.validation.weights[:-1]
-    natural = unscaled_weights(found.matrix, weights)
-    fitted, dense = found.matrix.matvec(weights), np.asarray(rows)
-    bins, *smooth = found.feature_map.maps_
-    parts = [bins.transform(dense).toarray(), *(own.transform(dense) for own in smooth)]
-    rounded = [parts[0], *(own.astype(np.float32) for own in parts[1:])]
+    rows, weights = result.scaler.rows(X[result.order]), result.validation.weights[:-1]
+    natural = unscaled_weights(result.matrix, weights)
+    fitted, dense = result.matrix.matvec(weights), np.asarray(rows)
+    bins, *smooth = result.feature_map.maps_
+    parts = [bins.transform(dense).toarray(), *(each.transform(dense) for each in smooth)]
+    rounded = [parts[0], *(part.astype(np.float32) for part in parts[1:])]
     np.testing.assert_allclose(np.hstack(rounded) @ natural, fitted, atol=1e-9)
     np.testing.assert_allclose(np.hstack(parts) @ natural, fitted, atol=2e-7)
-    assert len(found.validation.weights) == found.matrix.shape[1] + 1
+    assert len(result.validation.weights) == result.matrix.shape[1] + 1
     # A tolerance that is good for noise would end the path where next to no error is left.
-    Z, y = np.column_stack([found.matrix.tocsr().toarray(), np.ones(1200)]), y[found.order]
-    ridge = np.diag(np.append(np.full(Z.shape[1] - 1, found.validation.alpha), 0.0))
+    Z, y = np.column_stack([result.matrix.tocsr().toarray(), np.ones(1200)]), y[result.order]
+    ridge = np.diag(np.append(np.full(Z.shape[1] - 1, result.validation.alpha), 0.0))
     exact = np.linalg.solve(Z[:960].T @ Z[:960] + ridge, Z[:960].T @ y[:960])
     least = 0.5 * np.mean((Z[960:] @ exact - y[960:]) ** 2)
-    assert found.validation.score == pytest.approx(least, rel=0.2)
-    assert found.validation.alpha < 0.02
+    assert result.validation.score == pytest.approx(least, rel=0.2)
+    assert result.validation.alpha < 0.02
 
 
-def test_smooth_kernels_do_not_harm_a_stepped_function() -> None:
+def test_smooth_kernels_do_not_worsen_stepped_targets() -> None:
     X = draw()
     y = stepped_targets(X)
-    plain, found = grown(X, y, replace(SMOOTH, n_landmarks=0)), grown(X, y, SMOOTH)
-    assert found.validation.score <= plain.validation.score
+    plain, result = grown(X, y, replace(SMOOTH, n_landmarks=0)), grown(X, y, SMOOTH)
+    assert result.validation.score <= plain.validation.score
 
 
-def test_noise_and_constant_targets_get_no_smooth_kernel() -> None:
+def test_noise_and_constant_targets_select_no_smooth_kernel() -> None:
     for targets in (np.random.default_rng(0).normal(size=1200), np.zeros(1200)):
-        found = grown(draw(), targets, SMOOTH)
-        assert isinstance(found.feature_map, GivenBinning)
-    assert found.validation.score == 0.0
-    np.testing.assert_array_equal(found.relevance, np.ones(4))
+        result = grown(draw(), targets, SMOOTH)
+        assert isinstance(result.feature_map, GivenBinning)
+    assert result.validation.score == 0.0
+    np.testing.assert_array_equal(result.relevance, np.ones(4))
 
 
-def test_fewer_landmarks_than_are_worth_their_time_are_not_tried() -> None:
+def test_few_landmarks_are_not_tried() -> None:
     X = draw()
-    found = grown(X, smooth_targets(X), replace(SMOOTH, n_landmarks=99))
-    assert isinstance(found.feature_map, GivenBinning)
+    result = grown(X, smooth_targets(X), replace(SMOOTH, n_landmarks=99))
+    assert isinstance(result.feature_map, GivenBinning)
 
 
 # Groups, budgets.
@@ -409,40 +411,40 @@ def matched(n_sets: int) -> tuple[Array, Array, NDArray[np.intp]]:
 
 
 @pytest.mark.parametrize("select_model", [grown, drawn])
-def test_groups_are_not_parted(select_model: Any) -> None:
+def test_groups_are_not_divided_by_the_split(select_model: Any) -> None:
     X, y, groups = matched(500)
-    found = select_model(X, y).validation
-    fitted = np.setdiff1d(np.arange(len(y)), found.rows)
-    assert 250 < len(found.rows) < 350
-    assert len(np.intersect1d(groups[fitted], groups[found.rows])) == 0
+    result = select_model(X, y).validation
+    fitted = np.setdiff1d(np.arange(len(y)), result.rows)
+    assert 250 < len(result.rows) < 350
+    assert len(np.intersect1d(groups[fitted], groups[result.rows])) == 0
 
 
-def test_a_spent_budget_leaves_a_model_and_notes() -> None:
+def test_exhausted_time_budget_returns_a_model_and_notes() -> None:
     X = draw()
-    found = grown(X, smooth_targets(X), SMOOTH, seconds=1e-9)
-    assert found.limits == [
+    result = grown(X, smooth_targets(X), SMOOTH, seconds=1e-9)
+    assert result.limits == [
         "time: at most 16 grids",
         "time: growth was cut short",
         "time: the trial of smooth kernels was cut short",
     ]
-    assert found.growth[-1]["n_grids"] == GROWN.kept_a_round
-    assert isinstance(found.feature_map, GivenBinning)
-    assert len(found.trials) <= 3
+    assert result.growth[-1]["n_grids"] == GROWN.kept_a_round
+    assert isinstance(result.feature_map, GivenBinning)
+    assert len(result.trials) <= 3
 
 
-def test_a_budget_of_days_changes_nothing(stepped: SelectedModel) -> None:
+def test_long_time_budget_changes_nothing(stepped: SelectedModel) -> None:
     X = draw()
-    found = grown(X, stepped_targets(X), seconds=1e9)
-    assert (found.alpha, found.limits) == (stepped.alpha, [])
-    np.testing.assert_array_equal(found.matrix.tocsr().indices, stepped.matrix.tocsr().indices)
+    result = grown(X, stepped_targets(X), seconds=1e9)
+    assert (result.alpha, result.limits) == (stepped.alpha, [])
+    np.testing.assert_array_equal(result.matrix.tocsr().indices, stepped.matrix.tocsr().indices)
 
 
 @pytest.mark.parametrize("select_model", [grown, drawn])
-def test_memory_limits_the_grids_and_leaves_a_note(
+def test_memory_limits_the_grids_and_is_noted(
     select_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X = draw()
     monkeypatch.setenv(VARIABLE, str(12 * (2400 + bytes_of_grid(1200, 4))))
-    found = select_model(X, stepped_targets(X))
-    assert found.limits == ["memory: 12 grids instead of 24"]
-    assert ((found.matrix.tocsr().toarray() != 0).sum(axis=1) == 12).all()
+    result = select_model(X, stepped_targets(X))
+    assert result.limits == ["memory: 12 grids instead of 24"]
+    assert ((result.matrix.tocsr().toarray() != 0).sum(axis=1) == 12).all()

@@ -52,7 +52,7 @@ CLOSED: dict[str, Any] = {**WIDE, "alpha": 1e-3}
 # What is chosen.
 
 
-def test_settings_are_open_where_one_is_not_given_and_rows_are_enough() -> None:
+def test_search_needs_an_open_setting_and_enough_rows() -> None:
     n_rows = FEWEST_ROWS_TO_SEARCH
     assert has_open_settings(task_of(n_rows))
     assert not has_open_settings(task_of(n_rows - 1))
@@ -63,44 +63,44 @@ def test_settings_are_open_where_one_is_not_given_and_rows_are_enough() -> None:
     assert has_open_settings(task_of(n_rows, **GIVEN, scalings=("standard", "quantile")))
 
 
-def test_what_is_given_is_fitted_to_all_rows_at_once() -> None:
+def test_given_settings_are_fitted_to_all_rows_without_trials() -> None:
     task = task_of(300, validates=False, **GIVEN)
-    found = fitted(task)
+    result = fitted(task)
     assert task.trials == []
-    assert found.validation is None
-    assert found.order == slice(None)
-    assert (found.settings.alpha, found.settings.scaling, found.bandwidth) == (
+    assert result.validation is None
+    assert result.order == slice(None)
+    assert (result.settings.alpha, result.settings.scaling, result.bandwidth) == (
         1e-2,
         "standard",
         2.0,
     )
-    assert found.feature_map.size == 24
+    assert result.feature_map.size == 24
     X = task.data.rows
-    np.testing.assert_allclose(found.feature_map.bandwidth, 2.0 * X.std(axis=0), rtol=1e-9)
-    np.testing.assert_array_equal(found.relevance, np.ones(3))
-    expected = found.feature_map.rows_matrix(found.scaler.rows(X))
-    np.testing.assert_array_equal(found.matrix.tocsr().toarray(), expected.tocsr().toarray())
+    np.testing.assert_allclose(result.feature_map.bandwidth, 2.0 * X.std(axis=0), rtol=1e-9)
+    np.testing.assert_array_equal(result.relevance, np.ones(3))
+    expected = result.feature_map.rows_matrix(result.scaler.rows(X))
+    np.testing.assert_array_equal(result.matrix.tocsr().toarray(), expected.tocsr().toarray())
 
 
-def test_few_rows_take_the_rule() -> None:
+def test_few_rows_use_default_settings() -> None:
     task = task_of(30, validates=False)
-    found = fitted(task)
+    result = fitted(task)
     assert task.trials == []
-    assert found.settings.alpha == 1e-3
-    assert found.settings.bandwidth is not None
+    assert result.settings.alpha == 1e-3
+    assert result.settings.bandwidth is not None
 
 
-def test_a_search_chooses_for_all_rows() -> None:
+def test_search_scales_the_penalty_to_all_rows() -> None:
     task = task_of(300, validates=False)
-    found = fitted(task)
+    result = fitted(task)
     assert {trial.stage for trial in task.trials} == {"search"}
-    assert found.settings.bandwidth in {trial.settings.bandwidth for trial in task.trials}
+    assert result.settings.bandwidth in {trial.settings.bandwidth for trial in task.trials}
     penalties = [trial.settings.alpha * trial.n_rows for trial in task.trials]
-    assert np.isclose(found.settings.alpha * 300, penalties).any()
+    assert np.isclose(result.settings.alpha * 300, penalties).any()
 
 
 @pytest.mark.parametrize(("loss", "l1_ratio"), [(Logistic(), 0.0), (Squared(), 0.5)])
-def test_other_losses_and_penalties_have_their_own_path(loss: Loss, l1_ratio: float) -> None:
+def test_other_losses_and_sparse_fits_search_alpha(loss: Loss, l1_ratio: float) -> None:
     X, y = draw(200)
     options = {"loss": loss, "l1_ratio": l1_ratio, "validates": False}
     for given, stages in (({}, {"search", "alpha"}), ({"alpha": 1e-2}, {"search"})):
@@ -116,12 +116,12 @@ def sizes(task: SelectionTask) -> list[int]:
     return [trial.size for trial in task.trials if trial.stage == "size"]
 
 
-def test_grids_are_doubled_while_that_helps() -> None:
+def test_grids_are_doubled_while_the_score_improves() -> None:
     task = task_of(3000, feature_map=MANY, validates=False, **CLOSED)
-    found, tried = fitted(task), sizes(task)
+    result, tried = fitted(task), sizes(task)
     assert tried == [64 * 2**k for k in range(len(tried))]
     assert 2 <= len(tried) <= 3
-    assert found.feature_map.size == tried[-1]
+    assert result.feature_map.size == tried[-1]
     scores = [trial.score for trial in task.trials if trial.stage == "size"]
     assert scores[-1] > 0.98 * scores[-2] or tried[-1] == 256
 
@@ -131,31 +131,31 @@ def test_grids_are_doubled_while_that_helps() -> None:
     [{"n_grids": 256}, {"l1_ratio": 0.5}, {"feature_map": RandomFourier(n_components=64)}],
     ids=["given", "sparse", "waves"],
 )
-def test_sizes_that_are_not_open_are_not_tried(given: dict[str, Any]) -> None:
+def test_given_sizes_are_not_searched(given: dict[str, Any]) -> None:
     task = task_of(2600, **{"feature_map": MANY, "validates": False, **CLOSED, **given})
-    found = fitted(task)
+    result = fitted(task)
     assert sizes(task) == []
-    assert found.feature_map.size == (64 if "feature_map" in given else 256)
+    assert result.feature_map.size == (64 if "feature_map" in given else 256)
 
 
-def test_a_spent_budget_tries_one_size_and_says_what_was_cut_short() -> None:
+def test_exhausted_time_budget_tries_one_size_and_is_noted() -> None:
     task = task_of(2600, feature_map=MANY, seconds=1e-9, validates=False, **WIDE)
-    found = fitted(task)
+    result = fitted(task)
     assert sizes(task) == [16]
-    assert found.feature_map.size == 16
+    assert result.feature_map.size == 16
     assert task.budget.limits == ["time: search was cut short", "time: at most 16 grids"]
 
 
-def test_weights_of_many_outputs_limit_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_weights_limits_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = draw(600)
     options = {"bandwidth": np.asarray(0.3), "alpha": 1e-2, "validates": False}
     task = make_task(X, np.outer(y, np.ones(40)), feature_map=MANY, **options)
     plenty = fitted(task).feature_map.size
     assert task.budget.limits == []
     monkeypatch.setenv(VARIABLE, str(80 * 600 * 40 + BYTES_A_WEIGHT * 40 * 5000))
-    found = fitted(make_task(X, task.data.targets, feature_map=MANY, **options))
-    assert found.matrix.shape[1] < 6500
-    assert found.feature_map.size < plenty
+    result = fitted(make_task(X, task.data.targets, feature_map=MANY, **options))
+    assert result.matrix.shape[1] < 6500
+    assert result.feature_map.size < plenty
 
 
 # How they are validated.
@@ -170,13 +170,13 @@ MAPS = [
 def turns(result: Any, targets: Vector, splits: list[Split]) -> list[tuple[Vector, Vector]]:
     ends = np.cumsum([len(held_back) for _, held_back in splits])[:-1]
     rows, raw = np.split(result.rows, ends), np.split(result.raw, ends)
-    return [(z, targets[own]) for z, own in zip(raw, rows, strict=True)]
+    return [(z, targets[part]) for z, part in zip(raw, rows, strict=True)]
 
 
 @pytest.mark.parametrize(
     ("feature_map", "n_rows"), [(MAPS[0], 600), (MAPS[1], 60), (MAPS[2], 600), (MAPS[0], 60)]
 )
-def test_rows_held_back_are_never_in_the_fit(feature_map: Any, n_rows: int) -> None:
+def test_validation_ignores_targets_held_back(feature_map: Any, n_rows: int) -> None:
     """Each is predicted by a fit that knows neither its target nor, but for bins, its inputs."""
     X, y = draw(n_rows)
     splits = held_back_splits(n_rows, 0)
@@ -198,42 +198,42 @@ def test_rows_held_back_are_never_in_the_fit(feature_map: Any, n_rows: int) -> N
     assert np.mean((raw(y) - y[held_back]) ** 2) < 0.7
 
 
-def test_bins_of_all_rows_are_validated_on_one_split() -> None:
+def test_many_rows_are_validated_on_one_split() -> None:
     task = task_of(600, **WIDE)
-    found = fitted(task)
+    actual = fitted(task)
     training, held_back = held_back_splits(600, 0)[0]
-    np.testing.assert_array_equal(found.order, np.concatenate([training, held_back]))
-    rows = np.asarray(found.scaler.rows(task.data.rows[found.order]))
-    expected = found.feature_map.rows_matrix(rows).tocsr().toarray()
-    np.testing.assert_array_equal(found.matrix.tocsr().toarray(), expected)
-    result = found.validation
+    np.testing.assert_array_equal(actual.order, np.concatenate([training, held_back]))
+    rows = np.asarray(actual.scaler.rows(task.data.rows[actual.order]))
+    expected = actual.feature_map.rows_matrix(rows).tocsr().toarray()
+    np.testing.assert_array_equal(actual.matrix.tocsr().toarray(), expected)
+    result = actual.validation
     np.testing.assert_array_equal(result.rows, held_back)
-    assert found.settings.alpha * 600 == pytest.approx(result.alpha)
+    assert actual.settings.alpha * 600 == pytest.approx(result.alpha)
     stages = [trial.stage for trial in task.trials]
     assert set(stages) == {"search", "validation"}
     assert stages.count("validation") == 1
     # Bins that no row of the fit is in have no weight.
-    seen = expected[: len(training)].sum(axis=0) > 0
-    assert not seen.all()
-    np.testing.assert_array_equal(result.weights[:-1][~seen], 0.0)
+    has_rows = expected[: len(training)].sum(axis=0) > 0
+    assert not has_rows.all()
+    np.testing.assert_array_equal(result.weights[:-1][~has_rows], 0.0)
 
 
-def test_few_rows_are_held_back_in_turns() -> None:
+def test_few_rows_are_cross_validated() -> None:
     task = task_of(60, **GIVEN)
-    found = fitted(task)
-    result = found.validation
+    actual = fitted(task)
+    result = actual.validation
     assert result.weights is None
-    assert found.is_cross_validated
+    assert actual.is_cross_validated
     assert sorted(result.rows) == list(range(60))
     assert result.alpha == pytest.approx(60 * 1e-2)
     # The features of the model are those of all rows.
-    assert found.order == slice(None)
-    rows = np.asarray(found.scaler.rows(task.data.rows))
-    expected = found.feature_map.rows_matrix(rows).tocsr().toarray()
-    np.testing.assert_array_equal(found.matrix.tocsr().toarray(), expected)
+    assert actual.order == slice(None)
+    rows = np.asarray(actual.scaler.rows(task.data.rows))
+    expected = actual.feature_map.rows_matrix(rows).tocsr().toarray()
+    np.testing.assert_array_equal(actual.matrix.tocsr().toarray(), expected)
 
 
-def test_one_row_cannot_be_held_back() -> None:
+def test_validation_needs_two_rows() -> None:
     one = np.ones((1, 4)), np.ones(1)
     with pytest.raises(InputError, match="at least 2 rows"):
         fitted(make_task(*one, **GIVEN))

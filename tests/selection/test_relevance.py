@@ -31,41 +31,41 @@ def relevance_of(X: NDArray, targets: NDArray, steps: NDArray = STEPS) -> NDArra
     return learned_relevance(binning, weights, X[:300], steps)
 
 
-def test_inputs_are_ordered_by_how_much_they_move_the_prediction(X: NDArray) -> None:
+def test_relevance_orders_inputs_by_their_effect(X: NDArray) -> None:
     relevance = relevance_of(X, 4 * X[:, 2] + 2 * X[:, 0] + X[:, 3])
     assert np.argsort(-relevance).tolist() == [2, 0, 3, 1]
     assert (relevance > 0).all()
 
 
-def test_a_wave_matters_although_its_mean_slope_is_zero(X: NDArray) -> None:
+def test_relevance_of_a_wave_is_high_although_its_mean_slope_is_zero(X: NDArray) -> None:
     relevance = relevance_of(X, np.cos(6 * X[:, 1]))
     assert relevance.argmax() == 1
     assert relevance[1] > 2 * np.delete(relevance, 1).max()
 
 
-def test_outputs_are_taken_together(X: NDArray) -> None:
+def test_relevance_combines_outputs(X: NDArray) -> None:
     relevance = relevance_of(X, np.column_stack([3 * X[:, 0], 2 * X[:, 3]]))
     assert set(np.argsort(-relevance)[:2].tolist()) == {0, 3}
 
 
-def test_the_size_of_the_prediction_does_not_matter(X: NDArray) -> None:
+def test_relevance_does_not_depend_on_the_scale_of_predictions(X: NDArray) -> None:
     targets = 4 * X[:, 2] + X[:, 0]
     large, small = relevance_of(X, targets * 2.0**60), relevance_of(X, targets * 2.0**-60)
     np.testing.assert_allclose(large, small, rtol=1e-12)
 
 
-def test_no_input_is_forgotten(X: NDArray) -> None:
+def test_relevance_of_unused_inputs_is_positive(X: NDArray) -> None:
     relevance = relevance_of(X, 10 * X[:, 0])
     assert relevance.min() > 0.01 * relevance.max()
 
 
-def test_a_constant_prediction_weighs_all_alike(X: NDArray) -> None:
+def test_constant_predictions_give_equal_relevance(X: NDArray) -> None:
     binning = RandomBinning(bandwidth=3.0, n_grids=8, random_state=0).fit(X)
     weights = np.zeros(int(binning.offsets_[-1]))
     assert learned_relevance(binning, weights, X[:50], STEPS).tolist() == [1.0] * 4
 
 
-def test_categories_move_to_those_of_other_rows(X: NDArray) -> None:
+def test_relevance_of_categories_does_not_depend_on_steps(X: NDArray) -> None:
     effects = np.array([3.0, -1.0, 0.0, 2.0, -3.0])
     rows, codes = X.copy(), np.random.default_rng(2).integers(0, 5, size=(2, 1500))
     rows[:, 1:3] = codes.T
@@ -88,29 +88,29 @@ def by_waves(X: NDArray, targets: NDArray, **options: Any) -> tuple[RandomFourie
     return waves, np.linalg.solve(Z.T @ Z + 0.1 * np.eye(256), Z.T @ targets)
 
 
-def test_smooth_features_have_derivatives(X: NDArray) -> None:
+def test_derivatives_agree_with_small_steps(X: NDArray) -> None:
     """Of a smooth function small steps say the same, and gradients take none."""
     waves, weights = by_waves(X, np.sin(3 * X[:, 2]) + 0.5 * X[:, 0] ** 2)
-    found = learned_relevance(waves, weights, X[:300], np.full(4, 1e-3))
+    result = learned_relevance(waves, weights, X[:300], np.full(4, 1e-3))
     hidden = SimpleNamespace(rows_matrix=waves.rows_matrix)
     expected = learned_relevance(hidden, weights, X[:300], np.full(4, 1e-3))
-    np.testing.assert_allclose(found, expected, rtol=1e-2)
-    assert np.argsort(-found)[:2].tolist() == [2, 0]
+    np.testing.assert_allclose(result, expected, rtol=1e-2)
+    assert np.argsort(-result)[:2].tolist() == [2, 0]
     np.testing.assert_allclose(
-        learned_relevance(waves, weights[:, None], X[:300], np.full(4, 0.5)), found, rtol=1e-9
+        learned_relevance(waves, weights[:, None], X[:300], np.full(4, 0.5)), result, rtol=1e-9
     )
 
 
-def test_derivatives_count_in_units_of_the_steps(X: NDArray) -> None:
+def test_derivatives_are_scaled_by_the_steps(X: NDArray) -> None:
     waves, weights = by_waves(X, X[:, 0] + X[:, 1])
     steps = np.array([1.0, 3.0, 1.0, 1.0])
     equal = learned_relevance(waves, weights, X[:300], np.ones(4))
-    found = learned_relevance(waves, weights, X[:300], steps)
-    ratio = found[1] / found[0] / (equal[1] / equal[0])
+    result = learned_relevance(waves, weights, X[:300], steps)
+    ratio = result[1] / result[0] / (equal[1] / equal[0])
     assert ratio == pytest.approx(3.0**0.75)
 
 
-def test_categories_of_smooth_features_move(X: NDArray) -> None:
+def test_relevance_of_smooth_features_includes_categories(X: NDArray) -> None:
     rows = X.copy()
     rows[:, 1] = np.random.default_rng(2).integers(0, 5, 1500)
     mask = np.array([False, True, False, False])
@@ -118,7 +118,7 @@ def test_categories_of_smooth_features_move(X: NDArray) -> None:
     assert learned_relevance(waves, weights, rows[:300], np.full(4, 0.3), mask).argmax() == 1
 
 
-def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise() -> None:
+def test_learned_relevance_reduces_the_error_on_noisy_inputs() -> None:
     X, y = friedman1(3500, seed=1)
     options = {"scaling": "standard", "random_state": 0}
     models = {
@@ -135,7 +135,7 @@ def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise() -> No
 
 
 @pytest.mark.slow
-def test_learning_weights_does_not_square_the_work_on_wide_tables() -> None:
+def test_learned_relevance_takes_linear_work_on_wide_tables() -> None:
     """Count the cells that the search bins, as a clock would depend on the machine."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 600))

@@ -48,17 +48,24 @@ def targets(loss: Loss) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("loss", "weighted"), [(Squared(), True), (Logistic(), False), (Poisson(), True)], ids=str
 )
-def test_rounding_raises_the_loss_of_validation_rows_by_a_thousandth_at_most(
+def test_rounding_increases_the_validation_loss_by_a_thousandth_at_most(
     loss: Loss, weighted: bool
 ) -> None:
     matrix = GivenBinning().fit_grids(TABLE, GRIDS)
     weight = ROUNDING_RNG.uniform(0.5, 2.0, 4000) if weighted else None
     task = make_task(TABLE, targets(loss), weight=weight, loss=loss)
     data, goal = task.data, task.goal
-    own = data.matrix(matrix.take_rows(slice(0, 3000)))
-    problem = goal.problem(data, own, 1e-4, SPLIT[0])
+    training = data.matrix(matrix.take_rows(slice(0, 3000)))
+    problem = goal.problem(data, training, 1e-4, SPLIT[0])
     solver, _ = choose_solver(
-        "auto", tol=1e-3, max_iter=100, loss=loss, l1_ratio=0.0, n_jobs=1, matrix=own, n_outputs=1
+        "auto",
+        tol=1e-3,
+        max_iter=100,
+        loss=loss,
+        l1_ratio=0.0,
+        n_jobs=1,
+        matrix=training,
+        n_outputs=1,
     )
     weights = solver.solve(problem).weights
     step = coarsest_step(goal, data, matrix, SPLIT, weights)
@@ -72,7 +79,7 @@ def test_rounding_raises_the_loss_of_validation_rows_by_a_thousandth_at_most(
     assert after <= 1.001 * before < beyond
 
 
-def test_weights_of_zero_have_no_step() -> None:
+def test_zero_weights_have_no_rounding_step() -> None:
     matrix, task = GivenBinning().fit_grids(TABLE, GRIDS), make_task(TABLE, Z)
     zeros = np.zeros(matrix.shape[1] + 1)
     assert coarsest_step(task.goal, task.data, matrix, SPLIT, zeros) == 0.0
@@ -108,7 +115,7 @@ def ratio_of_noise(kind: str, n_rows: int, seed: int, other_weight: float = 1.0)
 
 # Without shrinkage and limits, the mean ratios of these draws are 1.20 and 1.66.
 @pytest.mark.parametrize(("kind", "first_seed"), [("normal", 0), ("heavy-tailed", 12)])
-def test_noise_is_predicted_nearly_as_well_as_by_the_mean(kind: str, first_seed: int) -> None:
+def test_noise_is_predicted_nearly_by_the_mean(kind: str, first_seed: int) -> None:
     ratios = [ratio_of_noise(kind, 10, seed) for seed in range(first_seed, first_seed + 12)]
     assert np.exp(np.mean(np.log(ratios))) < 1.05
     assert max(ratios) < 2.0
@@ -118,13 +125,15 @@ def test_noise_is_predicted_nearly_as_well_as_by_the_mean(kind: str, first_seed:
     ("kind", "n_rows", "other_weight"),
     [("categorical", 20, 1.0), ("heavy-tailed", 60, 1e-3)],
 )
-def test_noise_with_categories_and_weights(kind: str, n_rows: int, other_weight: float) -> None:
+def test_noise_with_categories_or_weights_is_predicted_nearly_by_the_mean(
+    kind: str, n_rows: int, other_weight: float
+) -> None:
     ratios = [ratio_of_noise(kind, n_rows, seed, other_weight) for seed in range(3)]
     assert np.exp(np.mean(np.log(ratios))) < 1.1
     assert max(ratios) < 2.0
 
 
-def test_noise_with_a_robust_loss() -> None:
+def test_noise_with_a_robust_loss_is_predicted_nearly_by_a_constant() -> None:
     rng = np.random.default_rng(0)
     rows, targets = rng.standard_t(1.5, size=(20, 4)), rng.normal(size=20)
     model = KernelRegressor(loss="huber", random_state=0).fit(rows, targets)
@@ -144,19 +153,19 @@ def test_outliers_do_not_hide_a_clear_signal(loss: str, n_rows: int, seed: int) 
     assert np.median(np.abs(model.predict(rows) - rows[:, 1])) < 0.25
 
 
-def test_outputs_are_shrunk_one_by_one() -> None:
+def test_outputs_are_shrunk_separately() -> None:
     model = KernelRegressor(random_state=0).fit(X[:30], np.stack([LINEAR, NOISE], axis=1)[:30])
     signal, noise = model.predict(X[300:]).T
     assert np.corrcoef(signal, LINEAR[300:])[0, 1] > 0.97
     np.testing.assert_allclose(noise, NOISE[:30].mean(), atol=1e-9)
 
 
-def test_a_given_penalty_is_not_changed() -> None:
+def test_given_alpha_prevents_shrinkage() -> None:
     model = KernelRegressor(alpha=0.01, random_state=0).fit(X[:30], NOISE[:30])
     assert np.ptp(model.predict(X[300:])) > 0.1
 
 
-def test_intervals_are_of_the_shrunk_predictions() -> None:
+def test_intervals_of_shrunk_predictions_cover() -> None:
     model = KernelRegressor(random_state=0).fit(X[:100], NOISE[:100])
     lower, upper = model.predict_interval(X[300:], coverage=0.8)
     assert 0.7 < np.mean((lower <= NOISE[300:]) & (NOISE[300:] <= upper)) < 0.9
@@ -181,7 +190,7 @@ def test_predictions_far_away_are_bounded(
     assert beyond < 20.0 * np.ptp(targets)
 
 
-def test_limits_are_kept_by_files(tmp_path: Path) -> None:
+def test_saved_models_keep_input_limits(tmp_path: Path) -> None:
     model = KernelRegressor(random_state=0).fit(X[:40], WEAK[:40])
     far = 10.0 * X[300:]
     expected = model.predict(far)
@@ -195,7 +204,7 @@ def test_limits_are_kept_by_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict(sp.csr_array(far)), expected)
 
 
-def test_a_warm_start_is_not_bound_by_earlier_limits() -> None:
+def test_warm_start_updates_input_limits() -> None:
     model = KernelRegressor(random_state=0, warm_start=True).fit(X[:40], LINEAR[:40])
     model.fit(10.0 * X[:200], LINEAR[:200])
     assert (model.scaler_.limits[0] <= 10.0 * X[:200].min(axis=0)).all()
@@ -206,7 +215,7 @@ def test_a_warm_start_is_not_bound_by_earlier_limits() -> None:
 
 @pytest.mark.parametrize("name", ["squared", "huber"])
 @given(seed=st.integers(0, 10**6), n_rows=st.integers(2, 30))
-def test_factors_ignore_rows_of_weight_zero(name: str, seed: int, n_rows: int) -> None:
+def test_shrinkage_ignores_rows_of_weight_zero(name: str, seed: int, n_rows: int) -> None:
     loss: Loss = LOSSES[name]()
     rng = np.random.default_rng(seed)
     raw, targets = rng.normal(size=(n_rows, 2)), rng.gamma(2.0, size=(n_rows, 2))
@@ -221,7 +230,7 @@ def test_factors_ignore_rows_of_weight_zero(name: str, seed: int, n_rows: int) -
         np.testing.assert_allclose((factors[k], doubts[k]), expected, atol=1e-9)
 
 
-def test_factors_of_squared_losses_are_those_of_the_t_test() -> None:
+def test_shrinkage_of_squared_loss_matches_the_t_test() -> None:
     rng = np.random.default_rng(3)
     targets, zeros = rng.normal(size=25), np.zeros(25)
     raw = 1.25 * targets + rng.normal(size=25)
@@ -229,12 +238,12 @@ def test_factors_of_squared_losses_are_those_of_the_t_test() -> None:
     left = np.sum((targets - best * raw) ** 2) / np.sum(targets**2)
     statistic = 24 * (1.0 - left) / left
     doubt = t.ppf(0.999, 24) ** 2 / statistic
-    factor, found = shrinkage_factors(Squared(), raw, zeros, targets, np.ones(25))
-    assert found == pytest.approx(doubt, rel=0.02)
+    factor, result = shrinkage_factors(Squared(), raw, zeros, targets, np.ones(25))
+    assert result == pytest.approx(doubt, rel=0.02)
     assert factor == pytest.approx(best * (1.0 - doubt), abs=0.03)
 
 
-def test_one_effective_row_shows_no_gain() -> None:
+def test_one_effective_row_is_shrunk_to_zero() -> None:
     targets, weights = np.array([1.0, -1.0, 2.0]), np.array([1.0, 1e-9, 1e-9])
     factor, doubt = shrinkage_factors(Squared(), targets, np.zeros(3), targets, weights)
     assert (factor, doubt) == (0.0, 1.0)

@@ -26,30 +26,30 @@ SCALER = Scaler.fit("standard", X)
 WIDTHS = [[0.5, np.inf, np.inf], [np.inf, 100.0, np.inf], [2.0, 400.0, np.inf]]
 
 
-def test_fineness_counts_each_grid_by_what_it_adds() -> None:
+def test_fineness_weights_grids_by_variance() -> None:
     variances, squares = np.array([2.0, 1.0, 0.5]), np.zeros(3)
     for g in range(3):
         for j in range(3):
             squares[j] += variances[g] * (SCALER.unit[j] / WIDTHS[g][j]) ** 2
-    found = fineness(grids_of(WIDTHS), variances, SCALER)
-    np.testing.assert_allclose(found, np.sqrt(squares / squares.sum()), rtol=1e-9)
-    assert found[2] == 0.0
-    assert np.linalg.norm(found) == pytest.approx(1.0)
+    result = fineness(grids_of(WIDTHS), variances, SCALER)
+    np.testing.assert_allclose(result, np.sqrt(squares / squares.sum()), rtol=1e-9)
+    assert result[2] == 0.0
+    assert np.linalg.norm(result) == pytest.approx(1.0)
 
 
-def test_grids_that_add_nothing_have_no_fineness() -> None:
-    found = fineness(grids_of(WIDTHS), np.zeros(len(WIDTHS)), SCALER)
-    np.testing.assert_array_equal(found, np.zeros(3))
+def test_grids_without_variance_have_no_fineness() -> None:
+    result = fineness(grids_of(WIDTHS), np.zeros(len(WIDTHS)), SCALER)
+    np.testing.assert_array_equal(result, np.zeros(3))
 
 
-def test_inputs_that_cannot_be_scaled_have_no_fineness() -> None:
+def test_constant_inputs_have_no_fineness() -> None:
     rows = X.copy()
     rows[:, 0] = 7.0
     scaler = Scaler.fit("standard", rows)
     assert np.isinf(scaler.unit[0])
-    found = fineness(grids_of(WIDTHS), np.arange(float(len(WIDTHS))), scaler)
-    assert found[0] == 0.0
-    assert np.isfinite(found).all()
+    result = fineness(grids_of(WIDTHS), np.arange(float(len(WIDTHS))), scaler)
+    assert result[0] == 0.0
+    assert np.isfinite(result).all()
 
 
 def bandwidths(rows: Array, targets: Array, fine: Array, lengths: list[float]) -> list[Array]:
@@ -58,18 +58,18 @@ def bandwidths(rows: Array, targets: Array, fine: Array, lengths: list[float]) -
     return smooth_bandwidths(task, task.data.scaler("both"), fine, lengths)
 
 
-def test_bandwidths_follow_the_grids_where_few_inputs_matter() -> None:
+def test_bandwidths_follow_fineness_if_few_inputs_matter() -> None:
     rows = np.random.default_rng(3).normal(size=(600, 8)) * np.geomspace(1.0, 100.0, 8)
     fine = np.zeros(16)
     fine[0], fine[9] = 0.8, 0.6
     scaler = Scaler.fit("both", rows)
     targets = np.sin(2.0 * rows[:, 0] / scaler.unit[0]) + rows[:, 1] / scaler.unit[1]
-    for found, length in zip(bandwidths(rows, targets, fine, [0.5, 2.0]), (0.5, 2.0), strict=True):
-        assert np.isinf(found[fine == 0]).all()
-        np.testing.assert_allclose(found[[0, 9]], scaler.unit[[0, 9]] / (length * fine[[0, 9]]))
+    for result, length in zip(bandwidths(rows, targets, fine, [0.5, 2.0]), (0.5, 2.0), strict=True):
+        assert np.isinf(result[fine == 0]).all()
+        np.testing.assert_allclose(result[[0, 9]], scaler.unit[[0, 9]] / (length * fine[[0, 9]]))
 
 
-def test_bandwidths_are_equal_where_all_inputs_matter_in_one_unit() -> None:
+def test_bandwidths_are_equal_if_all_inputs_share_a_unit() -> None:
     # The inputs that vary most, which standard deviations would shrink, matter most.
     rows = np.random.default_rng(4).normal(size=(900, 8)) * np.geomspace(0.1, 1.0, 8)
     centres = np.random.default_rng(5).normal(size=(6, 8)) * np.geomspace(0.1, 1.0, 8)

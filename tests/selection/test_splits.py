@@ -31,7 +31,9 @@ ENOUGH_FOR_ONE_SPLIT = 4000
 
 
 @given(n_rows=st.integers(8, 9000), size=st.integers(8, 9000), seed=st.integers(0, 2**31 - 1))
-def test_parts_are_disjoint_sorted_and_as_large_as_asked(n_rows: int, size: int, seed: int) -> None:
+def test_holdout_splits_are_disjoint_sorted_and_of_the_given_size(
+    n_rows: int, size: int, seed: int
+) -> None:
     drawn = min(n_rows, size)
     splits = holdout_splits(n_rows, size, seed)
     assert len(splits) == (1 if drawn >= ENOUGH_FOR_ONE_SPLIT else 4)
@@ -48,7 +50,7 @@ def test_parts_are_disjoint_sorted_and_as_large_as_asked(n_rows: int, size: int,
         np.testing.assert_array_equal(np.sort(held_back), np.union1d(*splits[0]))
 
 
-def test_the_seed_names_the_rows() -> None:
+def test_seed_decides_the_rows() -> None:
     first, again, other = (holdout_splits(500, 100, seed) for seed in (1, 1, 2))
     for (a, b), (c, d) in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, c)
@@ -59,7 +61,7 @@ def test_the_seed_names_the_rows() -> None:
 # Classes and groups.
 
 
-def test_a_class_of_two_rows_is_on_both_sides() -> None:
+def test_class_of_two_rows_is_on_both_sides() -> None:
     classes = np.zeros(5000, np.int64)
     order = held_back_splits(5000, 3)[0][0]
     classes[order[:2]] = 1
@@ -70,16 +72,16 @@ def test_a_class_of_two_rows_is_on_both_sides() -> None:
     assert all(1 in few[held_back] for _, held_back in held_back_splits(100, 0, few))
 
 
-def test_splits_that_have_all_classes_stay_as_they_are() -> None:
+def test_classes_do_not_change_splits_that_contain_all() -> None:
     classes = np.arange(3000) % 3
-    for plain, told in zip(
+    for plain, stratified in zip(
         held_back_splits(3000, 1), held_back_splits(3000, 1, classes), strict=True
     ):
-        np.testing.assert_array_equal(plain[1], told[1])
+        np.testing.assert_array_equal(plain[1], stratified[1])
 
 
 @given(seed=st.integers(0, 99), n_groups=st.integers(2, 12), n_folds=st.integers(2, 6))
-def test_group_folds_part_no_group(seed: int, n_groups: int, n_folds: int) -> None:
+def test_group_folds_divide_no_group(seed: int, n_groups: int, n_folds: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = np.append(np.arange(n_groups), rng.geometric(0.4, 100) % n_groups)
     classes = (rng.random(len(drawn)) < 0.1).astype(np.int64)
@@ -94,7 +96,7 @@ def test_group_folds_part_no_group(seed: int, n_groups: int, n_folds: int) -> No
 
 
 @given(seed=st.integers(0, 2**32), size=st.integers(8, 299), n_rare=st.integers(2, 30))
-def test_drawn_rows_have_each_class_in_its_share(seed: int, size: int, n_rare: int) -> None:
+def test_drawn_rows_keep_class_proportions(seed: int, size: int, n_rare: int) -> None:
     classes = np.zeros(300, np.int64)
     classes[np.random.default_rng(seed).permutation(300)[:n_rare]] = 1
     drawn = drawn_rows(300, size, seed, classes)
@@ -106,7 +108,7 @@ def test_drawn_rows_have_each_class_in_its_share(seed: int, size: int, n_rare: i
     assert counts.min() >= 1
 
 
-def test_drawn_rows_of_numbers_are_those_of_any_draw() -> None:
+def test_drawn_rows_without_classes_are_uniform() -> None:
     drawn = drawn_rows(10_000, 100, seed=3)
     assert 4000 < drawn.mean() < 6000
     assert len(np.unique(drawn)) == 100
@@ -141,36 +143,36 @@ def same_groups(one: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
 @pytest.mark.parametrize(
     ("n_controls", "dtype", "at"), [(1, np.float32, 0), (2, np.float64, 3), (4, np.float32, 6)]
 )
-def test_cases_and_their_controls_are_found(n_controls: int, dtype: type, at: int) -> None:
+def test_matched_rows_finds_cases_and_controls(n_controls: int, dtype: type, at: int) -> None:
     X, y, groups = matched(400, n_controls)
     X = np.insert(X[:, 1:], at, X[:, 0], axis=1).astype(dtype)
-    found = matched_rows(data_of(X, y))
-    assert same_groups(found, groups)
+    result = matched_rows(data_of(X, y))
+    assert same_groups(result, groups)
 
 
-def test_large_tables_are_looked_at_in_part_and_grouped_whole() -> None:
+def test_matched_rows_groups_all_rows_of_large_tables() -> None:
     X, y, groups = matched(20_000)
-    found = matched_rows(data_of(X, y))
-    assert same_groups(found, groups)
+    result = matched_rows(data_of(X, y))
+    assert same_groups(result, groups)
 
 
-def test_zeros_of_either_sign_are_equal() -> None:
+def test_matched_rows_treats_signed_zeros_as_equal() -> None:
     X, y, groups = matched(300)
     X[:, 1] = np.where(y > 0, 0.0, -0.0)
-    found = matched_rows(data_of(X, y))
-    assert same_groups(found, groups)
+    result = matched_rows(data_of(X, y))
+    assert same_groups(result, groups)
 
 
-def test_classes_in_columns_and_numbers_are_found_too() -> None:
+def test_matched_rows_takes_encoded_classes_and_numbers() -> None:
     X, y, groups = matched(400)
     columns = np.column_stack([y, -y, np.ones(len(y))])
     noisy = y + 0.5 * np.random.default_rng(1).normal(size=len(y))
     for targets in (columns, noisy):
-        found = matched_rows(data_of(X, targets))
-        assert same_groups(found, groups)
+        result = matched_rows(data_of(X, targets))
+        assert same_groups(result, groups)
 
 
-def test_rows_drawn_one_by_one_are_not_matched() -> None:
+def test_independent_rows_are_not_matched() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         few_values = rng.integers(0, 3, size=(3000, 6)).astype(np.float64)
@@ -190,7 +192,7 @@ def test_repeated_rows_are_not_matched() -> None:
     assert matched_rows(data_of(np.repeat(X, 4, axis=0), np.repeat(y, 4))) is None
 
 
-def test_rows_that_say_nothing_are_not_matched() -> None:
+def test_uninformative_and_sparse_rows_are_not_matched() -> None:
     rng = np.random.default_rng(0)
     X, y, _ = matched(400)
     assert matched_rows(data_of(X, np.ones(len(y)))) is None
@@ -200,7 +202,7 @@ def test_rows_that_say_nothing_are_not_matched() -> None:
     assert matched_rows(data_of(sp.csr_array(X), y)) is None
 
 
-def test_targets_whose_squares_overflow_say_nothing() -> None:
+def test_targets_whose_squares_overflow_are_not_matched() -> None:
     X, y, _ = matched(400)
     with np.errstate(over="ignore", invalid="ignore"):
         assert matched_rows(data_of(X, 1e200 * y)) is None
@@ -214,7 +216,7 @@ def test_targets_whose_squares_overflow_say_nothing() -> None:
     share=st.floats(0.1, 0.5),
     seed=st.integers(0, 99),
 )
-def test_splits_do_not_part_groups(groups: NDArray[np.intp], share: float, seed: int) -> None:
+def test_kept_together_divides_no_group(groups: NDArray[np.intp], share: float, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(groups))
     n_held = max(1, int(share * len(groups)))
     split = np.sort(order[n_held:]), np.sort(order[:n_held])
@@ -230,7 +232,7 @@ def test_splits_do_not_part_groups(groups: NDArray[np.intp], share: float, seed:
     assert len(held_back) > 0
 
 
-def test_splits_keep_their_proportions() -> None:
+def test_kept_together_keeps_proportions() -> None:
     groups = matched(2000)[2]
     split = held_back_splits(len(groups), 0)[0]
     held_back = kept_together(split, groups)[1]
@@ -238,7 +240,7 @@ def test_splits_keep_their_proportions() -> None:
     assert kept_together(split, None) is split
 
 
-def test_trials_of_a_search_do_not_part_groups() -> None:
+def test_trials_of_a_search_divide_no_group() -> None:
     X, y, groups = matched(600)
     task = make_task(X, y, feature_map=RandomBinning(n_grids=8))
     sample = Sample(task, 900, 8, 0.0)
@@ -247,7 +249,7 @@ def test_trials_of_a_search_do_not_part_groups() -> None:
     assert not any(len(np.intersect1d(groups[a], groups[b])) for a, b in sample.splits)
 
 
-def test_turns_hold_each_row_back_once() -> None:
+def test_kept_together_holds_each_row_back_once() -> None:
     groups = matched(100)[2]
     turns = [kept_together(split, groups)[1] for split in held_back_splits(len(groups), 0)]
     np.testing.assert_array_equal(np.sort(np.concatenate(turns)), np.arange(len(groups)))
@@ -267,7 +269,7 @@ def test_shuffled_groups_stay_together_in_any_order() -> None:
 
 
 @pytest.mark.slow
-def test_calibration_promises_what_new_sets_keep() -> None:
+def test_prediction_sets_of_matched_rows_cover() -> None:
     X, y, _ = matched(900, seed=0)
     new, truth, _ = matched(900, seed=1)
     model = KernelClassifier(random_state=0, n_grids=160, n_jobs=2).fit(X, y)

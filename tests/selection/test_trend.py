@@ -41,25 +41,25 @@ def error(model: Any, truth: Array) -> float:
     return float(np.sqrt(np.mean((model.predict(X[N:]) - truth[N:]) ** 2)) / truth.std())
 
 
-def test_quadratic_functions_are_learned_as_well_as_by_a_quadratic_model() -> None:
-    found = KernelRegressor(random_state=0).fit(X[:N], NOISY[:N])
+def test_quadratic_targets_select_a_trend() -> None:
+    result = KernelRegressor(random_state=0).fit(X[:N], NOISY[:N])
     peer = make_pipeline(QUADRATIC_MODEL, Ridge()).fit(X[:N], NOISY[:N])
-    assert isinstance(found.features_, PolynomialTrend)
-    assert error(found, QUADRATIC) < 1.1 * error(peer, QUADRATIC)
+    assert isinstance(result.features_, PolynomialTrend)
+    assert error(result, QUADRATIC) < 1.1 * error(peer, QUADRATIC)
 
 
-def test_linear_functions_take_linear_features() -> None:
-    found = KernelRegressor(random_state=0).fit(X[:N], LINEAR[:N])
-    assert found.features_.factors_[:, 1].max() == -1
-    assert error(found, LINEAR) < 1e-3
+def test_linear_targets_select_linear_features() -> None:
+    result = KernelRegressor(random_state=0).fit(X[:N], LINEAR[:N])
+    assert result.features_.factors_[:, 1].max() == -1
+    assert error(result, LINEAR) < 1e-3
 
 
 @pytest.mark.slow
-def test_classes_get_a_trend_too() -> None:
-    found = KernelClassifier(random_state=0).fit(X[:N], LABELS[:N])
+def test_quadratic_log_odds_select_a_trend() -> None:
+    result = KernelClassifier(random_state=0).fit(X[:N], LABELS[:N])
     peer = make_pipeline(QUADRATIC_MODEL, LogisticRegression()).fit(X[:N], LABELS[:N])
-    losses = [log_loss(LABELS[N:], own.predict_proba(X[N:])) for own in (found, peer)]
-    assert has_trend(found)
+    losses = [log_loss(LABELS[N:], each.predict_proba(X[N:])) for each in (result, peer)]
+    assert has_trend(result)
     assert losses[0] < losses[1] + 0.005
     three = np.digitize(NOISY, [-0.5, 0.5])
     many = KernelClassifier(random_state=0, effort=2).fit(X[:N], three[:N])
@@ -70,11 +70,11 @@ def test_classes_get_a_trend_too() -> None:
     ("target", "given"),
     [(STEPPED, {}), (NOISY, {"effort": 1}), (LINEAR, {"monotonic_cst": [1, 0, 0, 0, 0, 0]})],
 )
-def test_a_trend_that_does_not_help_is_left_out(target: Array, given: Any) -> None:
+def test_trend_without_gain_is_omitted(target: Array, given: Any) -> None:
     assert not has_trend(KernelRegressor(random_state=0, **given).fit(X[:N], target[:N]))
 
 
-def test_a_trend_beside_grids_is_saved_explained_and_continued(tmp_path: Path) -> None:
+def test_trend_with_grids_is_saved_explained_and_continued(tmp_path: Path) -> None:
     """A steep linear function and small steps: the methods of such a model agree."""
     model = KernelRegressor(random_state=0).fit(X[:N], BOTH[:N])
     assert isinstance(model.features_, JoinedMaps)
@@ -86,8 +86,8 @@ def test_a_trend_beside_grids_is_saved_explained_and_continued(tmp_path: Path) -
         np.testing.assert_array_equal(again.predict(X[N:]), expected)
     portable = PortableModel(tmp_path / "model").predict(X[N:])
     np.testing.assert_allclose(portable, expected, atol=1e-4)
-    found = shapley_values(model, X[N : N + 5], X[:20])
-    sums = found.base_values + found.values.sum(axis=1)
+    result = shapley_values(model, X[N : N + 5], X[:20])
+    sums = result.base_values + result.values.sum(axis=1)
     np.testing.assert_allclose(sums, expected[:5], atol=1e-5)
     model.partial_fit(X[:50], BOTH[:50])
     model.set_params(warm_start=True).fit(X[50:N], BOTH[50:N])
@@ -95,17 +95,17 @@ def test_a_trend_beside_grids_is_saved_explained_and_continued(tmp_path: Path) -
     assert error(model, BOTH) < 0.05
 
 
-def test_equal_inputs_need_no_penalty() -> None:
+def test_equal_inputs_are_fitted_without_a_penalty() -> None:
     rows = np.tile(X[:N, :2], 2)
-    found = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(rows, NOISY[:N])
-    assert np.isfinite(found.predict(rows)).all()
+    result = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(rows, NOISY[:N])
+    assert np.isfinite(result.predict(rows)).all()
     ones_and_zeros = np.tile(rows > 0.0, 2).astype(float)
     target = ones_and_zeros @ [1.0, 2.0, *np.zeros(6)]
-    found = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(ones_and_zeros, target)
-    assert found.score(ones_and_zeros, target) > 0.99
+    result = KernelRegressor(random_state=0, grids="grown", alpha=0.0).fit(ones_and_zeros, target)
+    assert result.score(ones_and_zeros, target) > 0.99
 
 
-def test_a_trend_alone_is_saved_and_continued(tmp_path: Path) -> None:
+def test_trend_alone_is_saved_and_continued(tmp_path: Path) -> None:
     model = KernelRegressor(random_state=0).fit(X[:N], NOISY[:N])
     save(model, tmp_path / "model")
     expected = model.predict(X[N:])
