@@ -1,9 +1,9 @@
 """
-Hunting for El Niño
-===================
+Detecting El Niño
+=================
 
-Temperatures of the Pacific off Peru, month by month from 1950 to 2010. The detector counts in how
-many grids a month falls into a bin with hardly any others. Nobody told it what El Niño is.
+Monthly temperatures of the Pacific off Peru from 1950 to 2010. A month is an anomaly if it falls
+into rare bins in many grids. The detector finds El Niño without any labels.
 """
 
 import matplotlib.pyplot as plt

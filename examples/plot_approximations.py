@@ -2,9 +2,8 @@
 Three approximations of a kernel
 ================================
 
-Bins, Fourier features and landmarks: ``features`` says what a kernel is approximated by, and
-everything else stays as it is. Which one suits a table is a matter of trying. Each is fitted in
-three sizes to a smooth function, and to one with steps.
+``features`` selects the approximation of a kernel: bins, Fourier features or landmarks. Each is
+fitted in three sizes to a smooth function and to one with steps, to show which suits which.
 """
 
 from functools import partial

@@ -1,11 +1,11 @@
 """
-A cluster of two processes
-==========================
+Fitting on a cluster of two processes
+=====================================
 
-The same fit on a cluster: here of two worker processes of this machine, in earnest of many
-machines. Rows lie with the workers, a sample of them chooses grids and penalty, and each iteration
-is one round trip. The model does not depend on the number of workers, and up to 100,000 rows it
-predicts what the model of one machine does.
+The same fit on a cluster, here of two worker processes of this machine. Rows stay with the workers.
+A sample of them selects grids and penalty, and each iteration is one round trip. The model does not
+depend on the number of workers. Up to 100,000 rows it predicts the same as the model of one
+machine.
 """
 
 import dask.array as da

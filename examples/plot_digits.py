@@ -1,10 +1,9 @@
 """
-Handwritten digits, and how certain to be
-=========================================
+Handwritten digits and prediction sets
+======================================
 
-1,797 digits of 8 by 8 pixels. Beside a class, a model can return all classes that may well be the
-true one: sets that hold it with the probability asked for. Digits that get more than one class are
-those that people would hesitate about.
+1,797 digits of 8 by 8 pixels. A model can return a set of classes that contains the true one with a
+given probability. Digits with more than one class in the set are hard to read for people too.
 """
 
 import matplotlib.pyplot as plt

@@ -3,9 +3,9 @@ Counting visits to doctors
 ==========================
 
 The RAND health insurance experiment gave families insurances in which they paid more or less of
-their bills themselves, and counted their visits to doctors. Counts are not numbers around a mean
-with the same spread everywhere: the Poisson loss predicts their means through the logarithm, and
-intervals with whole ends come from a negative binomial distribution.
+their bills themselves, and counted their visits to doctors. The spread of counts grows with their
+mean. The Poisson loss predicts the mean through its logarithm, and intervals of whole numbers come
+from a negative binomial distribution.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ for name, one in ("grids", model), ("log-linear", linear):
     print(f"{name:>10}: deviance {mean_poisson_deviance(y_test, one.predict(X_test)):.3f}")
 
 # %%
-# Means should hold where they are small and where they are large: in each tenth of the
-# predictions the mean of the visits should be the mean of the predictions.
+# Small and large predictions should both be unbiased: in each tenth of the predictions, the mean
+# of the visits should be the mean of the predictions.
 
 lower, upper = model.predict_interval(X_test, coverage=0.9)
 print(

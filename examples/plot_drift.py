@@ -2,9 +2,9 @@
 Has the distribution changed?
 =============================
 
-A model that was fitted to old rows may fail on new ones, and its errors say so only when targets
-arrive. A test of two tables needs none: it says whether the rows of both follow one distribution,
-and which columns do not. The economy of the United States by quarters, before and after 1985.
+A model may fail on new rows, and its errors show this only when targets arrive. A two-sample test
+needs no targets: it shows whether two tables have the same distribution, and which columns differ.
+The tables are the economy of the United States by quarters, before and after 1985.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ same = two_sample_test(rates[halves], rates[~halves], random_state=0)
 print(f"two halves drawn at random: {same.p_value:.3f}")
 
 # %%
-# Growth and its swings calmed down: economists call it the great moderation.
+# Growth varied less after 1985: economists call this the great moderation.
 
 figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
 for ax, name in zip(axes, rates):

@@ -2,9 +2,9 @@
 Why this prediction?
 ====================
 
-Shapley values share a prediction out among the columns: from the mean prediction, column by
-column, to that of the row. For sums of grids over few columns they are exact. Here: why a model
-takes a tumour for malignant.
+Shapley values divide a prediction among the columns. They add up from the mean prediction to that
+of the row, and are exact for sums of grids over few columns. Here they show why a model classifies
+a tumour as malignant.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ sums = found.base_values + found.values.sum(axis=1)
 print(f"off by {np.abs(sums - model.decision_function(X_test)).max():.1e} at most")
 
 # %%
-# The least certain tumour of those not seen: what speaks for benign (to the right), and what
-# against.
+# The least certain tumour of the test rows: bars to the right are evidence for benign, bars to
+# the left against it.
 
 doubtful = int(np.argmin(np.abs(model.decision_function(X_test))))
 print(f"probability of benign: {model.predict_proba(X_test)[doubtful, 1]:.2f}")

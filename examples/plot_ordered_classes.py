@@ -1,10 +1,10 @@
 """
-Classes in an order
-===================
+Ordered classes
+===============
 
 Answers to "how happy is your marriage?", from 1 to 5, are neither numbers with equal steps nor
-classes without an order. The cumulative loss learns one response and the thresholds that cut it:
-601 answers of 1974, with what else was known of those who gave them.
+classes without an order. The cumulative loss learns one response and the thresholds between the
+classes. The table has 601 answers of 1974, with other data about the respondents.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ said = model.predict_proba(X_test)[np.arange(len(y_test)), y_test.cat.codes]
 print(f"mean log loss: {-np.log(said).mean():.3f}")
 
 # %%
-# Predicted probabilities by the time spent in affairs, for people who are otherwise like the
-# median of the table.
+# Predicted probabilities by the time spent in affairs. All other columns have the median of the
+# table.
 
 line = pd.concat([table.median().to_frame().T] * 40, ignore_index=True)
 line["affairs"] = np.linspace(0, 8, 40)

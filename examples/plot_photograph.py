@@ -2,9 +2,9 @@
 Learning a photograph
 =====================
 
-A photograph is a function: from a place, two numbers, to a colour, three numbers. It has edges,
-which smooth kernels blur and grids keep. Here a model learns the function from a tenth of the
-pixels, and paints all of them.
+A photograph is a function from a position, two numbers, to a colour, three numbers. It has edges,
+which smooth kernels blur and grids keep. The model learns the function from a tenth of the pixels
+and predicts all of them.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ places = np.column_stack([rows.ravel(), columns.ravel()])
 colours = photo.reshape(-1, 3)
 
 # %%
-# One pixel in ten is known. The three colours are three outputs of one model.
+# One pixel in ten is a training row. The three colours are three outputs of one model.
 
 rng = np.random.default_rng(0)
 known = rng.permutation(len(places))[: len(places) // 10]

@@ -2,9 +2,8 @@
 Engel's law by quantiles
 ========================
 
-Belgian households of 1857: what they earned, and what they spent on food. The rich spend more, and
-differ more. Quantile losses follow both, and several quantiles are one model whose curves never
-cross.
+Income and food expenditure of Belgian households of 1857. Richer households spend more, and vary
+more. Quantile losses model both, and one model has several quantiles that never cross.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Which inputs matter
 ===================
 
-Grids are kept for what they add to the prediction of rows that they were not fitted to, so an
-input that says nothing is divided by few of them. Here the measurements of 569 tumours stand
-beside as many columns of noise, and the model is told nothing of it.
+Growth keeps grids that improve the prediction of rows that they were not fitted to, so few grids
+divide uninformative inputs. The table has the measurements of 569 tumours and as many columns of
+noise. The model finds out which are noise.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 A model served over HTTP
 ========================
 
-A model is one file, and loading it runs nothing that is in the file. Thirty lines of the standard
-library make a service of it: rows come in as JSON, and predictions with their intervals go out.
+A model is one file, and loading it executes nothing from the file. Thirty lines of the standard
+library serve it over HTTP: requests contain rows as JSON, and responses contain predictions with
+their intervals.
 """
 
 import json
@@ -26,8 +27,7 @@ file = Path(tempfile.mkdtemp(), "diabetes.gramless")
 save(KernelRegressor(random_state=0).fit(X[:400], y[:400]), file)
 
 # %%
-# The service. Whoever sends something else than rows gets an answer that says so, not a page of
-# Python.
+# The service. A request that contains no rows gets an error message as JSON.
 
 model = load(file)
 names = list(model.feature_names_in_)
@@ -58,7 +58,7 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Predictions)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 # %%
-# A client asks for the 42 patients that the model has not seen, one at a time.
+# A client requests predictions for the 42 test patients, one at a time.
 
 
 def ask(rows):

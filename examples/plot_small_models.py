@@ -2,9 +2,9 @@
 Small models
 ============
 
-A model keeps a weight for every bin that some row fell into. A penalty on absolute values makes
-most of them exactly zero, and bins without weight are forgotten. How much accuracy does a small
-file cost?
+A model keeps a weight for every bin that contains training rows. An L1 penalty makes most of them
+exactly zero, and bins without weight are removed. This example shows how much accuracy a small file
+costs.
 """
 
 import tempfile

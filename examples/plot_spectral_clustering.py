@@ -2,10 +2,10 @@
 Clusters of any shape
 =====================
 
-k-means cuts space by straight lines. Spectral clustering asks which rows are connected: rows are
-vertices of a graph, and two are joined by the neighbours that they have in common, in time linear
-in the number of rows. Columns of noise, which have to do with no other column, are ignored: the
-last line has six of them, beside the two that are drawn.
+k-means separates clusters by straight lines. Spectral clustering separates connected groups of
+rows. Rows are vertices of a graph, and their common neighbours determine the weights of the edges,
+in time linear in the number of rows. Noise columns, which depend on no other column, are ignored:
+the table of the last line has six of them in addition to the two columns drawn.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Learning from a stream
 ======================
 
-Rows arrive in batches and are never kept. Each step reads one batch and changes one block of
-random frequencies, so memory holds the weights alone. Here a stream of measurements comes from a
-function that makes them up; in its place could be a queue, a sensor or a file larger than memory.
+Rows arrive in batches and are never stored. Each step reads one batch and changes one block of
+random frequencies, so memory holds only the weights. Here a function generates the stream of
+measurements; it could also be a queue, a sensor or a file larger than memory.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ model.fit_stream(stream)
 print(model.status_, "after", model.n_iter_, "steps;", f"{model.weights_.size:,} weights")
 
 # %%
-# The error on rows held out, in standard deviations of the targets, while the stream passes by,
-# and the map that was learned.
+# The error on validation rows during the stream, in standard deviations of the targets, and the
+# learned map.
 
 side = np.linspace(-3, 3, 120)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)

@@ -2,9 +2,9 @@
 Survival of patients with breast cancer
 =======================================
 
-Of 686 patients of a German study some had a recurrence, others left the study without one. What is
-known of the latter is that nothing had happened until then. Cox's proportional hazards use both,
-and grids let risks depend on the columns in any shape.
+Some of 686 patients of a German study had a recurrence; others left the study without one. Of the
+latter only the time without a recurrence is known. Cox's proportional hazards use both, and with
+grids the risk may depend on the columns in any form.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ model = KernelSurvival(random_state=0).fit(X_train, y_train)
 print(f"concordance on patients not seen: {model.score(X_test, y_test):.3f}")
 
 # %%
-# Patients who were not seen, in three groups by predicted risk: what had been predicted for them
-# (dashed), and what happened (Kaplan and Meier's estimate).
+# Test patients in three groups by predicted risk: predicted survival (dashed), and observed
+# survival (Kaplan and Meier's estimate).
 
 years = np.linspace(0, 6, 100)
 curves = model.predict_survival_function(X_test, years * 365)

@@ -1,10 +1,10 @@
 """
-Choosing on the last rows
-=========================
+Validation on the last rows
+===========================
 
-Rows in time are not drawn at random: a model that is chosen on rows between those it was fitted to
-looks better than it is. With ``cv=TimeSeriesSplit()`` the last rows choose. Sunspots of a year,
-from those of the eleven years before.
+Rows in time are not drawn at random. A model validated on rows between its training rows looks
+better than it is. With ``cv=TimeSeriesSplit()`` models are validated on the last rows. The targets
+are the sunspots of a year, the inputs those of the eleven years before.
 """
 
 import matplotlib.pyplot as plt

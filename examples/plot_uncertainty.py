@@ -1,10 +1,10 @@
 """
-Where a prediction is sure
+Uncertainty of predictions
 ==========================
 
-Kernel ridge regression is the mean of a Gaussian process, and draws of its weights tell what the
-data leave open: little where there are rows, much where there are none. The flow of the Nile at
-Aswan, 1871 to 1970, with thirty years taken out.
+Kernel ridge regression is the mean of a Gaussian process. Draws of its weights show the
+uncertainty: small near training rows, large far from them. The data are the flow of the Nile at
+Aswan, 1871 to 1970, with thirty years removed.
 """
 
 import matplotlib.pyplot as plt
