@@ -95,7 +95,7 @@ class Findings:
     ``measure.losses``; ``scores`` has the metrics of the model and of simple predictions by name.
     ``coverage`` lists nominal coverage, observed coverage and mean width of prediction intervals.
     ``relevance`` is the largest among the inputs of a column. ``dependence`` has means of the
-    ``response`` for each of the ``outputs``, whose name is empty if there is only one.
+    ``response`` for each of the ``outputs``; their name is empty if there is only one.
     ``attributions`` has those of a sample, followed by those of ``rows``; it is None for tables
     with very many columns.
     """
@@ -123,7 +123,6 @@ class Findings:
 
 
 def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
-    """Analyse a model on rows with known labels."""
     _check_single_target(model)
     measure, inputs = measure_of(model), input_columns(model)
     truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
@@ -182,7 +181,6 @@ def _check_single_target(model: Model) -> None:
 
 
 def levels_of(model: Model) -> FloatArray:
-    """Return the levels of a model of several quantiles."""
     loss = model.loss_
     assert isinstance(loss, SmoothPinball)
     return loss.levels
@@ -278,11 +276,8 @@ def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> li
 
 
 def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
-    """Return the increases of the error when each column is shuffled, as scikit-learn's function.
-
-    That one accepts neither sparse rows nor a :class:`Table`, and shuffles every column.
-    """
-
+    # scikit-learn's permutation_importance accepts neither sparse rows nor a Table, and shuffles
+    # every column.
     def error(rows: Rows) -> float:
         return measure.error(y, measure.predict(rows))
 
@@ -301,7 +296,7 @@ def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuf
 def _interactions(
     response: Predictor, X: Rows, names: Sequence[str], columns: Sequence[int]
 ) -> list[JointDependence]:
-    """Return the pairs of columns whose joint effect differs most from the sum of both."""
+    """Return the pairs of columns with the largest joint effects beyond the sum of both."""
     X = take_rows(X, sampled_rows(shape_of(X)[0], _PAIR_ROWS))
     variance = response(X).var(axis=0).max()
     pairs = [
@@ -331,35 +326,27 @@ def _shown_rows(
     kinds: dict[int, str] = {}
     for row, kind in chosen:
         kinds.setdefault(int(row), kind)
-    return [
-        ShownRow(
-            row,
-            kind,
-            str(y[row]) if isinstance(model, KernelClassifier) else readable(float(y[row])),
-            _prediction_text(model, predicted[row]),
-            _raw_output(model, predicted[row]),
-            [(name, value_text(column[row])) for name, column in values.items()],
-        )
-        for row, kind in kinds.items()
-    ]
-
-
-def _prediction_text(model: Model, predicted: AnyArray) -> str:
-    if not isinstance(model, KernelClassifier):
-        return " to ".join(map(readable, dict.fromkeys(np.ravel(predicted)[[0, -1]].tolist())))
-    if predicted.ndim == 0:
-        return str(model.classes_[int(predicted)])
-    best = int(predicted.argmax())
-    return f"{model.classes_[best]} ({predicted[best]:.0%})"
-
-
-def _raw_output(model: Model, predicted: AnyArray) -> int:
-    """Return the index of the raw prediction of a row's class, or of the middle quantile."""
-    if model.weights_.ndim == 1:
-        return 0
-    if isinstance(model, KernelClassifier):
-        return int(predicted if predicted.ndim == 0 else predicted.argmax())
-    return int(np.abs(levels_of(model) - 0.5).argmin())
+    has_one_output = model.weights_.ndim == 1
+    rows = []
+    for row, kind in kinds.items():
+        value, output = predicted[row], 0
+        if isinstance(model, KernelClassifier):
+            best = int(value if value.ndim == 0 else value.argmax())
+            true, text = str(y[row]), str(model.classes_[best])
+            if value.ndim > 0:
+                text += f" ({value[best]:.0%})"
+            # Two classes have one raw prediction, others one for each class.
+            output = 0 if has_one_output else best
+        else:
+            true = readable(float(y[row]))
+            # Several quantiles are shown as a range, and explained by the middle one.
+            ends = dict.fromkeys(np.ravel(value)[[0, -1]].tolist())
+            text = " to ".join(map(readable, ends))
+            if not has_one_output:
+                output = int(np.abs(levels_of(model) - 0.5).argmin())
+        inputs = [(name, value_text(column[row])) for name, column in values.items()]
+        rows.append(ShownRow(row, kind, true, text, output, inputs))
+    return rows
 
 
 def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
@@ -372,7 +359,6 @@ def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | 
 
 
 def value_text(value: object) -> str:
-    """Return a cell of a table as text."""
     if isinstance(value, float | np.number):
         return "missing" if np.isnan(value) else readable(float(value))
     return str(value) or "missing"

@@ -135,7 +135,7 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
 
     10,000 rows of a default model of 10 columns take 0.8 s on two cores. Nearly all of it is for
     the smooth kernels of the model; without them it is 0.1 s. The time for smooth kernels doubles
-    with each further column up to 12.
+    with each additional column up to 12.
 
     Examples
     --------

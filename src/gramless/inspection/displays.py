@@ -23,20 +23,17 @@ _MAX_OFFSET = 0.4  # of points from the line of their column; lines are 1 apart
 
 
 class _BarDisplay:
-    """Axes with one line per column of the table."""
-
     ax_: Axes
     figure_: Figure | SubFigure
 
     def _prepare_axes(self, ax: Axes | None, names: list[str]) -> Axes:
-        """Label the lines with names from top to bottom, on new axes if ``ax`` is None."""
         require_matplotlib()
         if ax is None:
             import matplotlib.pyplot as plt
 
             _, ax = plt.subplots(figsize=(6.4, 1.2 + 0.34 * len(names)), layout="constrained")
         ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_ylim(len(names) - 0.5, -0.5)  # the first name is on top
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
@@ -237,6 +234,7 @@ class AttributionsDisplay(_BarDisplay):
         axes.barh(lines, sizes, left=ends - sizes, color=colours)
         axes.vlines(ends[:-1], lines[:-1], lines[1:], color="0.4", lw=0.8)
         axes.axvline(base, color="0.5", lw=0.8, zorder=0)
+        # Bars would otherwise end at the frame.
         axes.use_sticky_edges = False
         axes.margins(x=0.05)
         axes.set_xlabel(f"raw prediction: mean {_text(base)}, of this row {_text(ends[-1])}")

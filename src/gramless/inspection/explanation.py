@@ -1,7 +1,7 @@
 """Partial dependence and grid use of fitted models.
 
-Columns are those of the table before any encoding. Where values of a column are replaced, the new
-values come from other rows of the same table, so that they are plausible and keep their type.
+Columns are those of the table before any encoding. When the values of a column are replaced, the
+new values come from other rows of the same table, so that they are plausible and keep their type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
 
 Rows: TypeAlias = TableLike | Table  # a named table, a data frame, an array or a CSR matrix
-AnyRows: TypeAlias = Any  # Rows, whose common operations no annotation describes
+AnyRows: TypeAlias = Any  # Rows, as no annotation describes their common operations
 Predictor: TypeAlias = Callable[[AnyRows], FloatArray]  # returns (n_rows,) or (n_rows, n_outputs)
 
 _N_SLICES, _MAX_CATEGORIES = 10, 12
@@ -34,7 +34,6 @@ _LEVELS, _PAIR_LEVELS = np.linspace(0.0, 1.0, 21), (np.arange(6) + 0.5) / 6.0
 
 
 def shape_of(X: Rows) -> tuple[int, int]:
-    """Return the number of rows and columns of a table of any kind."""
     table: AnyRows = X
     n_rows, n_columns = np.shape(table)
     return n_rows, n_columns
@@ -241,7 +240,7 @@ def _are_codes(values: FloatArray) -> bool:
 
 
 def _quantile_rows(values: FloatArray, levels: AnyArray) -> AnyArray:
-    """Return rows whose values are the distinct quantiles in ascending order."""
+    """Return rows with the distinct quantiles as values, in ascending order."""
     order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
     if not len(order):
         return order

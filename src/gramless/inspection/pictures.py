@@ -6,7 +6,7 @@ matplotlib is part of the extra ``cli``; it is imported only to draw.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +103,14 @@ def draw_matrix(
     shown = matrix.codes[:n_grids, rows[order]]
     _draw_pattern(panels[0], shown, matrix.shape[0])
     panels[0].set_title(f"Z: {len(shown):,} of {_counted(matrix.n_grids, 'grid')}", size=10)
-    _draw_kernels(figure, panels[1:], kernels)
+    for axes, (title, values) in zip(panels[1:], kernels.items(), strict=True):
+        image = axes.imshow(
+            values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"
+        )
+        axes.set(xticks=[], yticks=[])
+        axes.set_title(title, size=10)
+    # All images have the same limits, so one colour bar holds for both.
+    figure.colorbar(image, ax=list(panels[1:]), pad=0.02, label="share of bins in common")
     return figure
 
 
@@ -173,24 +180,25 @@ def _order_by_similarity(gram: FloatArray) -> AnyArray:
     return np.asarray(leaves_list(tree), np.intp)
 
 
-def _bin_ranks(codes: AnyArray) -> AnyArray:
-    """Return the rank (n,) of each row's bin in a grid, by the mean position of its rows."""
-    _, bins, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    positions = np.bincount(bins, weights=np.arange(len(codes))) / counts
-    return np.argsort(np.argsort(positions, kind="stable"), kind="stable")[bins]
-
-
 def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
     """Draw one mark for each row and grid of ``codes`` (grids, rows); grids are one unit wide."""
+    from matplotlib.collections import PolyCollection
+
     n_grids, n_rows = codes.shape
     labels = []
     for r, grid in enumerate(codes):
         rows = np.flatnonzero(grid)  # code 0 is an unknown bin
-        ranks = _bin_ranks(grid[rows])
+        # Bins are ordered by the mean position of their rows, so that marks follow the diagonal.
+        _, bins, sizes = np.unique(grid[rows], return_inverse=True, return_counts=True)
+        positions = np.bincount(bins, weights=np.arange(len(rows))) / sizes
+        ranks = np.argsort(np.argsort(positions, kind="stable"), kind="stable")[bins]
         counts = np.bincount(ranks, minlength=1)
-        is_fullest, width = ranks == counts.argmax(), 1 / len(counts)
+        is_fullest, width = ranks == counts.argmax(), max(1 / len(counts), _MIN_WIDTH)
+        corners = np.array([(0.0, -0.5), (width, -0.5), (width, 0.5), (0.0, 0.5)])
         for mask, colour in ((~is_fullest, _BLUE), (is_fullest, _RED)):
-            _draw_marks(axes, r + ranks[mask] / len(counts), rows[mask], width, colour)
+            left = r + ranks[mask] / len(counts)
+            rectangles = np.column_stack([left, rows[mask]])[:, None, :] + corners
+            axes.add_collection(PolyCollection(rectangles, facecolors=colour, linewidths=0))
         n_bins = _counted(int(np.count_nonzero(counts)), "bin")
         labels.append(f"{n_bins}\n{counts.max() / n_rows:.0%}")
         axes.axvline(r, color=_GREY, lw=0.8)
@@ -200,26 +208,6 @@ def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
     of_all = "" if n_rows == n_samples else f"of {n_samples:,} "
     axes.set_ylabel(f"{n_rows:,} {of_all}rows, ordered by similarity")
     axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest (red)")
-
-
-def _draw_marks(axes: Axes, left: FloatArray, rows: AnyArray, width: float, colour: str) -> None:
-    """Draw a rectangle of one row's height for each row, wide enough to be visible."""
-    from matplotlib.collections import PolyCollection
-
-    width = max(width, _MIN_WIDTH)
-    corners = [(0.0, -0.5), (width, -0.5), (width, 0.5), (0.0, 0.5)]
-    rectangles = np.column_stack([left, rows])[:, None, :] + np.array(corners)
-    axes.add_collection(PolyCollection(rectangles, facecolors=colour, linewidths=0))
-
-
-def _draw_kernels(figure: Figure, panels: Sequence[Axes], kernels: dict[str, FloatArray]) -> None:
-    for axes, (title, values) in zip(panels, kernels.items(), strict=True):
-        image = axes.imshow(
-            values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"
-        )
-        axes.set(xticks=[], yticks=[])
-        axes.set_title(title, size=10)
-    figure.colorbar(image, ax=list(panels), pad=0.02, label="share of bins in common")
 
 
 def _counted(n: int, noun: str) -> str:

@@ -23,11 +23,11 @@ _SEARCH_ERRORS, _TEST_ERRORS = 3.0, 2.0
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on one column as text, and a mask of the rows that meet it."""
+    """A condition on one column."""
 
     column: str
     words: str
-    holds: BoolArray
+    holds: BoolArray  # a mask of the rows that meet it
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,10 @@ class WorstGroup:
         """The conditions as text."""
         first, *rest = self.conditions
         others = [
-            one.words if one.column == first.column else f"{one.column} is {one.words}"
-            for one in rest
+            condition.words
+            if condition.column == first.column
+            else f"{condition.column} is {condition.words}"
+            for condition in rest
         ]
         return " and ".join([f"{first.column} is {first.words}", *others])
 
@@ -101,7 +103,9 @@ def worst_groups(
     >>> group.words, group.loss
     ('age is above 90', 4.0)
     """
-    conditions = [one for name, values in columns.items() for one in _conditions(name, values)]
+    conditions = [
+        condition for name, values in columns.items() for condition in _conditions(name, values)
+    ]
     searched = np.zeros(len(losses), bool)
     searched[stream(seed, "rows searched for groups").permutation(len(losses))[::2]] = True
     # The squares of losses in this unit are finite.
@@ -109,7 +113,7 @@ def worst_groups(
     if not conditions or not 0.0 < unit < np.inf or not losses[~searched].any():
         return []
     losses = losses / unit
-    holds = np.column_stack([one.holds for one in conditions])
+    holds = np.column_stack([condition.holds for condition in conditions])
     overall = float(losses[~searched].mean())
     remaining = np.ones(len(losses), bool)
     selected: list[list[int]] = []  # the indices of the conditions of each group
@@ -180,6 +184,7 @@ def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
     """Yield conditions and pairs of conditions with larger losses, the most significant first."""
     n_rows, mask = len(losses), holds.astype(np.float64)
     counts = mask.T @ mask
+    # Matrix products give the sums of all pairs at once; the diagonal has single conditions.
     sums, squares = (mask.T @ (mask * values[:, None]) for values in (losses, losses**2))
     with np.errstate(invalid="ignore", divide="ignore"):
         means, other_means = sums / counts, (losses.sum() - sums) / (n_rows - counts)
