@@ -18,7 +18,7 @@ def test_missing_packages_are_named_in_one_line(monkeypatch):
     )
 
 
-def test_the_command_runs(monkeypatch, capsys):
+def test_command_prints_its_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gramless", "--version"])
     with pytest.raises(SystemExit) as end:
         main()

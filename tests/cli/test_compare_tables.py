@@ -24,12 +24,12 @@ def files(write):
     return before, same, after
 
 
-def test_a_change_is_told_with_a_page(shell, files, tmp_path) -> None:
+def test_changed_tables_exit_with_code_3_and_a_page(shell, files, tmp_path) -> None:
     before, _, after = files
     out = tmp_path / "page.html"
-    told = shell(VERB, before, after, "-o", out, *FEW, code=3).stdout
-    assert "has changed (p-value 0.025)" in told
-    assert "Columns that changed: 1 of 3" in told
+    printed = shell(VERB, before, after, "-o", out, *FEW, code=3).stdout
+    assert "has changed (p-value 0.025)" in printed
+    assert "Columns that changed: 1 of 3" in printed
     root = ET.parse(out).getroot()
     words = " ".join("".join(root.itertext()).split())
     assert "The distribution has changed" in words
@@ -37,7 +37,7 @@ def test_a_change_is_told_with_a_page(shell, files, tmp_path) -> None:
     assert len(root.findall(".//{http://www.w3.org/2000/svg}svg")) == 1
 
 
-def test_no_change_is_no_fault(shell, files) -> None:
+def test_unchanged_tables_exit_with_code_0(shell, files) -> None:
     before, same, _ = files
     document = shell.json(VERB, before, same, *FEW)
     assert document["changed"] is False
@@ -56,7 +56,7 @@ def test_dates_in_text_are_drawn_as_shares(shell, write, tmp_path) -> None:
     assert "2021-01-10" in out.read_text(encoding="utf-8")
 
 
-def test_columns_are_left_out_and_declared(shell, files, write) -> None:
+def test_columns_can_be_ignored_or_declared_categorical(shell, files, write) -> None:
     before, _, after = files
     document = shell.json(VERB, before, after, "--ignore", "size", *FEW)
     assert document["changed"] is False
@@ -65,7 +65,7 @@ def test_columns_are_left_out_and_declared(shell, files, write) -> None:
     assert [one["is_category"] for one in document["columns"]] == [False, True]
 
 
-def test_bad_input_is_refused(shell, files, write, tmp_path) -> None:
+def test_invalid_input_is_rejected(shell, files, write, tmp_path) -> None:
     before, _, after = files
     other = write("other.csv", ("kind",))
     assert "no columns in common" in shell.error(VERB, after, other)

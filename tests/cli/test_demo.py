@@ -23,7 +23,7 @@ def small_photograph():
     return Photograph(colours, np.arange(0, 4800, 9))
 
 
-def test_a_photograph_has_known_and_unknown_pixels():
+def test_photograph_divides_pixels_into_known_and_unknown():
     photograph = demo_methods.load_photograph(3)
     assert photograph.colours.shape == (427, 640, 3)
     assert 0.0 <= photograph.colours.min() < photograph.colours.max() <= 1.0
@@ -38,50 +38,54 @@ def test_a_photograph_has_known_and_unknown_pixels():
 
 
 @pytest.mark.slow
-def test_demo(shell, tmp_path, monkeypatch, small_photograph):
+def test_demo_reports_accurate_models_and_saves_them(
+    shell, tmp_path, monkeypatch, small_photograph
+):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(demo_methods, "load_photograph", lambda seed: small_photograph)
     monkeypatch.setattr("gramless.warmup", lambda n_jobs: None)
     splits = demo_methods.load_digits(0)[:2]
     monkeypatch.setattr(demo_methods, "load_digits", lambda seed: splits)
-    found = shell.json("demo", "--out", tmp_path / "deep" / "demo")
-    colours, digits = found["photograph"]["methods"], found["digits"]["methods"]
+    result = shell.json("demo", "--out", tmp_path / "deep" / "demo")
+    colours, digits = result["photograph"]["methods"], result["digits"]["methods"]
     assert [method["name"] for method in (colours[0], digits[0])] == ["gramless, defaults"] * 2
     assert (len(colours), len(digits)) == (4, 3)
     assert all(15 < method["psnr"] < 45 for method in colours)
     assert all(0 <= method["error"] < 0.03 for method in digits)
     assert digits[0]["error"] <= digits[1]["error"] + 2 / 360
     assert all(method["n_bytes"] > 1000 for method in digits)
-    assert found["digits"]["training_rows"] + found["digits"]["test_rows"] == 1797
+    assert result["digits"]["training_rows"] + result["digits"]["test_rows"] == 1797
     for picture in ("photograph_picture", "digits_picture"):
-        assert Path(found[picture]).stat().st_size > 10_000
-    model = load(found["digits_model"])
+        assert Path(result[picture]).stat().st_size > 10_000
+    model = load(result["digits_model"])
     assert 0.98 < model.score(splits[1].X_test, splits[1].y_test) <= 1.0
     places, truth = small_photograph.rows(small_photograph.unknown)
-    predicted = np.clip(load(found["photograph_model"]).predict(places), 0, 1)
+    predicted = np.clip(load(result["photograph_model"]).predict(places), 0, 1)
     assert colours[0]["error"] == pytest.approx(np.mean((predicted - truth) ** 2))
 
 
 @pytest.mark.slow
-def test_demo_in_words(shell, tmp_path, few_digits, small_photograph, monkeypatch):
+def test_demo_prints_a_summary_and_writes_files(
+    shell, tmp_path, few_digits, small_photograph, monkeypatch
+):
     monkeypatch.setattr(demo_methods, "load_digits", lambda seed: [few_digits])
     monkeypatch.setattr(demo_methods, "load_photograph", lambda seed: small_photograph)
     monkeypatch.setattr("gramless.warmup", lambda n_jobs: None)
     result = shell("demo", "--out", tmp_path)
     for name in ("photograph.png", "photograph.gramless", "digits.png", "digits.gramless"):
         assert (tmp_path / name).exists()
-    told = (
+    messages = (
         "534 pixels known",
         "150 training digits",
         "SVC",
         "PSNR",
         "once per installation",
     )
-    for said in told:
-        assert said in result.stdout
+    for message in messages:
+        assert message in result.stdout
 
 
-def test_the_picture_shows_mistakes_first(few_digits, monkeypatch):
+def test_picture_of_digits_shows_mistakes_first(few_digits, monkeypatch):
     entries = [enter() for enter in digits_methods([few_digits]).values()]
     shown = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, image, **_: shown.append(image))

@@ -26,13 +26,13 @@ def fit(shell, data, target, *options):
     return model, shell.json("fit", data, *given, *options)
 
 
-def test_smooth_kernels_beside_grids_are_told(shell, wavy, tmp_path):
+def test_fit_and_inspect_name_smooth_kernels(shell, wavy, tmp_path):
     model, document = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
     assert (document["features"], document["grids"]) == ("JoinedMaps", 40)
     given = ("--target", "y", "--features", "a,b,c", "-m", model)
-    told = shell("fit", wavy, *given, "--effort", 2, "--n-grids", 40).stdout
-    assert "40 grown grids" in told
-    assert "Nystrom" in told
+    printed = shell("fit", wavy, *given, "--effort", 2, "--n-grids", 40).stdout
+    assert "40 grown grids" in printed
+    assert "Nystrom" in printed
     inspected = shell("inspect", model).stdout
     assert "fullest bin" in inspected
     assert "effort" in inspected
@@ -41,7 +41,7 @@ def test_smooth_kernels_beside_grids_are_told(shell, wavy, tmp_path):
 
 
 @pytest.mark.slow
-def test_explanations_count_what_smooth_kernels_use(shell, wavy, tmp_path):
+def test_explain_names_pairs_that_smooth_kernels_use(shell, wavy, tmp_path):
     model, _ = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
     document = shell.json("explain", model, "--data", wavy, "-o", tmp_path / "e.html")
     first, second, weight = document["pairs"][0]
@@ -50,7 +50,7 @@ def test_explanations_count_what_smooth_kernels_use(shell, wavy, tmp_path):
     assert "40 grids" in (tmp_path / "e.html").read_text()
 
 
-def test_classes_get_the_logistic_loss_and_numbers_squares(shell, wavy):
+def test_default_loss_depends_on_the_task(shell, wavy):
     model, document = fit(shell, wavy, "k", "--effort", 1)
     assert document["loss"] == "logistic"
     assert load(model).effort == 1
@@ -58,6 +58,6 @@ def test_classes_get_the_logistic_loss_and_numbers_squares(shell, wavy):
     assert fit(shell, wavy, "y", "--effort", 1)[1]["loss"] == "squared"
 
 
-def test_efforts_other_than_1_to_5_are_refused(shell, wavy):
+def test_effort_must_be_from_1_to_5(shell, wavy):
     for effort in ["0", "6", "much"]:
         shell.error("fit", wavy, "--target", "y", "-m", "m", "--effort", effort, code=2)

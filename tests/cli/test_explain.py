@@ -60,13 +60,13 @@ def pictures(root) -> dict[str, ET.Element]:
 
 def tables(root) -> dict[str, dict[str, list[str]]]:
     """Return the cells of each row of each table, by its caption or its first heads."""
-    found = {}
+    result = {}
     for table in root.iter("table"):
         caption, heads = table.find("caption"), [head.text for head in table.iter("th")]
         name = heads[0] if caption is None else caption.text
         rows = [one for one in table.iter("tr") if one.find("th[@scope='row']") is not None]
-        found[name] = {row[0].text: [words(cell) for cell in row[1:]] for row in rows}
-    return found
+        result[name] = {row[0].text: [words(cell) for cell in row[1:]] for row in rows}
+    return result
 
 
 def texts(picture) -> list[str]:
@@ -110,13 +110,13 @@ def check_page(text: str, root) -> None:
     "name",
     ["a.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a.npz", "a.libsvm"))],
 )
-def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
+def test_page_of_a_regressor_agrees_with_evaluate(name, explained, shell, tmp_path, write):
     text, root, document = explained(name=name)
     check_page(text, root)
-    told = shell.json("evaluate", tmp_path / "m.gramless", write(name))
-    assert document["rmse"] == told["rmse"]
-    assert f"{told['rmse']:.4g}" in words(root)
-    assert document["shuffled_error"] == pytest.approx(told["rmse"])
+    evaluation = shell.json("evaluate", tmp_path / "m.gramless", write(name))
+    assert document["rmse"] == evaluation["rmse"]
+    assert f"{evaluation['rmse']:.4g}" in words(root)
+    assert document["shuffled_error"] == pytest.approx(evaluation["rmse"])
     assert list(document["importance"].values()) == sorted(document["importance"].values())[::-1]
     assert min(document["importance"].values()) > 0.1
     assert document["bytes"] == (tmp_path / "page.html").stat().st_size
@@ -127,8 +127,8 @@ def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
     assert "Nothing was searched" in words(root)
     scores = tables(root)["predicted by"]
     assert list(scores) == ["this model", "a linear model", "a constant (the mean)"]
-    assert document["scores"]["this model"]["RMSE"] == pytest.approx(told["rmse"])
-    errors = [own["RMSE"] for own in document["scores"].values()]
+    assert document["scores"]["this model"]["RMSE"] == pytest.approx(evaluation["rmse"])
+    errors = [each["RMSE"] for each in document["scores"].values()]
     assert errors == sorted(errors)
     assert [one.text.partition(": ")[2] for one in root.iter("h3") if "Row" in one.text] == [
         *("typical", "typical", "best", "worst", "worst", "worst")
@@ -136,12 +136,12 @@ def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
 
 
 @pytest.mark.slow
-def test_it_is_the_same_page_every_time(explained):
+def test_page_is_reproducible(explained):
     assert explained()[0] == explained()[0]
 
 
 @pytest.mark.slow
-def test_text_columns_are_shuffled_whole(explained, shell, write, tmp_path):
+def test_text_columns_are_shuffled_as_one_input(explained, shell, write, tmp_path):
     text, root, document = explained(chosen=TEXT)
     check_page(text, root)
     assert sorted(document["importance"]) == ["colour", "size"]
@@ -161,25 +161,25 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_page_of_classes(kind, explained, shell, tmp_path, write):
+def test_page_of_a_classifier_agrees_with_evaluate(kind, explained, shell, tmp_path, write):
     chosen, options, what = CLASSES[kind]
     text, root, document = explained(*options, chosen=chosen)
     check_page(text, root)
-    told = shell.json("evaluate", tmp_path / "m.gramless", write("a.csv", chosen))
-    assert document["error"] == told["error"]
+    evaluation = shell.json("evaluate", tmp_path / "m.gramless", write("a.csv", chosen))
+    assert document["error"] == evaluation["error"]
     assert document["error_name"] == "log loss"
-    assert document["shuffled_error"] == pytest.approx(told["log_loss"])
+    assert document["shuffled_error"] == pytest.approx(evaluation["log_loss"])
     assert f"Mean {what}" in words(root)
     classes = {"blue", "green", "red"} if "three" in kind else {"cheap", "dear"}
     shown = {text for picture in pictures(root).values() for text in texts(picture)}
     assert classes <= shown or len(classes) == 2
     counts = tables(root)["Actual class (rows) by predicted class"]
-    assert {name: sum(map(int, own)) for name, own in counts.items()}.keys() == classes
-    assert sum(int(count) for own in counts.values() for count in own) == N_ROWS
+    assert {name: sum(map(int, row)) for name, row in counts.items()}.keys() == classes
+    assert sum(int(count) for row in counts.values() for count in row) == N_ROWS
     assert "Always predicting the most frequent class would be wrong" in words(root)
 
 
-def test_names_and_categories_are_text(shell, tmp_path, columns):
+def test_names_and_categories_are_escaped(shell, tmp_path, columns):
     odd = "<script>alert('1')</script>"
     data, model, out = (tmp_path / name for name in ("a.csv", "m", "p.html"))
     rows = [
@@ -212,7 +212,7 @@ def binning() -> RandomBinning:
     return RandomBinning(n_grids=8)
 
 
-def test_trials_are_shown(shell, tmp_path, columns):
+def test_page_lists_the_best_trials(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, KernelRegressor(binning(), random_state=0))
     shell(*command)
     text, root = (tmp_path / "p.html").read_text(), ET.parse(tmp_path / "p.html").getroot()
@@ -229,7 +229,7 @@ def test_trials_are_shown(shell, tmp_path, columns):
 
 
 @pytest.mark.slow
-def test_stages_have_tables_of_their_own(shell, tmp_path, columns):
+def test_page_has_one_table_per_search_stage(shell, tmp_path, columns):
     made = KernelClassifier(binning(), loss="logistic", bandwidth=2.0, random_state=0)
     shell(*fitted_model(tmp_path, columns, made))
     root = ET.parse(tmp_path / "p.html").getroot()
@@ -240,7 +240,7 @@ def test_stages_have_tables_of_their_own(shell, tmp_path, columns):
 
 
 @pytest.mark.slow
-def test_a_single_trial_is_shown(shell, tmp_path, columns):
+def test_page_shows_a_single_trial(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, KernelRegressor(binning(), random_state=0))
     model = load(tmp_path / "m")
     model.search_ = model.search_[:1]
@@ -251,7 +251,7 @@ def test_a_single_trial_is_shown(shell, tmp_path, columns):
     assert "1 trial was scored" in words(root)
 
 
-def test_few_rows_are_not_searched(shell, tmp_path, columns):
+def test_page_says_that_few_rows_are_not_searched(shell, tmp_path, columns):
     few = {key: values[:30] for key, values in columns.items()}
     shell(*fitted_model(tmp_path, few, KernelRegressor(binning(), random_state=0)))
     assert "by rule: too few rows to compare" in words(ET.parse(tmp_path / "p.html").getroot())
@@ -263,7 +263,7 @@ def given() -> KernelRegressor:
 
 
 @pytest.mark.slow
-def test_the_curve_of_the_best_trial_comes_before_the_objective(shell, tmp_path, columns):
+def test_page_prefers_the_curve_of_the_best_trial(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     shell(*command)
     assert "The objective on the training rows" in (tmp_path / "p.html").read_text()
@@ -280,7 +280,7 @@ def test_the_curve_of_the_best_trial_comes_before_the_objective(shell, tmp_path,
     assert marks(curve, COLOURS[0]) == 3
 
 
-def test_stages_of_growth_are_the_learning_curve(shell, tmp_path, columns):
+def test_page_draws_stages_of_growth(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     model = load(tmp_path / "m")
     model.growth_ = [
@@ -297,7 +297,7 @@ def test_stages_of_growth_are_the_learning_curve(shell, tmp_path, columns):
 
 
 @pytest.mark.parametrize("most", [12, 1])
-def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch):
+def test_page_names_pairs_that_grids_use(most, shell, tmp_path, columns, monkeypatch):
     command = fitted_model(tmp_path, columns, given())
     uses = np.array([[True, True]] * 3 + [[True, False]] * 5)
     use = grid_use(uses, np.ones(8), most)
@@ -313,16 +313,16 @@ def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch)
         assert "x1 × x2 (38%)" in words(root)
 
 
-def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
+def test_page_shuffles_the_30_most_promising_inputs(shell, tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 40))
     np.savez(tmp_path / "a.npz", X=X, y=X[:, 33] + 2.0 * X[:, 7])
     shell(
         "fit", tmp_path / "a.npz", "-m", tmp_path / "m", *QUICK[:2], "--bandwidth", "20", *QUICK[4:]
     )
     out = tmp_path / "p.html"
-    found = shell.json("explain", tmp_path / "m", "--data", tmp_path / "a.npz", "-o", out)
-    assert len(found["importance"]) == 30
-    assert {"x8", "x34"} <= set(found["importance"])
+    result = shell.json("explain", tmp_path / "m", "--data", tmp_path / "a.npz", "-o", out)
+    assert len(result["importance"]) == 30
+    assert {"x8", "x34"} <= set(result["importance"])
     assert "Of 40 inputs, only the 30 most promising were shuffled" in words(
         ET.parse(out).getroot()
     )
@@ -330,14 +330,14 @@ def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
 
 @pytest.mark.parametrize(
     "case",
-    ["one row", "all alike", "huge", pytest.param("wide and sparse", marks=pytest.mark.slow)],
+    ["one row", "constant", "huge", pytest.param("wide and sparse", marks=pytest.mark.slow)],
 )
-def test_tables_that_say_little_have_pages(case, shell, tmp_path, columns):
+def test_degenerate_tables_have_pages(case, shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     X, y = np.column_stack([columns["size"], columns["weight"]]), columns["price"]
     if case == "one row":
         X, y = X[:1], y[:1]
-    if case == "all alike":
+    if case == "constant":
         X, y = np.zeros((30, 2)), np.ones(30)
     if case == "huge":
         X, y = 1e200 * X, 1e150 * y
@@ -355,7 +355,7 @@ def test_tables_that_say_little_have_pages(case, shell, tmp_path, columns):
     check_page(text, root)
 
 
-def test_learned_relevance_is_data(shell, tmp_path, columns):
+def test_json_contains_learned_relevance(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     model = load(tmp_path / "m")
     model.relevance_ = np.array([1.5, 0.25])
@@ -364,7 +364,7 @@ def test_learned_relevance_is_data(shell, tmp_path, columns):
 
 
 @pytest.mark.slow
-def test_a_page_of_quantiles(shell, tmp_path, columns):
+def test_page_of_quantiles_shows_coverage(shell, tmp_path, columns):
     model = given().set_params(loss="quantile", quantile=[0.1, 0.5, 0.9], calibrate=True)
     document = shell.json(*fitted_model(tmp_path, columns, model))
     root = ET.parse(tmp_path / "p.html").getroot()
@@ -376,7 +376,7 @@ def test_a_page_of_quantiles(shell, tmp_path, columns):
     assert list(tables(root)["Prediction intervals"]) == ["50%", "80%", "90%", "95%"]
 
 
-def test_effects_add_up_to_the_prediction(shell, tmp_path, columns):
+def test_effects_sum_to_the_prediction(shell, tmp_path, columns):
     shell(*fitted_model(tmp_path, columns, given()))
     root = ET.parse(tmp_path / "p.html").getroot()
     base = float(re.search(r"from its mean, (\S+)\. ", words(root))[1])
@@ -386,16 +386,16 @@ def test_effects_add_up_to_the_prediction(shell, tmp_path, columns):
         assert base + sum(effects) == pytest.approx(predicted, abs=0.02)
 
 
-def test_groups_that_fail_are_told(shell, tmp_path, columns):
+def test_page_lists_the_worst_groups(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     X = np.random.default_rng(0).normal(size=(600, 2))
     y = load(tmp_path / "m").predict(X) + np.random.default_rng(1).normal(size=600)
     np.savez(tmp_path / "a.npz", X=X, y=np.where(X[:, 0] > 0.7, y + 9.0, y))
     groups = [one["group"] for one in shell.json(*command)["worst_groups"]]
-    told = tables(ET.parse(tmp_path / "p.html").getroot())["group"]
-    assert list(told) == ["all rows", *groups]
+    rows = tables(ET.parse(tmp_path / "p.html").getroot())["group"]
+    assert list(rows) == ["all rows", *groups]
     assert any(name.startswith("x1 is above 0.") for name in groups)
-    assert all(told[name][2].endswith("too low") for name in groups)
+    assert all(rows[name][2].endswith("too low") for name in groups)
 
 
 # What is refused.
@@ -407,7 +407,7 @@ def model(write, shell, tmp_path):
     return tmp_path / "m.gramless"
 
 
-def test_files_that_are_none(model, write, shell, tmp_path):
+def test_invalid_files_are_rejected(model, write, shell, tmp_path):
     data, out = write("a.csv"), tmp_path / "p.html"
     assert "no model file" in shell.error("explain", tmp_path / "no", "--data", data, "-o", out)
     assert "does not exist" in shell.error(
@@ -420,7 +420,7 @@ def test_files_that_are_none(model, write, shell, tmp_path):
     assert not out.exists()
 
 
-def test_wrong_columns(model, write, shell, tmp_path, columns):
+def test_mismatched_columns_are_rejected(model, write, shell, tmp_path, columns):
     def refused(name, chosen, **changed):
         data = write(name, chosen, **changed)
         return shell.error("explain", model, "--data", data, "-o", tmp_path / "p.html")
@@ -433,21 +433,21 @@ def test_wrong_columns(model, write, shell, tmp_path, columns):
     assert not (tmp_path / "p.html").exists()
 
 
-def test_several_targets(shell, tmp_path, columns):
+def test_several_outputs_are_rejected(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     X, y = np.load(tmp_path / "a.npz")["X"], columns["price"]
     save(given().fit(X, np.column_stack([y, -y])), tmp_path / "m")
     assert "predicts 2 numbers a row" in shell.error(*command)
 
 
-def test_survival_is_refused(shell, tmp_path, columns):
+def test_survival_models_are_rejected(shell, tmp_path, columns):
     model = KernelSurvival(binning(), bandwidth=2.0, alpha=1e-3, scaling="standard")
     assert "takes regressors" in shell.error(
         *fitted_model(tmp_path, columns | {"price": np.exp(columns["price"])}, model)
     )
 
 
-def test_places_are_checked_before_the_work(model, write, shell, tmp_path):
+def test_output_path_is_checked_first(model, write, shell, tmp_path):
     data = write("a.csv")
     head = ["explain", model, "--data", data, "-o"]
     assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "p.html")
@@ -458,7 +458,7 @@ def test_places_are_checked_before_the_work(model, write, shell, tmp_path):
     shell.error("explain", model, "-o", "p.html", code=2)
 
 
-def test_a_page_is_written_whole_or_not_at_all(model, write, shell, tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_page(model, write, shell, tmp_path, monkeypatch):
     out = tmp_path / "p.html"
     out.write_text("old")
 

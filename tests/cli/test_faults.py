@@ -50,20 +50,20 @@ FIT_FAULTS = {
 }
 
 
-def test_fit_says_what_is_wrong(write, shell, tmp_path, columns):
+def test_fit_reports_invalid_arguments_in_one_line(write, shell, tmp_path, columns):
     for kind in FIT_FAULTS:
-        (name, *options), said = FIT_FAULTS[kind]
+        (name, *options), message = FIT_FAULTS[kind]
         write("a.csv")
         write("text.csv", ("size", "kind"))
         write("colours.csv", ("size", "colour", "price"))
         write("one.csv", ("size",), label=np.ones(N_ROWS))
         write("holes.csv", ("size",), label=np.append(np.nan, columns["price"][1:]))
         text = shell.error("fit", tmp_path / name, "-m", tmp_path / "m", *QUICK[:2], *options)
-        assert said in text
+        assert message in text
         assert not (tmp_path / "m").exists()
 
 
-def test_wrong_usage_is_code_2(shell):
+def test_invalid_usage_exits_with_code_2(shell):
     for arguments in [
         ["fit", "a.csv"],
         ["fit", "a.csv", "-m", "m", "--alpha", "much"],
@@ -89,16 +89,16 @@ SHARES = {
 """What versions of typer answer to each share."""
 
 
-def test_wrong_shares_of_the_l1_penalty_are_refused(write, shell, tmp_path):
+def test_l1_ratio_must_be_from_0_to_1(write, shell, tmp_path):
     for share in SHARES:
         text = shell.error("fit", write("a.csv"), "-m", tmp_path / "m", "--l1-ratio", share, code=2)
-        said = " ".join(text.replace("│", " ").split())
-        assert "--l1-ratio" in said
-        assert re.search(SHARES[share], said)
+        message = " ".join(text.replace("│", " ").split())
+        assert "--l1-ratio" in message
+        assert re.search(SHARES[share], message)
         assert not (tmp_path / "m").exists()
 
 
-def test_a_share_of_the_penalty_that_is_nan(write, tmp_path):
+def test_l1_ratio_must_not_be_nan(write, tmp_path):
     words = ["fit", str(write("a.csv")), "-m", str(tmp_path / "m"), "--l1-ratio", "nan"]
     result = CliRunner().invoke(app, words)
     # typer 0.19 lets NaN through to the estimator.
@@ -107,7 +107,7 @@ def test_a_share_of_the_penalty_that_is_nan(write, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_places_for_the_model_are_checked_before_the_fit(write, shell, tmp_path):
+def test_output_path_is_checked_before_the_fit(write, shell, tmp_path):
     data = write("a.csv")
     assert "no folder" in shell.error("fit", data, "-m", tmp_path / "absent" / "m")
     assert "is a folder" in shell.error("fit", data, "-m", tmp_path)
@@ -115,37 +115,37 @@ def test_places_for_the_model_are_checked_before_the_fit(write, shell, tmp_path)
     assert "the data itself" in shell.error("predict", data, data, "-o", data)
 
 
-def test_sparse_files_have_no_names_to_choose_from(write, shell, tmp_path):
+def test_sparse_files_reject_feature_names(write, shell, tmp_path):
     data = write("a.libsvm")
     text = shell.error("fit", data, "-m", tmp_path / "m", "--features", "x1")
     assert "sparse matrix without column names" in text
 
 
-def test_absent_columns_are_named(model, write, shell):
+def test_error_names_missing_columns(model, write, shell):
     other = write("b.csv", ("size", "price"))
     assert "lacks 1 of the 2 columns" in shell.error("predict", model, other)
     assert "weight" in shell.error("evaluate", model, other, "--target", "price")
 
 
-def test_text_where_numbers_were(model, write, shell, columns):
+def test_text_in_numeric_columns_is_rejected(model, write, shell, columns):
     data = write("b.csv", ("size", "price"), weight=columns["colour"])
     assert "'weight' held numbers" in shell.error("predict", model, data)
     data = write("c.csv", ("size", "weight", "kind"))
     assert "holds text" in shell.error("evaluate", model, data, "--target", "kind")
 
 
-def test_an_input_is_no_target(model, write, shell):
+def test_inputs_are_rejected_as_target(model, write, shell):
     data = write("b.csv", ("size", "weight"))
     assert "is an input of the model" in shell.error("evaluate", model, data, "--target", "size")
 
 
-def test_scores_of_a_regressor(model, write, shell):
+def test_regressors_reject_scores_option(model, write, shell):
     assert "--scores is for classifiers" in shell.error(
         "predict", model, write("b.csv"), "--scores"
     )
 
 
-def test_other_files_are_no_models(write, shell, tmp_path):
+def test_files_without_a_predictor_are_rejected(write, shell, tmp_path):
     for verb in ["predict", "evaluate"]:
         data = write("a.csv")
         assert "cannot be loaded" in shell.error(verb, data, data)
@@ -154,11 +154,11 @@ def test_other_files_are_no_models(write, shell, tmp_path):
         assert "predicts nothing" in shell.error(verb, tmp_path / "bins", data)
 
 
-def test_inspect_refuses_what_is_no_model(write, shell):
+def test_inspect_rejects_other_files(write, shell):
     assert "cannot be loaded" in shell.error("inspect", write("a.csv"))
 
 
-def test_an_output_that_cannot_be_written(model, write, shell, tmp_path):
+def test_unwritable_output_is_named(model, write, shell, tmp_path):
     assert "absent" in shell.error(
         "predict", model, write("b.csv"), "-o", tmp_path / "absent" / "o"
     )
@@ -171,31 +171,31 @@ def raising(fault):
     return run
 
 
-def test_any_fault_is_one_line(write, shell, monkeypatch, tmp_path):
-    for fault, said in [
+def test_every_exception_is_reported_in_one_line(write, shell, monkeypatch, tmp_path):
+    for fault, message in [
         (KeyError("deep"), "KeyError: 'deep' (--debug shows where)"),
         (MemoryError(), "not enough memory"),
         (ValueError("two\nlines"), "two lines"),
         (PermissionError(13, "Permission denied", "x.csv"), "x.csv: Permission denied."),
     ]:
         monkeypatch.setattr("gramless.cli.reading.training_rows", raising(fault))
-        assert said in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
+        assert message in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
 
 
-def test_debug_shows_where(write, shell, monkeypatch, tmp_path):
+def test_debug_prints_a_traceback(write, shell, monkeypatch, tmp_path):
     monkeypatch.setattr("gramless.cli.reading.training_rows", raising(KeyError("deep")))
     result = shell("fit", write("a.csv"), "-m", tmp_path / "m", "--debug", code=1)
     assert "Traceback" in result.stderr
     assert "training_rows" in result.stderr
 
 
-def test_an_interrupt_is_code_130(write, shell, monkeypatch, tmp_path):
+def test_interrupt_exits_with_code_130(write, shell, monkeypatch, tmp_path):
     monkeypatch.setattr("gramless.cli.reading.training_rows", raising(KeyboardInterrupt()))
     result = shell("fit", write("a.csv"), "-m", tmp_path / "m", code=130)
     assert result.stderr == "interrupted\n"
 
 
-def test_warnings_are_lines_on_stderr(write, shell, monkeypatch, tmp_path):
+def test_warnings_are_single_lines_on_stderr(write, shell, monkeypatch, tmp_path):
     def warn(*_, **__):
         import warnings
 
@@ -208,7 +208,7 @@ def test_warnings_are_lines_on_stderr(write, shell, monkeypatch, tmp_path):
     assert result.stderr == "warning: look here\nerror: end\n"
 
 
-def test_plain_data_of_odd_values(tmp_path):
+def test_plain_converts_values_to_json(tmp_path):
     odd = {1: np.float32("nan"), "a": np.arange(2), "b": {"c": tmp_path}, "d": (np.inf, None, "x")}
     expected = {"1": None, "a": [0, 1], "b": {"c": str(tmp_path)}, "d": [None, None, "x"]}
     assert reports.plain(odd) == expected
@@ -224,7 +224,7 @@ def gramless_run(*arguments, **options):
     )
 
 
-def test_version_and_help_are_light():
+def test_version_and_help_import_no_heavy_packages():
     heavy = ("numpy", "sklearn", "numba", "scipy", "pandas", "polars", "matplotlib", "safetensors")
     script = (
         "import sys\nfrom gramless.cli.main import app\n"
@@ -237,7 +237,7 @@ def test_version_and_help_are_light():
     assert gramless_run("--version").stdout == f"gramless {gramless.__version__}\n"
 
 
-def test_a_whole_run(write, tmp_path):
+def test_fit_in_a_process_prints_json(write, tmp_path):
     data, model = write("a.csv", ("size", "colour", "kind")), tmp_path / "m"
     done = gramless_run("fit", data, "-m", model, *QUICK, "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -246,7 +246,7 @@ def test_a_whole_run(write, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_error_of_a_real_process(tmp_path):
+def test_error_in_a_process_exits_with_code_1(tmp_path):
     done = gramless_run("predict", tmp_path / "absent", tmp_path / "absent.csv")
     assert done.returncode == 1
     assert done.stdout == ""
@@ -255,7 +255,7 @@ def test_an_error_of_a_real_process(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
 @pytest.mark.slow
-def test_a_reader_that_leaves_ends_it_quietly(model, write):
+def test_closed_output_pipe_exits_silently(model, write):
     data = write("b.csv", size=np.zeros(N_ROWS))
     script = "import sys; from gramless.cli.main import app; sys.stdin.read(); app(sys.argv[1:])"
     command = [sys.executable, "-c", script, "predict", str(model), str(data)]
@@ -270,7 +270,7 @@ def test_a_reader_that_leaves_ends_it_quietly(model, write):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_control_c_in_a_real_process():
+def test_interrupt_in_a_process_exits_with_code_130():
     # A test run in the background ignores Ctrl-C, and so would what it starts.
     script = (
         "import signal, time, typer\nfrom gramless.cli.report import reporting\n"
@@ -284,5 +284,5 @@ def test_control_c_in_a_real_process():
     )
     assert run.stdout.readline() == "ready\n"
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert (run.returncode, said) == (130, "interrupted\n")
+    _, message = run.communicate(timeout=60)
+    assert (run.returncode, message) == (130, "interrupted\n")

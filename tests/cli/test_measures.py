@@ -29,34 +29,34 @@ LOSSES = {
 }
 
 
-def test_errors_are_those_of_the_loss():
+def test_error_measures_the_loss():
     for loss in LOSSES:
         model = fitted(KernelRegressor, COUNTS, loss=loss)
         measure, (error, constant) = measure_of(model), LOSSES[loss]
         predicted = measure.predict(X)
-        own = measure.error(COUNTS, predicted)
+        result = measure.error(COUNTS, predicted)
         double = 2.0 if loss == "quantile" else 1.0
-        assert own == pytest.approx(double * error(COUNTS, predicted))
+        assert result == pytest.approx(double * error(COUNTS, predicted))
         best = measure.all_constant(COUNTS)
         assert best.tolist() == [constant(COUNTS)] * len(X)
         linear = linear_predictions(measure, model, X, COUNTS)
-        assert own < measure.error(COUNTS, linear) < 1.1 * measure.error(COUNTS, best)
+        assert result < measure.error(COUNTS, linear) < 1.1 * measure.error(COUNTS, best)
 
 
-def test_several_quantiles_have_the_mean_of_their_losses():
+def test_error_of_quantiles_is_their_mean_pinball_loss():
     model = fitted(KernelRegressor, X[:, 0], loss="quantile", quantile=[0.1, 0.5, 0.7])
     measure = measure_of(model)
     predicted = measure.predict(X)
     twins = [
-        mean_pinball_loss(X[:, 0], own, alpha=level)
-        for own, level in zip(predicted.T, (0.1, 0.5, 0.7), strict=True)
+        mean_pinball_loss(X[:, 0], quantile, alpha=level)
+        for quantile, level in zip(predicted.T, (0.1, 0.5, 0.7), strict=True)
     ]
     assert measure.error(X[:, 0], predicted) == pytest.approx(np.mean(twins))
     assert measure.all_constant(X[:, 0]).shape == predicted.shape
     assert linear_predictions(measure, model, X, X[:, 0]) is None
 
 
-def test_classes_are_judged_by_their_probabilities():
+def test_error_of_probabilities_is_log_loss():
     for n_classes in [2, 3]:
         names = np.array(["low", "mid", "top"][:n_classes])
         y = names[np.digitize(X[:, 0], [0.0, 1.0][: n_classes - 1])]
@@ -75,7 +75,7 @@ def test_classes_are_judged_by_their_probabilities():
         )
 
 
-def test_classes_that_the_model_does_not_know_are_wrong():
+def test_unknown_classes_count_as_wrong():
     model = fitted(KernelClassifier, X[:, 0] > 0, loss="logistic")
     measure = measure_of(model)
     numbers = measure.targets(np.array(["True", "False", "perhaps"]))
@@ -85,7 +85,7 @@ def test_classes_that_the_model_does_not_know_are_wrong():
     assert measure.scores(numbers, measure.predict(X[:3]))["Brier score"] > 0.0
 
 
-def test_classes_without_probabilities_are_right_or_wrong():
+def test_error_without_probabilities_is_the_misclassification_rate():
     y = np.where(X[:, 0] > 0, "up", "down")
     model = fitted(KernelClassifier, y, loss="squared", calibrate=False)
     measure = measure_of(model)

@@ -40,25 +40,25 @@ KEPT = [
 ]
 
 
-def test_parameters_become_options():
+def test_parameters_in_messages_become_options():
     for message in MESSAGES:
         assert re.search(MESSAGES[message], in_options(message))
 
 
-def test_other_words_stay():
+def test_other_words_in_messages_stay():
     for message in KEPT:
         assert in_options(message) == message
 
 
-def test_the_options_exist():
+def test_every_named_option_exists():
     commands = ("fit", "stream", "anomalies", "compare-tables")
     texts = [CliRunner().invoke(app, [command, "--help"]).stdout for command in commands]
     missing = [option for option in _OPTIONS.values() if not any(option in t for t in texts)]
     assert not missing
 
 
-def test_fit_names_its_options(write, shell, tmp_path):
-    for option, value, said in [
+def test_errors_of_fit_name_options(write, shell, tmp_path):
+    for option, value, message in [
         ("--n-jobs", "0", "--n-jobs must be"),
         ("--bandwidth", "-1", "--bandwidth must be positive"),
         ("--cv", "1", "--cv must be an integer"),
@@ -67,16 +67,16 @@ def test_fit_names_its_options(write, shell, tmp_path):
         ("--quantile", "0.5", "--quantile needs --loss quantile"),
     ]:
         words = ["fit", write("a.csv"), "--model", tmp_path / "m", option, value]
-        assert said in shell.error(*words)
+        assert message in shell.error(*words)
 
 
-def test_grids_of_features_that_have_none(write, shell, tmp_path):
+def test_n_grids_is_rejected_for_features_without_grids(write, shell, tmp_path):
     words = ["--approximation", "nystrom", "--n-grids", 8]
     error = shell.error("fit", write("a.csv"), "--model", tmp_path / "m", *words)
     assert "--approximation nystrom has no grids, so --n-grids cannot be used; give --size" in error
 
 
-def test_a_quantile_is_fitted(write, shell, tmp_path, columns):
+def test_quantile_option_fits_that_quantile(write, shell, tmp_path, columns):
     data, model = write("a.csv"), tmp_path / "m"
     shell("fit", data, "--model", model, *QUICK, "--loss", "quantile", "--quantile", 0.9)
     lines = shell("predict", model, data).stdout.split()[1:]
@@ -84,7 +84,7 @@ def test_a_quantile_is_fitted(write, shell, tmp_path, columns):
     assert 0.75 <= sum(below) / len(below) <= 1.0
 
 
-def test_shares_are_checked_before_anything_is_read(shell):
+def test_coverage_is_checked_before_files_are_read(shell):
     for share in (0, 1, -0.1, 1.5, "nan"):
         for option in ("--interval", "--set"):
             text = shell.error("predict", "absent", "absent.csv", option, share, code=2)
@@ -96,7 +96,7 @@ def options_of(command: str) -> str:
     return CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout
 
 
-def test_options_have_one_name():
+def test_commands_share_option_names():
     for option, commands in [
         ("--page", ["explain", "anomalies", "compare-tables"]),
         ("--output", ["predict", "explain", "anomalies", "compare-tables"]),
@@ -109,7 +109,7 @@ def test_options_have_one_name():
         assert all(option in options_of(command) for command in commands)
 
 
-def test_stream_names_its_model_as_fit_does(write, shell, tmp_path):
+def test_stream_takes_model_as_an_option(write, shell, tmp_path):
     data, model = write("a.csv"), tmp_path / "m"
     shell("stream", data, "--model", model, "--steps", 2)
     assert model.exists()

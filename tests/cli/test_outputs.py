@@ -46,7 +46,7 @@ def words(command: str, files: dict[str, Path], out: Path) -> list[object]:
     return [places.get(word, word) for word in COMMANDS[command].split()]
 
 
-def test_other_files_are_kept(files, shell):
+def test_existing_files_are_kept(files, shell):
     for command in COMMANDS:
         error = shell.error(*words(command, files, files["other"]))
         assert "other.csv exists; name another file, or use --force" in error
@@ -56,7 +56,7 @@ def test_other_files_are_kept(files, shell):
 READ = [(c, what) for c in COMMANDS for what in ("data", "model") if what.upper() in COMMANDS[c]]
 
 
-def test_inputs_are_kept_even_with_force(files, shell):
+def test_inputs_are_never_overwritten(files, shell):
     for command, what in READ:
         content = files[what].read_bytes()
         error = shell.error(*words(command, files, files[what]), "--force")
@@ -69,22 +69,22 @@ def test_force_replaces_other_files(files, shell):
     assert shell("inspect", files["other"]).stdout
 
 
-def test_a_model_replaces_a_model(files, shell):
+def test_fit_replaces_a_model(files, shell):
     shell("fit", files["data"], "--model", files["model"], *QUICK)
 
 
-def test_a_page_replaces_a_page(files, shell, tmp_path):
+def test_anomalies_replaces_its_own_page(files, shell, tmp_path):
     for _ in range(2):
         shell("anomalies", files["data"], "--page", tmp_path / "page.html")
 
 
-def test_a_page_of_others_is_kept(files, shell, tmp_path):
+def test_pages_of_other_programs_are_kept(files, shell, tmp_path):
     page = tmp_path / "page.html"
     page.write_text("<!DOCTYPE html><title>mine, not of gramless</title>")
     assert "exists" in shell.error("anomalies", files["data"], "--page", page)
 
 
-def test_a_picture_replaces_a_picture_of_gramless_only(tmp_path):
+def test_only_pictures_of_gramless_are_replaced(tmp_path):
     for ending in ["png", "svg", "pdf"]:
         picture = Output("--picture", tmp_path / f"a.{ending}", "picture")
         write_picture(Figure(), picture.path)
@@ -94,20 +94,20 @@ def test_a_picture_replaces_a_picture_of_gramless_only(tmp_path):
             check_outputs([picture], {}, force=False)
 
 
-def test_two_outputs_are_two_files(files, shell, tmp_path):
+def test_two_outputs_must_be_two_files(files, shell, tmp_path):
     out = tmp_path / "out"
     error = shell.error("anomalies", files["data"], "-o", out, "--page", out)
     assert "is the file of -o" in error
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
-def test_links_to_inputs_are_inputs(files, shell, tmp_path):
+def test_links_to_inputs_are_never_overwritten(files, shell, tmp_path):
     (tmp_path / "link").symlink_to(files["data"])
     error = shell.error("predict", files["model"], files["data"], "-o", tmp_path / "link")
     assert "is the data itself" in error
 
 
-def test_names_that_no_file_can_have(files, shell, monkeypatch, tmp_path):
+def test_impossible_file_names_are_rejected(files, shell, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
         assert "too long" in shell.error(*words(command, files, Path("a" * 300)))
@@ -115,7 +115,7 @@ def test_names_that_no_file_can_have(files, shell, monkeypatch, tmp_path):
     assert "no folder" in shell.error(*words("predict", files, absent))
 
 
-def test_models_saved_under_impossible_names(tmp_path, files):
+def test_save_and_load_reject_impossible_file_names(tmp_path, files):
     for name in ["a\0b", "a" * 300]:
         from gramless import load
 
@@ -125,7 +125,7 @@ def test_models_saved_under_impossible_names(tmp_path, files):
             load(f"{tmp_path}/{name}")
 
 
-def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     target = tmp_path / "a"
     target.write_text("old")
     with pytest.raises(InputError, match=r"cannot be written \(No space left"), writing(target):
@@ -135,7 +135,7 @@ def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
-def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
+def test_replaced_file_keeps_its_permissions(tmp_path):
     target = tmp_path / "a"
     target.touch(0o600)
     with writing(target) as file:
@@ -143,7 +143,7 @@ def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o600
 
 
-def test_predictions_are_replaced_when_they_are_complete(files, shell, monkeypatch, tmp_path):
+def test_failed_predict_keeps_the_old_output(files, shell, monkeypatch, tmp_path):
     out = tmp_path / "out.csv"
     out.write_text("old")
 
@@ -157,6 +157,6 @@ def test_predictions_are_replaced_when_they_are_complete(files, shell, monkeypat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_device(files, shell):
+def test_full_device_is_named(files, shell):
     error = shell.error("predict", files["model"], files["data"], "-o", "/dev/full")
     assert "/dev/full cannot be written (No space left on device)" in error

@@ -39,7 +39,7 @@ def drawn(*labels: str) -> Chart:
     return chart
 
 
-def test_bars_have_the_lengths_of_their_values():
+def test_bar_lengths_are_proportional_to_values():
     cells = bar_cells([4.0, -2.0, 0.0, math.nan], ["a", "b", "c", "d"])
     lengths = [cell.end - cell.start for cell in cells]
     assert lengths == pytest.approx([2 / 3, 1 / 3, 0.0, 0.0])
@@ -50,10 +50,10 @@ def test_bars_have_the_lengths_of_their_values():
     assert Cell("").css == bar_cells([0.0])[0].css == ""
 
 
-def test_maps_are_darker_where_numbers_are_larger():
-    found = heat_map("", ["a", "b"], ["c", "d"], np.array([[0.0, 5.0], [10.0, 2.5]]))
-    assert [[cell.strength for cell in cells] for _, cells in found.rows] == [[0, 0.5], [1, 0.25]]
-    assert [[cell.text for cell in cells] for _, cells in found.rows] == [
+def test_heat_maps_are_darker_for_larger_numbers():
+    result = heat_map("", ["a", "b"], ["c", "d"], np.array([[0.0, 5.0], [10.0, 2.5]]))
+    assert [[cell.strength for cell in cells] for _, cells in result.rows] == [[0, 0.5], [1, 0.25]]
+    assert [[cell.text for cell in cells] for _, cells in result.rows] == [
         ["0.0", "5.0"],
         ["10.0", "2.5"],
     ]
@@ -62,13 +62,13 @@ def test_maps_are_darker_where_numbers_are_larger():
     assert same.rows[0][1][0].strength == 0.0
 
 
-def test_the_same_chart_is_the_same_text_whatever_the_settings():
+def test_charts_do_not_depend_on_matplotlib_settings():
     first = drawn("letter", "grids", "error, %").svg
     with matplotlib.rc_context({"font.size": 30, "axes.grid": True, "svg.fonttype": "path"}):
         assert drawn("letter", "grids", "error, %").svg == first
 
 
-def test_text_stays_text_in_every_part():
+def test_text_is_escaped_in_every_part():
     table = ShadedTable.of({ODD: [ODD], "b": [ODD]}, ODD)
     grid = Grid([drawn(ODD, ODD, ODD), table, Card(ODD, ODD, table)])
     section = Section("one", ODD, [ODD, "", Note(ODD), Heading(ODD), table, grid])
@@ -81,7 +81,7 @@ def test_text_stays_text_in_every_part():
     assert root.find("body/nav") is None
 
 
-def test_long_names_are_cut():
+def test_long_names_are_truncated():
     chart = drawn("", "x" * 200, "y" * 200)
     assert chart.axes.get_xlabel().endswith("…")
     assert chart.axes.get_title("left").endswith("…")

@@ -37,59 +37,59 @@ KINDS = {"chosen": ("size", "weight", "kind")}
 # The numbers of inspect.
 
 
-def test_inspect_tells_the_numbers_of_the_model(fitted, shell):
+def test_inspect_reports_diagnostics(fitted, shell):
     _, path = fitted()
-    model, found = load(path), shell.json("inspect", path)["diagnostics"]
+    model, result = load(path), shell.json("inspect", path)["diagnostics"]
     R, D = 8, len(model.weights_)
-    assert found["nu"] == pytest.approx(model.features_.nu_.mean())
-    assert found["kappa"] == pytest.approx(model.features_.kappa_)
-    assert found["kappa_bar"] == pytest.approx(D / R)
+    assert result["nu"] == pytest.approx(model.features_.nu_.mean())
+    assert result["kappa"] == pytest.approx(model.features_.kappa_)
+    assert result["kappa_bar"] == pytest.approx(D / R)
     for tau in (2, 8, 64):
         law = tau / (1 + (R - 1) * (tau - 1) / (D - 1))
-        assert found["speedup"][str(tau)] == pytest.approx(law)
-    assert found["speedup_limit"] == pytest.approx((D - 1) / (R - 1))
+        assert result["speedup"][str(tau)] == pytest.approx(law)
+    assert result["speedup_limit"] == pytest.approx((D - 1) / (R - 1))
     expected = (model.weights_**2).sum() / (model.features_.kappa_ * R)
-    assert found["error_estimate"] == pytest.approx(expected)
+    assert result["error_estimate"] == pytest.approx(expected)
 
 
-def test_inspect_tells_them_in_words(fitted, shell):
+def test_inspect_prints_diagnostics(fitted, shell):
     _, model = fitted()
     text = " ".join(shell("inspect", model).stdout.split())
-    for said in ("% of the rows, mean over grids (nu)", "(kappa bar)", "2, 8, 64 threads"):
-        assert said in text
+    for message in ("% of the rows, mean over grids (nu)", "(kappa bar)", "2, 8, 64 threads"):
+        assert message in text
     assert "in units of the target squared above that of infinitely many grids" in text
     _, model = fitted("--loss", "logistic", **KINDS)
     assert "units of the target" not in shell("inspect", model).stdout
 
 
-def test_the_logistic_loss_has_a_quarter_of_the_estimate(fitted, shell):
+def test_error_estimate_of_logistic_loss_has_factor_one_quarter(fitted, shell):
     _, path = fitted("--loss", "logistic", **KINDS)
-    model, found = load(path), shell.json("inspect", path)["diagnostics"]
+    model, result = load(path), shell.json("inspect", path)["diagnostics"]
     expected = 0.25 * (model.weights_**2).sum() / (model.features_.kappa_ * 8)
-    assert found["error_estimate"] == pytest.approx(expected)
+    assert result["error_estimate"] == pytest.approx(expected)
 
 
-def test_the_estimate_is_the_same_in_other_units_of_the_target(tmp_path, shell, columns):
+def test_error_estimate_scales_with_the_target(tmp_path, shell, columns):
     X = np.column_stack([columns["size"], columns["weight"]])
     options = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
-    found = []
+    results = []
     for unit in (1.0, 64.0):
         model = KernelRegressor(RandomBinning(n_grids=8), loss="huber", **options)
         save(model.fit(X, unit * columns["price"]), tmp_path / "m")
-        found.append(shell.json("inspect", tmp_path / "m")["diagnostics"]["error_estimate"])
-    assert found[1] == pytest.approx(64.0**2 * found[0], rel=1e-6)
+        results.append(shell.json("inspect", tmp_path / "m")["diagnostics"]["error_estimate"])
+    assert results[1] == pytest.approx(64.0**2 * results[0], rel=1e-6)
 
 
-def test_what_has_no_weights_or_no_units_has_no_estimate(tmp_path, shell, columns):
+def test_feature_maps_and_quantiles_have_no_error_estimate(tmp_path, shell, columns):
     X = columns["size"][:, None]
     save(RandomBinning(n_grids=4, random_state=0).fit(X), tmp_path / "bins")
     options = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard"}
     model = KernelRegressor(RandomBinning(n_grids=4), loss=SmoothPinball(0.9), **options)
     save(model.fit(X, columns["price"]), tmp_path / "quantile")
     for name in ("bins", "quantile"):
-        found = shell.json("inspect", tmp_path / name)["diagnostics"]
-        assert found["error_estimate"] is None
-        assert found["kappa"] >= 1
+        result = shell.json("inspect", tmp_path / name)["diagnostics"]
+        assert result["error_estimate"] is None
+        assert result["kappa"] >= 1
         assert "theorem 1" not in shell("inspect", tmp_path / name).stdout
 
 
@@ -102,14 +102,14 @@ def test_what_has_no_weights_or_no_units_has_no_estimate(tmp_path, shell, column
 def test_inspect_draws_the_bins_of_rows(name, fitted, shell, tmp_path):
     data, model = fitted(name=name)
     out = tmp_path / "bins.svg"
-    found = shell.json("inspect", model, "--data", data, "--picture", out)
-    assert found["picture"] == str(out)
+    result = shell.json("inspect", model, "--data", data, "--picture", out)
+    assert result["picture"] == str(out)
     root = ET.parse(out).getroot()
     images = [element for element in root.iter() if element.tag.endswith("image")]
     # Z Z', the exact kernel, and the colours between 0 and 1.
     assert len(images) == 3
-    told = shell("inspect", model, "--data", data, "--picture", out).stdout
-    assert "120of120rows" in "".join(told.split())
+    printed = shell("inspect", model, "--data", data, "--picture", out).stdout
+    assert "120of120rows" in "".join(printed.split())
 
 
 def test_inspect_draws_text_columns_and_ranks(write, shell, tmp_path):
@@ -120,7 +120,7 @@ def test_inspect_draws_text_columns_and_ranks(write, shell, tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
-def test_sparse_rows_have_the_exact_kernel_of_dense_ones(fitted, shell, monkeypatch, write):
+def test_sparse_rows_have_the_same_exact_kernel_as_dense_ones(fitted, shell, monkeypatch, write):
     drawn = []
     draw = "gramless.inspection.pictures.draw_matrix"
 
@@ -139,7 +139,7 @@ def test_sparse_rows_have_the_exact_kernel_of_dense_ones(fitted, shell, monkeypa
     assert fitted_map.bandwidth_.shape == (2,)
 
 
-def test_inspect_needs_rows_and_a_place_and_columns(fitted, shell, tmp_path):
+def test_inspect_needs_data_and_picture_together(fitted, shell, tmp_path):
     data, model = fitted()
     shell.error("inspect", model, "--data", data, code=2)
     assert "must be given together" in shell.error("inspect", model, "--picture", "a.png", code=2)
@@ -151,14 +151,14 @@ def test_inspect_needs_rows_and_a_place_and_columns(fitted, shell, tmp_path):
 # The picture of evaluate.
 
 
-def test_evaluate_draws_numbers(fitted, shell, tmp_path):
+def test_evaluate_draws_predictions_of_numbers(fitted, shell, tmp_path):
     data, model = fitted()
     out = tmp_path / "a.pdf"
     assert shell.json("evaluate", model, data, "--picture", out)["picture"] == str(out)
     assert out.read_bytes().startswith(b"%PDF")
-    told = shell("evaluate", model, data, "--picture", out).stdout
+    printed = shell("evaluate", model, data, "--picture", out).stdout
     # Long paths are broken where a column ends.
-    assert out.name in "".join(told.split())
+    assert out.name in "".join(printed.split())
 
 
 def test_evaluate_draws_probabilities(fitted, shell, tmp_path):
@@ -168,46 +168,46 @@ def test_evaluate_draws_probabilities(fitted, shell, tmp_path):
     assert ET.parse(out).getroot().tag.endswith("svg")
 
 
-def test_the_reliability_picture_has_the_numbers_of_the_table():
+def test_reliability_picture_matches_the_table():
     rng = np.random.default_rng(0)
     given = rng.dirichlet([1.0, 0.5, 0.3], 500)
-    found = probability_metrics(rng.integers(3, size=500), given)
-    upper, lower = figures.draw_reliability(found).axes
+    result = probability_metrics(rng.integers(3, size=500), given)
+    upper, lower = figures.draw_reliability(result).axes
     diagonal, model = upper.get_lines()
     assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
-    parts = found["reliability"]
+    parts = result["reliability"]
     points = [[part["predicted"], part["observed"]] for part in parts]
     np.testing.assert_array_equal(model.get_xydata(), points)
     bars = lower.patches
     assert [bar.get_height() for bar in bars] == [part["rows"] for part in parts]
     np.testing.assert_allclose([bar.get_x() for bar in bars], [part["low"] for part in parts])
     assert all(part["low"] <= part["predicted"] <= part["high"] for part in parts)
-    title = f"log loss {found['log_loss']:.4g}, Brier score {found['brier']:.4g}"
+    title = f"log loss {result['log_loss']:.4g}, Brier score {result['brier']:.4g}"
     assert upper.get_title() == title
     assert lower.get_xlabel() == "probability of the predicted class"
     assert {upper.get_ylabel(), lower.get_ylabel()} == {"share of correct predictions", "rows"}
 
 
-def test_bars_reach_two_standard_errors_around_the_diagonal():
+def test_reliability_bars_span_two_standard_errors():
     given = np.tile([0.75, 0.25], (48, 1))
     upper, _ = figures.draw_reliability(probability_metrics(np.zeros(48, int), given)).axes
     (segment,) = upper.collections[0].get_segments()
     np.testing.assert_allclose(segment[:, 1], 0.75 + np.array([-2, 2]) * np.sqrt(0.1875 / 48))
 
 
-def test_one_tenth_of_certain_rows_can_be_drawn(tmp_path):
-    found = probability_metrics(np.zeros(5, int), np.tile([1.0, 0.0], (5, 1)))
-    figures.draw_reliability(found).savefig(tmp_path / "a.png")
+def test_reliability_of_certain_predictions_can_be_drawn(tmp_path):
+    result = probability_metrics(np.zeros(5, int), np.tile([1.0, 0.0], (5, 1)))
+    figures.draw_reliability(result).savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_picture_of_numbers():
-    for n_rows, said in [(40, "true, 40 rows"), (6000, "5,000 of 6,000")]:
+def test_picture_of_numbers_draws_actual_and_predicted_values():
+    for n_rows, message in [(40, "true, 40 rows"), (6000, "5,000 of 6,000")]:
         rng = np.random.default_rng(0)
         y = rng.normal(size=n_rows)
         predicted = y + 0.1 * rng.normal(size=n_rows)
-        found = regression_metrics(y, predicted)
-        (axes,) = figures.draw_predictions(y, predicted, found).axes
+        result = regression_metrics(y, predicted)
+        (axes,) = figures.draw_predictions(y, predicted, result).axes
         diagonal, points = axes.get_lines()
         ends = diagonal.get_xydata()
         np.testing.assert_array_equal(ends[:, 0], ends[:, 1])
@@ -216,14 +216,14 @@ def test_the_picture_of_numbers():
             zip(y, predicted, strict=True)
         )
         assert len(points.get_xydata()) == min(n_rows, 5000)
-        assert said in axes.get_xlabel()
-        assert axes.get_title() == f"RMSE {found['rmse']:.4g}, R2 {found['r2']:.4g}"
+        assert message in axes.get_xlabel()
+        assert axes.get_title() == f"RMSE {result['rmse']:.4g}, R2 {result['r2']:.4g}"
 
 
-# What cannot be drawn is said before the work.
+# Pictures that cannot be drawn are reported first.
 
 
-def test_classes_need_probabilities(write, shell, tmp_path):
+def test_picture_of_classes_needs_probabilities(write, shell, tmp_path):
     data, model = write("a.csv", KINDS["chosen"]), tmp_path / "m"
     rows, y, _ = read_table(data).split_target()
     save(
@@ -236,7 +236,7 @@ def test_classes_need_probabilities(write, shell, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "inspect"])
-def test_places_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkeypatch):
+def test_picture_path_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkeypatch):
     data, model = fitted()
     head = [verb, model, *(["--data"] if verb == "inspect" else []), data, "--picture"]
     assert "must end in .png" in shell.error(*head, tmp_path / "a.gif")
@@ -245,7 +245,7 @@ def test_places_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkey
     assert "pip install gramless[cli]" in shell.error(*head, tmp_path / "a.png")
 
 
-def test_a_place_that_refuses_the_picture_is_named(fitted, shell, tmp_path, monkeypatch):
+def test_error_names_a_picture_that_cannot_be_written(fitted, shell, tmp_path, monkeypatch):
     data, model = fitted()
 
     def refuse(*_, **__):
@@ -255,7 +255,7 @@ def test_a_place_that_refuses_the_picture_is_named(fitted, shell, tmp_path, monk
     assert "Permission denied" in shell.error("evaluate", model, data, "--picture", "a.png")
 
 
-def test_all_rows_of_a_table_are_judged_whatever_is_drawn(fitted, shell, tmp_path):
+def test_picture_does_not_change_the_evaluation(fitted, shell, tmp_path):
     data, model = fitted()
     drawn = shell.json("evaluate", model, data, "--picture", tmp_path / "a.png")
     plain = shell.json("evaluate", model, data)

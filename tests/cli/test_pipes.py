@@ -26,7 +26,7 @@ def model(write, shell, tmp_path):
     return tmp_path / "model"
 
 
-def test_standard_input_is_read_whatever_it_holds(model, write, shell):
+def test_format_of_standard_input_is_detected(model, write, shell):
     for name in ["a.csv", "a.tsv", "a.csv.gz", "a.parquet"]:
         data = write(name.removesuffix(".gz"))
         content = data.read_bytes()
@@ -36,7 +36,7 @@ def test_standard_input_is_read_whatever_it_holds(model, write, shell):
         assert shell("evaluate", model, "-", stdin=content).stdout
 
 
-def test_formats_without_names(write, shell, tmp_path):
+def test_fit_reads_every_format_from_standard_input(write, shell, tmp_path):
     for name in ["a.libsvm", "a.npz", "a.npy", "a.arff"]:
         if name == "a.arff":
             content = b"% made up\n@relation r\n@attribute x real\n@attribute y real\n@data\n"
@@ -46,12 +46,12 @@ def test_formats_without_names(write, shell, tmp_path):
             content = (tmp_path / name).read_bytes()
         else:
             content = write(name).read_bytes()
-        found = shell("fit", "-", "-m", tmp_path / "m", *QUICK, stdin=content).stdout
-        assert "random grids" in found
+        result = shell("fit", "-", "-m", tmp_path / "m", *QUICK, stdin=content).stdout
+        assert "random grids" in result
 
 
 @POSIX
-def test_a_named_pipe(model, write, shell, tmp_path):
+def test_predict_reads_a_named_pipe(model, write, shell, tmp_path):
     data, pipe = write("a.csv"), tmp_path / "pipe"
     os.mkfifo(pipe)
     sender = threading.Thread(target=pipe.write_bytes, args=(data.read_bytes(),))
@@ -63,23 +63,23 @@ def test_a_named_pipe(model, write, shell, tmp_path):
         read_table(pipe)
 
 
-def test_what_cannot_be_read_from_standard_input(model, shell, tmp_path):
+def test_empty_input_and_streams_from_standard_input_are_rejected(model, shell, tmp_path):
     assert "the pipe is empty" in shell.error("predict", model, "-", stdin=b"")
     assert "stream reads its rows twice" in shell.error("stream", "-", tmp_path / "m")
 
 
-def test_an_output_that_exists_is_kept_unless_forced(model, write, shell, tmp_path):
+def test_existing_output_is_kept_unless_forced(model, write, shell, tmp_path):
     data, out = write("a.csv"), tmp_path / "out.csv"
     out.write_text("precious")
-    said = shell.error("predict", model, data, "-o", out)
-    assert "out.csv exists; name another file, or use --force" in said
+    message = shell.error("predict", model, data, "-o", out)
+    assert "out.csv exists; name another file, or use --force" in message
     assert out.read_text() == "precious"
     shell("predict", model, data, "-o", out, "--force")
     assert out.read_text().startswith("prediction\n")
     assert shell("predict", model, data, "-o", "-").stdout == out.read_text()
 
 
-def test_somebody_at_a_terminal_is_asked(monkeypatch, tmp_path):
+def test_terminal_user_is_asked_before_replacing(monkeypatch, tmp_path):
     class Terminal:
         def isatty(self):
             return True
@@ -108,19 +108,19 @@ def test_devices_are_written_to_and_never_replaced(model, write, shell):
 
 @POSIX
 def test_pipes_are_written_to_and_never_replaced(tmp_path):
-    pipe, found = tmp_path / "pipe", []
+    pipe, results = tmp_path / "pipe", []
     os.mkfifo(pipe)
-    receiver = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    receiver = threading.Thread(target=lambda: results.append(pipe.read_bytes()))
     receiver.start()
     with replacing(pipe) as file:
         file.write(b"content")
     receiver.join()
-    assert found == [b"content"]
+    assert results == [b"content"]
     assert pipe.is_fifo()
 
 
 @POSIX
-def test_a_pipe_that_nothing_reads_is_an_error(model, write, shell, tmp_path, monkeypatch):
+def test_pipe_without_a_reader_is_an_error(model, write, shell, tmp_path, monkeypatch):
     monkeypatch.setattr("gramless.base.files._WAIT_FOR_READER_SECONDS", 0.05)
     os.mkfifo(tmp_path / "pipe")
     error = shell.error("predict", model, write("a.csv"), "-o", tmp_path / "pipe")
@@ -140,20 +140,20 @@ def test_models_and_pages_need_files(command, model, write, shell, tmp_path):
 
 
 @POSIX
-def test_a_pipe_is_no_model_file(write, shell, tmp_path):
+def test_pipe_is_rejected_as_model_file(write, shell, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     error = shell.error("predict", tmp_path / "pipe", write("a.csv"))
     assert "it is a pipe or a device; save what it holds to a file" in error
 
 
 @POSIX
-def test_standard_output_by_its_name(model, write, shell):
+def test_dev_stdout_can_be_the_output(model, write, shell):
     data = write("a.csv")
     assert shell("predict", model, data, "-o", "/dev/stdout").stdout.startswith("prediction\n")
 
 
-@pytest.mark.parametrize(("stream", "said"), [(0, "standard input"), (1, "standard output")])
-def test_a_closed_standard_stream_is_an_error(stream, said, write, shell, tmp_path):
+@pytest.mark.parametrize(("stream", "name"), [(0, "standard input"), (1, "standard output")])
+def test_closed_standard_stream_is_an_error(stream, name, write, shell, tmp_path):
     shell("fit", write("a.csv"), "-m", tmp_path / "m", *QUICK)
     # The shell closes it before Python starts.
     script = f'exec {stream}{"<" if stream == 0 else ">"}&-; exec "$@"'
@@ -162,5 +162,5 @@ def test_a_closed_standard_stream_is_an_error(stream, said, write, shell, tmp_pa
         ["sh", "-c", script, "sh", *map(str, command)], input=b"", capture_output=True
     )
     assert done.returncode == 1
-    assert f"{said} is closed" in done.stderr.decode()
+    assert f"{name} is closed" in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1

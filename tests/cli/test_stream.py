@@ -69,30 +69,30 @@ def predictions(text):
 # Formats, tasks and labels.
 
 
-def test_numbers_in_every_format(trained, shell, columns):
+def test_stream_reads_every_format(trained, shell, columns):
     for name in ["a.csv", "a.npz", "a.libsvm", "a.parquet"]:
         data, model = trained(name)
-        found = shell.json("evaluate", model, data)
-        assert found["rows"] == N_ROWS
-        assert found["r2"] > 0.7
+        result = shell.json("evaluate", model, data)
+        assert result["rows"] == N_ROWS
+        assert result["r2"] > 0.7
         predicted = np.array(shell.json("predict", model, data)["prediction"])
-        np.testing.assert_allclose(found["mae"], np.abs(predicted - columns["price"]).mean())
+        np.testing.assert_allclose(result["mae"], np.abs(predicted - columns["price"]).mean())
         assert shell.json("inspect", model)["class"] == "DoublyStochasticRegressor"
 
 
-def test_text_labels(trained, shell, columns):
+def test_text_labels_have_probabilities(trained, shell, columns):
     for target, least in [("kind", 0.85), ("colour", 0.75)]:
         data, model = trained("a.csv", chosen=("size", "weight", target))
-        found = shell.json("evaluate", model, data, "--target", target)
-        assert [one["class"] for one in found["classes"]] == sorted(set(columns[target]))
-        assert found["accuracy"] > least
+        result = shell.json("evaluate", model, data, "--target", target)
+        assert [one["class"] for one in result["classes"]] == sorted(set(columns[target]))
+        assert result["accuracy"] > least
         given = shell.json("predict", model, data, "--probabilities", "--scores")
         total = sum(np.array(given[f"probability_{c}"]) for c in sorted(set(columns[target])))
         np.testing.assert_allclose(total, 1.0)
-        assert found["log_loss"] < 0.7
+        assert result["log_loss"] < 0.7
 
 
-def test_predictions_are_those_of_the_library(trained, shell, columns):
+def test_predict_equals_the_library(trained, shell, columns):
     data, path = trained("a.csv")
     rows = read_table(data).select(["size", "weight"])
     with warnings.catch_warnings():
@@ -103,7 +103,7 @@ def test_predictions_are_those_of_the_library(trained, shell, columns):
     assert not done.stderr
 
 
-def test_columns_are_matched_by_name(trained, shell, write):
+def test_predict_matches_columns_by_name(trained, shell, write):
     data, model = trained("a.csv")
     turned = write("b.csv", ("colour", "weight", "size"))
     assert shell("predict", model, turned).stdout == shell("predict", model, data).stdout
@@ -112,7 +112,7 @@ def test_columns_are_matched_by_name(trained, shell, write):
     assert "is an input of the model" in shell.error("evaluate", model, data, "--target", "size")
 
 
-def test_arrays_have_columns_by_position(trained, shell, write):
+def test_arrays_are_matched_by_position(trained, shell, write):
     _, model = trained("a.npz")
     named = write("b.csv", ("size", "weight"))
     assert not hasattr(load(model), "feature_names_in_")
@@ -120,7 +120,7 @@ def test_arrays_have_columns_by_position(trained, shell, write):
     assert "has 3 input columns" in shell.error("predict", model, write("c.csv"))
 
 
-def test_the_task_follows_from_the_labels(write, shell, tmp_path):
+def test_task_is_inferred_from_labels(write, shell, tmp_path):
     for labels, asked, task, written in [
         (np.arange(N_ROWS) % 3, "auto", "classification", {"0", "1", "2"}),
         (np.arange(N_ROWS) % 2 * 2.5, "auto", "classification", {"0", "2.5"}),
@@ -128,12 +128,12 @@ def test_the_task_follows_from_the_labels(write, shell, tmp_path):
         (np.arange(N_ROWS) % 3, "regression", "regression", None),
     ]:
         data, model = write("a.csv", ("size", "weight"), label=labels), tmp_path / "m"
-        found = shell.json("stream", data, model, "--task", asked, *TINY)
-        assert found["task"] == task
+        result = shell.json("stream", data, model, "--task", asked, *TINY)
+        assert result["task"] == task
         assert shell.json("evaluate", model, data)["rows"] == N_ROWS
         if written is not None:
             assert set(predictions(shell("predict", model, data).stdout)) <= written
-            assert set(map(str, found["classes"])) == written
+            assert set(map(str, result["classes"])) == written
 
 
 def test_options_reach_the_model(trained):
@@ -151,28 +151,28 @@ def test_options_reach_the_model(trained):
     assert model.history_["n_blocks"].tolist() == list(range(1, 31))
 
 
-def test_the_shuffled_rows_are_found_again(write, shell, tmp_path):
+def test_shuffled_rows_are_reused(write, shell, tmp_path):
     data, rows = write("a.csv"), tmp_path / "rows"
-    found = []
+    results = []
     for _ in range(2):
         shell("stream", data, tmp_path / "m", *TINY, "--rows-folder", rows)
-        found.append((load(tmp_path / "m").weights_, (rows / "spool.json").stat().st_mtime_ns))
-    assert np.array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
+        results.append((load(tmp_path / "m").weights_, (rows / "spool.json").stat().st_mtime_ns))
+    assert np.array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
     other = write("b.npz", size=np.zeros(N_ROWS))
     np.savez(other, X=np.eye(90), y=np.arange(90.0))
     text = shell.error("stream", other, tmp_path / "m", *TINY, "--rows-folder", rows)
     assert "another file" in text
 
 
-# What is told.
+# What is printed.
 
 
-def test_what_is_told_in_the_end(write, shell, tmp_path):
+def test_stream_prints_a_summary(write, shell, tmp_path):
     data, path = write("a.csv", ("size", "weight", "kind")), tmp_path / "m"
     done = shell("stream", data, path, *TINY, "--patience", 0)
-    told = words(done.stdout)
-    for said in (
+    printed = words(done.stdout)
+    for message in (
         "classification (the target holds text",
         "270 training rows, 30 validation rows",
         "checking (the blocks of CDSG)",
@@ -184,7 +184,7 @@ def test_what_is_told_in_the_end(write, shell, tmp_path):
         "shuffle",
         "kB)",
     ):
-        assert said in told, said
+        assert message in printed, message
     lines = done.stderr.splitlines()
     steps = [line.partition(";")[0] for line in lines if line.startswith("step ")]
     assert steps == ["step 10 of 30", "step 20 of 30", "step 30 of 30"]
@@ -193,32 +193,32 @@ def test_what_is_told_in_the_end(write, shell, tmp_path):
     assert any("--checkpoint FILE" in line for line in lines)
 
 
-def test_what_is_told_as_json(write, shell, tmp_path):
+def test_stream_reports_the_run_as_json(write, shell, tmp_path):
     data, path = write("a.csv"), tmp_path / "m"
-    found, model = shell.json("stream", data, path, *TINY), load(path)
-    assert found["bytes"] == path.stat().st_size
-    assert (found["rows"], found["held_back_rows"]) == (270, 30)
-    assert (found["steps"], found["status"]) == (model.n_iter_, model.status_)
-    assert found["held_back_loss"] == model.evaluations_["loss"].min()
-    assert found["frequencies"] == len(model.weights_) // 2 == 16 * found["kept_blocks"]
-    assert set(found["seconds"]) == {"shuffle", "train", "save"}
+    result, model = shell.json("stream", data, path, *TINY), load(path)
+    assert result["bytes"] == path.stat().st_size
+    assert (result["rows"], result["held_back_rows"]) == (270, 30)
+    assert (result["steps"], result["status"]) == (model.n_iter_, model.status_)
+    assert result["held_back_loss"] == model.evaluations_["loss"].min()
+    assert result["frequencies"] == len(model.weights_) // 2 == 16 * result["kept_blocks"]
+    assert set(result["seconds"]) == {"shuffle", "train", "save"}
 
 
-def test_inspect_tells_the_run(trained, shell):
+def test_inspect_prints_the_run(trained, shell):
     data, model = trained("a.csv", chosen=("size", "weight", "kind"))
-    told = words(shell("inspect", model).stdout)
-    for said in (
+    printed = words(shell("inspect", model).stdout)
+    for message in (
         "strategy checking (the blocks of CDSG)", "bandwidth scaling standard, the median distance",
         "status all steps done", "blocks", "names 2: size, weight", "classes 2: cheap, dear",
         "parameter batch_size 40",
     ):  # fmt: skip
-        assert said in told, said
-    found = shell.json("inspect", model)
-    assert found["run"]["steps"] == 30
+        assert message in printed, message
+    result = shell.json("inspect", model)
+    assert result["run"]["steps"] == 30
     assert "has no bins" in shell.error("inspect", model, "--data", data, "--picture", "a.png")
 
 
-def test_explain_refuses_what_it_cannot_tell(trained, shell, tmp_path):
+def test_explain_rejects_streamed_models(trained, shell, tmp_path):
     data, model = trained()
     text = shell.error("explain", model, "--data", data, "-o", tmp_path / "a.html")
     assert "gramless inspect --picture draws its run" in text
@@ -228,7 +228,7 @@ def test_explain_refuses_what_it_cannot_tell(trained, shell, tmp_path):
 # Runs that end early and go on.
 
 
-def test_a_run_goes_on_from_its_checkpoint(write, shell, tmp_path):
+def test_run_resumes_from_its_checkpoint(write, shell, tmp_path):
     data, at = write("a.csv", ("size", "weight", "kind")), tmp_path / "ck"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     shell("stream", data, whole, *TINY, "--patience", 0)
@@ -246,9 +246,7 @@ def test_a_run_goes_on_from_its_checkpoint(write, shell, tmp_path):
     assert load(parts).n_iter_ == 30
 
 
-def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
-    write, shell, tmp_path, monkeypatch
-):
+def test_invalid_checkpoints_are_rejected_before_rows_are_read(write, shell, tmp_path, monkeypatch):
     data, at, model = write("a.csv"), tmp_path / "ck", tmp_path / "m"
     shell("stream", data, model, *TINY, "--checkpoint", at)
 
@@ -264,13 +262,13 @@ def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
         "there is no folder": ["--checkpoint", tmp_path / "absent" / "ck"],
     }
     write("b.csv")
-    for said, options in faults.items():
+    for message, options in faults.items():
         text = shell.error("stream", data, tmp_path / "m2", *TINY, *options)
-        assert said in text
+        assert message in text
 
 
 @pytest.mark.usefixtures("in_front")
-def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
+def test_interrupt_saves_the_model(write, shell, tmp_path, monkeypatch):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
     tell = RunDisplay.after
 
@@ -290,7 +288,7 @@ def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("in_front")
-def test_control_c_before_the_first_step_or_twice_ends_at_once():
+def test_early_or_second_interrupt_stops_at_once():
     interruption = Interruption()
     with pytest.raises(KeyboardInterrupt), interruption.watched():
         signal.raise_signal(signal.SIGINT)
@@ -304,7 +302,7 @@ def test_control_c_before_the_first_step_or_twice_ends_at_once():
 
 
 @pytest.mark.usefixtures("in_front")
-def test_control_c_that_is_ignored_stays_so():
+def test_ignored_interrupt_stays_ignored():
     interruption = Interruption()
     interruption.begun = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -316,7 +314,7 @@ def test_control_c_that_is_ignored_stays_so():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_control_c_in_a_real_process(write, shell, tmp_path):
+def test_interrupt_in_a_process_saves_the_model(write, shell, tmp_path):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
     script = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -342,10 +340,10 @@ def test_control_c_in_a_real_process(write, shell, tmp_path):
     assert run.stderr.readline().startswith("step 10 of 1,000,000; blocks: ")
     time.sleep(0.2)
     run.send_signal(signal.SIGINT)
-    told, said = run.communicate(timeout=60)
+    printed, message = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "status      interrupted" in told
-    assert f"resumes {at}" in said
+    assert "status      interrupted" in printed
+    assert f"resumes {at}" in message
     steps = load(at).n_iter_
     assert steps == load(model).n_iter_ >= 10
     more = ["--steps", steps + 5, "--checkpoint", at]
@@ -353,10 +351,10 @@ def test_control_c_in_a_real_process(write, shell, tmp_path):
     assert load(model).n_iter_ == steps + 5
 
 
-def test_time_ends_a_run(write, shell, tmp_path):
-    found = shell.json("stream", write("a.csv"), tmp_path / "m", *TINY, "--time", 0.01)
-    assert (found["status"], found["held_back_loss"]) == ("time", None)
-    assert found["steps"] < 30
+def test_time_stops_a_run(write, shell, tmp_path):
+    result = shell.json("stream", write("a.csv"), tmp_path / "m", *TINY, "--time", 0.01)
+    assert (result["status"], result["held_back_loss"]) == ("time", None)
+    assert result["steps"] < 30
 
 
 # What is refused.
@@ -382,9 +380,9 @@ FAULTS = {
 }
 
 
-def test_faults_are_told_and_leave_no_model(write, shell, tmp_path, columns):
+def test_invalid_arguments_are_reported_and_leave_no_model(write, shell, tmp_path, columns):
     for kind in FAULTS:
-        (name, *options), said = FAULTS[kind]
+        (name, *options), message = FAULTS[kind]
         price, holes, kinds = (columns[key].copy() for key in ("price", "size", "kind"))
         price[3], holes[7], kinds[5] = np.nan, np.nan, ""
         write("a.csv")
@@ -395,11 +393,11 @@ def test_faults_are_told_and_leave_no_model(write, shell, tmp_path, columns):
         write("kinds.csv", ("size", "kind"))
         write("one.csv", ("size",), label=np.ones(N_ROWS))
         model = tmp_path / "m"
-        assert said in shell.error("stream", tmp_path / name, model, *TINY, *options)
+        assert message in shell.error("stream", tmp_path / name, model, *TINY, *options)
         assert not model.exists()
 
 
-def test_wrong_usage_is_code_2(write, shell, tmp_path):
+def test_invalid_usage_exits_with_code_2(write, shell, tmp_path):
     for options in [
         ["--strategy", "greedy"],
         ["--steps", "0"],
@@ -414,13 +412,13 @@ def test_wrong_usage_is_code_2(write, shell, tmp_path):
         assert "gramless stream" in text
 
 
-def test_places_are_checked_first(write, shell, tmp_path):
+def test_output_path_is_checked_first(write, shell, tmp_path):
     data = write("a.csv")
     assert "no folder" in shell.error("stream", data, tmp_path / "absent" / "m")
     assert "the data" in shell.error("stream", data, data)
 
 
-def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
+def test_fractional_labels_after_integers_are_rejected(tmp_path):
     whole, odd = np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.5])
     source = SimpleNamespace(
         held_out=lambda: (np.eye(3), whole),
@@ -428,9 +426,9 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
         read=lambda start, stop: (np.eye(3), whole),
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
-    found, kind, reason = with_labels(source, "auto", tmp_path)
+    result, kind, reason = with_labels(source, "auto", tmp_path)
     assert (kind, reason) == ("classification", "2 distinct whole numbers in 6 rows")
-    chunks = found.chunks()
+    chunks = result.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
     with pytest.raises(
         InputError, match=r"holds 0\.5, but its first values are whole .* --task regression"
@@ -438,18 +436,18 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
         next(chunks)
 
 
-def test_each_row_is_looked_at_once(tmp_path):
+def test_labels_are_read_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
     assert with_labels(source, "auto", tmp_path)[2] == "50 distinct numbers in 50 rows"
 
 
-def test_one_label_a_row_is_needed(write, shell, tmp_path):
+def test_several_labels_per_row_are_rejected(write, shell, tmp_path):
     data = tmp_path / "a.npz"
     np.savez(data, X=np.eye(9), y=np.eye(9)[:, :2])
     assert "has 2 labels a row" in shell.error("stream", data, tmp_path / "m", *TINY)
 
 
-def test_new_rows_must_be_complete_numbers(trained, shell, write, columns):
+def test_missing_and_text_values_in_new_rows_are_rejected(trained, shell, write, columns):
     _, model = trained()
     holes = columns["size"].copy()
     holes[3] = np.nan
@@ -458,7 +456,7 @@ def test_new_rows_must_be_complete_numbers(trained, shell, write, columns):
     assert "column 'size' holds text, but the model was fitted to numbers" in text
 
 
-def test_divergence_is_told(write, shell, tmp_path, monkeypatch):
+def test_divergence_is_an_error(write, shell, tmp_path, monkeypatch):
     from gramless.streaming.step_sizes import InverseTime
 
     data, model = write("a.csv"), tmp_path / "m"
@@ -485,21 +483,21 @@ def progress_on(terminal, time_budget=None, kind="xterm"):
     return RunDisplay(report, 100, time_budget, "{:.1%} wrong".format, interruption), report
 
 
-def test_a_panel_on_a_terminal():
+def test_terminal_shows_a_panel():
     progress, report = progress_on(terminal=True, time_budget=60.0)
     assert "preparing" in str(progress._panel().text)
     with progress.shown():
         for k in range(1, 41):
-            judged = SimpleNamespace(loss=0.5, error=0.25) if k == 40 else None
-            progress.after(step(k, k), judged, 4096)
+            evaluation = SimpleNamespace(loss=0.5, error=0.25) if k == 40 else None
+            progress.after(step(k, k), evaluation, 4096)
         progress._interruption.requested = True
     text = report.err.file.getvalue()
-    for said in ("40 of 100 steps", "25.0% wrong", "rows/s", "up to", "Ctrl-C again"):
-        assert said in text, said
+    for message in ("40 of 100 steps", "25.0% wrong", "rows/s", "up to", "Ctrl-C again"):
+        assert message in text, message
 
 
 @pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
-def test_lines_are_printed_where_there_is_no_terminal(monkeypatch, terminal, kind):
+def test_progress_is_printed_in_lines_without_a_terminal(monkeypatch, terminal, kind):
     progress, report = progress_on(terminal, kind=kind)
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
@@ -508,14 +506,14 @@ def test_lines_are_printed_where_there_is_no_terminal(monkeypatch, terminal, kin
         for k in range(1, 6):
             progress.after(step(k), None, 4000)
     lines = report.err.file.getvalue().split("step ")[1:]
-    # Nothing is judged: a line when there was none for more than half a minute.
+    # Without evaluations, a line is printed after half a minute without one.
     assert [line[:8] for line in lines] == ["5 of 100"]
     assert "validation: no evaluation yet" in words(lines[0])
     assert "speed: 400 rows/s" in words(lines[0])
     assert "left: up to 15 min 50 s" in words(lines[0])
 
 
-def test_the_time_left_follows_the_blocks():
+def test_remaining_time_accounts_for_growing_blocks():
     steady, growing = Pace(), Pace()
     for k in range(1, 101):
         steady.add(5, 2.0 * k)
@@ -545,7 +543,7 @@ def models():
     }
 
 
-def test_the_picture_has_the_numbers_of_the_run(models):
+def test_picture_shows_the_history_of_the_run(models):
     for name in ["checking", "grow", "not judged", "partial"]:
         pytest.importorskip("matplotlib")
         from gramless.cli.figures import draw_run
@@ -576,22 +574,22 @@ def test_the_picture_has_the_numbers_of_the_run(models):
             assert errors.texts[0].get_text() == "no evaluations"
 
 
-def test_a_run_in_numbers_and_words(models):
+def test_run_is_described_in_numbers_and_words(models):
     run = run_of(models["not judged"])
     assert (run["held_back_loss"], run["kept_steps"], run["steps"]) == (None, 40, 40)
     assert run_in_words(models["partial"])["status"] == "by partial_fit"
-    told = run_in_words(models["grow"])
-    assert told["validation"].endswith("standard deviations of the target")
-    assert told["strategy"] == "grow (DSG)"
+    description = run_in_words(models["grow"])
+    assert description["validation"].endswith("standard deviations of the target")
+    assert description["strategy"] == "grow (DSG)"
 
 
-def test_cdsg_is_a_strategy(trained, shell):
+def test_cdsg_can_be_chosen(trained, shell):
     _, path = trained("a.csv", "--strategy", "cdsg", "--update", "gradient")
     assert load(path).strategy == "cdsg"
     assert "strategy cdsg (CDSG)" in words(shell("inspect", path).stdout)
 
 
-def test_strategies_given_as_objects_are_told(models, shell, tmp_path):
+def test_inspect_names_strategies_given_as_objects(models, shell, tmp_path):
     from gramless.streaming.strategies import Uniform
 
     rng = np.random.default_rng(0)
@@ -602,11 +600,11 @@ def test_strategies_given_as_objects_are_told(models, shell, tmp_path):
     assert "uniform (UDSG), Uniform(new=2, old=3)" in words(shell("inspect", tmp_path / "m").stdout)
 
 
-def test_pictures_are_written(write, shell, tmp_path, monkeypatch):
+def test_stream_and_inspect_write_pictures(write, shell, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     data, model, out = write("a.csv"), tmp_path / "m", tmp_path / "a.png"
-    found = shell.json("stream", data, model, *TINY, "--picture", out)
-    assert found["picture"] == str(out)
+    result = shell.json("stream", data, model, *TINY, "--picture", out)
+    assert result["picture"] == str(out)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert out.stat().st_size > 30_000
     drawn = []
@@ -618,7 +616,7 @@ def test_pictures_are_written(write, shell, tmp_path, monkeypatch):
         assert "pip install gramless[cli]" in shell.error(*verb, "--picture", tmp_path / "c.png")
 
 
-def test_nothing_is_drawn_twice_of_very_many_steps(models):
+def test_picture_limits_the_number_of_points(models):
     pytest.importorskip("matplotlib")
     from gramless.cli.figures import draw_run
 

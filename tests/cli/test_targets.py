@@ -27,22 +27,22 @@ def fitted(write, shell, tmp_path, columns):
     return fit
 
 
-def test_the_target_of_the_fit_is_evaluated(fitted, write, shell):
+def test_evaluate_uses_the_target_of_the_fit(fitted, write, shell):
     for verb in ["fit", "stream"]:
         model = fitted(verb)
         data = write("new.csv", ("price", "size", "weight"), row=np.arange(120.0))
         expected = shell.json("evaluate", model, data, "--target", "price")
-        found = shell.json("evaluate", model, data)
-        assert found["rmse"] == expected["rmse"]
+        result = shell.json("evaluate", model, data)
+        assert result["rmse"] == expected["rmse"]
 
 
-def test_the_target_of_the_fit_is_explained(fitted, write, shell, tmp_path):
+def test_explain_uses_the_target_of_the_fit(fitted, write, shell, tmp_path):
     data = write("new.csv", ("price", "size", "weight"), row=np.arange(120.0))
     out = tmp_path / "page.html"
     assert shell.json("explain", fitted(), "--data", data, "-o", out)["target"] == "price"
 
 
-def test_a_file_without_the_target(fitted, write, shell):
+def test_evaluate_names_a_missing_target(fitted, write, shell):
     for verb in ["fit", "stream"]:
         data = write("new.csv", ("size", "weight"), row=np.arange(120.0))
         error = shell.error("evaluate", fitted(verb), data)
@@ -50,12 +50,12 @@ def test_a_file_without_the_target(fitted, write, shell):
         assert "--target" in error
 
 
-def test_another_target_can_be_named(fitted, write, shell, columns):
+def test_evaluate_accepts_another_target(fitted, write, shell, columns):
     data = write("new.csv", ("size", "weight"), cost=columns["price"])
     assert shell.json("evaluate", fitted(), data, "--target", "cost")["r2"] > 0.5
 
 
-def test_series_give_their_names_in_python(write, shell, tmp_path, columns):
+def test_fit_to_a_series_stores_the_target_name(write, shell, tmp_path, columns):
     frame = pd.DataFrame({name: columns[name] for name in ("price", "size", "weight")})
     model = KernelRegressor(n_grids=8, effort=1).fit(frame[["size", "weight"]], frame["price"])
     assert model.target_name_ == "price"
@@ -66,7 +66,7 @@ def test_series_give_their_names_in_python(write, shell, tmp_path, columns):
     assert model.target_name_ is None
 
 
-def test_a_model_without_the_name_of_its_target(write, shell, tmp_path, columns):
+def test_evaluate_guesses_the_target_of_old_models(write, shell, tmp_path, columns):
     frame = pd.DataFrame({name: columns[name] for name in ("size", "weight")})
     model = KernelRegressor(n_grids=8, effort=1).fit(frame, columns["price"])
     # As files of 0.2.0.
@@ -97,7 +97,9 @@ def classifier(tmp_path, columns):
     ("kind", "verb"),
     [("other case", "evaluate"), ("other words", "explain"), ("numbers", "evaluate")],
 )
-def test_labels_that_are_all_unknown(kind, verb, classifier, write, shell, columns, tmp_path):
+def test_entirely_unknown_labels_are_rejected(
+    kind, verb, classifier, write, shell, columns, tmp_path
+):
     label = np.array(LABELS[kind])[(columns["price"] > 1).astype(int)]
     data = write("new.csv", ("size", "weight"), label=label)
     words = [data] if verb == "evaluate" else ["--data", data, "-o", tmp_path / "page.html"]
@@ -107,14 +109,14 @@ def test_labels_that_are_all_unknown(kind, verb, classifier, write, shell, colum
     assert repr(LABELS[kind][1]) in error
 
 
-def test_labels_of_which_some_are_unknown(classifier, write, shell, columns):
+def test_partly_unknown_labels_warn(classifier, write, shell, columns):
     label = np.where(columns["price"] > 1, "yes", "no").astype(object)
     label[:12] = "perhaps"
     result = shell("evaluate", classifier, write("new.csv", ("size", "weight"), label=label))
     assert "does not know 10.0% of the labels in column 'label' ('perhaps')" in result.stderr
 
 
-def test_truth_values_are_known_in_any_form(tmp_path, write, shell, columns):
+def test_booleans_match_their_numbers(tmp_path, write, shell, columns):
     X = pd.DataFrame({name: columns[name] for name in ("size", "weight")})
     truth = pd.Series(columns["price"] > 1, name="label")
     gramless.save(KernelClassifier(RandomBinning(n_grids=8)).fit(X, truth), tmp_path / "m")
@@ -124,7 +126,7 @@ def test_truth_values_are_known_in_any_form(tmp_path, write, shell, columns):
 
 
 @pytest.mark.parametrize("fitted", [("False", "True"), (0, 1)])
-def test_labels_of_truth_values_may_be_spelled_otherwise(fitted, write, shell, columns):
+def test_booleans_match_every_spelling(fitted, write, shell, columns):
     places = (columns["price"] > 1).astype(int)
     data = write("a.csv", ("size", "weight"), dear=np.array(fitted)[places])
     model = data.with_name("model")
@@ -136,7 +138,7 @@ def test_labels_of_truth_values_may_be_spelled_otherwise(fitted, write, shell, c
         assert shell.json("evaluate", model, new)["accuracy"] == expected
 
 
-def test_dates_are_no_targets_of_a_regression(write, shell, tmp_path):
+def test_regression_rejects_dates_as_targets(write, shell, tmp_path):
     when = np.datetime64("2024-01-01") + np.arange(N_ROWS)
     data = write("dated.csv", ("size", "weight"), when=when.astype(str))
     fit = ("fit", data, "--target", "when", "-m", tmp_path / "m", "--task", "regression")

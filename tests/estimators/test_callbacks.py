@@ -1,4 +1,4 @@
-"""What callbacks of a fit are steps, and what they end."""
+"""What callbacks of a fit receive, and which parts they can stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def machine(**options: Any) -> KernelRegressor:
 
 
 def stages(model: Any, *callbacks: Any) -> tuple[Any, list[Progress]]:
-    """Return the fitted model and what callbacks were steps."""
+    """Return the fitted model and the progress that callbacks received."""
     steps: list[Progress] = []
     return model.fit(X, Y, callbacks=[steps.append, *callbacks]), steps
 
