@@ -29,7 +29,7 @@ APART = {
 }
 
 
-def test_flat_rows_hold_the_same_numbers_and_copy_only_what_lies_apart() -> None:
+def test_flat_rows_copy_only_strided_arrays() -> None:
     for array in (*BESIDE.values(), *APART.values()):
         flat, apart = flat_rows(contiguous_rows(array))
         n, m = array.shape
@@ -49,7 +49,7 @@ def test_flat_rows_end_with_the_last_number() -> None:
     assert flat.tolist() == list(range(23, 35))
 
 
-def test_frozen_arrays_follow_the_given_one() -> None:
+def test_readonly_view_follows_its_array() -> None:
     given = np.zeros(3)
     view = readonly(given)
     given[1] = 5.0
@@ -59,7 +59,7 @@ def test_frozen_arrays_follow_the_given_one() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float64])
-def test_spaced_rows_begin_on_lines_of_their_own(dtype: type) -> None:
+def test_padded_rows_start_on_separate_cache_lines(dtype: type) -> None:
     """An odd number of lines apart; never contiguous, which would be another type to loops."""
     for n_columns in [0, 1, 255, 256, 511, 512, 1000, 2048, 65_536]:
         room = padded_rows((3, n_columns), dtype)
@@ -74,7 +74,7 @@ def test_spaced_rows_begin_on_lines_of_their_own(dtype: type) -> None:
 
 
 @pytest.mark.parametrize(("n_classes", "size"), [(1, 1.0), (2, 1e4), (7, 1e300), (40, 1.0)])
-def test_softmax_is_that_of_scipy(n_classes: int, size: float) -> None:
+def test_softmax_matches_scipy(n_classes: int, size: float) -> None:
     scores = size * np.random.default_rng(0).normal(size=(30, n_classes))
     before, expected = scores.copy(), special.softmax(scores, axis=1)
     for order in "CF":

@@ -22,24 +22,24 @@ class Meeting:
         return self.barrier.wait()
 
 
-def test_two_instances_compute_at_the_same_time() -> None:
+def test_instances_compute_concurrently() -> None:
     barrier = threading.Barrier(2, timeout=20)
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda each: each.value, [Meeting(barrier), Meeting(barrier)]))
-    assert sorted(found) == [0, 1]
+        result = list(pool.map(lambda each: each.value, [Meeting(barrier), Meeting(barrier)]))
+    assert sorted(result) == [0, 1]
 
 
-def test_value_is_kept() -> None:
+def test_value_is_computed_once() -> None:
     meeting = Meeting(threading.Barrier(1))
     assert meeting.value == meeting.value == 0
     assert meeting.n_computed == 1
 
 
-def test_readers_at_the_same_time_have_one_value() -> None:
+def test_concurrent_readers_get_one_value() -> None:
     meeting = Meeting(threading.Barrier(2, timeout=20))
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: meeting.value, range(2)))
-    assert found[0] == found[1] == meeting.value
+        result = list(pool.map(lambda _: meeting.value, range(2)))
+    assert result[0] == result[1] == meeting.value
 
 
 def test_class_shows_the_property() -> None:

@@ -51,7 +51,7 @@ COMPACT = [
 ]
 
 
-def test_all_bits_come_back_from_fewer_bytes():
+def test_compacted_arrays_are_smaller_and_restored_exactly():
     for number, (array, share) in enumerate(COMPACT):
         compact = compacted(array)
         assert compact.form == "Deflated", number
@@ -72,12 +72,12 @@ OTHERS = [
 ]
 
 
-def test_other_arrays_stay_as_they_are():
+def test_incompressible_arrays_are_kept():
     for array in OTHERS:
         assert compacted(array) is array
 
 
-def test_large_arrays_that_deflate_too_well_stay_as_they_are():
+def test_extremely_compressible_large_arrays_are_kept():
     zeros = np.zeros(MOST_FILLED // 8 + 200_000)
     assert compacted(zeros) is zeros
     even = np.arange(10_000) % 2.0
@@ -86,7 +86,7 @@ def test_large_arrays_that_deflate_too_well_stay_as_they_are():
     assert compacted(even, n_filled - 1) is even
 
 
-def test_arrays_whose_beginning_does_not_deflate_stay_as_they_are():
+def test_arrays_with_an_incompressible_start_are_kept():
     numbers = np.append(np.random.default_rng(1).normal(size=1 << 14), np.zeros(1 << 14))
     assert compacted(numbers) is numbers
     assert compacted(numbers[::-1]).n_bytes < 0.6 * numbers.nbytes
@@ -102,7 +102,7 @@ NUMBERS = st.one_of(
     st.sampled_from([1024, 1031]),
     st.integers(0, 64),
 )
-def test_any_numbers_come_back(numbers, size, shift):
+def test_any_numbers_are_restored_exactly(numbers, size, shift):
     floats = np.resize(numbers, size)
     same_bits(restored(compacted(floats)), floats)
     whole = floats.view(np.int64) << shift if shift < 64 else floats.view(np.int64)
@@ -195,14 +195,14 @@ DAMAGED = [
 ]
 
 
-def test_damaged_forms_are_refused():
+def test_damaged_forms_are_rejected():
     for form in DAMAGED:
         with pytest.raises((ValueError, TypeError, AttributeError, OverflowError, KeyError)):
             form.restored()
 
 
 @given(st.floats(-3e38, 3e38, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 2.0**-126))
-def test_rounding_is_that_of_single_precision(number):
+def test_rounding_matches_single_precision(number):
     assert rounded_to_single(np.array([number]))[0] == np.float64(np.float32(number))
 
 

@@ -20,7 +20,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_shares_count_from_when_it_was_made(clock: list[float], share: float) -> None:
+def test_shares_count_from_the_start(clock: list[float], share: float) -> None:
     deadline = Deadline(8.0, started=clock[0])
     assert not deadline.beyond(share)
     clock[0] = 100.0 + 8.0 * share
@@ -30,7 +30,7 @@ def test_shares_count_from_when_it_was_made(clock: list[float], share: float) ->
     assert not Deadline(8.0, started=clock[0]).beyond(share)
 
 
-def test_what_is_left_of_a_share(clock: list[float]) -> None:
+def test_left_returns_the_rest_of_a_share(clock: list[float]) -> None:
     deadline = Deadline(8.0, started=clock[0])
     clock[0] += 1.0
     assert deadline.left(0.5) == 3.0
@@ -38,13 +38,13 @@ def test_what_is_left_of_a_share(clock: list[float]) -> None:
     assert Deadline().left(0.5) == np.inf
 
 
-def test_it_begins_when_it_is_made() -> None:
+def test_deadline_starts_when_created() -> None:
     before = time.perf_counter()
     started = Deadline(1.0).started
     assert before <= started <= time.perf_counter()
 
 
-def test_a_periodic_check_looks_at_few_iterations() -> None:
+def test_watch_checks_few_iterations() -> None:
     check = Watch(lambda iteration: iteration == 9, lambda weights: weights > 5, first=4)
     assert [i for i in range(1, 40) if check.needs_weights(i)] == [4, 8, 16, 32]
     assert [i for i in range(1, 12) if check(i, 6)] == [4, 8, 9]

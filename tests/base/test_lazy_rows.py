@@ -33,7 +33,7 @@ def test_lazy_rows_are_indexed_like_arrays(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_array_equal(lazy[key], whole[key])
 
 
-def test_some_of_lazy_rows_are_lazy() -> None:
+def test_selected_lazy_rows_are_lazy() -> None:
     lazy = OrderedRows(ROWS, slice(10, None))
     for chosen in (np.array([3, 1]), np.arange(40) % 2 == 0):
         again = take_rows(lazy, chosen)
@@ -46,7 +46,9 @@ def test_some_of_lazy_rows_are_lazy() -> None:
     ("kind", "dtype"),
     [("none", np.int32), ("standard", np.float32), ("quantile", np.float64), ("both", np.int32)],
 )
-def test_scaled_rows_in_an_order(kind, dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordered_scaled_rows_are_lazy_for_large_tables(
+    kind, dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = (10 * ROWS).astype(dtype)
     scaler = Scaler.fit(kind, rows)
     whole = scaler.ordered(rows, ORDER)

@@ -22,7 +22,7 @@ def mapped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return MappedRows(np.load(path, mmap_mode="r"))
 
 
-def test_rows_and_columns(mapped: MappedRows) -> None:
+def test_mapped_rows_are_indexed_like_arrays(mapped: MappedRows) -> None:
     numbers = np.random.default_rng(1).integers(len(ARRAY), size=5000)
     assert (mapped.shape, mapped.dtype) == (ARRAY.shape, ARRAY.dtype)
     np.testing.assert_array_equal(mapped[numbers], ARRAY[numbers])
@@ -31,7 +31,7 @@ def test_rows_and_columns(mapped: MappedRows) -> None:
     np.testing.assert_array_equal(mapped[:, 3], ARRAY[:, 3])
 
 
-def test_views_are_not_mapped(tmp_path: Path) -> None:
+def test_only_whole_mapped_arrays_can_be_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ARRAY[:10])
     array = np.load(tmp_path / "rows.npy", mmap_mode="r")
     private = np.load(tmp_path / "rows.npy", mmap_mode="c")
@@ -40,7 +40,7 @@ def test_views_are_not_mapped(tmp_path: Path) -> None:
         assert not MappedRows.can_map(other)
 
 
-def test_a_pass_holds_a_block(tmp_path: Path) -> None:
+def test_pass_over_mapped_rows_holds_one_block(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ARRAY)
     rows = MappedRows(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     peak = PeakMemory()
@@ -50,7 +50,7 @@ def test_a_pass_holds_a_block(tmp_path: Path) -> None:
     assert peak.bytes() < 0.75 * ARRAY.nbytes
 
 
-def test_blocks_that_were_written() -> None:
+def test_written_blocks_are_read_back() -> None:
     file = BlockFile("numbers", "write fewer")
     parts = [np.arange(6.0).reshape(2, 3), np.arange(4, dtype=np.uint8).reshape(2, 2)]
     for part in parts:
@@ -65,7 +65,9 @@ def test_blocks_that_were_written() -> None:
     assert BlockFile("nothing", "write more").blocks() == []
 
 
-def test_a_missing_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_temporary_folder_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     with pytest.raises(DataFileError, match=r"rows cannot be written to a temp.*TMPDIR, or wait"):
         BlockFile("rows", "wait")

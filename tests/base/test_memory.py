@@ -33,7 +33,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("silent")
-def test_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_is_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.os, "sysconf", system(1000, 4096))
     assert memory_budget() == 2_048_000
     assert type(memory_budget()) is int
@@ -41,7 +41,9 @@ def test_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("error", [ValueError, OSError])
-def test_systems_that_do_not_know(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+def test_budget_is_2_gib_if_the_system_gives_no_size(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
     def fail(name: str) -> int:
         raise error(name)
 
@@ -51,12 +53,12 @@ def test_systems_that_do_not_know(monkeypatch: pytest.MonkeyPatch, error: type[E
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("pages", [0, -1])
-def test_nothing_free_is_no_negative_budget(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+def test_budget_is_never_negative(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
     monkeypatch.setattr(memory.os, "sysconf", system(pages, 4096))
     assert memory_budget() >= 0
 
 
-def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_budget_replaces_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(memory.VARIABLE, "5 kB")
     assert not outgrows_memory(1e300)
     with limited_memory(2000):
@@ -70,7 +72,7 @@ def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.Monkey
         assert memory_budget() == 2500
 
 
-def test_sizes_as_text() -> None:
+def test_parse_bytes_reads_sizes_with_units() -> None:
     texts = ["4GB", "4 gb", "0.5MB", "1.5e9", "4e+09", "4_000", "2 GiB", "7", 12.7]
     sizes = [4 * 10**9, 4 * 10**9, 500_000, 1_500_000_000, 4 * 10**9, 4000, 2 * 2**30, 7, 12]
     assert [parse_bytes(text) for text in texts] == sizes

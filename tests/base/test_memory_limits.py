@@ -40,27 +40,29 @@ SECOND = ("memory.max", "memory.current", "inactive_file")
 FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
-def test_a_group_leaves_less_than_the_machine(system: Path) -> None:
+def test_control_group_limits_the_budget(system: Path) -> None:
     (system / "cgroup").write_text("0::/user/own\n")
     group(system / "user/own", SECOND, ("max", 1000, 0))
     group(system / "user", SECOND, (3_000_000_000, 2_000_000_000, 500_000_000))
     assert memory_budget() == 750_000_000
 
 
-def test_a_group_of_the_first_version(system: Path) -> None:
+def test_control_group_of_version_1_limits_the_budget(system: Path) -> None:
     (system / "cgroup").write_text("5:devices:/a\n4:memory:/far/away\n0::/\n")
     group(system / "memory", FIRST, (2_000_000_000, 1_000_000_000, 0))
     assert memory_budget() == 500_000_000
 
 
 @pytest.mark.parametrize("limit", ["max", 2**63 - 4096])
-def test_groups_without_a_limit_count_for_nothing(system: Path, limit: object) -> None:
+def test_control_groups_without_a_limit_are_ignored(system: Path, limit: object) -> None:
     (system / "cgroup").write_text("0::/\n")
     group(system, SECOND, (limit, 1000, 0))
     assert memory_budget() == 4_000_000_000
 
 
-def test_where_the_system_only_tells_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_is_a_quarter_of_total_memory_if_free_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def tell(name: str) -> int:
         if name == "SC_AVPHYS_PAGES":
             raise ValueError("unrecognized configuration name")
@@ -71,7 +73,7 @@ def test_where_the_system_only_tells_all_memory(monkeypatch: pytest.MonkeyPatch)
     assert memory_budget() == 4_000_000 * 4096 // 4
 
 
-def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_limits_are_included(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.undo()
     limits = {resource.RLIMIT_AS: 2**50, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
@@ -82,24 +84,24 @@ def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory._free_in_process_limits()[1] <= 1
 
 
-def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_replaces_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1.5e9")
     assert memory_budget() == 1_500_000_000
 
 
-def test_the_environment_must_hold_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_must_be_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("much", "0", "-1", "nan", "inf"):
         monkeypatch.setenv(VARIABLE, text)
         with pytest.raises(InputError, match=f"{VARIABLE}: a number of bytes"):
             memory_budget()
 
 
-def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:
+def test_error_states_need_limit_and_remedy() -> None:
     check_memory("a map", 4e9, "lower n_grids")
     with pytest.raises(InputError) as refused:
         check_memory("RandomBinning: 9 grids", 4.2e10, "lower n_grids")
-    told = str(refused.value)
-    assert told == (
+    message = str(refused.value)
+    assert message == (
         "RandomBinning: 9 grids would need 42 GB of memory, and 4 GB may be used, half of the free "
         f"memory: lower n_grids, or set the environment variable {VARIABLE} to at least 42.2 GB."
     )
@@ -114,13 +116,13 @@ def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:
     ],
 )
 @pytest.mark.parametrize("needed", [1.005e7, 10_049_999.0, 99_999_999.0, 1.0051e8, 4.2e10])
-def test_the_limit_that_a_refusal_names_is_enough(
+def test_limit_named_by_the_error_is_enough(
     given: str, in_fit: bool, part: str, needed: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def within(limit: int) -> AbstractContextManager[None]:
         monkeypatch.setenv(VARIABLE, str(limit))
-        own = limit if given == "memory_budget" else None
-        return limited_memory(own) if in_fit else nullcontext()
+        budget = limit if given == "memory_budget" else None
+        return limited_memory(budget) if in_fit else nullcontext()
 
     with within(10**7), pytest.raises(InputError, match=f"{part} of {given}: ") as refused:
         check_memory("a map", needed, "lower n_grids")

@@ -26,31 +26,29 @@ def test_stream_is_the_same_in_every_version() -> None:
 
 
 @given(seeds, purposes, st.integers(0, 4))
-def test_streams_are_the_first_blocks(seed: int, purpose: str, n_blocks: int) -> None:
+def test_streams_match_single_streams(seed: int, purpose: str, n_blocks: int) -> None:
     # Halves of words, and normals, leave something behind that the next block must not see.
     drawn = [
-        (own.integers(9, dtype=np.uint32), own.normal(), own.random(3).tolist())
-        for own in streams(seed, purpose, n_blocks)
+        (generator.integers(9, dtype=np.uint32), generator.normal(), generator.random(3).tolist())
+        for generator in streams(seed, purpose, n_blocks)
     ]
     assert len(drawn) == n_blocks
     for block, (half, normal, uniforms) in enumerate(drawn):
-        own = stream(seed, purpose, block)
-        assert half == own.integers(9, dtype=np.uint32)
-        assert normal == own.normal()
-        assert uniforms == own.random(3).tolist()
+        generator = stream(seed, purpose, block)
+        assert half == generator.integers(9, dtype=np.uint32)
+        assert normal == generator.normal()
+        assert uniforms == generator.random(3).tolist()
 
 
 def test_words_are_the_same_in_every_version() -> None:
-    found = words(7, "grids", 2, 2)
-    assert found.dtype == np.uint64
-    assert found.tolist() == RAW_OF_7_GRIDS_2
+    result = words(7, "grids", 2, 2)
+    assert result.dtype == np.uint64
+    assert result.tolist() == RAW_OF_7_GRIDS_2
     assert words(2**32, "features", 10**9, 3).tolist() == RAW_OF_LARGE_KEYS
 
 
 @given(seeds, purposes, blocks, st.integers(0, 9), st.integers(0, 9))
-def test_words_are_those_of_the_stream(
-    seed: int, purpose: str, block: int, n: int, n_more: int
-) -> None:
+def test_words_match_the_stream(seed: int, purpose: str, block: int, n: int, n_more: int) -> None:
     raw = stream(seed, purpose, block).bit_generator.random_raw(n + n_more)
     np.testing.assert_array_equal(words(seed, purpose, block, n + n_more), raw)
     np.testing.assert_array_equal(words(seed, purpose, block, n), raw[:n])
@@ -81,7 +79,7 @@ def test_generator_advances_by_one_draw(make: type) -> None:
     assert seed_from(generator) != seed_from(make(0))
 
 
-def test_none_follows_the_global_state() -> None:
+def test_none_uses_the_global_state() -> None:
     saved = np.random.get_state()  # noqa: NPY002
     try:
         np.random.seed(0)  # noqa: NPY002
@@ -93,7 +91,7 @@ def test_none_follows_the_global_state() -> None:
         np.random.set_state(saved)  # noqa: NPY002
 
 
-def test_integers_are_their_own_seeds_and_others_are_refused() -> None:
+def test_integers_are_seeds_and_other_values_are_rejected() -> None:
     for seed in (0, 7, 2**32 - 1):
         assert seed_from(seed) == seed_from(np.int64(seed)) == seed
         assert type(seed_from(np.int64(seed))) is int

@@ -18,12 +18,12 @@ def drawn(*shape: int, seed: int = 0) -> NDArray[np.float64]:
 def test_inner_is_the_sum_of_all_products() -> None:
     for shape in SHAPES:
         a, b = drawn(*shape, seed=1), drawn(*shape, seed=2)
-        found = inner(a, b)
-        assert type(found) is float
-        assert found == pytest.approx((a * b).sum(), rel=1e-12, abs=1e-12)
+        result = inner(a, b)
+        assert type(result) is float
+        assert result == pytest.approx((a * b).sum(), rel=1e-12, abs=1e-12)
 
 
-def test_inner_pairs_entries_by_place_whatever_the_layout() -> None:
+def test_inner_does_not_depend_on_memory_layout() -> None:
     a, b = drawn(40, 3, seed=1), drawn(40, 3, seed=2)
     expected = (a * b).sum()
     wide = np.zeros((80, 6))
@@ -34,7 +34,7 @@ def test_inner_pairs_entries_by_place_whatever_the_layout() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_not_hidden(bad: float) -> None:
+def test_non_finite_values_propagate(bad: float) -> None:
     a = drawn(9)
     a[4] = bad
     assert not np.isfinite(inner(a, np.ones(9)))
@@ -44,14 +44,14 @@ def test_what_is_not_finite_is_not_hidden(bad: float) -> None:
 def test_weighted_sums_are_products_with_a_row() -> None:
     for shape in SHAPES:
         weights, values = drawn(shape[0], seed=1), drawn(*shape, seed=2)
-        found = weighted_sums(weights, values)
-        assert found.shape == (shape[1:] or (1,))
-        np.testing.assert_allclose(found, np.atleast_1d(weights @ values), rtol=1e-12, atol=1e-12)
+        result = weighted_sums(weights, values)
+        assert result.shape == (shape[1:] or (1,))
+        np.testing.assert_allclose(result, np.atleast_1d(weights @ values), rtol=1e-12, atol=1e-12)
         turned = weighted_sums(weights, np.asfortranarray(values))
-        np.testing.assert_allclose(turned, found, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(turned, result, rtol=1e-12, atol=1e-12)
 
 
-def test_shapes_that_do_not_fit() -> None:
+def test_mismatched_shapes_are_rejected() -> None:
     with pytest.raises(ValueError, match="broadcast"):
         inner(drawn(3), drawn(4))
     with pytest.raises(ValueError, match="broadcast"):

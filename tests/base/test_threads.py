@@ -84,7 +84,7 @@ def test_error_reaches_the_caller(n_jobs: int, bad: int) -> None:
         map_blocks(fail_at, [(i,) for i in range(20)], n_jobs)
 
 
-def test_nested_call_ends() -> None:
+def test_nested_calls_finish() -> None:
     def total(n: int) -> int:
         return sum(squares(n))
 
@@ -92,7 +92,7 @@ def test_nested_call_ends() -> None:
     assert map_blocks(total, [(n,) for n in range(30)], 3) == expected
 
 
-def test_many_callers_at_once() -> None:
+def test_concurrent_calls_return_their_results() -> None:
     with ThreadPoolExecutor(4) as callers:
         futures = [callers.submit(squares, 50, n_jobs) for n_jobs in (2, 2, 3, 3) * 10]
         results = [future.result(timeout=30) for future in futures]
@@ -144,7 +144,7 @@ def ends(*works: Callable[[], object], seconds: float) -> bool:
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_helpers_that_want_blas_do_not_stop_who_has_it() -> None:
+def test_helpers_waiting_for_blas_do_not_deadlock() -> None:
     """One caller is inside and wants the pool, whose thread works for another and wants inside.
 
     In a child, whose threads may stay stuck.
@@ -179,7 +179,7 @@ def test_helpers_that_want_blas_do_not_stop_who_has_it() -> None:
     assert exit_status_of_child(work) == 0
 
 
-def test_who_holds_a_lock_works_in_place() -> None:
+def test_in_place_uses_the_calling_thread() -> None:
     callers: set[int] = set()
     with in_place():
         map_blocks(lambda _: callers.add(threading.get_ident()), [(i,) for i in range(50)], 3)
@@ -212,7 +212,7 @@ def test_forked_child_makes_its_own_pool() -> None:
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_fork_while_another_thread_is_inside() -> None:
+def test_fork_during_a_call_in_another_thread_works() -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def wait_inside(_: int) -> bool:
@@ -236,10 +236,10 @@ class Shared:
     def __init__(self, n_items: int) -> None:
         self.items = list(range(n_items))
         self.done: list[int] = []
-        self.seen: list[tuple[int, int]] = []
+        self.calls: list[tuple[int, int]] = []
 
     def __call__(self, thread: int, n_threads: int) -> None:
-        self.seen.append((thread, n_threads))
+        self.calls.append((thread, n_threads))
         while self.items:
             try:
                 item = self.items.pop()
@@ -249,7 +249,7 @@ class Shared:
 
     def alone(self, n_threads: int = 1) -> bool:
         """Tell whether thread 0 did everything."""
-        return self.seen == [(0, n_threads)] and len(self.done) == 100
+        return self.calls == [(0, n_threads)] and len(self.done) == 100
 
 
 @pytest.fixture
@@ -260,36 +260,36 @@ def four_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("four_cpus")
 @pytest.mark.parametrize("n_threads", [2, 4])
 def test_threads_run_together(n_threads: int) -> None:
-    barrier, seen = threading.Barrier(n_threads, timeout=20), []
+    barrier, calls = threading.Barrier(n_threads, timeout=20), []
     caller = threading.get_ident()
 
     def meet(thread: int, n_together: int) -> None:
         barrier.wait()
-        seen.append((thread, n_together, threading.get_ident() == caller))
+        calls.append((thread, n_together, threading.get_ident() == caller))
 
     run_together(meet, n_threads)
     expected = [(thread, n_threads, thread == 0) for thread in range(n_threads)]
-    assert sorted(seen) == expected
+    assert sorted(calls) == expected
 
 
 @pytest.mark.usefixtures("four_cpus")
 @pytest.mark.parametrize("n_threads", [1, 0])
-def test_one_thread_is_the_caller(n_threads: int) -> None:
+def test_single_thread_is_the_caller(n_threads: int) -> None:
     work = Shared(100)
     run_together(work, n_threads)
     assert work.alone()
 
 
 @pytest.mark.usefixtures("four_cpus")
-def test_no_more_run_together_than_there_are_processors() -> None:
+def test_run_together_is_limited_to_the_processors() -> None:
     work = Shared(100)
     run_together(work, 50)
-    assert {n_threads for _, n_threads in work.seen} == {4}
+    assert {n_threads for _, n_threads in work.calls} == {4}
     assert len(work.done) == 100
 
 
 @pytest.mark.usefixtures("four_cpus")
-def test_nobody_waits_for_a_busy_pool() -> None:
+def test_run_together_does_not_wait_for_a_busy_pool() -> None:
     leave = threading.Event()
     sleeping = [threads._pool(2).submit(leave.wait, 20) for _ in range(4)]
     try:
@@ -304,7 +304,7 @@ def test_nobody_waits_for_a_busy_pool() -> None:
 
 
 @pytest.mark.usefixtures("four_cpus")
-def test_from_inside_a_pool_the_caller_works_alone() -> None:
+def test_run_together_inside_a_pool_uses_one_thread() -> None:
     works = [Shared(100) for _ in range(6)]
     map_blocks(run_together, [(work, 3) for work in works], 2)
     assert all(work.alone() for work in works)
@@ -326,7 +326,7 @@ def test_error_of_any_thread_reaches_the_caller(bad: int) -> None:
 
 
 @pytest.mark.usefixtures("four_cpus")
-def test_no_thread_is_left_behind_by_an_error() -> None:
+def test_error_waits_for_other_threads() -> None:
     """What the threads share may be gone once the caller has its error."""
     started, ended = threading.Event(), threading.Event()
 
@@ -347,18 +347,18 @@ def test_no_thread_is_left_behind_by_an_error() -> None:
 @needs_fork
 @pytest.mark.usefixtures("four_cpus")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_blocks_in_threads_that_run_together() -> None:
+def test_nested_blocks_inside_run_together_finish() -> None:
     """A thread of the pool must not wait for the pool; in a child, for it would wait for ever."""
 
     def work() -> bool:
-        barrier, found = threading.Barrier(2, timeout=20), []
+        barrier, results = threading.Barrier(2, timeout=20), []
 
         def nested(thread: int, _: int) -> None:
             barrier.wait()
-            found.append(squares(10, 2))
+            results.append(squares(10, 2))
 
         run_together(nested, 2)
-        return found == [[i * i for i in range(10)]] * 2
+        return results == [[i * i for i in range(10)]] * 2
 
     assert exit_status_of_child(work, seconds=3) == 0
 
@@ -376,7 +376,7 @@ def test_threads_of_a_forked_child_run_together() -> None:
     assert exit_status_of_child(meet) == 0
 
 
-def test_thread_count() -> None:
+def test_thread_count_follows_n_jobs() -> None:
     cpus = available_cpus()
     assert cpus >= 1
     assert thread_count(None) == thread_count(-1) == cpus
@@ -385,7 +385,7 @@ def test_thread_count() -> None:
     assert thread_count(5) == 5
 
 
-def test_numbers_of_threads_that_cannot_be_used_are_refused() -> None:
+def test_invalid_n_jobs_are_rejected() -> None:
     for bad in (0, 1.5, "2", True, False):
         with pytest.raises(InputError, match="n_jobs"):
             thread_count(bad)  # type: ignore[arg-type]
@@ -433,7 +433,7 @@ def test_one_openmp_thread_limits_and_restores() -> None:
         assert openmp_threads() == {2}
 
 
-def test_limit_holds_for_those_who_enter_after_the_first_has_left() -> None:
+def test_blas_limit_holds_after_the_first_caller_leaves() -> None:
     """Whoever sets a limit through threadpoolctl owns it, in its own thread."""
     first_inside, second_inside = threading.Event(), threading.Event()
     before = blas_threads()
@@ -448,19 +448,19 @@ def test_limit_holds_for_those_who_enter_after_the_first_has_left() -> None:
         with one_blas_thread():
             second_inside.set()
             leaving.result(timeout=20)
-            found = [blas_threads()]
+            result = [blas_threads()]
         with one_blas_thread():
-            return [*found, blas_threads()]
+            return [*result, blas_threads()]
 
     with ThreadPoolExecutor(2) as callers, threadpool_limits(2, "blas"):
         leaving = callers.submit(first)
-        found = callers.submit(second).result(timeout=20)
+        result = callers.submit(second).result(timeout=20)
         assert blas_threads() == [2] * len(before)
-    assert all(set(threads) == {1} for threads in found)
+    assert all(set(threads) == {1} for threads in result)
     assert blas_threads() == before
 
 
-def test_every_blas_is_limited_whoever_asks_first() -> None:
+def test_libraries_loaded_later_are_limited() -> None:
     """SciPy's is loaded late, by what uses it."""
     script = (
         "from gramless.base.threads import one_blas_thread\n"
@@ -481,7 +481,7 @@ def test_every_blas_is_limited_whoever_asks_first() -> None:
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_fork_while_another_thread_has_its_turn() -> None:
+def test_fork_while_another_thread_limits_blas_works() -> None:
     def enter() -> bool:
         with one_blas_thread():
             return set(blas_threads()) == {1}

@@ -28,15 +28,13 @@ def test_codes_number_the_categories_of_the_fit(fitted: list[float], new: list[f
     codes = CategoryCodes.fit(rows_of(fitted), MASK)
     known = sorted({value for value in fitted if not np.isnan(value)})
     expected = [-1 if np.isnan(v) else known.index(v) if v in known else len(known) for v in new]
-    found = codes.transform(rows_of(new))
-    np.testing.assert_array_equal(found[:, 1], expected)
-    np.testing.assert_array_equal(found[:, 0], 0.5)
+    result = codes.transform(rows_of(new))
+    np.testing.assert_array_equal(result[:, 1], expected)
+    np.testing.assert_array_equal(result[:, 0], 0.5)
 
 
 @given(st.lists(VALUES.filter(np.isfinite), min_size=1), st.lists(VALUES.filter(np.isfinite)))
-def test_sparse_rows_have_the_codes_of_their_dense_twins(
-    fitted: list[float], new: list[float]
-) -> None:
+def test_sparse_rows_have_the_codes_of_dense_ones(fitted: list[float], new: list[float]) -> None:
     for form in (np.asarray, sp.csr_array):
         codes = CategoryCodes.fit(form(rows_of(fitted)), MASK)
         rows = rows_of(new)
@@ -47,18 +45,18 @@ def test_sparse_rows_have_the_codes_of_their_dense_twins(
 
 
 @given(st.lists(VALUES, min_size=1), st.lists(VALUES, min_size=1))
-def test_further_rows_add_codes_and_change_none(first: list[float], second: list[float]) -> None:
+def test_extended_codes_keep_old_codes(first: list[float], second: list[float]) -> None:
     codes = CategoryCodes.fit(rows_of(first), MASK)
     more = codes.extended(rows_of(second))
-    before, after = (own.transform(rows_of(first)) for own in (codes, more))
+    before, after = (each.transform(rows_of(first)) for each in (codes, more))
     np.testing.assert_array_equal(before, after)
     both = rows_of(first + second)
-    found, given_ = more.transform(both)[:, 1], both[:, 1]
-    assert len(np.unique(found)) == len(np.unique(given_))
-    assert found.max() < len(np.unique(given_))
+    result, given_ = more.transform(both)[:, 1], both[:, 1]
+    assert len(np.unique(result)) == len(np.unique(given_))
+    assert result.max() < len(np.unique(given_))
 
 
-def test_every_type_of_numbers_has_codes() -> None:
+def test_codes_accept_every_number_type() -> None:
     for dtype in ("u1", "i4", "i8", "f4", "f8"):
         rows = np.array([[3, 9], [4, 2], [5, 9]], dtype)
         codes = CategoryCodes.fit(rows, MASK)
@@ -66,7 +64,7 @@ def test_every_type_of_numbers_has_codes() -> None:
         assert rows[0, 1] == 9
 
 
-def test_rows_whose_categories_are_codes_are_not_copied() -> None:
+def test_rows_that_hold_codes_are_not_copied() -> None:
     rows = np.array([[0.5, 1.0], [0.5, 0.0], [0.5, 2.0]])
     assert CategoryCodes.fit(rows, MASK).transform(rows) is rows
 
@@ -81,7 +79,7 @@ MISFITS: list[dict[str, Any]] = [
 ]
 
 
-def test_codes_that_do_not_fit_each_other_are_refused() -> None:
+def test_inconsistent_codes_are_rejected() -> None:
     codes = CategoryCodes.fit(rows_of([1.0, 2.0]), MASK)
     codes.check()
     for change in MISFITS:

@@ -43,24 +43,24 @@ def codes_of(fitted: Any, new: Any) -> Any:
     return TableEncoder().fit(frame(fitted)).transform(frame(new))[:, 0]
 
 
-def test_another_type_is_refused_by_name_and_no_rows_stand_for_every_type():
+def test_changed_type_is_rejected_by_name_unless_empty():
     for was, fitted in VALUES.items():
         encoder = TableEncoder().fit(frame(fitted))
         for now, values in VALUES.items():
             assert len(encoder.transform(frame(values)[:0])) == 0
             if was != now and (was, now) != ("numbers", "booleans"):
-                told = f"column 'a' held {was} in fit and holds {now} now"
-                with pytest.raises(InputError, match=told):
+                message = f"column 'a' held {was} in fit and holds {now} now"
+                with pytest.raises(InputError, match=message):
                     encoder.transform(frame(values))
 
 
-def test_a_column_without_any_value_stands_for_every_type():
+def test_empty_column_is_accepted_for_every_type():
     for values in VALUES.values():
         for missing in ([None, None], [np.nan], [pd.NaT], ["", None]):
             TableEncoder().fit(frame(values)).transform(frame(missing))
 
 
-def test_whole_numbers_are_no_datetimes():
+def test_integers_are_rejected_for_datetimes():
     for numbers in ([1706659200], [20240131.0], ["1706659200"]):
         with pytest.raises(InputError, match="'a' held datetimes in fit"):
             codes_of(VALUES["datetimes"], numbers)
@@ -76,7 +76,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_text_stands_for_the_values_that_it_writes(kind):
+def test_text_is_read_as_the_fitted_type(kind):
     for module in (pd, pl):
         values, text = module.DataFrame({"a": VALUES[kind]}), module.DataFrame({"a": TEXTS[kind]})
         for fitted, new in ((values, text), (text, values)):
@@ -85,50 +85,50 @@ def test_text_stands_for_the_values_that_it_writes(kind):
 
 
 @given(st.timedeltas(dt.timedelta(days=-900), dt.timedelta(days=900)))
-def test_durations_are_read_as_they_are_written(duration):
+def test_written_durations_are_read(duration):
     read = NOTATIONS["P1DT2H"].read
     stamp = pd.Timedelta(duration)
     for text in (str(duration), str(stamp), stamp.isoformat()):
         assert read(text) == pytest.approx(duration.total_seconds(), abs=1e-6)
 
 
-def test_other_text_is_no_duration():
+def test_invalid_durations_are_rejected():
     for text in ("P", "PT", "1 02:00:00", "02:00", "days", "1.5", "-"):
         with pytest.raises(ValueError, match=text):
             NOTATIONS["P1DT2H"].read(text)
 
 
-def test_text_that_may_be_names_is_no_duration():
+def test_ambiguous_text_is_not_a_duration():
     assert notation_of(["P1D", "P2W"]) is None
     assert notation_of(["100:00:00", "90:00:00"]) is None
     assert notation_of(["P1D", "PT2H"]) == "P1DT2H"
 
 
-def test_zero_and_one_stand_for_booleans_and_the_reverse():
+def test_zero_and_one_match_booleans():
     for numbers in ([0, 1], [0.0, 1.0], ["0", "1"], ["0.0", "1.0"]):
-        found = codes_of([False, True], numbers)
-        np.testing.assert_array_equal(found, codes_of([False, True], [False, True]))
+        result = codes_of([False, True], numbers)
+        np.testing.assert_array_equal(result, codes_of([False, True], [False, True]))
         np.testing.assert_array_equal(codes_of(numbers, [False, True]), codes_of(numbers, numbers))
 
 
-def test_missing_words_and_blanks_beside_words_of_booleans():
+def test_boolean_text_allows_blanks_and_missing_words():
     encoder = TableEncoder().fit(frame([" true", "FALSE", "NA", None]))
     assert encoder.columns[0].categories == ("", "False", "True")
     new = encoder.transform(frame(["1", "false ", "null", True]))
     assert new[:, 0].tolist() == [2, 1, 0, 2]
 
 
-def test_other_numbers_are_no_booleans():
+def test_other_numbers_are_rejected_for_booleans():
     with pytest.raises(InputError, match="'a' held booleans in fit and holds numbers now"):
         codes_of([False, True], [0, 2])
 
 
-def test_booleans_for_larger_numbers_are_named():
+def test_booleans_for_numbers_warn():
     with pytest.warns(UserWarning, match="column 'a' held numbers.*booleans now"):
         assert codes_of([5.0, 7.0], [True]) == [1.0]
 
 
-def test_time_zones_are_converted_and_named_where_one_side_has_none(recwarn):
+def test_time_zones_are_converted_and_missing_ones_warn(recwarn):
     naive = pd.Series(pd.to_datetime(["2024-01-31 12:00", "2024-02-01 00:00"]))
     paris = naive.dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")
     text = ["2024-01-31T13:00:00+01", "2024-02-01 00:00Z"]
@@ -144,12 +144,12 @@ def test_time_zones_are_converted_and_named_where_one_side_has_none(recwarn):
 ONES = [1, 1.0, "1", "1.0", "1.00", np.int8(1), np.float32(1), Decimal(1), Decimal("1.0")]
 
 
-def test_a_whole_number_is_one_category_however_it_is_written():
+def test_integer_is_one_category_in_every_spelling():
     for one in ONES:
         assert [*category_labels([one])] == ["1"], repr(one)
 
 
-def test_other_text_is_its_label():
+def test_other_text_is_its_own_category():
     for value in ("01", "01.0", "1e3", "nan", "inf", "1.10", "-", "0x1", "1_0", str(2**53 + 1)):
         assert [*category_labels([value])] == [value]
 
@@ -165,17 +165,17 @@ LABELS = [
 ]  # fmt: skip
 
 
-def test_labels_of_categories():
+def test_category_labels_normalize_numbers_and_dates():
     for value, label in LABELS:
         assert [*category_labels([value])] == [label], repr(value)
 
 
-def test_labels_of_targets_keep_their_spelling():
+def test_target_labels_keep_their_spelling():
     assert [*labels(["1.0", 1.0])] == ["1.0", "1"]
 
 
 @pytest.mark.parametrize("form", [[1, 2, None], ["1", "2", None], ["1.0", "2.0", ""]], ids=repr)
-def test_categories_of_codes_with_gaps(form):
+def test_categorical_codes_allow_missing_values(form):
     encoder, column = TableEncoder().fit(pd.DataFrame({"a": [1, 2, 1]}), ["a"]), pd.Series(form)
     whole = pd.to_numeric(column).astype("Int64")
     for given_as in (column, column.astype("category"), column.astype(object), whole):
@@ -204,19 +204,19 @@ def test_large_integers_are_different_categories(column):
     np.testing.assert_array_equal(encoder.transform(text), encoder.transform(column))
 
 
-def test_numbers_stand_for_text_of_digits_but_not_for_names():
+def test_numbers_match_text_of_digits_but_not_names():
     fitted = ["1", "2", "x"]
     np.testing.assert_array_equal(codes_of(fitted, [1.0, 2.0]), codes_of(fitted, ["1", "2"]))
     with pytest.raises(InputError, match="'a' held text in fit and holds numbers now"):
         codes_of(["x", "y"], [1.0, 2.0])
 
 
-def test_zero_and_one_stand_for_declared_categories_that_are_booleans():
+def test_zero_and_one_match_boolean_categories():
     fitted = pd.Series([True, False]).astype("category")
     np.testing.assert_array_equal(codes_of(fitted, [1, 0]), codes_of(fitted, [True, False]))
 
 
-def test_dates_that_are_categories_may_come_as_text():
+def test_categorical_dates_match_their_text():
     dates = pd.Series(pd.date_range("2024-01-31", periods=4, freq="36h"))
     for column, named in ((dates, ["a"]), (dates.astype("category"), None)):
         encoder = TableEncoder().fit(frame(column), named)
@@ -224,7 +224,7 @@ def test_dates_that_are_categories_may_come_as_text():
             assert encoder.transform(frame(new))[:, 0].tolist() == [0, 1, 2, 3]
 
 
-def test_unknown_categories_are_named_if_they_are_most(recwarn):
+def test_frequent_unknown_categories_warn(recwarn):
     encoder = TableEncoder().fit(frame(["x", "y", "z", None]))
     encoder.transform(frame(["x", "v", None, None, None]))
     assert not recwarn.list
@@ -232,13 +232,13 @@ def test_unknown_categories_are_named_if_they_are_most(recwarn):
         encoder.transform(frame(["x", "v", "w", None, None]))
 
 
-def test_unknown_categories_are_not_named_where_rare_ones_were_left_out(recwarn):
+def test_unknown_categories_do_not_warn_after_merging_rare_ones(recwarn):
     encoder = TableEncoder(max_categories=2).fit(frame(["x", "x", "y", "y", "z"]))
     encoder.transform(frame(["z", "z"]))
     assert not recwarn.list
 
 
-def test_values_of_a_column_that_was_empty_in_fit_are_missing():
+def test_values_of_a_column_empty_in_fit_are_missing():
     for empty in ([None, None], [np.nan, np.nan], ["", ""], [pd.NaT, pd.NaT]):
         encoder = TableEncoder().fit(frame(empty))
         expected = encoder.transform(frame([None, None]))
@@ -248,12 +248,12 @@ def test_values_of_a_column_that_was_empty_in_fit_are_missing():
             np.testing.assert_array_equal(result, expected)
 
 
-def test_values_of_two_types_in_one_column_are_refused():
+def test_mixed_types_in_a_column_are_rejected():
     with pytest.raises(InputError, match="column 'a' holds datetimes and numbers"):
         codes_of(np.array([1.5, START], object), [1.5])
 
 
-def test_types_survive_plain_data():
+def test_types_survive_serialization():
     for values in VALUES.values():
         encoder = TableEncoder().fit(frame(values))
         again = TableEncoder.from_state(json.loads(json.dumps(encoder.state())))
@@ -261,7 +261,7 @@ def test_types_survive_plain_data():
         assert again.columns[0].type is not None
 
 
-def test_a_file_without_types_is_read_as_by_its_version(recwarn):
+def test_encoder_state_without_types_is_read(recwarn):
     state = TableEncoder().fit(pd.DataFrame({"n": [1.5, 2.0], "t": ["x", "y"]})).state()
     for column in state["columns"]:
         del column["type"]
@@ -271,7 +271,7 @@ def test_a_file_without_types_is_read_as_by_its_version(recwarn):
     assert not recwarn.list
 
 
-def test_a_table_of_a_file_keeps_the_types_of_its_columns(tmp_path):
+def test_tables_from_files_keep_column_types(tmp_path):
     values = {key: VALUES[key] for key in ("datetimes", "timedeltas", "times of day", "booleans")}
     pl.DataFrame(values).write_parquet(tmp_path / "table.parquet")
     from gramless.datasets import read_parquet

@@ -195,9 +195,9 @@ EXAMPLES = {
 def page() -> dict[str, dict[str, str]]:
     """Return what the page says of each type of each library."""
     sections = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    told = dict(zip(sections[1::2], sections[2::2], strict=True))
+    text_of = dict(zip(sections[1::2], sections[2::2], strict=True))
     row = re.compile(r"^\| (`.*) \| (.*) \|$", re.MULTILINE)
-    return {name: dict(row.findall(told[name])) for name in EXAMPLES}
+    return {name: dict(row.findall(text_of[name])) for name in EXAMPLES}
 
 
 def becomes(frame: Any) -> str:
@@ -216,21 +216,21 @@ def becomes(frame: Any) -> str:
     return "seconds" if len(present) and np.abs(present).max() >= 3600 else "number"
 
 
-def test_every_type_is_on_the_page():
-    for library, told in page().items():
-        assert list(told) == list(EXAMPLES[library][0])
+def test_page_lists_every_type():
+    for library, rows in page().items():
+        assert list(rows) == list(EXAMPLES[library][0])
 
 
 @pytest.mark.parametrize("library", EXAMPLES)
-def test_every_column_becomes_what_the_page_says(library: str) -> None:
+def test_columns_become_what_the_page_says(library: str) -> None:
     columns, frame_of = EXAMPLES[library]
-    for kind, said in page()[library].items():
-        told = re.split(r"[,;]", said)[0]
-        found = [becomes(frame_of(column)) for column in columns[kind]]
-        assert found == ELSEWHERE.get(told, [told] * len(found)), kind
+    for kind, message in page()[library].items():
+        kind_on_page = re.split(r"[,;]", message)[0]
+        results = [becomes(frame_of(column)) for column in columns[kind]]
+        assert results == ELSEWHERE.get(kind_on_page, [kind_on_page] * len(results)), kind
 
 
-def test_no_type_of_polars_is_left_out():
+def test_page_lists_every_polars_type():
     listed = set(re.findall(r"`(\w+)`", " ".join(POLARS))) | {"Int16", "Int32", "UInt16", "UInt32"}
     known = {
         name for name, kind in vars(pl).items()

@@ -33,7 +33,7 @@ def objects(*values):
     return np.array([*values, None], dtype=object)[:-1]
 
 
-def test_what_is_a_frame():
+def test_is_frame_accepts_every_table_type():
     assert is_frame(pd.DataFrame({"a": [1]}))
     assert is_frame(pl.DataFrame({"a": [1]}))
     assert is_frame(Table({"a": np.array([1.0])}))
@@ -60,7 +60,7 @@ PANDAS_COLUMNS = {
 }  # fmt: skip
 
 
-def test_pandas_numbers_pass():
+def test_pandas_numbers_are_kept():
     for kind, (column, expected) in PANDAS_COLUMNS.items():
         names, X = encoded(pd.DataFrame({"a": column}))
         assert names == ("a",)
@@ -77,7 +77,7 @@ POLARS_COLUMNS = {
 }
 
 
-def test_polars_numbers_pass():
+def test_polars_numbers_are_kept():
     for kind, (values, dtype, expected) in POLARS_COLUMNS.items():
         names, X = encoded(pl.DataFrame({"a": pl.Series(values, dtype=dtype)}))
         assert names == ("a",)
@@ -95,7 +95,7 @@ WITH_A_GAP = [
 ]
 
 
-def test_a_missing_number_is_the_median_and_marked():
+def test_missing_number_is_the_median_and_marked():
     for column in WITH_A_GAP:
         frame = (pd if isinstance(column, pd.Series) else pl).DataFrame({"a": column})
         encoder = TableEncoder().fit(frame)
@@ -105,12 +105,12 @@ def test_a_missing_number_is_the_median_and_marked():
         np.testing.assert_array_equal(encoder.transform(frame), [[1, 0], [2, 1], [3, 0]])
 
 
-def test_a_number_missing_only_later_is_the_median_unmarked():
+def test_missing_number_in_new_rows_is_the_median():
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0, 9.0]}))
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [np.nan, 5]})), [[2], [5]])
 
 
-def test_a_column_without_any_number():
+def test_empty_column_is_zero_and_marked():
     names, X = encoded(pd.DataFrame({"a": [np.nan, np.nan]}))
     assert names == ("a", "a (missing)")
     np.testing.assert_array_equal(X, [[0, 1], [0, 1]])
@@ -131,7 +131,7 @@ TEXT = {
 }
 
 
-def test_text_is_one_column_of_codes_whatever_holds_it():
+def test_text_becomes_codes_in_every_library():
     for fitted in TEXT.values():
         encoder = TableEncoder().fit(fitted)
         assert encoder.output_names == encoder.categorical == ("t",)
@@ -149,7 +149,7 @@ def test_categories_that_are_numbers_match_their_text():
         np.testing.assert_array_equal(encoder.transform(frame), [[0], [1]])
 
 
-def test_numbers_may_be_named_categories():
+def test_numbers_can_be_declared_categorical():
     frame = pd.DataFrame({"x": [0.5, 1.5, 2.5], "n": [7.0, np.nan, 7.0], "t": ["a", "b", "a"]})
     later = pd.DataFrame({"x": [1.0] * 4, "n": ["7", 7, None, 8.5], "t": ["a"] * 4})
     for chosen in (["n"], [1], [False, True, False], np.array([0, 1, 0], bool)):
@@ -159,7 +159,7 @@ def test_numbers_may_be_named_categories():
         np.testing.assert_array_equal(encoder.transform(later)[:, 1], [1, 1, 0, 2])
 
 
-def test_columns_named_that_are_none_are_refused():
+def test_unknown_categorical_features_are_rejected():
     frame = pd.DataFrame({"x": [0.5], "n": [7], "t": ["a"]})
     for chosen in (["z"], [3], ["x", None], [True], "x"):
         with pytest.raises(InputError, match="categorical_features"):
@@ -175,7 +175,7 @@ TRUTHS = {
 }
 
 
-def test_truth_values_are_categories_whatever_spells_them():
+def test_booleans_are_categories_in_every_spelling():
     others = [pd.DataFrame({"b": b}) for b in ([1, 0, 1], ["true", "FALSE", "1"])]
     for fitted in TRUTHS.values():
         encoder = TableEncoder().fit(fitted)
@@ -186,14 +186,14 @@ def test_truth_values_are_categories_whatever_spells_them():
 
 
 @pytest.mark.parametrize("module", [pd, pl])
-def test_a_missing_truth_value_is_a_category(module):
+def test_missing_boolean_is_a_category(module):
     encoder = TableEncoder().fit(module.DataFrame({"b": [True, None, True]}))
     assert encoder.columns[0].categories == ("", "True")
     codes = encoder.transform(module.DataFrame({"b": [None, True, False]}))
     np.testing.assert_array_equal(codes[:, 0], [0, 1, 2])
 
 
-def test_numbers_may_come_as_text():
+def test_numbers_are_read_from_text():
     encoder = TableEncoder().fit(pd.DataFrame({"n": [1.5, 2]}))
     table = Table({"n": objects(" 2.5", "", "true")})
     np.testing.assert_array_equal(encoder.transform(table), [[2.5], [1.75], [1]])
@@ -210,7 +210,7 @@ TEXT_OF_NUMBERS = {
 
 
 @pytest.mark.parametrize("kind", TEXT_OF_NUMBERS)
-def test_text_that_certainly_is_numbers_or_dates_is_read_so(kind, recwarn):
+def test_unambiguous_text_is_read_as_numbers_or_dates(kind, recwarn):
     cells, expected = TEXT_OF_NUMBERS[kind]
     for make in (pd.DataFrame, pl.DataFrame, pa.table):
         frame = make({"a": cells})
@@ -220,7 +220,7 @@ def test_text_that_certainly_is_numbers_or_dates_is_read_so(kind, recwarn):
     assert not recwarn.list
 
 
-def test_a_cell_of_two_readings_is_read_as_in_fit():
+def test_ambiguous_cell_is_read_as_in_fit():
     encoder = TableEncoder().fit(pl.DataFrame({"a": ["0,5", "1,25"]}))
     np.testing.assert_array_equal(encoder.transform(pl.DataFrame({"a": ["1,234"]})), [[1.234]])
     np.testing.assert_array_equal(encoder.transform(pl.DataFrame({"a": [3.5]})), [[3.5]])
@@ -232,7 +232,7 @@ def test_a_cell_of_two_readings_is_read_as_in_fit():
         encoder.transform(pl.DataFrame({"a": ["0,5"]}))
 
 
-def test_commas_group_thousands_where_smaller_numbers_have_none():
+def test_commas_are_thousands_if_small_numbers_have_none():
     cells = [f"{k:,}" for k in range(500, 9000, 100)]
     encoder = TableEncoder().fit(pd.DataFrame({"a": cells}))
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": ["1,234"]})), [[1234]])
@@ -246,15 +246,15 @@ DOUBTS = {
 }
 
 
-@pytest.mark.parametrize("told", DOUBTS)
-def test_text_that_only_looks_like_numbers_is_named(told):
-    frame = pd.DataFrame({"a": DOUBTS[told]})
-    with pytest.warns(UserWarning, match=f"column 'a' .*{told}.*categorical_features") as caught:
+@pytest.mark.parametrize("problem", DOUBTS)
+def test_text_that_looks_like_numbers_warns(problem):
+    frame = pd.DataFrame({"a": DOUBTS[problem]})
+    with pytest.warns(UserWarning, match=f"column 'a' .*{problem}.*categorical_features") as caught:
         assert TableEncoder().fit(frame).categorical == ("a",)
-    assert repr(DOUBTS[told][0]) in str(caught[0].message)
+    assert repr(DOUBTS[problem][0]) in str(caught[0].message)
 
 
-def test_declared_categories_stay_what_they_are(recwarn):
+def test_declared_categories_stay_categories(recwarn):
     for cells in (*DOUBTS.values(), *(cells for cells, _ in TEXT_OF_NUMBERS.values())):
         frame = pd.DataFrame({"a": cells})
         table = Table({"a": np.array(cells, object)}, declared=["a"])
@@ -266,7 +266,7 @@ def test_declared_categories_stay_what_they_are(recwarn):
     assert not recwarn.list
 
 
-def test_text_of_a_few_whole_numbers_is_categories(recwarn):
+def test_text_of_few_integers_is_categorical(recwarn):
     frame = pd.DataFrame(
         {"a": ["20", "30", "20"], "b": ["1.0", "2.0", "1.0"], "c": ["x", "1.5", "2"]}
     )
@@ -274,7 +274,7 @@ def test_text_of_a_few_whole_numbers_is_categories(recwarn):
     assert not recwarn.list
 
 
-def test_periods_are_their_first_second():
+def test_periods_become_their_first_second():
     months = pd.Series(pd.period_range("1970-01", periods=3, freq="M"))
     frame = pd.DataFrame({"a": months})
     np.testing.assert_array_equal(encoded(frame)[1][:, 0], [0, 31 * DAY, 59 * DAY])
@@ -283,7 +283,7 @@ def test_periods_are_their_first_second():
         TableEncoder().fit(early)
 
 
-def test_an_unseen_category_has_a_code_of_its_own():
+def test_unseen_category_has_a_separate_code():
     encoder = TableEncoder().fit(pd.DataFrame({"t": ["a", "b", "a"]}))
     X = encoder.transform(pd.DataFrame({"t": ["z", None, "a", "b"]}))
     np.testing.assert_array_equal(X[:, 0], [2, 2, 0, 1])
@@ -297,14 +297,14 @@ def test_rare_and_unseen_categories_share_a_code():
     np.testing.assert_array_equal(X[:, 0], [4, 4, 4, 3, 0])
 
 
-def test_tens_of_thousands_of_categories_stay_apart():
+def test_many_categories_have_distinct_codes():
     cells = [f"c{i}" for i in range(50_000)]
     X = encoded(pl.DataFrame({"t": cells}))[1]
     assert X.dtype == np.float32
     assert len(np.unique(X)) == 50_000
 
 
-def test_precision_is_that_of_the_widest_number():
+def test_precision_follows_the_widest_number():
     single = {"a": np.array([1.5], np.float32), "t": objects("x")}
     assert TableEncoder().fit(Table(single)).dtype == np.float32
     assert TableEncoder().fit(Table({**single, "b": np.array([0.1])})).dtype == np.float64
@@ -322,7 +322,7 @@ def test_columns_are_matched_by_name():
     )
 
 
-def test_further_columns_are_ignored():
+def test_extra_columns_are_ignored():
     frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
     encoder = TableEncoder().fit(frame)
     further = frame.assign(c="text", d=[[1]])
@@ -337,14 +337,14 @@ WRONG_COLUMNS = [
 ]
 
 
-def test_wrong_columns_are_named():
+def test_error_names_the_invalid_column():
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0], "b": [2.0]}))
-    for columns, said in WRONG_COLUMNS:
-        with pytest.raises(InputError, match=said):
+    for columns, message in WRONG_COLUMNS:
+        with pytest.raises(InputError, match=message):
             encoder.transform(pd.DataFrame(columns))
 
 
-def test_many_missing_columns_are_listed_briefly():
+def test_missing_columns_are_listed_briefly():
     encoder = TableEncoder().fit(pd.DataFrame(np.ones((1, 40))))
     with pytest.raises(InputError, match="and 29 more") as caught:
         encoder.transform(pd.DataFrame({"0": [1.0]}))
@@ -363,13 +363,13 @@ UNUSABLE = [
 ]
 
 
-def test_unusable_tables_are_explained():
-    for frame, said in UNUSABLE:
-        with pytest.raises(InputError, match=said):
+def test_invalid_tables_are_rejected():
+    for frame, message in UNUSABLE:
+        with pytest.raises(InputError, match=message):
             TableEncoder().fit(frame)
 
 
-def test_odd_column_names():
+def test_column_names_become_text():
     frame = pd.DataFrame({"names": [1.0], ("a", 1): [2.0], 7: [3.0], "column": [4.0]})
     names, X = encoded(frame)
     assert names == ("names", "('a', 1)", "7", "column")
@@ -387,7 +387,7 @@ CELLS = st.one_of(st.none(), st.text(max_size=4), st.floats(allow_infinity=False
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12))
-def test_plain_data_describe_an_encoder_fully(rows):
+def test_encoder_survives_serialization(rows):
     frame = pd.DataFrame({"a": objects(*(r[0] for r in rows)), "b": objects(*(r[1] for r in rows))})
     encoder = TableEncoder().fit(frame)
     again = TableEncoder.from_state(json.loads(json.dumps(encoder.state())))
@@ -412,7 +412,7 @@ FOREIGN = [
 ]
 
 
-def test_foreign_data_are_refused():
+def test_invalid_states_are_rejected():
     for change in FOREIGN:
         config = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).state()
         config["columns"][0].update(change)

@@ -18,7 +18,7 @@ def groups_of(labels):
 
 
 @given(arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(0, 3)), elements=NUMBERS))
-def test_groups_are_those_of_whole_rows(X) -> None:
+def test_equal_rows_groups_identical_rows(X) -> None:
     first, group = equal_rows(X)
     rows = [tuple(row + 0.0) for row in X]
     number = {row: k for k, row in enumerate(dict.fromkeys(rows))}
@@ -28,7 +28,7 @@ def test_groups_are_those_of_whole_rows(X) -> None:
 
 
 @given(arrays(np.float64, (5, 4), elements=NUMBERS), st.permutations(range(5)))
-def test_hashes_do_not_depend_on_places_or_formats(X, order) -> None:
+def test_row_hashes_do_not_depend_on_order_or_format(X, order) -> None:
     hashes = row_hashes(X)
     np.testing.assert_array_equal(row_hashes(X[order]), hashes[order])
     np.testing.assert_array_equal(row_hashes(sp.csr_array(X)), hashes)
@@ -36,7 +36,7 @@ def test_hashes_do_not_depend_on_places_or_formats(X, order) -> None:
     np.testing.assert_array_equal(parts, hashes)
 
 
-def test_whole_numbers_do_not_collide() -> None:
+def test_row_hashes_of_integers_do_not_collide() -> None:
     values = np.arange(300.0)
     X = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2)
     assert len(np.unique(row_hashes(X))) == len(X)

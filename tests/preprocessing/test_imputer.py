@@ -16,7 +16,7 @@ def X() -> NDArray[np.float64]:
     return rows
 
 
-def test_gaps_are_filled_by_the_median_and_marked(X: NDArray) -> None:
+def test_missing_values_become_the_median_and_are_marked(X: NDArray) -> None:
     gaps = Imputer.fit(X)
     filled = gaps.transform(X)
     missing = np.isnan(X[:, 1])
@@ -30,7 +30,7 @@ def test_gaps_are_filled_by_the_median_and_marked(X: NDArray) -> None:
     assert abs((present < gaps.fill[1]).sum() - (present > gaps.fill[1]).sum()) <= 1
 
 
-def test_rows_without_gaps_are_not_copied(X: NDArray) -> None:
+def test_complete_rows_are_not_copied(X: NDArray) -> None:
     whole = np.nan_to_num(X)
     gaps = Imputer.fit(whole)
     assert gaps.transform(whole) is whole
@@ -39,21 +39,21 @@ def test_rows_without_gaps_are_not_copied(X: NDArray) -> None:
     assert len(gaps.marked) == 0
 
 
-def test_a_first_gap_in_new_rows_is_the_median(X: NDArray) -> None:
+def test_missing_value_in_new_rows_becomes_the_median(X: NDArray) -> None:
     gaps = Imputer.fit(X)
     new = np.array([[np.nan, 1.0, np.nan]])
     np.testing.assert_array_equal(gaps.transform(new), [[gaps.fill[0], 1.0, gaps.fill[2], 0.0]])
     assert np.isnan(new[0, 0])
 
 
-def test_an_input_without_any_number() -> None:
+def test_empty_input_becomes_zero() -> None:
     rows = np.column_stack([np.full(5, np.nan), np.arange(5.0)])
     filled = Imputer.fit(rows).transform(rows)
     np.testing.assert_array_equal(filled[:, [0, 2]], [[0, 1]] * 5)
 
 
 @pytest.mark.parametrize(("dtype", "order"), [(np.float32, "C"), (np.float64, "F")])
-def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
+def test_precision_and_order_are_kept(X: NDArray, dtype: type, order: str) -> None:
     rows = np.asarray(X, dtype, order=order)
     gaps = Imputer.fit(rows)
     filled = gaps.transform(rows)
@@ -62,7 +62,7 @@ def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
     np.testing.assert_array_equal(filled, gaps.transform(rows.astype(np.float64)))
 
 
-def test_gaps_are_found_in_every_row_of_many() -> None:
+def test_missing_values_are_found_in_long_tables() -> None:
     rows = np.zeros((70_000, 2), np.float32)
     rows[69_999, 1] = np.nan
     gaps = Imputer.fit(rows)

@@ -28,12 +28,12 @@ def slow_distance(X, rank, categorical, metric):
         (99, "euclidean", sp.csr_array),
     ],
 )
-def test_it_is_the_median_of_the_definition(rank, metric, form):
+def test_neighbour_distance_matches_its_definition(rank, metric, form):
     X = np.random.default_rng(0).normal(size=(31, 4))
     X[:, 2] = np.arange(31) % 3
     mask = np.array([False, False, True, False])
-    found = neighbour_distance(form(X), rank, mask, metric)
-    assert found == pytest.approx(slow_distance(X, rank, mask, metric), rel=1e-7)
+    result = neighbour_distance(form(X), rank, mask, metric)
+    assert result == pytest.approx(slow_distance(X, rank, mask, metric), rel=1e-7)
 
 
 def test_all_inputs_may_be_categories():
@@ -41,7 +41,7 @@ def test_all_inputs_may_be_categories():
     assert neighbour_distance(X, 1, np.ones(2, bool)) == 1.0
 
 
-def test_equal_rows():
+def test_equal_rows_have_positive_neighbour_distance():
     mask = np.zeros(2, bool)
     assert neighbour_distance(np.ones((5, 2)), 1, mask) == 1.0
     assert neighbour_distance(np.ones((1, 2)), 1, mask) == 1.0
@@ -49,7 +49,7 @@ def test_equal_rows():
     assert neighbour_distance(mostly, 1, mask) == 2.0
 
 
-def test_samples_are_scaled_rows():
+def test_scaled_sample_divides_rows_by_units():
     X = np.arange(12.0).reshape(6, 2)
     unit = np.array([2.0, np.inf])
     for form in (X, sp.csr_array(X)):

@@ -60,24 +60,24 @@ def test_standard_unit_is_the_standard_deviation(X: NDArray) -> None:
     np.testing.assert_allclose(Scaler.fit("standard", X).unit, X.std(axis=0), rtol=1e-12)
 
 
-def test_ranks_have_the_unit_of_a_uniform_distribution(X: NDArray) -> None:
+def test_quantile_unit_is_that_of_a_uniform_distribution(X: NDArray) -> None:
     np.testing.assert_allclose(Scaler.fit("quantile", X).unit, UNIFORM_STD)
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_weights_count_as_repetition(X: NDArray, weight: NDArray, kind: Any) -> None:
+def test_integer_weights_equal_repeated_rows(X: NDArray, weight: NDArray, kind: Any) -> None:
     repeated = np.repeat(X, weight.astype(int), axis=0)
     same_scalers(Scaler.fit(kind, X, weight), Scaler.fit(kind, repeated))
 
 
-def test_only_proportions_of_weights_matter(X: NDArray, weight: NDArray) -> None:
+def test_scale_of_weights_does_not_change_units(X: NDArray, weight: NDArray) -> None:
     for kind in SCALINGS:
         for factor in (2.0**-40, 2.0**40):
             same_scalers(Scaler.fit(kind, X, weight), Scaler.fit(kind, X, factor * weight))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_constant_columns_are_ignored(form: Any) -> None:
+def test_constant_columns_have_an_infinite_unit(form: Any) -> None:
     for value in (0.0, 0.1, -3.0, 1.7e9, 1e300, 1e-300):
         rows = np.full((7, 2), value)
         rows[:, 1] = np.arange(7)
@@ -87,7 +87,7 @@ def test_constant_columns_are_ignored(form: Any) -> None:
         assert scaler.spread == pytest.approx(mean_distance(rows[:, 1:], scaler.unit[1:]))
 
 
-def test_a_column_is_constant_only_if_all_its_rows_are() -> None:
+def test_column_is_constant_only_if_all_rows_are_equal() -> None:
     rows = np.zeros((100_001, 2))
     rows[501:1501:2, 0] = 1.0
     unit = Scaler.fit("standard", rows).unit
@@ -105,7 +105,7 @@ def test_timestamps_keep_their_deviation(form: Any) -> None:
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_units_follow_huge_and_tiny_values(X: NDArray, form: Any) -> None:
+def test_units_scale_with_extreme_values(X: NDArray, form: Any) -> None:
     plain = Scaler.fit("standard", form(X))
     for exponent in (-1000, -600, 200, 996):
         factor = 2.0**exponent
@@ -114,7 +114,7 @@ def test_units_follow_huge_and_tiny_values(X: NDArray, form: Any) -> None:
         assert scaled.spread == pytest.approx(plain.spread, rel=1e-9)
 
 
-def test_one_huge_value_among_small_ones() -> None:
+def test_one_huge_value_gives_finite_units_and_distinct_ranks() -> None:
     rows = np.append(np.arange(99.0), 1e300)[:, None]
     scaler = Scaler.fit("standard", rows)
     assert scaler.unit[0] == pytest.approx(1e300 * np.sqrt(0.01 * 0.99))
@@ -130,7 +130,7 @@ def test_relevance_divides_the_unit(X: NDArray) -> None:
     assert scaler.weighted(None) is scaler
 
 
-def test_inputs_that_mean_nothing_are_ignored(X: NDArray) -> None:
+def test_inputs_of_tiny_relevance_are_ignored(X: NDArray) -> None:
     """Divided by the largest float they were subnormal: products took a hundred times as long."""
     weighted = Scaler.fit("standard", X).weighted(np.array([1.0, 0.0, 1e-310]))
     assert weighted.unit[1] == np.inf
@@ -142,14 +142,14 @@ def test_inputs_that_mean_nothing_are_ignored(X: NDArray) -> None:
 
 
 @pytest.mark.parametrize(("kind", "weighted"), [("none", True), ("standard", False)])
-def test_spread_by_brute_force(X: NDArray, weight: NDArray, kind: Any, weighted: bool) -> None:
+def test_spread_matches_brute_force(X: NDArray, weight: NDArray, kind: Any, weighted: bool) -> None:
     given_weight = weight if weighted else None
     scaler = Scaler.fit(kind, X, given_weight)
     expected = mean_distance(X, scaler.unit, given_weight)
     assert scaler.spread == pytest.approx(expected, rel=1e-12)
 
 
-def test_spread_of_ranks_by_brute_force(X: NDArray) -> None:
+def test_spread_of_ranks_matches_brute_force(X: NDArray) -> None:
     scaler = Scaler.fit("quantile", X)
     assert scaler.spread == pytest.approx(mean_distance(scaler.rows(X), scaler.unit), rel=1e-12)
     # Two uniform numbers lie a third apart.
@@ -168,7 +168,7 @@ def test_spread_of_equal_rows_is_one() -> None:
 @pytest.mark.parametrize(
     ("kind", "weighted"), [("none", True), ("standard", False), ("standard", True)]
 )
-def test_sparse_units_and_spreads_are_those_of_dense_rows(
+def test_sparse_units_and_spreads_match_dense_ones(
     sparse: sp.csr_array, weight: NDArray, kind: Any, weighted: bool
 ) -> None:
     given_weight = weight if weighted else None
@@ -179,13 +179,11 @@ def test_sparse_units_and_spreads_are_those_of_dense_rows(
     assert scaler.spread == pytest.approx(expected, rel=1e-9)
 
 
-def test_sparse_rows_pass_as_they_are(sparse: sp.csr_array) -> None:
+def test_sparse_rows_are_not_copied(sparse: sp.csr_array) -> None:
     assert Scaler.fit("standard", sparse).rows(sparse) is sparse
 
 
-def test_kinds_and_forms_that_cannot_be_scaled_are_refused(
-    X: NDArray, sparse: sp.csr_array
-) -> None:
+def test_unsupported_scalings_are_rejected(X: NDArray, sparse: sp.csr_array) -> None:
     with pytest.raises(InputError, match=r"quantile.*standard.*toarray"):
         Scaler.fit("quantile", sparse)
     with pytest.raises(InputError, match=r"sparse.*toarray"):
@@ -216,13 +214,13 @@ def test_few_distinct_values_keep_distinct_ranks(X: NDArray) -> None:
         assert len(np.unique(rank)) == len(np.unique(column))
 
 
-def test_ties_sit_in_the_middle_of_their_ranks() -> None:
+def test_ties_have_their_middle_rank() -> None:
     column = np.repeat([1.0, 2.0, 9.0], [10, 80, 10])[:, None]
     ranks = Scaler.fit("quantile", column).rows(column)
     assert ranks[50, 0] == pytest.approx(0.5, abs=0.01)
 
 
-def test_values_outside_take_the_rank_of_the_nearest_extreme(X: NDArray) -> None:
+def test_values_outside_have_the_extreme_rank(X: NDArray) -> None:
     scaler = Scaler.fit("quantile", X)
     ranks = scaler.rows(np.array([[-1e300, 1e300, 0.0], [1e300, -1e300, 0.0]]))
     np.testing.assert_array_equal(ranks[:, :2], [[0, 1], [1, 0]])
@@ -237,12 +235,12 @@ def test_precision_is_kept(X: NDArray) -> None:
         assert scaler.rows(X).dtype == np.float64
 
 
-def test_affine_scalings_copy_nothing(X: NDArray) -> None:
+def test_affine_scalings_do_not_copy_rows(X: NDArray) -> None:
     assert Scaler.fit("none", X).rows(X) is X
     assert Scaler.fit("standard", X).rows(X) is X
 
 
-def test_ranks_do_not_depend_on_threads_or_neighbours(X: NDArray) -> None:
+def test_ranks_do_not_depend_on_threads_or_other_rows(X: NDArray) -> None:
     scaler = Scaler.fit("quantile", X)
     whole = scaler.rows(X, n_jobs=1)
     np.testing.assert_array_equal(scaler.rows(X, n_jobs=3), whole)

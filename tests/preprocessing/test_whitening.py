@@ -33,7 +33,7 @@ def test_whitened_rows_have_unit_variance_and_no_correlation(seed: int, width: i
     np.testing.assert_allclose(covariance, np.eye(width), atol=1e-5)
 
 
-def test_units_of_the_inputs_do_not_matter(X: NDArray) -> None:
+def test_units_of_inputs_do_not_change_whitened_rows(X: NDArray) -> None:
     rows = Scaler.fit("whiten", X).rows(X)
     moved = X * [3.0, 1e-3, 1e5, 1.0] + [1.0, 2.0, 3.0, 4.0]
     np.testing.assert_allclose(Scaler.fit("whiten", moved).rows(moved), rows, atol=1e-5)
@@ -49,7 +49,7 @@ def test_directions_without_variance_are_ignored(X: NDArray) -> None:
     assert constant.spread == 1.0
 
 
-def test_a_row_has_the_same_bits_wherever_it_is_computed(X: NDArray) -> None:
+def test_whitened_row_does_not_depend_on_other_rows(X: NDArray) -> None:
     scaler, many = Scaler.fit("whiten", X), np.tile(X, (20, 1))
     rows = scaler.rows(X)
     for n_jobs in (1, 2):
@@ -65,7 +65,7 @@ def test_spread_is_the_mean_distance(X: NDArray) -> None:
     assert scaler.spread == pytest.approx(distances.mean(), rel=1e-9)
 
 
-def test_what_cannot_be_whitened(X: NDArray) -> None:
+def test_sparse_rows_and_categories_are_rejected(X: NDArray) -> None:
     with pytest.raises(InputError, match="whitening of sparse rows"):
         Scaler.fit("whiten", sp.csr_array(X))
     with pytest.raises(InputError, match="whitening of sparse rows"):
@@ -74,7 +74,7 @@ def test_what_cannot_be_whitened(X: NDArray) -> None:
         Scaler.fit("whiten", X, categorical=np.array([False, True, False, False]))
 
 
-def test_states_are_checked(X: NDArray) -> None:
+def test_loaded_state_is_checked(X: NDArray) -> None:
     scaler = Scaler.fit("whiten", X)
     again = Scaler.from_state(scaler.state())
     np.testing.assert_array_equal(again.rows(X), scaler.rows(X))

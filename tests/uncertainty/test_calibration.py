@@ -55,7 +55,7 @@ def best_temperature(z, classes):
 # The objective and the link
 
 
-def test_gradient_is_that_of_differences():
+def test_gradient_matches_finite_differences():
     rng = np.random.default_rng(0)
     z, targets = noisy(30, 5)
     z, hit = z.reshape(30, -1), targets.reshape(30, -1) > 0
@@ -66,7 +66,7 @@ def test_gradient_is_that_of_differences():
     np.testing.assert_allclose(objective(logs)[1], truth, atol=2e-6)
 
 
-def test_link_is_the_integral_of_its_slopes():
+def test_link_integrates_its_slopes():
     knots = np.linspace(-4.0, -1.0, 5)
     slopes = np.array([3.0, 0.5, 1.0, 8.0])
     z = np.linspace(-6.0, 1.0, 41)
@@ -85,14 +85,14 @@ def test_link_is_the_integral_of_its_slopes():
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_fit_is_at_the_minimum(n_classes):
     z, targets = noisy(300, n_classes)
-    found = Calibration.fit(z, targets)
+    result = Calibration.fit(z, targets)
     objective = LinkObjective.build(
-        z.reshape(300, -1) / (unit := (found.knots[-1] - found.knots[0]) / 2),
+        z.reshape(300, -1) / (unit := (result.knots[-1] - result.knots[0]) / 2),
         targets.reshape(300, -1) > 0,
         np.ones(300),
-        found.knots / unit,
+        result.knots / unit,
     )
-    logs = np.log(found.slopes * unit)
+    logs = np.log(result.slopes * unit)
     value, gradient = objective(logs)
     assert np.abs(gradient).max() < 1e-5
     rng = np.random.default_rng(0)
@@ -110,22 +110,22 @@ def test_fit_is_at_the_minimum(n_classes):
     noise=st.floats(0.0, 5.0),
     scale=st.sampled_from([1e-6, 1.0, 1e6]),
 )
-def test_probability_rises_with_the_response(seed, n_rows, noise, scale):
+def test_probability_increases_with_the_response(seed, n_rows, noise, scale):
     z, targets = noisy(n_rows, noise=noise, seed=seed)
-    found = Calibration.fit(scale * z, targets)
-    p = found.probabilities(scale * np.linspace(-6.0, 6.0, 301))
+    result = Calibration.fit(scale * z, targets)
+    p = result.probabilities(scale * np.linspace(-6.0, 6.0, 301))
     assert (np.diff(p[:, 1]) > -1e-12).all()
     assert (np.diff(p[:, 0]) < 1e-12).all()
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), n_classes=st.integers(3, 8), k=st.integers(0, 2))
-def test_probability_rises_with_the_response_of_its_class(seed, n_classes, k):
+def test_probability_increases_with_the_response_of_its_class(seed, n_classes, k):
     z, targets = noisy(60, n_classes, seed=seed)
-    found = Calibration.fit(z, targets)
+    result = Calibration.fit(z, targets)
     rows = np.tile(z[0], (101, 1))
     rows[:, k] = np.linspace(-5.0, 5.0, 101)
-    p = found.probabilities(rows)
+    p = result.probabilities(rows)
     assert (np.diff(p[:, k]) > -1e-12).all()
     assert p[-1, k] > p[0, k]
 
@@ -137,17 +137,17 @@ def test_probability_rises_with_the_response_of_its_class(seed, n_classes, k):
     centre=st.sampled_from([0.0, 3.0, -3.0]),
     turned=st.booleans(),
 )
-def test_most_probable_class_is_that_of_the_largest_response(seed, n_classes, centre, turned):
+def test_most_probable_class_has_the_largest_response(seed, n_classes, centre, turned):
     z, targets = noisy(60, n_classes, seed=seed)
     weights = np.random.default_rng(seed).exponential(size=60) ** 3
-    found = Calibration.fit(centre + (-z if turned else z), targets, weights)
+    result = Calibration.fit(centre + (-z if turned else z), targets, weights)
     new = np.random.default_rng(seed + 1).normal(size=(300, *z.shape[1:]))
-    p = found.probabilities(new)
+    p = result.probabilities(new)
     largest = new > 0 if n_classes == 2 else new.argmax(axis=1)
     np.testing.assert_array_equal(p.argmax(axis=1), largest)
 
 
-def test_responses_of_zero_are_undecided():
+def test_zero_responses_have_equal_probabilities():
     for n_classes in (2, 5):
         z, targets = noisy(100, n_classes)
         zero = np.zeros((1, *z.shape[1:]))
@@ -155,20 +155,20 @@ def test_responses_of_zero_are_undecided():
         np.testing.assert_allclose(p, 1.0 / n_classes, rtol=1e-12)
 
 
-def test_unit_of_the_responses_does_not_matter():
+def test_unit_of_responses_does_not_change_probabilities():
     z, targets = noisy(200)
     plain = Calibration.fit(z, targets).probabilities(z)
     np.testing.assert_allclose(Calibration.fit(1e6 * z, targets).probabilities(1e6 * z), plain)
 
 
-def test_order_of_the_classes_does_not_matter():
+def test_order_of_classes_does_not_change_probabilities():
     z, targets = noisy(200, 4)
     plain = Calibration.fit(z, targets).probabilities(z)
     turned = Calibration.fit(z[:, ::-1], targets[:, ::-1]).probabilities(z[:, ::-1])
     np.testing.assert_allclose(turned[:, ::-1], plain, atol=1e-3)
 
 
-def test_weights_count_rows():
+def test_integer_weights_equal_repeated_rows():
     z, targets = noisy(120, 4)
     weights = np.random.default_rng(1).integers(0, 4, 120)
     weighted = Calibration.fit(z, targets, weights.astype(float))
@@ -183,40 +183,40 @@ def test_weights_count_rows():
 # Quality
 
 
-def test_bent_link_is_found():
+def test_curved_link_is_learned():
     z = np.random.default_rng(0).uniform(-1.1, 1.1, 22_000)
     log_p = log_softmax(cubic(z), axis=1)
     classes = draw(log_p, 1)
-    found = Calibration.fit(z[:2000], signs(classes[:2000], 2))
-    loss = log_loss(found.log_probabilities(z[2000:]), classes[2000:])
+    result = Calibration.fit(z[:2000], signs(classes[:2000], 2))
+    loss = log_loss(result.log_probabilities(z[2000:]), classes[2000:])
     truth = log_loss(log_p[2000:], classes[2000:])
     assert loss < log_loss(np.log(np.column_stack([expit(-z), expit(z)])), classes) - 0.05
     assert loss < best_temperature(z[2000:], classes[2000:]) - 0.005
     assert loss < truth + 0.003
 
 
-def test_bent_link_of_several_classes_is_found():
+def test_curved_link_of_several_classes_is_learned():
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.full(5, 0.3), 22_000)
     z = 2.0 * shares - 1.0 + 0.05 * rng.normal(size=shares.shape)
     log_p = np.log(np.maximum(shares, 1e-12))
     classes = draw(log_p, 1)
-    found = Calibration.fit(z[:2000], signs(classes[:2000], 5))
-    loss = log_loss(found.log_probabilities(z[2000:]), classes[2000:])
+    result = Calibration.fit(z[:2000], signs(classes[:2000], 5))
+    loss = log_loss(result.log_probabilities(z[2000:]), classes[2000:])
     assert loss < log_loss(log_softmax(z, axis=1), classes) - 0.2
     assert loss < best_temperature(z[2000:], classes[2000:]) - 0.02
     assert loss < log_loss(log_p[2000:], classes[2000:]) + 0.05
 
 
 @pytest.mark.parametrize(("n_rows", "parameters"), [(40, 2.0), (2000, 4.0)])
-def test_straight_link_costs_few_parameters(n_rows, parameters):
+def test_linear_link_costs_few_parameters(n_rows, parameters):
     excess = []
     for seed in range(30):
         z = np.random.default_rng(seed).normal(size=n_rows + 2000)
         log_p = log_softmax(np.column_stack([0 * z, 2.0 * z]), axis=1)
         classes = draw(log_p, seed + 100)
-        found = Calibration.fit(z[:n_rows], signs(classes[:n_rows], 2))
-        truth, p = log_p[n_rows:], found.log_probabilities(z[n_rows:])
+        result = Calibration.fit(z[:n_rows], signs(classes[:n_rows], 2))
+        truth, p = log_p[n_rows:], result.log_probabilities(z[n_rows:])
         excess.append((np.exp(truth) * (truth - p)).sum(axis=1).mean())
     # One that is fitted freely costs about 1 / (2 n); there are eight.
     assert 0.0 < np.mean(excess) < parameters / (2 * n_rows)
@@ -246,22 +246,22 @@ def degenerate():
     }
 
 
-def test_little_evidence_gives_no_certainty():
+def test_little_evidence_gives_no_extreme_probabilities():
     for case, (z, targets) in degenerate().items():
-        found = Calibration.fit(z, targets)
-        assert np.isfinite(found.slopes).all(), case
-        assert (found.slopes > 0).all(), case
-        p = found.probabilities(np.concatenate([z, 1e3 * z]))
+        result = Calibration.fit(z, targets)
+        assert np.isfinite(result.slopes).all(), case
+        assert (result.slopes > 0).all(), case
+        p = result.probabilities(np.concatenate([z, 1e3 * z]))
         least = 0.1 / (len(z) + 1) / p.shape[1]
         assert p.min() > 0.999 * least, case
         assert p.max() < 1.0 - 0.999 * least, case
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12, err_msg=case)
         classes = (targets > 0).astype(int) if targets.ndim == 1 else targets.argmax(axis=1)
-        loss = log_loss(found.log_probabilities(z), classes)
+        loss = log_loss(result.log_probabilities(z), classes)
         assert loss < np.log(p.shape[1]) + 0.5 / len(z), case
 
 
-def test_separated_classes_are_told_apart():
+def test_separated_classes_have_confident_probabilities():
     z, targets = degenerate()["separated"]
     truth = np.where(targets > 0, *Calibration.fit(z, targets).probabilities(z).T[::-1])
     assert truth.min() > 0.9
@@ -275,20 +275,20 @@ def test_confidence_in_separated_classes_grows_with_the_rows():
         assert 0.2 < doubt * n_rows < 1.0
 
 
-def test_knots_leave_hopeless_classes_aside():
+def test_knots_ignore_hopeless_classes():
     z, targets = noisy(200, 3)
     z = np.column_stack([z, np.full(200, -100.0)])
     targets = np.column_stack([targets, np.full(200, -1.0)])
     assert np.abs(Calibration.fit(z, targets).knots).max() < 4.0
 
 
-def test_reversed_responses_say_nothing():
+def test_reversed_responses_give_nearly_constant_probabilities():
     z, targets = degenerate()["reversed"]
     p = Calibration.fit(z, targets).probabilities(np.linspace(-5.0, 5.0, 11))
     assert np.ptp(p[:, 1]) < 0.1
 
 
-def test_absent_class_stays_possible():
+def test_absent_class_can_be_predicted():
     z, targets = degenerate()["26 classes, one absent"]
     p = Calibration.fit(z, targets).probabilities(np.where(np.arange(26) == 0, 1.5, -0.6)[None, :])
     assert p[0].argmax() == 0
@@ -309,7 +309,7 @@ BAD_FITS = {
 }
 
 
-def test_bad_held_back_rows_are_refused():
+def test_invalid_validation_rows_are_rejected():
     accepted = [case for case, arguments in BAD_FITS.items() if not is_refused(arguments)]
     assert accepted == []
 
@@ -322,8 +322,8 @@ def is_refused(arguments):
     return False
 
 
-def test_other_columns_are_refused():
+def test_other_numbers_of_columns_are_rejected():
     for n_classes, shape in [(2, (4, 2)), (2, (4, 1)), (3, (4,)), (3, (4, 2))]:
-        found = Calibration.fit(*noisy(30, n_classes))
+        result = Calibration.fit(*noisy(30, n_classes))
         with pytest.raises(InputError, match="column"):
-            found.log_probabilities(np.zeros(shape))
+            result.log_probabilities(np.zeros(shape))

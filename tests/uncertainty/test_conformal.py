@@ -21,16 +21,16 @@ def counted(scores, share):
     return np.inf if rank > len(scores) else sorted(scores)[rank - 1]
 
 
-def test_quantile_is_that_of_counting():
+def test_quantile_matches_exact_counting():
     for n_rows in [*range(1, 40), 99, 100, 199]:
         scores = np.random.default_rng(n_rows).permutation(n_rows).astype(float)
-        found = Conformal.fit(scores)
+        result = Conformal.fit(scores)
         for share in SHARES:
-            assert found.quantile(float(share)) == counted(scores, share), (n_rows, share)
+            assert result.quantile(float(share)) == counted(scores, share), (n_rows, share)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_coverage_is_as_asked(coverage):
+def test_quantile_has_the_given_coverage(coverage):
     n_rows, n_trials = 29, 20_000
     scores = np.random.default_rng(0).exponential(size=(n_rows + 1, n_trials))
     covered = scores[-1] <= Conformal.fit(scores[:-1]).quantile(coverage)
@@ -40,16 +40,16 @@ def test_coverage_is_as_asked(coverage):
     assert abs(covered.mean() - truth) < 4.0 * error
 
 
-def test_columns_are_taken_one_by_one():
+def test_quantiles_of_columns_are_separate():
     scores = np.random.default_rng(0).normal(size=(50, 3))
     weights = np.random.default_rng(1).uniform(size=50)
-    found = Conformal.fit(scores, weights)
+    result = Conformal.fit(scores, weights)
     for coverage in (0.5, 0.9):
         alone = [Conformal.fit(column, weights).quantile(coverage) for column in scores.T]
-        np.testing.assert_array_equal(found.quantile(coverage), alone)
+        np.testing.assert_array_equal(result.quantile(coverage), alone)
 
 
-def test_weights_of_scores_count_rows():
+def test_integer_weights_equal_repeated_rows():
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=(60, 2)), rng.integers(0, 4, 60)
     weighted = Conformal.fit(scores, weights.astype(float))
@@ -58,24 +58,24 @@ def test_weights_of_scores_count_rows():
         np.testing.assert_array_equal(weighted.quantile(coverage), repeated.quantile(coverage))
 
 
-def test_many_scores_are_thinned_on_the_safe_side():
+def test_thinned_scores_give_conservative_quantiles():
     scores = np.random.default_rng(0).permutation(50_001).astype(float)
-    found = Conformal.fit(scores)
-    assert len(found.scores) <= 2000
+    result = Conformal.fit(scores)
+    assert len(result.scores) <= 2000
     for share in SHARES:
         exact = counted(scores, share)
-        assert exact <= found.quantile(float(share)) <= exact + 51
+        assert exact <= result.quantile(float(share)) <= exact + 51
     for share in (Fraction(99, 100), Fraction(9999, 10_000)):
-        assert found.quantile(float(share)) == counted(scores, share)
+        assert result.quantile(float(share)) == counted(scores, share)
 
 
-def test_bad_coverage_is_refused():
+def test_invalid_coverage_is_rejected():
     for coverage in (0.0, 1.0, -0.1, 1.5, np.nan, np.inf):
         with pytest.raises(InputError, match="coverage"):
             Conformal.fit(np.arange(3.0)).quantile(coverage)
 
 
-def test_bad_scores_are_refused():
+def test_invalid_scores_are_rejected():
     for arguments in [
         (np.empty(0),),
         (np.zeros((2, 2, 2)),),
@@ -87,7 +87,7 @@ def test_bad_scores_are_refused():
             Conformal.fit(*arguments)
 
 
-def test_local_scale_evens_out_the_coverage():
+def test_local_scale_equalizes_coverage():
     rng = np.random.default_rng(0)
     spread = np.where(rng.random(20_000) < 0.5, 0.2, 2.0)
     targets = spread * rng.normal(size=20_000)
@@ -102,7 +102,7 @@ def test_local_scale_evens_out_the_coverage():
     assert abs(scaled[~narrow].mean() - 0.8) < 0.04
 
 
-def test_bad_scales_and_errors_of_other_shapes_are_refused():
+def test_invalid_scales_and_shapes_are_rejected():
     for scale in (np.ones(2), np.zeros(3), np.array([1.0, np.nan, 1.0])):
         with pytest.raises(InputError, match="scale"):
             interval_scores(np.zeros(3), np.ones(3), scale)
@@ -111,7 +111,7 @@ def test_bad_scales_and_errors_of_other_shapes_are_refused():
 
 
 @pytest.mark.parametrize("coverage", [0.6, 0.9])
-def test_sets_hold_the_true_class_as_often_as_asked(coverage):
+def test_sets_cover_the_true_class(coverage):
     rng = np.random.default_rng(0)
     log_p = log_softmax(3.0 * rng.normal(size=(12_000, 6)), axis=1)
     # Wrong probabilities widen the sets; they cost no coverage.
@@ -123,7 +123,7 @@ def test_sets_hold_the_true_class_as_often_as_asked(coverage):
     assert chosen.sum(axis=1).mean() < 5.0
 
 
-def test_sets_reach_to_the_threshold():
+def test_sets_contain_classes_up_to_the_threshold():
     log_p = np.log(np.array([[0.1, 0.2, 0.7]]))
     threshold = set_scores(log_p, np.array([1]))[0]
     np.testing.assert_array_equal(sets(log_p, threshold), [[False, True, True]])

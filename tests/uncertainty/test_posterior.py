@@ -78,12 +78,12 @@ def sampled(**options):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_draws_have_the_covariance_of_the_posterior(options):
-    X, problem, found = sampled(**options)
+def test_draws_have_the_posterior_covariance(options):
+    X, problem, result = sampled(**options)
     new = binning().fit(X).feature_matrix(np.random.default_rng(1).normal(size=(30, 2)))
     F = (with_ones(new) if options.get("intercept") else new).tocsr().toarray()
     truth = covariance(problem, F)
-    drawn = F @ found.draws
+    drawn = F @ result.draws
     error = np.sqrt((np.outer(truth.diagonal(), truth.diagonal()) + truth**2) / MANY)
     assert (np.abs(drawn @ drawn.T / MANY - truth) < 5 * error).all()
     # Whitened, they are independent numbers of variance 1: this catches a scale wrong by 1 %.
@@ -96,9 +96,9 @@ def test_draws_have_the_covariance_of_the_posterior(options):
 
 
 @pytest.mark.parametrize("options", OPTIONS[1:3], ids=str)
-def test_deviations_are_those_of_gaussian_process_regression(options):
+def test_deviations_match_gaussian_process_regression(options):
     intercept = "intercept" in options
-    X, problem, found = sampled(**options)
+    X, problem, result = sampled(**options)
     new = np.random.default_rng(1).normal(scale=3.0, size=(40, 2))
     Z = binning().fit(X).feature_matrix(new)
     assert unseen_squares(Z).max() > 0.9
@@ -107,39 +107,39 @@ def test_deviations_are_those_of_gaussian_process_regression(options):
     # Together, all rows know all bins. A constant of huge variance is as good as free.
     features = binning().fit_transform(np.vstack([X, new])).toarray()
     known, weights = counts(problem) > 0, counts(problem)
-    kernel = ConstantKernel(found.prior * found.noise**2, "fixed") * DotProduct(
+    kernel = ConstantKernel(result.prior * result.noise**2, "fixed") * DotProduct(
         1e3 if intercept else 0.0, "fixed"
     )
     process = GaussianProcessRegressor(
-        kernel, alpha=found.noise**2 / weights[known], optimizer=None
+        kernel, alpha=result.noise**2 / weights[known], optimizer=None
     ).fit(features[: len(X)][known], problem.targets[known])
     _, truth = process.predict(features[len(X) :], return_std=True)
-    ratio = found.deviations(matrix, unseen_squares(Z)) / truth
+    ratio = result.deviations(matrix, unseen_squares(Z)) / truth
     assert np.abs(ratio - 1.0).max() < 5 / np.sqrt(2 * MANY)
     assert abs(ratio.mean() - 1.0) < 0.01
 
 
-def test_rows_of_unseen_bins_have_the_deviation_of_the_prior():
+def test_unseen_bins_have_the_prior_deviation():
     X, problem = make_problem()
-    found = Posterior.sample(problem, 2)
+    result = Posterior.sample(problem, 2)
     Z = binning().fit(X).feature_matrix(np.full((1, 2), 1e6))
     np.testing.assert_allclose(
-        found.deviations(Z, unseen_squares(Z)), found.noise / np.sqrt(50 * 1e-2)
+        result.deviations(Z, unseen_squares(Z)), result.noise / np.sqrt(50 * 1e-2)
     )
 
 
 @pytest.mark.parametrize("options", OPTIONS[2:], ids=str)
-def test_noise_is_that_of_residuals_and_effective_dimension(options):
-    _, problem, found = sampled(**options)
+def test_noise_matches_residuals_and_effective_dimension(options):
+    _, problem, result = sampled(**options)
     Z, H = hessian(problem)
     right = (Z.T * problem.row_weights) @ problem.targets
     residuals = problem.targets - Z @ np.linalg.lstsq(H, right, rcond=1e-12)[0]
     truth = np.sqrt(counts(problem) @ residuals**2 / degrees_left(problem))
-    np.testing.assert_allclose(found.noise, truth, rtol=0.02)
+    np.testing.assert_allclose(result.noise, truth, rtol=0.02)
 
 
 @pytest.mark.parametrize("alpha", [1e-5, 1e-1])
-def test_noise_is_right_on_average_where_the_process_is(alpha):
+def test_noise_is_unbiased_under_the_model(alpha):
     rng = np.random.default_rng(0)
     _, problem = make_problem(intercept=True, weighted=True, alpha=alpha)
     n_outputs, known = 2000, counts(problem) > 0
@@ -149,33 +149,33 @@ def test_noise_is_right_on_average_where_the_process_is(alpha):
     noise = 0.7 * rng.normal(size=(len(known), n_outputs))
     noise[known] /= np.sqrt(counts(problem)[known])[:, None]
     targets = problem.matrix.matvec(weights) + noise
-    found = Posterior.sample(replace(problem, targets=targets), 500).noise
+    result = Posterior.sample(replace(problem, targets=targets), 500).noise
     error = np.sqrt(2.0 / (degrees_left(problem) * n_outputs))
-    assert abs((found**2).mean() / 0.49 - 1.0) < 4 * error + 0.01
+    assert abs((result**2).mean() / 0.49 - 1.0) < 4 * error + 0.01
 
 
-def test_outputs_share_the_draws_and_have_their_own_noise():
+def test_outputs_share_draws_and_have_separate_noise():
     X, problem = make_problem(n_outputs=3)
     problem = replace(problem, targets=problem.targets * [1.0, 10.0, 0.0])
     all_three = Posterior.sample(problem, 40)
     Z = binning().fit(X).feature_matrix(X)
-    found = all_three.deviations(Z, unseen_squares(Z))
+    result = all_three.deviations(Z, unseen_squares(Z))
     for k in range(3):
         alone = Posterior.sample(replace(problem, targets=problem.targets[:, k]), 40)
         np.testing.assert_array_equal(alone.draws, all_three.draws)
         deviations = alone.deviations(Z, unseen_squares(Z))
-        np.testing.assert_allclose(found[:, k], deviations, rtol=1e-5)
-    assert (found[:, 2] == 0.0).all()
+        np.testing.assert_allclose(result[:, k], deviations, rtol=1e-5)
+    assert (result[:, 2] == 0.0).all()
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_draws():
     _, problem = make_problem(intercept=True, weighted=True, n_outputs=2, n_rows=3000)
     one, many = (Posterior.sample(problem, 40, seed=1, n_jobs=n) for n in (1, 3))
     np.testing.assert_array_equal(many.draws, one.draws)
     np.testing.assert_array_equal(many.noise, one.noise)
 
 
-def test_a_draw_depends_on_the_seed_and_its_number():
+def test_draw_depends_on_seed_and_index():
     _, problem = make_problem()
     few, many = (Posterior.sample(problem, n, seed=3).draws for n in (5, 70))
     np.testing.assert_allclose(many[:, :5], few, atol=1e-3 * few.std())
@@ -190,7 +190,7 @@ def test_one_row_has_no_noise():
     assert Posterior.sample(one, 10).noise == 0.0
 
 
-def test_what_is_no_process_is_refused():
+def test_posterior_needs_squared_loss_and_positive_l2_penalty():
     _, problem = make_problem()
     for changes, n_draws, message in [
         ({"loss": Logistic()}, 5, "squared loss"),

@@ -19,8 +19,8 @@ from gramless.unsupervised import anomalies, bin_counts
 def clusters(n_rows: int, n_strange: int = 0, seed: int = 0):
     """Return rows of two clusters in five inputs, the last ones spread evenly."""
     rng = np.random.default_rng(seed)
-    usual = rng.normal(size=(n_rows, 5)) + 4.0 * rng.integers(0, 2, (n_rows, 1))
-    return np.concatenate([usual, rng.uniform(-3, 7, (n_strange, 5))])
+    reference = rng.normal(size=(n_rows, 5)) + 4.0 * rng.integers(0, 2, (n_rows, 1))
+    return np.concatenate([reference, rng.uniform(-3, 7, (n_strange, 5))])
 
 
 def cells_of(detector, X):
@@ -30,7 +30,7 @@ def cells_of(detector, X):
     for width, shift in zip(bins.widths_, bins.shifts_, strict=True):
         used = np.isfinite(width)
         inverse = 1.0 / width[used]
-        yield [tuple(own) for own in np.floor((X[:, used] - shift[used]) * inverse)]
+        yield [tuple(cell) for cell in np.floor((X[:, used] - shift[used]) * inverse)]
 
 
 def slow_scores(detector, X, new, *, joined: int = 0):
@@ -43,14 +43,14 @@ def slow_scores(detector, X, new, *, joined: int = 0):
     return total / detector.n_grids
 
 
-def test_scores_follow_the_definition() -> None:
+def test_scores_match_their_definition() -> None:
     X, new = clusters(200), clusters(20, 10, seed=1)
     detector = AnomalyDetector(n_grids=20, random_state=3).fit(X)
     np.testing.assert_allclose(detector.score_samples(new), slow_scores(detector, X, new))
     np.testing.assert_allclose(detector.score_samples(X), slow_scores(detector, X, X))
 
 
-def test_p_values_follow_the_definition() -> None:
+def test_p_values_match_their_definition() -> None:
     X, new = clusters(99), clusters(20, 10, seed=1)
     detector = AnomalyDetector(n_grids=20, random_state=3).fit(X)
     rarities = np.zeros(len(X))
@@ -60,9 +60,9 @@ def test_p_values_follow_the_definition() -> None:
         rarities += 1 / (1 + detector.resolution * share) / detector.n_grids
     shaping = detector.bin_counts_.shaped_grids
     assert shaping.sum() == 49
-    found = -slow_scores(detector, X, new, joined=1)
-    wanted = (1 + (rarities[~shaping] >= found[:, None] - 1e-9).sum(axis=1)) / 51
-    np.testing.assert_allclose(detector.p_values(new), wanted)
+    result = -slow_scores(detector, X, new, joined=1)
+    expected = (1 + (rarities[~shaping] >= result[:, None] - 1e-9).sum(axis=1)) / 51
+    np.testing.assert_allclose(detector.p_values(new), expected)
 
 
 def usual_rows(kind: str, n_rows: int, n_inputs: int, rng: np.random.Generator):
@@ -100,16 +100,16 @@ def test_contamination_is_the_share_of_new_rows(kind, n_inputs) -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "n_tables", "most"), [(200, 8, 0.02), (5000, 1, 0.015)])
-def test_a_small_share_of_new_rows_is_flagged(n_rows, n_tables, most) -> None:
+def test_small_contamination_flags_few_new_rows(n_rows, n_tables, most) -> None:
     share = share_of_new_rows("normal", n_rows, 10, n_tables, n_grids=64, contamination=0.01)
     assert 0.002 < share < most
 
 
-def test_the_automatic_offset_is_for_new_rows() -> None:
+def test_automatic_offset_flags_few_new_rows() -> None:
     assert share_of_new_rows("normal", 200, 10, 6, n_grids=64) < 0.05
 
 
-def test_weights_keep_the_share_of_new_rows() -> None:
+def test_weights_do_not_change_the_flagged_share() -> None:
     for size in [1e-3, 1.0, 1e3]:
         shares, false_alarms = [], []
         for seed in range(6):
@@ -125,7 +125,7 @@ def test_weights_keep_the_share_of_new_rows() -> None:
         assert 0.02 < np.mean(false_alarms) < 0.08
 
 
-def test_the_offset_follows_the_definition() -> None:
+def test_offset_matches_its_definition() -> None:
     X = clusters(200)
     detector = AnomalyDetector(n_grids=12, contamination=0.1, random_state=3).fit(X)
     scores = np.zeros(len(X))
@@ -139,7 +139,7 @@ def test_the_offset_follows_the_definition() -> None:
     assert detector.offset_ == pytest.approx(offset, abs=1e-8)
 
 
-def test_rows_of_the_fit_are_scored_with_themselves() -> None:
+def test_fit_predict_flags_the_contamination_exactly() -> None:
     X = clusters(300)
     detector = AnomalyDetector(n_grids=32, contamination=0.1, random_state=0)
     assert np.sum(detector.fit_predict(X) == -1) == 30
@@ -149,7 +149,7 @@ def test_rows_of_the_fit_are_scored_with_themselves() -> None:
     assert weights[flagged].sum() == pytest.approx(0.1 * weights.sum(), abs=3.0)
 
 
-def test_rows_that_grids_were_drawn_by_are_not_compared_with() -> None:
+def test_grids_do_not_depend_on_compared_rows() -> None:
     X = clusters(60)
     one = AnomalyDetector(n_grids=8, random_state=0).fit(X)
     shaping = one.bin_counts_.shaped_grids
@@ -161,7 +161,7 @@ def test_rows_that_grids_were_drawn_by_are_not_compared_with() -> None:
     np.testing.assert_array_equal(one.axes_.directions, other.axes_.directions)
 
 
-def test_false_alarms_are_bounded() -> None:
+def test_false_alarm_rate_is_bounded() -> None:
     alarms = []
     for seed in range(40):
         X = clusters(190, seed=seed)
@@ -171,18 +171,18 @@ def test_false_alarms_are_bounded() -> None:
     assert 0.03 < np.mean(alarms) < 0.1 + 3 * np.std(alarms) / np.sqrt(40)
 
 
-def test_strange_rows_are_found() -> None:
+def test_anomalies_are_detected() -> None:
     X = clusters(2000, 40)
     detector = AnomalyDetector(contamination=40 / 2040, random_state=0).fit(X)
     assert roc_auc_score(np.arange(2040) < 2000, detector.score_samples(X)) > 0.98
-    found = detector.fit_predict(X)
-    assert np.sum(found == -1) == 40
-    assert np.mean(found[2000:] == -1) > 0.7
+    result = detector.fit_predict(X)
+    assert np.sum(result == -1) == 40
+    assert np.mean(result[2000:] == -1) > 0.7
     new = clusters(0, 200, seed=1)
     assert np.mean(detector.predict(new) == -1) > 0.7
 
 
-def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_fit_equals_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     X = clusters(300)
     monkeypatch.setattr(anomalies, "_MAX_BLOCK_ROWS", 64)
     whole = AnomalyDetector(n_grids=16, random_state=0).fit(X[:200])
@@ -193,7 +193,7 @@ def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(first.score_samples(X), whole.score_samples(X))
 
 
-def test_the_sample_is_bounded_and_drawn_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_is_bounded_and_drawn_from_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bin_counts, "MAX_SAMPLED", 50)
     X = clusters(400)
     detector = AnomalyDetector(n_grids=16, random_state=0).fit(X[:300]).partial_fit(X[300:])
@@ -207,7 +207,7 @@ def test_the_sample_is_bounded_and_drawn_from_all(monkeypatch: pytest.MonkeyPatc
     assert detector.p_values(X[:5] + 1e3).max() == pytest.approx(1 / (1 + n_compared), abs=0.1)
 
 
-def test_contributions_add_up_and_point_to_the_input() -> None:
+def test_contributions_sum_to_the_score_and_name_the_input() -> None:
     X = clusters(500)
     detector = AnomalyDetector(random_state=0).fit(X)
     shares, scores = detector.contributions(X), detector.score_samples(X)
@@ -217,7 +217,7 @@ def test_contributions_add_up_and_point_to_the_input() -> None:
     assert (detector.contributions(strange).argmax(axis=1) == np.arange(20) % 5).mean() > 0.9
 
 
-def test_weights_count_as_rows() -> None:
+def test_integer_weights_equal_repeated_rows() -> None:
     X = clusters(120, 10)
     times = np.random.default_rng(0).integers(0, 4, len(X))
     detector = AnomalyDetector(n_grids=12, random_state=0).fit(X, sample_weight=times)
@@ -234,7 +234,7 @@ def test_weights_count_as_rows() -> None:
         AnomalyDetector().fit(X, sample_weight=np.zeros(len(X)))
 
 
-def test_broken_correlations_are_found_and_attributed() -> None:
+def test_broken_correlations_are_detected_and_attributed() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 6))
     X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=1000)
@@ -247,21 +247,21 @@ def test_broken_correlations_are_found_and_attributed() -> None:
     assert set(np.argsort(shares)[-2:]) == {0, 1}
 
 
-def test_numbers_of_any_size_are_scored() -> None:
+def test_huge_values_are_the_most_anomalous() -> None:
     X = clusters(200)
     X[0, 0], X[1, 1] = 1e300, -1e25
     scores = AnomalyDetector(n_grids=32, random_state=0).fit(X).score_samples(X)
     assert set(np.argsort(scores)[:2]) == {0, 1}
 
 
-def test_few_inputs_are_told_apart_by_their_own_cells() -> None:
+def test_contributions_separate_two_inputs() -> None:
     X = np.random.default_rng(0).normal(size=(500, 2))
     detector = AnomalyDetector(random_state=0).fit(X)
     shares = detector.contributions([[8.0, 0.1], [0.1, 8.0]])
     assert (shares[[0, 1], [0, 1]] > 5 * shares[[0, 1], [1, 0]]).all()
 
 
-def test_surprises_follow_the_definition() -> None:
+def test_marginal_shares_match_their_definition() -> None:
     X, new = clusters(60), clusters(5, 5, seed=1)
     detector = AnomalyDetector(n_grids=6, random_state=0).fit(X)
     grids, marginals = detector.bin_counts_.bins.grids, detector.marginals_
@@ -270,18 +270,18 @@ def test_surprises_follow_the_definition() -> None:
     rows, at = detector.axes_.append_to(new), 0
     for r, width in enumerate(grids.widths):
         divided, shares = marginals.shares(rows, grids, r, at)
-        wanted = np.zeros(shares.shape)
+        expected = np.zeros(shares.shape)
         for k, j in enumerate(np.flatnonzero(np.isfinite(width))):
-            cells, own = (
+            cells, new_cells = (
                 np.floor((x[:, j] - grids.shifts[r, j]) / width[j]) for x in (shaping, rows)
             )
-            counts = (cells == own[:, None]).sum(axis=1)
-            wanted[:, k] = np.maximum(-np.log((counts + 1) / 31), 1e-3)
-        np.testing.assert_allclose(shares, wanted / wanted.sum(axis=1, keepdims=True))
+            counts = (cells == new_cells[:, None]).sum(axis=1)
+            expected[:, k] = np.maximum(-np.log((counts + 1) / 31), 1e-3)
+        np.testing.assert_allclose(shares, expected / expected.sum(axis=1, keepdims=True))
         at += len(divided)
 
 
-def test_data_frames_with_gaps_and_categories() -> None:
+def test_rare_categories_of_frames_are_anomalous() -> None:
     rng = np.random.default_rng(0)
     colours = rng.choice(["red", "green", "blue"], p=[0.5, 0.497, 0.003], size=1000)
     colours[:3] = "blue"
@@ -298,26 +298,26 @@ def test_data_frames_with_gaps_and_categories() -> None:
     assert detector.predict(table[:0]).shape == detector.p_values(table[:0]).shape == (0,)
 
 
-def test_sparse_rows_score_as_dense_ones() -> None:
+def test_sparse_rows_have_the_scores_of_dense_ones() -> None:
     X = sp.csr_array(sp.random(300, 30, density=0.1, random_state=0))
     detector = AnomalyDetector(n_grids=32, random_state=0).fit(X)
     np.testing.assert_allclose(detector.score_samples(X), detector.score_samples(X.toarray()))
     assert detector.contributions(X).shape == (300, 30)
 
 
-def test_constant_rows_are_all_usual() -> None:
+def test_constant_rows_are_not_anomalous() -> None:
     detector = AnomalyDetector(n_grids=8, random_state=0).fit(np.ones((20, 3)))
     np.testing.assert_allclose(detector.score_samples(np.zeros((2, 3))), -1 / 257)
     np.testing.assert_array_equal(detector.predict(np.ones((2, 3))), [1, 1])
 
 
-def test_results_do_not_depend_on_threads() -> None:
+def test_number_of_threads_does_not_change_scores() -> None:
     X = clusters(400)
     one, two = (AnomalyDetector(random_state=0, n_jobs=n).fit(X) for n in (1, 2))
     np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
 
 
-def test_wrong_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given in [
         {"contamination": 0.7},
         {"contamination": "many"},
@@ -328,19 +328,19 @@ def test_wrong_parameters_are_refused() -> None:
             AnomalyDetector(**given).fit(clusters(10))
 
 
-def test_files_hold_the_detector(tmp_path) -> None:
+def test_saved_detector_scores_the_same_and_continues(tmp_path) -> None:
     X = clusters(200, 10)
     detector = AnomalyDetector(n_grids=16, random_state=0).fit(X)
     save(detector, tmp_path / "detector")
-    again = load(tmp_path / "detector")
-    np.testing.assert_array_equal(again.score_samples(X), detector.score_samples(X))
-    np.testing.assert_array_equal(again.p_values(X), detector.p_values(X))
-    again.partial_fit(X)
+    loaded = load(tmp_path / "detector")
+    np.testing.assert_array_equal(loaded.score_samples(X), detector.score_samples(X))
+    np.testing.assert_array_equal(loaded.p_values(X), detector.p_values(X))
+    loaded.partial_fit(X)
     detector.partial_fit(X)
-    np.testing.assert_array_equal(again.score_samples(X), detector.score_samples(X))
+    np.testing.assert_array_equal(loaded.score_samples(X), detector.score_samples(X))
 
 
-def test_foreign_files_are_refused(tmp_path) -> None:
+def test_inconsistent_files_are_rejected(tmp_path) -> None:
     for part in ["codes", "counts", "draws"]:
         detector = AnomalyDetector(n_grids=8, random_state=0).fit(clusters(50))
         content, tensors = pack(detector)

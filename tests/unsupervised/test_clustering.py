@@ -22,7 +22,7 @@ def moons(n=600, seed=0):
 
 
 @pytest.mark.parametrize("features", ["neighbors", "binning"])
-def test_moons(features):
+def test_moons_are_separated(features):
     X, y = moons()
     new, y_new = moons(300, seed=1)
     clusters = SpectralClustering(2, features=features, random_state=0).fit(X)
@@ -31,7 +31,7 @@ def test_moons(features):
     assert adjusted_rand_score(y, KMeans(2, n_init=3, random_state=0).fit(X).labels_) < 0.6
 
 
-def test_many_rows_start_from_some(monkeypatch):
+def test_start_from_a_sample_gives_the_same_clusters(monkeypatch):
     X, y = moons()
     whole = SpectralClustering(2, random_state=0).fit(X)
     monkeypatch.setattr("gramless.unsupervised.clustering._START_ROWS", 100)
@@ -40,10 +40,10 @@ def test_many_rows_start_from_some(monkeypatch):
     assert adjusted_rand_score(y, some.labels_) > 0.9
 
 
-def test_rare_rows_are_no_clusters():
+def test_outliers_are_not_clusters():
     X, y = make_blobs(600, 6, centers=4, cluster_std=2.0, random_state=2)
     X[:30] = np.random.default_rng(0).uniform(-40, 40, (30, 6))
-    found, plain = (
+    result, plain = (
         adjusted_rand_score(
             y[30:],
             SpectralClustering(4, features="binning", regularization=added, random_state=0)
@@ -52,7 +52,7 @@ def test_rare_rows_are_no_clusters():
         )
         for added in ("auto", 0.0)
     )
-    assert found > 0.9 > 0.5 > plain
+    assert result > 0.9 > 0.5 > plain
     by_neighbours = SpectralClustering(4, random_state=0).fit(X)
     assert adjusted_rand_score(y[30:], by_neighbours.labels_[30:]) > 0.9
 
@@ -114,7 +114,7 @@ def test_many_and_rare_repeated_rows_are_clusters(n_profiles, monkeypatch):
     assert_clusters_are(groups, clusters, X)
 
 
-def test_profiles_far_away_are_different_clusters():
+def test_distant_repeated_rows_are_different_clusters():
     # Two deviations from the mean, where values are cut off otherwise, lie before them.
     profiles = np.column_stack([np.append(np.zeros(40), [1e3, 2e3, 3e3]), np.arange(43) / 43])
     groups = np.repeat(np.arange(43), 3)
@@ -130,7 +130,7 @@ def test_repeated_rows_are_clusters_by_any_features():
         assert_clusters_are(groups, clusters, X)
 
 
-def test_fewer_different_rows_than_clusters():
+def test_fewer_distinct_rows_than_clusters_warn():
     for n_profiles in [1, 3]:
         groups = np.repeat(np.arange(n_profiles), 50)
         X = profiles_of("numbers", n_profiles, np.random.default_rng(0))[groups]
@@ -140,7 +140,7 @@ def test_fewer_different_rows_than_clusters():
         assert_clusters_are(groups, clusters, X)
 
 
-def test_equal_rows_have_one_cluster():
+def test_equal_rows_share_a_cluster():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, size=(300, 4)).astype(float)
     clusters = SpectralClustering(3, random_state=0).fit(X)
@@ -151,7 +151,7 @@ def test_equal_rows_have_one_cluster():
     assert len(set(clusters.labels_)) == 3
 
 
-def test_rows_of_weight_0_are_labelled_and_ignored():
+def test_zero_weight_rows_are_labelled_and_ignored():
     X, _ = moons(200)
     strange = 50.0 + np.random.default_rng(0).normal(size=(20, 2))
     weights = np.append(np.ones(200), np.zeros(20))
@@ -162,7 +162,7 @@ def test_rows_of_weight_0_are_labelled_and_ignored():
     assert adjusted_rand_score(moons(200)[1], both.labels_[:200]) > 0.9
 
 
-def test_it_is_the_spectrum_of_the_normalised_graph():
+def test_singular_values_match_the_normalised_graph():
     X, _ = moons(200)
     clusters = SpectralClustering(
         4, n_neighbors=12, n_base_clusterings=0, tol=1e-7, random_state=0
@@ -178,7 +178,7 @@ def test_it_is_the_spectrum_of_the_normalised_graph():
     assert adjusted_rand_score(labels, clusters.labels_) > 0.98
 
 
-def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
+def test_consensus_matches_the_graph_of_base_clusterings():
     X, _ = moons()
     clusters = SpectralClustering(3, n_base_clusterings=8, tol=1e-7, random_state=0).fit(X)
     base = clusters.base_clusterings_
@@ -188,8 +188,10 @@ def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
     coordinates = clusters.features_.feature_matrix(X).matvec(weights)
     shared, ends = np.zeros((600, 600)), np.cumsum(base.n_clusters)
     for size, end in zip(base.n_clusters, ends, strict=True):
-        own = coordinates[:, :size] / np.linalg.norm(coordinates[:, :size], axis=1, keepdims=True)
-        gaps = ((own[:, None] - base.centers[end - size : end, :size]) ** 2).sum(axis=2)
+        unit_rows = coordinates[:, :size] / np.linalg.norm(
+            coordinates[:, :size], axis=1, keepdims=True
+        )
+        gaps = ((unit_rows[:, None] - base.centers[end - size : end, :size]) ** 2).sum(axis=2)
         label = gaps.argmin(axis=1)
         shared += label[:, None] == label
     root = np.sqrt(shared.sum(axis=1))
@@ -200,20 +202,20 @@ def test_a_consensus_is_the_spectrum_of_the_graph_of_base_clusterings():
 
 
 @pytest.mark.slow
-def test_a_consensus_cuts_along_the_gap():
+def test_consensus_improves_noisy_moons():
     # Of few rows the second eigenvector is noise along the moons as often as the cut.
-    found = []
+    results = []
     for seed in range(4):
         X, y = make_moons(1500, noise=0.11, random_state=seed)
         several, one = (
             SpectralClustering(2, n_base_clusterings=n, random_state=0).fit(X) for n in (20, 0)
         )
-        found.append([adjusted_rand_score(y, each.labels_) for each in (several, one)])
-    consensus, plain = np.mean(found, axis=0)
+        results.append([adjusted_rand_score(y, each.labels_) for each in (several, one)])
+    consensus, plain = np.mean(results, axis=0)
     assert consensus > plain + 0.05
 
 
-def test_a_consensus_that_cuts_more_is_dropped():
+def test_consensus_with_a_larger_cut_is_dropped():
     rng = np.random.default_rng(3)
     centres, y = 1.6 * rng.normal(size=(10, 8)), rng.integers(0, 10, 1500)
     X = centres[y] + rng.normal(size=(1500, 8))
@@ -226,19 +228,19 @@ def test_a_consensus_that_cuts_more_is_dropped():
     np.testing.assert_array_equal(clusters.predict(X), plain.labels_)
 
 
-def test_the_normalised_cut_is_that_of_the_dense_graph():
+def test_normalised_cut_matches_the_dense_graph():
     rng = np.random.default_rng(0)
     Z, labels, weights = rng.random((30, 5)), rng.integers(0, 3, 30), rng.random(30)
     edges = (Z @ Z.T) * np.outer(weights, weights)
-    wanted = sum(
+    expected = sum(
         edges[np.ix_(labels == k, labels != k)].sum() / edges[labels == k].sum() for k in range(3)
     )
-    found = normalised_cut(DenseMatrix(Z), labels, weights, 4)
-    np.testing.assert_allclose(found, wanted + 1, rtol=1e-12)
+    result = normalised_cut(DenseMatrix(Z), labels, weights, 4)
+    np.testing.assert_allclose(result, expected + 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_blobs", [3, 6])
-def test_the_eigengap_counts_clusters(n_blobs):
+def test_eigengap_counts_clusters(n_blobs):
     places = np.random.default_rng(n_blobs).permutation(16)[:n_blobs]
     centres = 5.0 * np.column_stack([places // 4, places % 4])
     X, y = make_blobs(400, centers=centres, cluster_std=0.5, random_state=0)
@@ -248,7 +250,7 @@ def test_the_eigengap_counts_clusters(n_blobs):
     assert clusters.cluster_centers_.shape[0] == n_blobs < len(clusters.eigenvalues_)
 
 
-def test_a_saved_model_predicts_the_same(tmp_path):
+def test_saved_model_predicts_the_same(tmp_path):
     for n_base_clusterings in [0, 5]:
         X, _ = moons(200)
         machine = SpectralClustering(
@@ -256,12 +258,12 @@ def test_a_saved_model_predicts_the_same(tmp_path):
         )
         clusters = machine.fit(X)
         save(clusters, tmp_path / "clusters")
-        again = load(tmp_path / "clusters")
-        np.testing.assert_array_equal(again.predict(X), clusters.predict(X))
-        np.testing.assert_array_equal(again.labels_, clusters.labels_)
+        loaded = load(tmp_path / "clusters")
+        np.testing.assert_array_equal(loaded.predict(X), clusters.predict(X))
+        np.testing.assert_array_equal(loaded.labels_, clusters.labels_)
 
 
-def test_weights_are_repeated_rows():
+def test_integer_weights_equal_repeated_rows():
     X, _ = moons(200)
     counts = np.random.default_rng(0).integers(0, 4, 200)
     exact = ExactKernel("gaussian", bandwidth=0.3)
@@ -274,7 +276,7 @@ def test_weights_are_repeated_rows():
     assert adjusted_rand_score(weighted.predict(X), repeated.predict(X)) == 1.0
 
 
-def test_clusterings_of_a_file_that_do_not_fit_are_refused(tmp_path):
+def test_inconsistent_files_are_rejected(tmp_path):
     X, _ = moons(200)
     content, tensors = pack(SpectralClustering(2, random_state=0).fit(X))
     for name in ("base_clusterings_.n_clusters", "consensus_weights_"):
@@ -284,14 +286,14 @@ def test_clusterings_of_a_file_that_do_not_fit_are_refused(tmp_path):
             load(tmp_path / "foreign")
 
 
-def test_threads_change_nothing():
+def test_number_of_threads_does_not_change_clusters():
     X, _ = moons(300)
     one, two = (SpectralClustering(3, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert one.cluster_centers_.tobytes() == two.cluster_centers_.tobytes()
     assert one.base_clusterings_.centers.tobytes() == two.base_clusterings_.centers.tobytes()
 
 
-def test_rows_without_a_positive_degree_are_refused():
+def test_rows_without_a_positive_degree_are_rejected():
     X = 100.0 * np.random.default_rng(0).normal(size=(300, 3))
     waves = RandomFourier(bandwidth=0.01, n_components=32)
     machine = SpectralClustering(2, features=waves, scaling="none", random_state=0)
@@ -299,12 +301,12 @@ def test_rows_without_a_positive_degree_are_refused():
         machine.fit(X)
 
 
-def test_too_few_rows_are_refused():
+def test_fewer_rows_than_clusters_are_rejected():
     with pytest.raises(InputError, match="n_samples=3"):
         SpectralClustering(4).fit(np.ones((3, 1)))
 
 
-def test_what_neighbours_do_not_have_is_refused():
+def test_neighbours_reject_parameters_of_kernel_features():
     for given in [{"bandwidth": 0.2}, {"n_grids": 64}]:
         with pytest.raises(InputError, match=f"{next(iter(given))} is for kernel features"):
             SpectralClustering(2, features="neighbors", **given).fit(np.eye(4))
@@ -312,13 +314,13 @@ def test_what_neighbours_do_not_have_is_refused():
 
 
 @pytest.mark.slow
-def test_groups_on_a_line():
+def test_groups_on_a_line_are_separated():
     X, y = make_blobs(1000, centers=[[0.0], [8.0], [16.0]], random_state=0)
     clusters = SpectralClustering(3, random_state=0).fit(X)
     assert adjusted_rand_score(y, clusters.labels_) > 0.8
 
 
-def test_wrong_numbers_of_clusters_are_refused():
+def test_invalid_numbers_are_rejected():
     for wrong in [
         {"n_base_clusterings": -1},
         {"n_clusters": "many"},

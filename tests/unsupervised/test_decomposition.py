@@ -25,7 +25,7 @@ def normalised(Z, kind, weights):
     ("kind", "weighted"),
     [("none", True), ("centered", False), ("centered", True), ("degree", True)],
 )
-def test_it_decomposes_the_normalised_features(kind, weighted):
+def test_singular_vectors_match_the_normalised_features(kind, weighted):
     X = rows()
     weights = np.random.default_rng(1).integers(0, 3, len(X)) * 1.0 if weighted else np.ones(150)
     svd = FeatureDecomposition(
@@ -39,21 +39,21 @@ def test_it_decomposes_the_normalised_features(kind, weighted):
     assert svd.residuals_.max() < 1e-8
 
 
-def test_a_row_without_similarities_has_no_coordinates():
+def test_row_without_similarities_is_at_the_origin():
     svd = FeatureDecomposition(2, n_grids=8, normalization="degree", random_state=0).fit(rows())
     np.testing.assert_array_equal(svd.transform([[1e6, 1e6, 1e6]]), [[0.0, 0.0]])
 
 
-def test_a_saved_model_transforms_the_same(tmp_path):
+def test_saved_model_transforms_the_same(tmp_path):
     X = rows()
     svd = FeatureDecomposition(2, n_grids=8, normalization="degree", random_state=0).fit(X)
     save(svd, tmp_path / "svd")
-    again = load(tmp_path / "svd")
-    assert again.transform(X).tobytes() == svd.transform(X).tobytes()
+    loaded = load(tmp_path / "svd")
+    assert loaded.transform(X).tobytes() == svd.transform(X).tobytes()
     names = ["featuredecomposition0", "featuredecomposition1"]
-    assert again.get_feature_names_out().tolist() == names
+    assert loaded.get_feature_names_out().tolist() == names
 
 
-def test_unknown_normalisations_are_refused():
+def test_unknown_normalisations_are_rejected():
     with pytest.raises(InputError, match="'centered'"):
         FeatureDecomposition(normalization="l2").fit(rows())

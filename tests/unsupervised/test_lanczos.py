@@ -36,47 +36,47 @@ MATRICES = {
 }
 
 
-def test_singular_vectors_are_those_of_numpy():
+def test_singular_vectors_match_numpy():
     for make in MATRICES.values():
         matrix, k = make(), 4
         dense = matrix.toarray()
-        found = SingularTriplets.of(matrix, k, tol=1e-7, max_iter=500)
+        result = SingularTriplets.of(matrix, k, tol=1e-7, max_iter=500)
         u, values, vt = np.linalg.svd(dense, full_matrices=False)
-        assert found.converged
-        np.testing.assert_allclose(found.singular_values, values[:k], rtol=1e-10)
+        assert result.converged
+        np.testing.assert_allclose(result.singular_values, values[:k], rtol=1e-10)
         best = (u[:, :k] * values[:k]) @ vt[:k]
-        mine = (found.left * found.singular_values) @ found.right.T
+        mine = (result.left * result.singular_values) @ result.right.T
         np.testing.assert_allclose(mine, best, atol=1e-5 * values[0])
-        for vectors in (found.left, found.right):
+        for vectors in (result.left, result.right):
             np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
 
 
-def test_it_stops_once_residuals_meet_the_tolerance():
+def test_residuals_meet_the_tolerance():
     for make in MATRICES.values():
         matrix, tol = make(), 1e-3
         dense = matrix.toarray()
-        found = SingularTriplets.of(matrix, 3, tol=tol, max_iter=500)
-        largest = found.singular_values[0]
-        back = dense.T @ found.left - found.right * found.singular_values
-        forth = dense @ found.right - found.left * found.singular_values
+        result = SingularTriplets.of(matrix, 3, tol=tol, max_iter=500)
+        largest = result.singular_values[0]
+        back = dense.T @ result.left - result.right * result.singular_values
+        forth = dense @ result.right - result.left * result.singular_values
         inexact, exact = (back, forth) if dense.shape[0] >= dense.shape[1] else (forth, back)
         lengths = np.linalg.norm(inexact, axis=0) / largest
         assert (lengths <= tol + 1e-13).all()
-        np.testing.assert_allclose(found.residuals, lengths, rtol=1e-4, atol=1e-13)
+        np.testing.assert_allclose(result.residuals, lengths, rtol=1e-4, atol=1e-13)
         np.testing.assert_allclose(exact, 0.0, atol=1e-13 * largest)
 
 
-def test_a_looser_tolerance_takes_fewer_products():
+def test_looser_tolerance_takes_fewer_products():
     matrix = MATRICES["slow"]()
     loose, tight = (SingularTriplets.of(matrix, 3, tol=tol).n_iter for tol in (1e-1, 1e-6))
     assert 1 <= loose < tight
 
 
-def test_few_products_are_not_enough_and_said_so():
-    found = SingularTriplets.of(MATRICES["slow"](), 3, tol=1e-8, max_iter=2)
-    assert not found.converged
-    assert found.n_iter == 2
-    assert found.residuals.max() > 1e-8
+def test_exhausted_iterations_are_not_converged():
+    result = SingularTriplets.of(MATRICES["slow"](), 3, tol=1e-8, max_iter=2)
+    assert not result.converged
+    assert result.n_iter == 2
+    assert result.residuals.max() > 1e-8
 
 
 class RoughInSingle(DenseMatrix):
@@ -87,7 +87,7 @@ class RoughInSingle(DenseMatrix):
         return DenseMatrix(self.toarray() + 1e-3 * noise)
 
 
-def test_products_in_single_precision_that_are_too_rough_are_followed_by_exact_ones():
+def test_rough_single_precision_is_followed_by_exact_products():
     for shape in [(150, 80), (80, 150)]:
         rows = with_values(np.linspace(1.0, 0.5, 80), *shape).toarray()
         rough, exact = (
@@ -99,16 +99,16 @@ def test_products_in_single_precision_that_are_too_rough_are_followed_by_exact_o
         np.testing.assert_allclose(rough.singular_values, exact.singular_values, rtol=1e-6)
 
 
-def test_few_distinct_rows_of_bins_have_a_low_rank():
+def test_few_distinct_rows_have_a_low_rank():
     rows = np.repeat([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], [500, 300, 3], axis=0)
     matrix = RandomBinning(n_grids=64, bandwidth=1.0, random_state=0).fit_matrix(rows)
-    found = SingularTriplets.of(matrix, 5)
+    result = SingularTriplets.of(matrix, 5)
     exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
-    assert found.converged
-    np.testing.assert_allclose(found.singular_values, exact[:3], rtol=1e-7)
+    assert result.converged
+    np.testing.assert_allclose(result.singular_values, exact[:3], rtol=1e-7)
 
 
-def test_few_rows_of_many_columns():
+def test_few_rows_of_many_columns_match_numpy():
     for seed in [0, 20, 26, 36, 45, 62]:
         # Rounding errors in single precision are no further directions of a small space.
         rng = np.random.default_rng(seed)
@@ -118,27 +118,27 @@ def test_few_rows_of_many_columns():
         matrix = binning.fit_matrix(rows)
         exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
         for k in range(1, len(rows) + 1):
-            found = SingularTriplets.of(matrix, k, seed=seed).singular_values
-            np.testing.assert_allclose(found, exact[: len(found)], atol=1e-5 * exact[0])
-            assert (exact[len(found) : k] < 1e-6 * exact[0]).all()
+            result = SingularTriplets.of(matrix, k, seed=seed).singular_values
+            np.testing.assert_allclose(result, exact[: len(result)], atol=1e-5 * exact[0])
+            assert (exact[len(result) : k] < 1e-6 * exact[0]).all()
 
 
-def test_a_lower_rank_has_fewer_components():
+def test_low_rank_gives_fewer_components():
     for rank in [0, 1, 3]:
-        found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)
-        np.testing.assert_allclose(found.singular_values, np.arange(rank, 0, -1.0))
-        assert found.converged
-        assert found.left.shape == (120, rank)
-        assert found.right.shape == (80, rank)
+        result = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)
+        np.testing.assert_allclose(result.singular_values, np.arange(rank, 0, -1.0))
+        assert result.converged
+        assert result.left.shape == (120, rank)
+        assert result.right.shape == (80, rank)
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_vectors():
     one, two = (SingularTriplets.of(bins(9000, n_jobs), 3) for n_jobs in (1, 2))
     assert one.left.tobytes() == two.left.tobytes()
     assert one.right.tobytes() == two.right.tobytes()
 
 
-def test_impossible_numbers_of_components_are_refused():
+def test_invalid_numbers_of_components_are_rejected():
     for n_components in [0, 6]:
         with pytest.raises(InputError, match="from 1 to 5"):
             SingularTriplets.of(MATRICES["tiny"](), n_components)

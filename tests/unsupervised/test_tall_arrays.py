@@ -10,7 +10,7 @@ import pytest
 from gramless.unsupervised import tall_arrays as tall
 
 
-def test_products_and_factors():
+def test_products_and_qr_match_numpy():
     for shape in [(9000, 5), (4097, 3), (3, 7), (0, 2)]:
         rng = np.random.default_rng(0)
         a, b, factors = (
@@ -30,7 +30,7 @@ def test_products_and_factors():
         np.testing.assert_allclose(q @ r, a, atol=1e-12)
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_results():
     a = np.random.default_rng(0).normal(size=(30_000, 6))
     one, two = (
         (tall.inner(a, a, n_jobs), tall.times(a, a[:6], n_jobs), *tall.qr(a, n_jobs))
@@ -44,10 +44,10 @@ def test_singular_values_do_not_depend_on_the_routine(monkeypatch: pytest.Monkey
         raise np.linalg.LinAlgError("SVD did not converge")
 
     matrix = np.random.default_rng(0).normal(size=(12, 5))
-    usual = tall.svd(matrix)
+    reference = tall.svd(matrix)
     monkeypatch.setattr(np.linalg, "svd", fail)
-    for left, sizes, right in (usual, tall.svd(matrix)):
+    for left, sizes, right in (reference, tall.svd(matrix)):
         assert left.shape == (12, 5)
         np.testing.assert_allclose(left * sizes @ right, matrix, atol=1e-12)
         np.testing.assert_allclose(left.T @ left, np.eye(5), atol=1e-12)
-        np.testing.assert_allclose(sizes, usual[1], rtol=1e-12)
+        np.testing.assert_allclose(sizes, reference[1], rtol=1e-12)

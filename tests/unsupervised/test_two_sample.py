@@ -31,7 +31,7 @@ def normal():
     return rng.normal(size=(230, 3)), rng.normal(size=(310, 3))
 
 
-def test_block_gram_is_that_of_dense_features(normal, monkeypatch) -> None:
+def test_block_gram_matches_dense_features(normal, monkeypatch) -> None:
     for feature_map in [
         RandomBinning(n_grids=9),
         SmoothBinning(n_grids=5),
@@ -43,24 +43,24 @@ def test_block_gram_is_that_of_dense_features(normal, monkeypatch) -> None:
             blocks = RowBlocks.drawn(230, 310, seed=3)
             weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
             feature_map.set_params(random_state=0, bandwidth=2.0)
-            found = block_gram(feature_map.fit_matrix(rows), blocks, weights)
+            result = block_gram(feature_map.fit_matrix(rows), blocks, weights)
             dense = feature_map.transform(rows)
             dense = dense.toarray() if sp.issparse(dense) else dense
             belongs = np.eye(blocks.n_blocks)[blocks.numbers] * weights[:, None]
             sums = dense.T @ belongs
             # Fourier features are computed in float32 for matrices.
-            np.testing.assert_allclose(found, sums.T @ sums, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(result, sums.T @ sums, rtol=1e-4, atol=1e-4)
 
 
-def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
+def test_excess_bins_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
     monkeypatch.setattr(permutations, "FEW_ROWS", 0)
     monkeypatch.setattr(permutations, "_MAX_CELLS", 4)
     matrix = RandomBinning(n_grids=3, bandwidth=0.5, random_state=0).fit_matrix(normal[0])
     blocks = RowBlocks.drawn(120, 110, seed=0)
     cells = (matrix.codes - 1) % 4
     belongs = np.eye(blocks.n_blocks)[blocks.numbers]
-    sums = [np.eye(4)[own].T @ belongs for own in cells.astype(int)]
-    expected = sum(own.T @ own for own in sums) / 3
+    sums = [np.eye(4)[part].T @ belongs for part in cells.astype(int)]
+    expected = sum(part.T @ part for part in sums) / 3
     np.testing.assert_allclose(block_gram(matrix, blocks, np.ones(230)), expected, rtol=1e-12)
 
 
@@ -82,29 +82,29 @@ def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers() -> None:
         assert not placed[blocks.n_first : -2, 0].any()
 
 
-def test_mmd_is_that_of_the_gram_matrix_of_the_features(normal) -> None:
+def test_mmd_matches_the_gram_matrix(normal) -> None:
     for weighted in [False, True]:
         X, Y = normal
         drawn = np.random.default_rng(1)
         u, v = drawn.uniform(0.5, 2.0, len(X)), drawn.uniform(0.5, 2.0, len(Y))
         feature_map = RandomBinning(n_grids=16, bandwidth=1.5, random_state=1)
         options = {"x_weight": u, "y_weight": v} if weighted else {}
-        found = two_sample_test(
+        result = two_sample_test(
             X, Y, features=feature_map, scaling="none", n_permutations=99, random_state=0, **options
         )
         Z = feature_map.fit(np.concatenate(normal)).transform(np.concatenate(normal))
         u, v = (u / u.sum(), v / v.sum()) if weighted else (1 / len(X), 1 / len(Y))
         signed = np.concatenate([np.full(len(X), 1.0) * u, np.full(len(Y), -1.0) * v])
-        (kernel,) = found.kernels
+        (kernel,) = result.kernels
         assert kernel.bandwidth == 1.5
         assert kernel.mmd**2 == pytest.approx(signed @ (Z @ Z.T) @ signed, rel=1e-9)
 
 
-def test_p_values_are_those_of_single_rows_moved() -> None:
+def test_p_value_matches_exhaustive_permutations() -> None:
     """Of few rows each is a block: statistics of permutations against literal ones."""
     X, Y = np.array([[0.0], [1.0], [2.0], [2.5]]), np.array([[2.0], [3.0], [4.0]])
     feature_map = RandomBinning(n_grids=64, bandwidth=1.0, random_state=0)
-    found = two_sample_test(
+    result = two_sample_test(
         X, Y, features=feature_map, scaling="none", n_permutations=1999, random_state=0
     )
     Z = feature_map.fit(np.concatenate([X, Y])).transform(np.concatenate([X, Y])).toarray()
@@ -114,22 +114,22 @@ def test_p_values_are_those_of_single_rows_moved() -> None:
         literal.append(signed @ gram @ signed)
     exact = np.mean(np.array(literal) >= literal[0] - 1e-12)
     # 35 divisions, of which 1,999 are drawn: five standard errors.
-    assert found.kernels[0].p_value == pytest.approx(exact, abs=5 * np.sqrt(exact / 2000))
+    assert result.kernels[0].p_value == pytest.approx(exact, abs=5 * np.sqrt(exact / 2000))
 
 
-def test_distances_are_kolmogorovs_and_total_variation(normal) -> None:
+def test_distances_match_kolmogorov_and_total_variation(normal) -> None:
     X, Y = normal
     codes = [np.random.default_rng(k).integers(3, size=len(part)) for k, part in enumerate(normal)]
-    tables = [np.column_stack([part[:, 0], own]) for part, own in zip(normal, codes, strict=True)]
-    found = two_sample_test(*tables, categorical_features=[1], **QUICK)
-    number, category = found.inputs
+    tables = [np.column_stack([part[:, 0], code]) for part, code in zip(normal, codes, strict=True)]
+    result = two_sample_test(*tables, categorical_features=[1], **QUICK)
+    number, category = result.inputs
     assert (number.is_category, category.is_category) == (False, True)
     assert number.distance == pytest.approx(ks_2samp(X[:, 0], Y[:, 0]).statistic)
-    shares = [np.bincount(own, minlength=3) / len(own) for own in codes]
+    shares = [np.bincount(code, minlength=3) / len(code) for code in codes]
     assert category.distance == pytest.approx(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-def test_what_changed_is_found_and_named(normal) -> None:
+def test_changed_columns_are_named(normal) -> None:
     X, Y = normal
     pets = np.array(["cat", "dog", "newt"], object)
     rng = np.random.default_rng(2)
@@ -137,43 +137,43 @@ def test_what_changed_is_found_and_named(normal) -> None:
     second = pd.DataFrame(Y, columns=["a", "b", "c"]).assign(pet=pets[rng.integers(3, size=len(Y))])
     assert two_sample_test(first, second, **QUICK).p_value > 0.05
     changed = second.assign(b=second["b"] * 2, pet="cat")
-    found = two_sample_test(first, changed[["pet", "c", "b", "a"]], **QUICK)
-    assert found.p_value == 0.01
-    assert {one.name for one in found.changed()} == {"b", "pet"}
-    assert [one.name for one in found.inputs] == ["a", "b", "c", "pet"]
+    result = two_sample_test(first, changed[["pet", "c", "b", "a"]], **QUICK)
+    assert result.p_value == 0.01
+    assert {one.name for one in result.changed()} == {"b", "pet"}
+    assert [one.name for one in result.inputs] == ["a", "b", "c", "pet"]
 
 
-def test_gaps_are_a_change_of_their_own(normal) -> None:
+def test_missing_values_are_reported_as_a_change(normal) -> None:
     X, Y = (part.copy() for part in normal)
     X[:5, 0], Y[:150, 0] = np.nan, np.nan
     for tables in ((X, Y), (pd.DataFrame(X), pd.DataFrame(Y))):
-        found = two_sample_test(*tables, **QUICK)
-        (changed,) = found.changed()
+        result = two_sample_test(*tables, **QUICK)
+        (changed,) = result.changed()
         assert changed.name in ("x1 (missing)", "0 (missing)")
         gone = np.isnan(Y[:, 0]).mean() - np.isnan(X[:, 0]).mean()
         assert changed.distance == pytest.approx(gone)
     Y[:, 0] = np.nan
-    found = two_sample_test(X, Y, **QUICK)
-    assert "x1" not in {one.name for one in found.inputs}
+    result = two_sample_test(X, Y, **QUICK)
+    assert "x1" not in {one.name for one in result.inputs}
 
 
-def test_dependence_alone_is_found(normal) -> None:
+def test_changed_dependence_is_detected(normal) -> None:
     X, Y = normal
     rng = np.random.default_rng(5)
     Y = np.column_stack([Y[:, 0], Y[:, 0] + 0.3 * rng.normal(size=len(Y)), Y[:, 2]])
     Y[:, 1] /= np.sqrt(1.09)
-    found = two_sample_test(X, Y, **QUICK)
-    assert found.p_value == 0.01
-    assert not found.changed()
+    result = two_sample_test(X, Y, **QUICK)
+    assert result.p_value == 0.01
+    assert not result.changed()
 
 
-def test_same_bits_for_any_number_of_threads(normal) -> None:
+def test_number_of_threads_does_not_change_the_test(normal) -> None:
     X, Y = normal
     one, two = (two_sample_test(X, Y, n_jobs=n, **QUICK) for n in (1, 2))
     assert one == two
 
 
-def test_rows_without_weight_do_not_count(normal) -> None:
+def test_zero_weight_rows_do_not_change_the_test(normal) -> None:
     X, Y = normal
     far = np.concatenate([X, np.full((5, 3), 1e6)])
     weight = np.repeat([1.0, 0.0], [len(X), 5])
@@ -182,7 +182,7 @@ def test_rows_without_weight_do_not_count(normal) -> None:
     )
 
 
-def test_sparse_rows_are_those_of_the_dense_table(normal) -> None:
+def test_sparse_rows_give_the_result_of_dense_ones(normal) -> None:
     X, Y = (np.where(part > 0.5, part, 0.0) for part in normal)
     dense = two_sample_test(X, Y, scaling="standard", bandwidth=2.0, **QUICK)
     sparse = two_sample_test(sp.csr_array(X), Y, scaling="standard", bandwidth=2.0, **QUICK)
@@ -190,7 +190,7 @@ def test_sparse_rows_are_those_of_the_dense_table(normal) -> None:
     assert sparse.kernels[0].mmd == pytest.approx(dense.kernels[0].mmd, rel=1e-6)
 
 
-def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, monkeypatch) -> None:
+def test_inputs_of_largest_variance_are_tested(normal, monkeypatch) -> None:
     for make in [np.asarray, sp.csr_array]:
         monkeypatch.setattr(two_sample, "_MAX_INPUTS", 2)
         # The least varied input is above 1.5 in some 7 % of the rows.
@@ -198,16 +198,16 @@ def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, monkeypatch) 
         assert [one.name for one in two_sample_test(X, Y, **QUICK).inputs] == ["x1", "x3"]
 
 
-def test_constants_and_one_table_twice() -> None:
+def test_equal_tables_are_not_different() -> None:
     ones = np.ones((20, 2))
-    found = two_sample_test(ones, ones, **QUICK)
-    assert (found.p_value, found.inputs) == (1.0, ())
+    result = two_sample_test(ones, ones, **QUICK)
+    assert (result.p_value, result.inputs) == (1.0, ())
     X = np.random.default_rng(0).normal(size=(60, 2))
     assert two_sample_test(X, X, **QUICK).p_value > 0.5
 
 
-def test_bad_input_is_refused() -> None:
-    for first, second, options, told in [
+def test_invalid_input_is_rejected() -> None:
+    for first, second, options, message in [
         (np.ones((5, 2)), np.ones((5, 3)), {}, "2 and 3 columns"),
         (np.ones((5, 2)), pd.DataFrame({"a": [1.0]}), {}, "column names"),
         (pd.DataFrame({"a": [1.0, 2]}), pd.DataFrame({"b": [1.0, 2]}), {}, "no column 'a'"),
@@ -221,39 +221,39 @@ def test_bad_input_is_refused() -> None:
         (np.ones((5, 2)), np.ones((5, 2)), {"features": "splines"}, "unknown features"),
         (3.0, np.ones((5, 2)), {}, "2D array"),
     ]:
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             two_sample_test(first, second, **options)
 
 
-def test_columns_of_text_in_one_table_alone_are_categories() -> None:
+def test_text_in_one_table_makes_a_column_categorical() -> None:
     numbers = Table({"a": np.array([1.0, 2.0, 1.0, 2.0] * 10)})
     mixed = Table({"a": np.array(["1", "2", "?", "2"] * 10, object)})
-    found = two_sample_test(numbers, mixed, **QUICK)
-    assert found.inputs[0].is_category
-    assert found.inputs[0].distance == pytest.approx(0.25)
+    result = two_sample_test(numbers, mixed, **QUICK)
+    assert result.inputs[0].is_category
+    assert result.inputs[0].distance == pytest.approx(0.25)
 
 
-def test_adjusted_p_values_are_those_of_the_largest() -> None:
+def test_adjusted_p_values_use_the_largest_statistic() -> None:
     rng = np.random.default_rng(0)
     statistics = standardised(rng.normal(size=(4, 50)) ** 2)
     np.testing.assert_allclose(statistics.mean(axis=1), 0.0, atol=1e-12)
     largest = statistics.max(axis=0)
-    literal = [np.mean(largest >= own[0]) for own in statistics]
+    literal = [np.mean(largest >= row[0]) for row in statistics]
     np.testing.assert_allclose(adjusted_p_values(statistics), literal)
     assert p_value(largest) == np.mean(largest >= largest[0])
     assert (standardised(np.full((2, 5), 3.0)) == 0.0).all()
 
 
 @pytest.mark.slow
-def test_level_holds() -> None:
+def test_false_alarm_rate_is_the_level() -> None:
     """400 null draws of odd sizes: rejections within the binomial distribution at 5 %."""
     alarms, of_inputs = 0, 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
         X, Y = rng.standard_t(2, size=(43, 2)), rng.standard_t(2, size=(151, 2))
-        found = two_sample_test(X, Y, n_grids=16, n_permutations=99, random_state=seed)
-        alarms += found.p_value <= 0.05
-        of_inputs += bool(found.changed())
+        result = two_sample_test(X, Y, n_grids=16, n_permutations=99, random_state=seed)
+        alarms += result.p_value <= 0.05
+        of_inputs += bool(result.changed())
     low, high = binom.ppf([0.0005, 0.9995], 400, 0.05)
     assert low <= alarms <= high
     assert low <= of_inputs <= high
