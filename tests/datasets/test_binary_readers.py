@@ -31,7 +31,7 @@ def parts(name: str, matrix: sparse.csr_matrix) -> dict[str, Any]:
     return {f"{name}_{k}": v for k, v in {**fields, "shape": matrix.shape}.items()}
 
 
-def test_npz_in_every_compression(write: Writer, packing: str) -> None:
+def test_npz_is_read_in_every_compression(write: Writer, packing: str) -> None:
     table = read_table(write(f"a.npz{packing}", npz(X=X, y=Y)))
     got, y, names = table.split_target()
     assert got.dtype == np.float32
@@ -40,7 +40,7 @@ def test_npz_in_every_compression(write: Writer, packing: str) -> None:
     assert names == ("x1", "x2")
 
 
-def test_npz_parts(write: Writer) -> None:
+def test_npz_parts_are_read_by_name(write: Writer) -> None:
     path = write("a.npz", npz(X_train=X, y_train=Y, X_test=X[:1], y_test=Y[:1], other=Y))
     assert len(read_table(path)) == 3
     assert len(read_table(path, part="test")) == 1
@@ -51,20 +51,20 @@ def test_npz_parts(write: Writer) -> None:
         read_table(whole, part="test")
 
 
-def test_npz_sparse(write: Writer) -> None:
+def test_sparse_npz_is_read(write: Writer) -> None:
     rows = sparse.csr_matrix(np.eye(3))
     table = read_table(write("a.npz", npz(**parts("X_train", rows), y_train=Y)))
     assert sparse.issparse(table.matrix)
     assert_array_equal(table.matrix.toarray(), np.eye(3))
 
 
-def test_npz_words_and_no_labels(write: Writer) -> None:
+def test_npz_may_have_text_or_no_labels(write: Writer) -> None:
     words = read_table(write("a.npz", npz(X=X, y=np.array(["b", "a", "b"]))))
     assert words.split_target()[1].tolist() == ["b", "a", "b"]
     assert read_table(write("b.npz", npz(X=X))).target is None
 
 
-def test_npz_faults(write: Writer) -> None:
+def test_invalid_npz_is_rejected(write: Writer) -> None:
     cases = [
         ({"A": X}, "holds A; X, y or X_train"),
         ({}, "holds nothing"),
@@ -88,14 +88,14 @@ def test_npz_faults(write: Writer) -> None:
             read_table(write("a.npz", npz(**arrays)))
 
 
-def test_damaged_npz(write: Writer) -> None:
+def test_damaged_npz_is_rejected(write: Writer) -> None:
     whole = npz(X=X, y=Y)
     for damaged in (whole[:-30], whole[:40], b"PK\x03\x04" + bytes(30)):
         with pytest.raises(DataFileError, match="damaged"):
             read_table(write("a.npz", damaged))
 
 
-def test_npy(write: Writer, packing: str) -> None:
+def test_npy_is_read_in_every_compression(write: Writer, packing: str) -> None:
     file = io.BytesIO()
     np.save(file, X)
     assert_array_equal(read_table(write(f"a.npy{packing}", file.getvalue())).select(), X)
@@ -105,7 +105,7 @@ def test_npy(write: Writer, packing: str) -> None:
         read_table(write("b.npz", file.getvalue()))
 
 
-def test_npy_of_one_column_and_objects(write: Writer) -> None:
+def test_npy_may_be_a_column_but_not_objects(write: Writer) -> None:
     for array, fits in ((Y, True), (np.array([{}]), False), (np.array(3), False)):
         file = io.BytesIO()
         np.save(file, array, allow_pickle=True)
@@ -175,7 +175,9 @@ def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "ipc"])
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, kind: str) -> None:
+def test_parquet_and_ipc_are_read_by_every_engine(
+    write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, kind: str
+) -> None:
     pytest.importorskip(engine)
     path = write(f"a.{kind}", frame_file(FRAME, kind))
     numbers = write(f"b.{kind}", frame_file({"a": np.arange(50.0), "y": np.arange(50)}, kind))
@@ -189,12 +191,12 @@ def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, kin
     assert_array_equal(np.concatenate([X[:, 0] for X, _ in chunks]), np.arange(50))
 
 
-def test_parquet_in_every_compression(write: Writer, packing: str) -> None:
+def test_parquet_is_read_in_every_compression(write: Writer, packing: str) -> None:
     table = read_table(write(f"a.pq{packing}", parquet({"a": [1.0], "y": [2.0]})))
     assert_array_equal(table.split_target()[1], [2])
 
 
-def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parquet_packages_are_named(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("a.parquet", parquet({"a": [1]}))
     without(monkeypatch, "polars", "pyarrow")
     for read in (read_parquet, read_ipc):
@@ -203,7 +205,9 @@ def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-def test_parquet_faults(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+def test_invalid_parquet_is_rejected(
+    write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
     pytest.importorskip(engine)
     nested, binary, empty = (parquet({"a": cells}) for cells in ([[1], [2]], [b"1", None], []))
     without(monkeypatch, *{"polars", "pyarrow"} - {engine})
@@ -217,7 +221,7 @@ def test_parquet_faults(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: 
         read_table(write("a.parquet", b"PAR1" + nested[4:-20] + b"PAR1"))
 
 
-def test_ipc_with_a_wrong_count_of_missing_values(write: Writer) -> None:
+def test_ipc_with_a_wrong_null_count_is_rejected(write: Writer) -> None:
     arrow = pytest.importorskip("pyarrow")
     ipc = pytest.importorskip("pyarrow.ipc")
     missing = np.arange(40) % 4 == 0

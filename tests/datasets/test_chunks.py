@@ -77,32 +77,32 @@ def saved(array: Any) -> bytes:
     return file.getvalue()
 
 
-def test_csv(write: Writer, packing: str) -> None:
+def test_csv_chunks_equal_the_table(write: Writer, packing: str) -> None:
     check_file(write(f"a.csv{packing}", csv_text()))
 
 
-def test_tsv_with_a_named_target(write: Writer) -> None:
+def test_tsv_chunks_take_a_named_target(write: Writer) -> None:
     path = write("a.tsv", csv_text(Y, "\t"))
     check_file(path, "b")
     check_file(path, -1)
     check_file(path)
 
 
-def test_csv_options(write: Writer) -> None:
+def test_csv_options_apply_to_chunks(write: Writer) -> None:
     path = write("a.csv", "1:2:3\n4:5:\n7:8:9\n")
     check_file(path, sizes=(2,), delimiter=":", header=False)
     check_file(path, sizes=(2,), delimiter=":", header=True)
     check_file(write("b.csv", "1,2,\n3,NA,\n"), sizes=(2,))
 
 
-def test_latin_1_found_late(write: Writer) -> None:
+def test_encodings_of_chunks_are_detected(write: Writer) -> None:
     text = "n,s\n" + "1,a\n" * 6_000 + "2,ß\n3,b\n"
     check_file(write("a.csv", text.encode("latin-1")), sizes=(50, 1000))
     check_file(write("b.csv", "größe,s\n1,a\n".encode("latin-1")))
     check_file(write("c.csv", "n,s\n1,ß\n".encode("utf-16")))
 
 
-def test_libsvm(tmp_path: Path, write: Writer, packing: str) -> None:
+def test_libsvm_chunks_equal_the_table(tmp_path: Path, write: Writer, packing: str) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
     dump_svmlight_file(rows, Y, str(tmp_path / "plain"), zero_based=False)
     path = write(f"a.libsvm{packing}", (tmp_path / "plain").read_bytes())
@@ -113,7 +113,7 @@ def test_libsvm(tmp_path: Path, write: Writer, packing: str) -> None:
         check_file(path, "x2")
 
 
-def test_libsvm_that_is_told_all_is_not_read_first(write: Writer) -> None:
+def test_fully_specified_libsvm_is_not_read_first(write: Writer) -> None:
     path = write("a.libsvm", "1 1:5\n2 3:x\n")
     chunked = open_chunks(path, n_features=3, zero_based=False)
     assert chunked.n_rows is None
@@ -126,7 +126,9 @@ def test_libsvm_that_is_told_all_is_not_read_first(write: Writer) -> None:
 
 
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+def test_frame_chunks_equal_the_table(
+    write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
     pytest.importorskip(engine)
     frame = {
         "real": X[:, 0].tolist(),
@@ -150,13 +152,13 @@ def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> 
         open_chunks(write("d.parquet", b"PAR1" + bytes(40) + b"PAR1"))
 
 
-def test_parquet_labels_of_which_pieces_are_missing(write: Writer) -> None:
+def test_parquet_labels_may_be_missing_in_pieces(write: Writer) -> None:
     frame = {"a": X[:, 0], "label": ["u", "v", *[None] * 12, *["w"] * 9]}
     check_file(write("a.parquet", parquet(frame)))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz(tmp_path: Path, save: Any) -> None:
+def test_npz_chunks_equal_the_table(tmp_path: Path, save: Any) -> None:
     path = tmp_path / "a.npz"
     kinds = (np.float64, np.float32, np.uint8, ">f8", np.float16)
     targets = (Y, Y[:, None], WORDS.astype(str), np.column_stack([Y, Y + 1]), Y > 0)
@@ -169,13 +171,13 @@ def test_npz(tmp_path: Path, save: Any) -> None:
         check_file(path, "x1")
 
 
-def test_npz_sparse(write: Writer) -> None:
+def test_sparse_npz_chunks_equal_the_table(write: Writer) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", random_state=1)
     check_file(write("a.npz", npz(**parts("X", rows), y=Y)))
     check_file(write("b.npz", npz(**parts("X_train", rows))))
 
 
-def test_npy(write: Writer, packing: str) -> None:
+def test_npy_chunks_equal_the_table(write: Writer, packing: str) -> None:
     for k, array in enumerate((X, np.arange(46, dtype=np.int8).reshape(23, 2))):
         path = write(f"{k}.npy{packing}", saved(array))
         check_file(path)
@@ -190,7 +192,7 @@ def test_npy(write: Writer, packing: str) -> None:
         check_equal(one, X[:, :1], WORDS, chunk_rows)
 
 
-def test_arrays_stored_by_columns(write: Writer) -> None:
+def test_npz_stored_by_columns_is_rejected(write: Writer) -> None:
     by_columns = np.asfortranarray(X)
     check_file(write("a.npy", saved(by_columns)))
     with pytest.raises(InputError, match="X is stored column by column.*ascontiguousarray"):
@@ -201,7 +203,7 @@ def test_arrays_stored_by_columns(write: Writer) -> None:
 ROWS = sparse.csr_matrix(np.eye(3))
 
 
-def test_npz_faults(write: Writer) -> None:
+def test_invalid_npz_is_rejected(write: Writer) -> None:
     cases = [
         ({"A": X}, "holds A; X, y or X_train"),
         ({"X": X, "y": Y[:2]}, "2 labels for 23 rows"),
@@ -225,7 +227,7 @@ def test_npz_faults(write: Writer) -> None:
             list(open_chunks(write("a.npz", npz(**arrays))))
 
 
-def test_damaged_arrays(write: Writer) -> None:
+def test_damaged_arrays_are_rejected(write: Writer) -> None:
     file = io.BytesIO()
     np.savez(file, X=X, y=Y)
     flipped = bytearray(file.getvalue())
@@ -245,7 +247,7 @@ def test_damaged_arrays(write: Writer) -> None:
         open_chunks(write("c.npy.gz", b"no array"))
 
 
-def test_files_compressed_as_a_whole(write: Writer) -> None:
+def test_formats_that_cannot_be_chunked_are_rejected(write: Writer) -> None:
     for name, content in (("a.npz.gz", npz(X=X)), ("a.pq.xz", parquet({"a": [1], "y": [1]}))):
         with pytest.raises(InputError, match="unpack it first"):
             open_chunks(write(name, content))
@@ -253,7 +255,7 @@ def test_files_compressed_as_a_whole(write: Writer) -> None:
         open_chunks(write("a.arff", "@attribute a real\n@data\n1\n"))
 
 
-def test_wrong_chunk_rows(write: Writer) -> None:
+def test_invalid_chunk_rows_are_rejected(write: Writer) -> None:
     for chunk_rows in (0, -1, 2.5, True, "7"):
         with pytest.raises(InputError, match="chunk_rows"):
             open_chunks(write("a.csv", csv_text()), chunk_rows=chunk_rows)
@@ -276,7 +278,7 @@ def test_csv_faults_name_their_line(write: Writer) -> None:
             list(open_chunks(write("a.csv", text), limits=limits))
 
 
-def test_text_among_the_inputs(write: Writer) -> None:
+def test_text_inputs_are_rejected(write: Writer) -> None:
     path = write("pets.csv", "kind,weight,n\ncat,4.5,1\ndog,NA,2\n")
     with pytest.raises(InputError, match=r"column 'kind' holds text \('cat'\).*KernelClassifier"):
         open_chunks(path)
@@ -298,14 +300,14 @@ def test_checksums_of_compressed_arrays_are_compared(write: Writer) -> None:
             list(open_chunks(path))
 
 
-def test_broken_utf_16(write: Writer) -> None:
+def test_broken_utf_16_is_rejected(write: Writer) -> None:
     content = ("a,b\n" + "1,2\n" * 10_000).encode("utf-16") + b"\0"
     with pytest.raises(DataFileError, match="save it as UTF-8"):
         list(open_chunks(write("a.csv", content)))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.libsvm", "a.npz", "b.npz", "a.npy", "a.parquet"])
-def test_memory_is_bounded(tmp_path: Path, write: Writer, name: str) -> None:
+def test_memory_of_chunks_is_bounded(tmp_path: Path, write: Writer, name: str) -> None:
     text = name in ("a.csv", "a.libsvm")
     n_rows, few = (6_000, 100) if text else (40_000, 500)
     rows = np.random.default_rng(0).integers(1, 9, size=(n_rows, 10)).astype(float)

@@ -38,7 +38,7 @@ def test_random_bytes_end_in_one_kind_of_error(
 
 
 @pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz"])
-def test_truncated_compression(write: Writer, packing: str) -> None:
+def test_truncated_compression_is_rejected(write: Writer, packing: str) -> None:
     for name in ("a.csv", "a.libsvm", "a.arff", "a.npz", "a.parquet"):
         path = write(name + packing, "1,2,3\n" * 3000 + "4 5:6")
         path.write_bytes(path.read_bytes()[:-15])
@@ -46,7 +46,7 @@ def test_truncated_compression(write: Writer, packing: str) -> None:
             read_table(path)
 
 
-def test_wrong_compression(tmp_path: Path) -> None:
+def test_wrong_compression_is_rejected(tmp_path: Path) -> None:
     for packing in (".gz", ".bz2", ".xz"):
         path = tmp_path / f"a.csv{packing}"
         path.write_bytes(b"a,b\n1,2\n" * 10)
@@ -54,13 +54,13 @@ def test_wrong_compression(tmp_path: Path) -> None:
             read_table(path)
 
 
-def test_empty_files(write: Writer) -> None:
+def test_empty_files_are_rejected(write: Writer) -> None:
     for ending, packing in product((".csv", ".libsvm", ".npz", ".parquet", ""), PACKERS):
         with pytest.raises(DataFileError, match="is empty|damaged"):
             read_table(write(f"a{ending}{packing}", b""))
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"a\.csv does not exist"):
         read_table(tmp_path / "a.csv")
     with pytest.raises(DataFileError, match="is a folder"):
@@ -69,7 +69,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_table("~/surely/not/here.csv")
 
 
-def test_unreadable_file(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_named(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("a.csv", "1,2\n")
 
     def refuse(*_: object, **__: object) -> None:
@@ -80,7 +80,7 @@ def test_unreadable_file(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None
         read_table(path, format="npy")
 
 
-def test_unknown_endings(write: Writer) -> None:
+def test_unknown_endings_need_a_format(write: Writer) -> None:
     for name in ("a.xlsx", "a", "a.t", "a.zip"):
         path = write(name, "a,b\n1,2\n")
         with pytest.raises(DataFileError, match="names no known format.*format="):
@@ -88,7 +88,7 @@ def test_unknown_endings(write: Writer) -> None:
         assert read_table(path, format="csv").shape == (1, 2)
 
 
-def test_wrong_parameters(write: Writer) -> None:
+def test_invalid_parameters_are_rejected(write: Writer) -> None:
     path = write("a.csv", "a,b\n1,2\n")
     with pytest.raises(InputError, match="format must be one of csv"):
         read_table(path, format="excel")
@@ -96,7 +96,7 @@ def test_wrong_parameters(write: Writer) -> None:
         read_table(path, part="all")  # type: ignore[arg-type]
 
 
-def test_binary_files_named_as_text(write: Writer) -> None:
+def test_binary_files_named_as_text_are_rejected(write: Writer) -> None:
     cases = [
         (PACKERS[".gz"](b"1,2"), "gzip"),
         (PACKERS[".bz2"](b"1,2"), "bzip2"),
@@ -111,7 +111,7 @@ def test_binary_files_named_as_text(write: Writer) -> None:
             read_table(write("a.csv", content))
 
 
-def test_names_that_no_file_can_have() -> None:
+def test_impossible_file_names_are_rejected() -> None:
     cases = [
         ("~nobody_of_this_name/a.csv", "there is no user 'nobody_of_this_name'"),
         ("a\0.csv", "NUL character"),
@@ -122,7 +122,7 @@ def test_names_that_no_file_can_have() -> None:
             read(name)
 
 
-def test_no_file_can_be_opened(write: Writer) -> None:
+def test_too_many_open_files_are_reported(write: Writer) -> None:
     resource = pytest.importorskip("resource")
     path = write("a.npy", b"\x93NUMPY")
     message = r"a.npy cannot be read \(Too many open files\)"

@@ -13,7 +13,7 @@ from harness.waves import make_regression_like
 MAKERS = [make_regression_like, friedman1]
 
 
-def test_shapes_and_kinds() -> None:
+def test_generators_return_the_given_shape_and_type() -> None:
     for make, dtype in product(MAKERS, (np.float32, np.float64)):
         X, y = make(50, 7, seed=1, dtype=dtype)  # type: ignore[operator]
         assert X.shape == (50, 7)
@@ -23,7 +23,7 @@ def test_shapes_and_kinds() -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_same_rows_whatever_the_length_and_threads(
+def test_rows_do_not_depend_on_length_or_threads(
     make: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generators, "BLOCK_ROWS", 16)
@@ -36,7 +36,7 @@ def test_same_rows_whatever_the_length_and_threads(
     assert_array_equal(X, make(100, 6, seed=3, noise=0.0)[0])  # type: ignore[operator]
 
 
-def test_regression_like_is_standardised() -> None:
+def test_make_regression_like_is_standardised() -> None:
     for n_columns in (1, 2, 12, 20):
         X, y = make_regression_like(60_000, n_columns, seed=5, noise=0.0)
         assert abs(y.mean()) < 0.03
@@ -46,13 +46,13 @@ def test_regression_like_is_standardised() -> None:
         assert X.shape[1] == n_columns
 
 
-def test_friedman1_is_the_formula() -> None:
+def test_friedman1_follows_its_formula() -> None:
     X, y = friedman1(200, 8, seed=2, noise=0.0)
     expected = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
     assert_allclose(y, expected + 10 * X[:, 3] + 5 * X[:, 4])
 
 
-def test_wrong_parameters() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     cases = [
         ({"n_rows": 0}, "at least 1"),
         ({"n_columns": 4}, "at least 5"),

@@ -21,7 +21,7 @@ TEXT = "# a comment\n1 1:0.5 3:-2e1\n\n-1 qid:7 2:1 # two\n+3.25\n"
 DENSE = [[0.5, 0, -20], [0, 1, 0], [0, 0, 0]]
 
 
-def test_libsvm_in_every_compression(write: Writer, packing: str) -> None:
+def test_libsvm_is_read_in_every_compression(write: Writer, packing: str) -> None:
     table = read_table(write(f"some.libsvm{packing}", TEXT))
     X, y, names = table.split_target()
     assert sparse.issparse(X)
@@ -33,18 +33,18 @@ def test_libsvm_in_every_compression(write: Writer, packing: str) -> None:
     assert_array_equal(y, [1, -1, 3.25])
 
 
-def test_content_tells_libsvm(write: Writer) -> None:
+def test_libsvm_is_recognised_by_content(write: Writer) -> None:
     names = ("a9a", "a9a.t", "letter.scale.tr", "covtype.libsvm.binary", "x.txt")
     for name, packing in product(names, PACKERS):
         assert read_table(write(name + packing, TEXT)).shape == (3, 3)
 
 
-def test_content_of_a_very_long_line(write: Writer) -> None:
+def test_libsvm_with_a_very_long_line_is_recognised(write: Writer) -> None:
     line = "1 " + " ".join(f"{j}:0.25" for j in range(1, 20_000))
     assert read_table(write("epsilon", line + "\n")).shape == (1, 19_999)
 
 
-def test_blocks_join(write: Writer) -> None:
+def test_blocks_give_the_same_table(write: Writer) -> None:
     path = write("some.libsvm", TEXT + "2 4:7\n")
     whole = read_libsvm(path)
     blocks = read_libsvm(path, limits=ReadLimits(block_bytes=1))
@@ -58,7 +58,7 @@ def test_blocks_join(write: Writer) -> None:
     assert_array_equal(y, whole[1])
 
 
-def test_first_index(write: Writer) -> None:
+def test_zero_based_decides_the_first_index(write: Writer) -> None:
     cases = [
         ("auto", "1 1:5\n", [[5]]),
         ("auto", "1 1:5\n1 0:2\n", [[0, 5], [2, 0]]),
@@ -70,7 +70,7 @@ def test_first_index(write: Writer) -> None:
         assert_array_equal(X.toarray(), expected)
 
 
-def test_number_of_columns_can_be_told(write: Writer) -> None:
+def test_n_features_sets_the_number_of_columns(write: Writer) -> None:
     path = write("a.libsvm", "1 2:5\n1 4:1\n")
     assert read_libsvm(path, n_features=9)[0].shape == (2, 9)
     assert read_table(write("b.libsvm", "1\n2\n"), n_features=3).shape == (2, 3)
@@ -100,13 +100,13 @@ def test_faults_name_their_line(write: Writer) -> None:
             read_libsvm(write("a.libsvm", text), zero_based=False)
 
 
-def test_fault_in_a_later_block(write: Writer) -> None:
+def test_fault_in_a_later_block_names_its_line(write: Writer) -> None:
     path = write("a.libsvm", "1 1:5\n" * 30 + "x 1:5\n")
     with pytest.raises(DataFileError, match="line 31: the label 'x'"):
         read_libsvm(path, limits=ReadLimits(block_bytes=10))
 
 
-def test_wrong_parameters(write: Writer) -> None:
+def test_invalid_parameters_are_rejected(write: Writer) -> None:
     for wrong in ({"n_features": 0}, {"n_features": 2.5}, {"zero_based": "no"}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             read_libsvm(write("a.libsvm", TEXT), **wrong)
@@ -121,7 +121,7 @@ finite = st.floats(-1e300, 1e300, allow_subnormal=False)
     st.booleans(),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_read(
+def test_written_rows_are_read_back(
     tmp_path: Path, rows: list[list[float]], data: st.DataObject, zero_based: bool
 ) -> None:
     labels = data.draw(st.lists(finite, min_size=len(rows), max_size=len(rows)))
@@ -148,7 +148,7 @@ def test_originals_agree_with_the_npz(data_folder: Path, name: str, part: str) -
 
 
 @pytest.mark.data
-def test_original_with_zero_based_indices(data_folder: Path) -> None:
+def test_original_with_zero_based_indices_is_read(data_folder: Path) -> None:
     path = data_folder / "original" / "cpusmall_scale_part_zero_based.libsvm"
     X, y = read_libsvm(path)
     assert X.shape == (5_734, 12)

@@ -43,7 +43,7 @@ def archived(**arrays: bytes) -> bytes:
     return file.getvalue()
 
 
-def test_endless_lines(write: Writer, packing: str) -> None:
+def test_endless_lines_are_rejected(write: Writer, packing: str) -> None:
     starts = {"a.csv": "1,2\n", "a.libsvm": "1 1:2\n", "a.arff": "@relation "}
     for name, start in starts.items():
         path = write(name + packing, start + "0" * (1 << 20))
@@ -54,27 +54,27 @@ def test_endless_lines(write: Writer, packing: str) -> None:
                 read(path, limits=SMALL)
 
 
-def test_endless_lines_whose_halves_look_like_ends(write: Writer) -> None:
+def test_endless_utf_16_lines_are_rejected(write: Writer) -> None:
     path = write("a.csv.gz", ("a,b\n1,2\n" + "\u0a0a" * (1 << 20)).encode("utf-16"))
     for read in (read_table, chunks):
         with pytest.raises(DataFileError, match="max_line_bytes"):
             read(path, limits=SMALL)
 
 
-def test_an_endless_row_of_short_lines(write: Writer) -> None:
+def test_endless_quoted_rows_are_rejected(write: Writer) -> None:
     path = write("a.csv", "a,b\n1,2\n" + '"\n",' * (1 << 18))
     for read in (read_table, chunks):
         with pytest.raises(DataFileError, match="max_line_bytes"):
             read(path, limits=SMALL)
 
 
-def test_rows_of_many_lines_are_honest(write: Writer) -> None:
+def test_rows_of_many_lines_are_read(write: Writer) -> None:
     cell = '"' + "line\n" * 200 + '"'
     path = write("a.csv", "n,text\n" + "".join(f"{j},{cell}\n" for j in range(500)))
     assert len(read_table(path, limits=ReadLimits(max_line_bytes=1 << 20))) == 500
 
 
-def test_tables_beyond_the_memory(write: Writer, packing: str) -> None:
+def test_tables_beyond_the_memory_limit_are_rejected(write: Writer, packing: str) -> None:
     cases = [
         ("a.csv", "1,2\n" * 50_000),
         ("a.arff", "@attribute a real\n@data\n" + "1\n" * 50_000),
@@ -97,13 +97,13 @@ def test_compressed_arrays_are_held_once(write: Writer) -> None:
     assert read_table(path, limits=SMALL).shape == (20_000, 1)
 
 
-def test_parquet_beyond_the_memory(write: Writer) -> None:
+def test_parquet_beyond_the_memory_limit_is_rejected(write: Writer) -> None:
     path = write("a.parquet", parquet({"a": np.zeros(100_000)}))
     with pytest.raises(DataFileError, match="100,000 rows and 1 columns takes 800.0 kB"):
         read_table(path, limits=SMALL)
 
 
-def test_a_parquet_column_that_unpacks_beyond_the_memory(tmp_path: Path) -> None:
+def test_parquet_columns_that_unpack_beyond_the_limit_are_rejected(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     rows = arrow.table({"a": ["x" * 100_000 + str(k) for k in range(100)]})
@@ -115,7 +115,7 @@ def test_a_parquet_column_that_unpacks_beyond_the_memory(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
-def test_ratio(write: Writer, ending: str) -> None:
+def test_compression_ratio_is_limited(write: Writer, ending: str) -> None:
     tight = ReadLimits(max_ratio=2, unchecked_bytes=1 << 14)
     for name, line in (("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n")):
         path = write(name + ending, line * (1 << 14))
@@ -133,7 +133,7 @@ def test_ratio(write: Writer, ending: str) -> None:
         read_table(archive, limits=tight)
 
 
-def test_a_chunk_beyond_the_memory(write: Writer) -> None:
+def test_chunks_beyond_the_memory_limit_are_rejected(write: Writer) -> None:
     path = write("a.npy", claim((50_000, 2)) + bytes(800_000))
     with pytest.raises(DataFileError, match="a chunk of .* rows takes .* Say chunk_rows=") as info:
         chunks(path, limits=SMALL)
@@ -180,7 +180,7 @@ def test_wide_text_costs_what_it_holds(write: Writer) -> None:
     assert training.y.tolist() == ["red"] * 3
 
 
-def test_wide_text_is_judged_as_narrow_text_is(write: Writer) -> None:
+def test_wide_text_is_checked_like_narrow_text(write: Writer) -> None:
     rows = ["1,2,3"] * 300
     rows[1] = "1,2,x"
     path = write("b.csv", "a,b,c\n" + "\n".join(rows))
@@ -189,9 +189,7 @@ def test_wide_text_is_judged_as_narrow_text_is(write: Writer) -> None:
             read_csv(path, limits=ReadLimits(block_bytes=size))
 
 
-def test_memory_that_runs_out_is_a_fault_of_the_file(
-    write: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_error_names_the_file(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     def runs_out(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -206,7 +204,7 @@ def test_limits_are_positive_numbers() -> None:
             ReadLimits(**{name: wrong})
 
 
-def test_limits_from_the_command_line(write: Writer) -> None:
+def test_limits_are_parsed_from_text(write: Writer) -> None:
     assert limits.parse_limits("max_ratio=2.5, max_memory=8e3").max_memory == 8_000
     for wrong in ("max_rows=1", "max_ratio", "max_memory=-1", "max_ratio=inf"):
         with pytest.raises(InputError, match="NAME=NUMBER"):
@@ -215,7 +213,7 @@ def test_limits_from_the_command_line(write: Writer) -> None:
         read_data(write("a.csv", "1,2\n" * 50_000), limits="max_memory=1e5")
 
 
-def test_shapes_that_no_array_has(write: Writer) -> None:
+def test_impossible_array_shapes_are_rejected(write: Writer) -> None:
     shapes: list[tuple[int, ...]] = [
         (-1, 3),
         (-2, -4),
@@ -237,7 +235,7 @@ def test_shapes_that_no_array_has(write: Writer) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
-def test_dictionaries_that_unfold(form: str, tmp_path: Path) -> None:
+def test_dictionaries_that_expand_beyond_the_limit_are_rejected(form: str, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet_files, feather = (
         pytest.importorskip(f"pyarrow.{name}") for name in ("parquet", "feather")
@@ -258,7 +256,7 @@ def test_dictionaries_that_unfold(form: str, tmp_path: Path) -> None:
             read(path, limits=ReadLimits(max_memory=2_000_000))
 
 
-def test_claims_beyond_the_memory_in_frames(
+def test_memory_errors_in_frames_name_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     polars = pytest.importorskip("polars")

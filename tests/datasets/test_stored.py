@@ -46,7 +46,7 @@ FILES = ["mixed.csv", "plain.csv", "mixed.parquet", "rows.npy", "columns.npy", "
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_same_table_and_the_same_model(folder: Path, name: str) -> None:
+def test_stored_table_gives_the_same_table_and_model(folder: Path, name: str) -> None:
     inside = read_table(folder / name)
     outside = store_table(folder / name, limits=SMALL)
     assert (len(outside), outside.names) == (len(inside), inside.names)
@@ -55,21 +55,21 @@ def test_the_same_table_and_the_same_model(folder: Path, name: str) -> None:
     for column in inside.names or ():
         np.testing.assert_array_equal(outside.column(column), inside.column(column))
     X, y, names = inside.split_target()
-    found, labels, own_names = outside.split_target()
+    result, labels, own_names = outside.split_target()
     assert own_names == names
     np.testing.assert_array_equal(labels, y)
-    assert isinstance(found, StoredTable if isinstance(X, Table) else LazyRows)
+    assert isinstance(result, StoredTable if isinstance(X, Table) else LazyRows)
     model = KernelRegressor(effort=1, n_grids=24, grids="grown", random_state=0)
     weight = np.arange(N_ROWS) % 4
     expected = model.fit(X, y, sample_weight=weight)
     few = X.take_rows(slice(0, 50)) if isinstance(X, Table) else X[:50]
     coef, predicted = expected.weights_, expected.predict(few)
-    model.set_params(memory_budget="500 MB").fit(found, labels, sample_weight=weight)
+    model.set_params(memory_budget="500 MB").fit(result, labels, sample_weight=weight)
     np.testing.assert_array_equal(model.weights_, coef)
     np.testing.assert_array_equal(model.predict(few), predicted)
 
 
-def test_few_rows_of_a_smooth_function(tmp_path: Path) -> None:
+def test_mapped_rows_give_the_same_kernel_ridge_model(tmp_path: Path) -> None:
     """Kernel ridge regression is taken, which needs all rows."""
     X = rng.uniform(-2, 2, size=(600, 2))
     y = np.sin(2 * X[:, 0]) * X[:, 1]
@@ -79,11 +79,11 @@ def test_few_rows_of_a_smooth_function(tmp_path: Path) -> None:
     expected = KernelRegressor(random_state=0).fit(X, y)
     assert type(expected.features_).__name__ == "KernelExpansion"
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    found = KernelRegressor(memory_budget="500 MB", random_state=0).fit(mapped, y)
-    np.testing.assert_array_equal(found.weights_, expected.weights_)
+    result = KernelRegressor(memory_budget="500 MB", random_state=0).fit(mapped, y)
+    np.testing.assert_array_equal(result.weights_, expected.weights_)
 
 
-def test_columns_that_are_selected(folder: Path) -> None:
+def test_selected_columns_are_read(folder: Path) -> None:
     table = store_table(folder / "mixed.csv", limits=SMALL)
     chosen = table.select(["c", "a"])
     assert isinstance(chosen, StoredRows)
@@ -98,7 +98,7 @@ def test_columns_that_are_selected(folder: Path) -> None:
     assert repr(table).startswith("StoredTable(1,500 x 6, from ")
 
 
-def test_numbers_that_are_taken_as_text(folder: Path) -> None:
+def test_numbers_can_be_stored_as_categories(folder: Path) -> None:
     table = store_table(folder / "mixed.csv", categorical=["a"], limits=SMALL)
     assert "a" in table.categorical
     assert "a" in table.declared
@@ -107,7 +107,7 @@ def test_numbers_that_are_taken_as_text(folder: Path) -> None:
     ]
 
 
-def test_what_is_not_stored(folder: Path) -> None:
+def test_sparse_rows_and_late_text_are_rejected(folder: Path) -> None:
     sparse_rows = sparse.random(20, 5, 0.2, "csr", random_state=0)
     parts = {f"X_{name}": getattr(sparse_rows, name) for name in ("data", "indices", "indptr")}
     np.savez(folder / "sparse.npz", X_shape=sparse_rows.shape, y=np.ones(20), **parts)
@@ -118,13 +118,13 @@ def test_what_is_not_stored(folder: Path) -> None:
         store_table(folder / "late.csv", limits=ReadLimits(block_bytes=1 << 16))
 
 
-def test_targets_of_another_length(folder: Path) -> None:
+def test_targets_of_another_length_are_rejected(folder: Path) -> None:
     X, y, _ = store_table(folder / "rows.npy").split_target()
     with pytest.raises(InputError, match="1500 rows and y 1499"):
         KernelRegressor().fit(X, y[1:])
 
 
-def test_infinity_is_found(tmp_path: Path) -> None:
+def test_infinity_in_mapped_rows_is_rejected(tmp_path: Path) -> None:
     rows = np.ones((50, 2))
     rows[40, 1] = np.inf
     np.save(tmp_path / "rows.npy", rows)

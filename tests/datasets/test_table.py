@@ -33,7 +33,7 @@ def rows() -> sparse.csr_matrix:
     return sparse.csr_matrix(np.array([[1.0, 0, 2], [0, 3, 0]]))
 
 
-def test_as_floats_keeps_what_the_kind_can_hold() -> None:
+def test_as_floats_keeps_the_precision_of_the_type() -> None:
     cases = [
         ("bool", "float32"),
         ("uint8", "float32"),
@@ -49,7 +49,7 @@ def test_as_floats_keeps_what_the_kind_can_hold() -> None:
         assert as_floats(np.ones(2, dtype=kind)).dtype == np.dtype(expected)
 
 
-def test_kinds_of_columns(mixed: Table) -> None:
+def test_text_columns_are_categorical(mixed: Table) -> None:
     assert mixed.categorical == ("kind", "Class")
     assert mixed.is_categorical("kind")
     assert not mixed.is_categorical("age")
@@ -78,7 +78,7 @@ def test_numeric_features_keep_their_names(mixed: Table) -> None:
     assert_array_equal(y, words("cat", "", "dog"))
 
 
-def test_default_target() -> None:
+def test_default_target_is_named_or_last() -> None:
     cases = [
         (["a", "Y", "b"], "Y"),
         (["y", "b", "Label"], "Label"),
@@ -90,7 +90,7 @@ def test_default_target() -> None:
         assert table.split_target()[1][0] == names.index(expected)
 
 
-def test_target_by_position() -> None:
+def test_target_can_be_given_by_position() -> None:
     table = Table(matrix=np.arange(6.0).reshape(2, 3))
     assert_array_equal(table.split_target(0)[1], [0, 3])
     X, y, names = table.split_target(-1)
@@ -127,21 +127,21 @@ def test_sparse_indices_get_sorted() -> None:
     assert_array_equal(table.matrix.toarray(), [[1, 2]])
 
 
-def test_take_rows(mixed: Table, rows: sparse.csr_matrix) -> None:
+def test_take_rows_selects_rows_and_labels(mixed: Table, rows: sparse.csr_matrix) -> None:
     assert mixed.take_rows(np.array([2, 0])).column("age").tolist() == [7, 3]
     labelled = Table(matrix=rows, target=np.array([1, 2])).take_rows(np.array([False, True]))
     assert labelled.shape == (1, 3)
     assert_array_equal(labelled.target, [2])
 
 
-def test_an_array_of_a_table(mixed: Table, rows: sparse.csr_matrix) -> None:
+def test_table_converts_to_an_array(mixed: Table, rows: sparse.csr_matrix) -> None:
     numbers = np.asarray(mixed.split_target("kind", ["weight", "age"])[0], np.float32)
     assert numbers.dtype == np.float32
     assert np.asarray(mixed).dtype == object
     assert_array_equal(np.asarray(Table(matrix=rows)), rows.toarray())
 
 
-def test_scikit_learn_takes_rows_of_a_table(mixed: Table) -> None:
+def test_scikit_learn_indexes_rows_of_a_table(mixed: Table) -> None:
     for part in ([2, 0], slice(1, 3), np.array([True, False, True])):
         expected = np.array([3.0, 5.0, 7.0])[part]
         assert_array_equal(_safe_indexing(mixed, part).column("age"), expected)
@@ -149,13 +149,13 @@ def test_scikit_learn_takes_rows_of_a_table(mixed: Table) -> None:
             assert_array_equal(mixed[part].column("age"), expected)
 
 
-def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:
+def test_len_and_repr_describe_the_table(mixed: Table, rows: sparse.csr_matrix) -> None:
     assert len(mixed) == 3
     assert repr(mixed) == "Table(3 x 4, columns, from the table)"
     assert "csr" in repr(Table(matrix=rows))
 
 
-def test_tables_that_cannot_be() -> None:
+def test_invalid_tables_are_rejected() -> None:
     cases = [
         (lambda: Table(), "exactly one"),
         (lambda: Table({}, matrix=np.eye(2)), "exactly one"),
@@ -173,7 +173,7 @@ def test_tables_that_cannot_be() -> None:
             call()  # type: ignore[operator]
 
 
-def test_splits_that_cannot_be(mixed: Table) -> None:
+def test_invalid_splits_are_rejected(mixed: Table) -> None:
     cases = [
         ("nothing", None, "no column 'nothing'; it has age, kind"),
         (9, None, "no column 9"),

@@ -21,18 +21,20 @@ def test_merged_bins_are_numbered_as_in_one_pass(grids):
         X = np.random.default_rng(0).normal(size=(400, 3))
         codes, known = grids.learn(X)
         blocks = [grids.learn(part) for part in np.split(X, cuts)]
-        tables = [BinKeys.of_counts(own.keys(), own.n_bins) for _, own in blocks]
+        tables = [
+            BinKeys.of_counts(known_bins.keys(), known_bins.n_bins) for _, known_bins in blocks
+        ]
         merged = BinKeys.merged(tables)
         np.testing.assert_array_equal(merged.keys, known.keys())
         np.testing.assert_array_equal(merged.n_bins, known.n_bins)
-        found = [
-            merged.columns(table).renumbered(own)
-            for (own, _), table in zip(blocks, tables, strict=True)
+        results = [
+            merged.columns(table).renumbered(block_codes)
+            for (block_codes, _), table in zip(blocks, tables, strict=True)
         ]
-        np.testing.assert_array_equal(np.concatenate(found, axis=1), codes)
+        np.testing.assert_array_equal(np.concatenate(results, axis=1), codes)
 
 
-def test_bins_of_a_block_are_columns_among_those_of_all(grids):
+def test_bins_of_a_block_map_to_global_columns(grids):
     for n_outputs in [(), (3,)]:
         generator = np.random.default_rng(2)
         X = generator.normal(size=(300, 3))
@@ -40,8 +42,8 @@ def test_bins_of_a_block_are_columns_among_those_of_all(grids):
         codes, some = grids.learn(X[200:])
         merged = BinKeys.of_counts(known.keys(), known.n_bins)
         columns = merged.columns(BinKeys.of_counts(some.keys(), some.n_bins))
-        own = BinnedMatrix(codes, columns.offsets, scale=1.0)
-        part = SomeColumns(own, columns, 0.3, Workspace(1))
+        binned = BinnedMatrix(codes, columns.offsets, scale=1.0)
+        part = SomeColumns(binned, columns, 0.3, Workspace(1))
         whole = BinnedMatrix(known.find(X[200:]), merged.offsets, scale=0.3)
         w, v = (generator.normal(size=(n, *n_outputs)) for n in reversed(whole.shape))
         np.testing.assert_array_equal(part.matvec(w), whole.matvec(w))
@@ -52,10 +54,10 @@ def test_bins_of_a_block_are_columns_among_those_of_all(grids):
         )
 
 
-def test_tables_merge_alike_however_they_are_grouped(grids):
+def test_merging_tables_is_associative(grids):
     X = np.random.default_rng(1).normal(size=(90, 3))
     parts = [grids.learn(part)[1] for part in np.split(X, 5)]
-    tables = [BinKeys.of_counts(own.keys(), own.n_bins) for own in parts]
+    tables = [BinKeys.of_counts(part.keys(), part.n_bins) for part in parts]
     left = BinKeys.merged([BinKeys.merged(tables[:3]), BinKeys.merged(tables[3:])])
     right = BinKeys.merged([tables[0], BinKeys.merged(tables[1:])])
     np.testing.assert_array_equal(left.keys, right.keys)

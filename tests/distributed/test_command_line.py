@@ -33,15 +33,15 @@ def run(*words, code=0):
     return result
 
 
-def test_workers_read_the_file_and_the_model_is_an_ordinary_one(client, data):
+def test_cluster_option_fits_the_same_model(client, data):
     address = client.scheduler.address
     models = []
     for name, more in (("here", []), ("there", ["--cluster", address])):
         path = data.with_name(name)
-        told = run(
+        process = run(
             "fit", data, "-m", path, "--target", "price", "--weight", "weight", *OPTIONS, *more
         )
-        document = json.loads(told.stdout)
+        document = json.loads(process.stdout)
         assert (document["rows"], document["target"]) == (400, "price")
         models.append(load(path))
     here, there = models
@@ -51,10 +51,10 @@ def test_workers_read_the_file_and_the_model_is_an_ordinary_one(client, data):
 
 
 @pytest.mark.cluster
-def test_faults_are_told_in_a_line(client, data, tmp_path):
+def test_errors_are_reported_in_one_line(client, data, tmp_path):
     where = "-m", tmp_path / "model", "--cluster"
-    told = run("fit", data, *where, "tcp://127.0.0.1:1", code=1)
-    assert "no scheduler" in told.stderr
+    process = run("fit", data, *where, "tcp://127.0.0.1:1", code=1)
+    assert "no scheduler" in process.stderr
     (tmp_path / "table.arff").write_text("nothing")
-    told = run("fit", tmp_path / "table.arff", *where, client.scheduler.address, code=1)
-    assert "workers read .csv" in told.stderr
+    process = run("fit", tmp_path / "table.arff", *where, client.scheduler.address, code=1)
+    assert "workers read .csv" in process.stderr

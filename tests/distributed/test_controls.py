@@ -12,7 +12,7 @@ X, Y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
 
 
 @pytest.mark.parametrize("kind", [DaskKernelRegressor, DaskKernelClassifier])
-def test_what_only_one_machine_takes(kind):
+def test_single_machine_options_are_rejected(kind):
     for given in ({"warm_start": True}, {"monotonic_cst": [1, 0]}):
         with pytest.raises(InputError, match="for fits on one machine"):
             kind(**given).fit(X, Y)

@@ -70,7 +70,7 @@ def kill_one(client):
 
 @pytest.mark.parametrize("stage", ["sample", "bins", "first", "tenth"])
 @pytest.mark.parametrize("loss", ["squares", "losses"])
-def test_a_worker_dies_in_any_phase_and_no_bit_changes(client, expected, loss, stage, monkeypatch):
+def test_killed_worker_does_not_change_the_fit(client, expected, loss, stage, monkeypatch):
     from gramless.distributed.rows import ClusterRows
 
     X, y = table()
@@ -98,7 +98,7 @@ def test_a_worker_dies_in_any_phase_and_no_bit_changes(client, expected, loss, s
     np.testing.assert_array_equal(model.weights_, expected[loss])
 
 
-def test_a_worker_dies_while_rows_are_predicted(client, expected):
+def test_killed_worker_does_not_change_predictions(client, expected):
     X, y = table()
     model = Regressor(**GIVEN, client=client).fit(X, y)
     lazy = model.predict(X).persist()
@@ -106,22 +106,22 @@ def test_a_worker_dies_while_rows_are_predicted(client, expected):
     np.testing.assert_array_equal(lazy.compute(), model.to_local().predict(X.compute()))
 
 
-def test_sums_of_many_workers_are_added_by_some_of_them(expected):
+def test_many_workers_give_the_same_weights(expected):
     with cluster_of(18, processes=False) as client:
         model = Regressor(**GIVEN, client=client).fit(*table())
     np.testing.assert_array_equal(model.weights_, expected["squares"])
 
 
-def test_two_fits_share_a_cluster(client, expected):
+def test_concurrent_fits_share_a_cluster(client, expected):
     X, y = table()
-    found = {}
+    result = {}
 
     def fit(name):
         if name == "squares":
-            found[name] = Regressor(**GIVEN, client=client).fit(X, y).weights_
+            result[name] = Regressor(**GIVEN, client=client).fit(X, y).weights_
         else:
             model = Classifier(**GIVEN, loss="logistic", client=client)
-            found[name] = model.fit(X, y > 0).weights_
+            result[name] = model.fit(X, y > 0).weights_
 
     threads = [threading.Thread(target=fit, args=[name]) for name in expected]
     for thread in threads:
@@ -129,13 +129,15 @@ def test_two_fits_share_a_cluster(client, expected):
     for thread in threads:
         thread.join()
     for name, coef in expected.items():
-        np.testing.assert_array_equal(found[name], coef)
+        np.testing.assert_array_equal(result[name], coef)
 
 
-def test_rows_that_were_scattered_and_lost_are_told(client):
+def test_lost_scattered_rows_are_reported(client):
     client.wait_for_workers(2)
     parts = client.scatter([made(k) for k in range(4)])
-    whole = da.concatenate([da.from_delayed(own, (N_ROWS // N_BLOCKS, 5), float) for own in parts])
+    whole = da.concatenate(
+        [da.from_delayed(part, (N_ROWS // N_BLOCKS, 5), float) for part in parts]
+    )
 
     def callback(progress):
         if progress.stage == "bins":
@@ -146,7 +148,7 @@ def test_rows_that_were_scattered_and_lost_are_told(client):
         Regressor(**GIVEN, client=client).fit(whole[:, :4], whole[:, 4], callbacks=callback)
 
 
-def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
+def test_joining_workers_and_leaving_clients_do_not_disturb_fits(expected):
     X, y = table()
     with LocalCluster(n_workers=1, **HERE, **OPTIONS) as cluster, Client(cluster) as client:
 
@@ -175,9 +177,7 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
 
 
 @pytest.mark.parametrize("loss", ["squares", "losses"])
-def test_without_workers_a_fit_ends_after_a_stated_time_and_goes_on_later(
-    expected, loss, tmp_path, monkeypatch
-):
+def test_fit_without_workers_times_out_and_resumes(expected, loss, tmp_path, monkeypatch):
     from gramless.distributed.rows import ClusterRows
 
     X, y = table()

@@ -102,7 +102,7 @@ class SampledClassifier(DaskKernelClassifier):
         "hinge",
     ],
 )
-def test_predictions_are_those_of_one_machine(client, kind, y, weight, options):
+def test_predictions_match_one_machine(client, kind, y, weight, options):
     local = kind(**options).fit(X, y, weight)
     twin = {KernelRegressor: Regressor, KernelClassifier: Classifier}[kind]
     there = None if weight is None else cut(weight)
@@ -113,7 +113,7 @@ def test_predictions_are_those_of_one_machine(client, kind, y, weight, options):
 
 
 @pytest.mark.parametrize("n_workers", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_coefficients_are_the_same_to_the_bit_for_any_number_of_workers(client, n_workers):
+def test_number_of_workers_does_not_change_weights(client, n_workers):
     with cluster_of(n_workers, processes=False) as other:
         assert bits_of(other) == bits_of(client)
 
@@ -131,7 +131,7 @@ def classifier(client):
     return Classifier(**options, client=client).fit(cut(X), cut(LABELS))
 
 
-def test_predictions_of_collections_are_lazy_and_those_of_the_rows(client, classifier):
+def test_predictions_of_collections_are_lazy_and_equal(client, classifier):
     local = classifier.to_local()
     # The last partition is empty.
     rows = da.concatenate([cut(X[:700], 300), da.empty((0, 4), chunks=(0, 4))])
@@ -151,7 +151,7 @@ def test_intervals_of_collections_are_lazy(client):
     np.testing.assert_array_equal(np.stack(dask.compute(lower, upper)), np.stack(expected))
 
 
-def test_the_local_twin_is_an_ordinary_estimator(classifier, tmp_path):
+def test_to_local_returns_an_ordinary_estimator(classifier, tmp_path):
     local = classifier.to_local()
     assert type(local) is KernelClassifier
     save(local, tmp_path / "model.gramless")
@@ -160,9 +160,9 @@ def test_the_local_twin_is_an_ordinary_estimator(classifier, tmp_path):
     )
     with pytest.raises(ValueError, match="to_local"):
         save(classifier, tmp_path / "other.gramless")
-    again = pickle.loads(pickle.dumps(classifier))
-    np.testing.assert_array_equal(again.predict(X[:9]), classifier.predict(X[:9]))
-    assert again.client is None
+    copied = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(copied.predict(X[:9]), classifier.predict(X[:9]))
+    assert copied.client is None
     assert clone(classifier).client is classifier.client
 
 
@@ -175,7 +175,7 @@ def table(n_rows=3000):
     return pd.DataFrame({"kind": kinds, "size": size, "y": y})
 
 
-def test_frames_with_categories_and_gaps_are_fitted_as_on_one_machine(client):
+def test_frames_with_categories_and_gaps_match_one_machine(client):
     frame = table()
     rows = frame[["kind", "size"]]
     local = KernelRegressor(**GIVEN).fit(rows, frame["y"])
@@ -188,7 +188,7 @@ def test_frames_with_categories_and_gaps_are_fitted_as_on_one_machine(client):
     np.testing.assert_array_equal(lazy, model.predict(rows))
 
 
-def test_a_sample_chooses_for_more_rows_and_knows_what_is_rare(client):
+def test_sample_includes_rare_classes_and_categories(client):
     frame = table()
     there = dd.from_pandas(frame, npartitions=5)
     labels = frame["kind"].where(frame["kind"] == "rare", "common")
@@ -196,11 +196,11 @@ def test_a_sample_chooses_for_more_rows_and_knows_what_is_rare(client):
     model.fit(there[["kind", "size"]], dd.from_pandas(labels, npartitions=5))
     assert model.classes_.tolist() == ["common", "rare"]
     assert (model.predict(frame[["kind", "size"]]) == labels).all()
-    assert any(own.startswith("sample:") for own in model.limits_)
+    assert any(limit.startswith("sample:") for limit in model.limits_)
     assert "rare" in model.encoder_.columns[0].categories
 
 
-def test_a_sample_knows_every_category_of_arrays(client):
+def test_sample_includes_every_category_of_arrays(client):
     codes = GENERATOR.integers(0, 3, 3000) * 2.0**40
     codes[-5:], codes[-9:-5] = 7.0, 9.0
     y = codes / 2.0**40 + 5.0 * (codes == 7.0) - 5.0 * (codes == 9.0)
@@ -211,7 +211,7 @@ def test_a_sample_knows_every_category_of_arrays(client):
 
 
 @pytest.mark.slow
-def test_sampled_fits_with_everything_given_are_those_of_one_machine(client):
+def test_sampled_fits_with_given_settings_match_one_machine(client):
     for kind, twin, y, options in (
         (KernelRegressor, SampledRegressor, Z, {}),
         (KernelRegressor, SampledRegressor, Z + 5.0, {"fit_intercept": False}),
@@ -232,13 +232,13 @@ def test_partitions_may_be_empty_tiny_or_unbalanced(client):
 
 
 @pytest.mark.slow
-def test_targets_cut_otherwise_are_cut_like_the_rows(client):
+def test_targets_are_rechunked_like_the_rows(client):
     first = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z))
     second = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z, 700), np.ones(N_ROWS))
     np.testing.assert_array_equal(first.weights_, second.weights_)
 
 
-def test_what_does_not_fit_is_refused(client):
+def test_invalid_input_is_rejected(client):
     model = Regressor(**GIVEN, client=client)
     with pytest.raises(ValueError, match="rechunk"):
         model.fit(da.from_array(X, chunks=(900, 2)), cut(Z))
@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_refused(client):
     with pytest.raises(ValueError, match="3 partitions and y 2"):
         model.fit(frame[["size"]], frame["y"].repartition(npartitions=2))
     with pytest.raises(ValueError, match="partition 0: X has"):
-        model.fit(frame[["size"]], frame["y"].map_partitions(lambda own: own[1:]))
+        model.fit(frame[["size"]], frame["y"].map_partitions(lambda part: part[1:]))
     with pytest.raises(ValueError, match="infinity"):
         model.fit(cut(np.where(X > 3, np.inf, X)), cut(Z))
     with pytest.raises(ValueError, match="conjugate gradients"):
@@ -263,7 +263,7 @@ def test_what_does_not_fit_is_refused(client):
         clone(model).set_params(n_posterior=9).fit(cut(X), cut(Z))
 
 
-def test_rows_of_weight_0_show_no_categories_and_no_gaps():
+def test_zero_weight_rows_add_no_categories():
     X = pd.DataFrame({"a": [1.0, np.nan, 3.0], "kind": ["x", "rare", "x"]})
     part = X, np.array([0, 1, 0]), np.array([1.0, 0.0, 1.0]), None
     sample = sample_of_partition(0, np.array([0]), 3, True, True, None, *part)

@@ -16,7 +16,7 @@ FINITE = st.floats(-1e6, 1e6)
 
 
 @given(st.lists(arrays(float, (3, 2), elements=FINITE), min_size=1, max_size=9), st.randoms())
-def test_sums_are_the_same_in_any_order_and_however_they_are_shared_out(parts, random):
+def test_fixed_sums_do_not_depend_on_order_or_grouping(parts, random):
     exponent = exponent_of(sum(float(np.abs(part).max()) for part in parts))
     whole = fixed_sum(parts, exponent)
     shuffled = list(parts)
@@ -27,16 +27,16 @@ def test_sums_are_the_same_in_any_order_and_however_they_are_shared_out(parts, r
 
 
 @given(st.lists(arrays(float, 4, elements=FINITE), min_size=1, max_size=9))
-def test_sums_are_as_precise_as_a_sixtieth_bit_of_the_bound(parts):
+def test_fixed_sums_are_precise_to_60_bits_of_the_bound(parts):
     bound = sum(float(np.abs(part).max()) for part in parts)
     exponent = exponent_of(bound)
-    found = as_floats(fixed_sum(parts, exponent), exponent)
+    result = as_floats(fixed_sum(parts, exponent), exponent)
     # Each part is rounded once to a unit of 2**-61 of at most twice the bound, or 2**-1000.
     allowed = len(parts) * max(bound * 2.0**-60, 2.0**-1000)
     allowed = allowed + 2**-50 * np.abs(parts).sum(axis=0)
-    assert (np.abs(found - np.sum(parts, axis=0)) <= allowed).all()
+    assert (np.abs(result - np.sum(parts, axis=0)) <= allowed).all()
 
 
-def test_no_blocks_add_up_to_nothing():
+def test_empty_sum_is_none():
     assert fixed_sum([], 3) is None
     assert added([None, None]) is None

@@ -164,7 +164,9 @@ def near(found: Any, expected: Any, least: float = 1e-30) -> None:
     ("name", "loss_name"),
     zip(STRATEGIES, [*LOSSES, "squared", "multinomial", "hinge"], strict=True),
 )
-def test_every_strategy_and_loss_train_as_their_twins(name: str, loss_name: str) -> None:
+def test_training_matches_the_reference_for_every_strategy_and_loss(
+    name: str, loss_name: str
+) -> None:
     pair = Pair(name, loss_name)
     for _ in range(14):
         pair.step()
@@ -182,7 +184,9 @@ def test_every_strategy_and_loss_train_as_their_twins(name: str, loss_name: str)
         ("checking_2_inf", 64, 7),
     ],
 )
-def test_any_sizes(name: str, size: int, batch_rows: int) -> None:
+def test_training_matches_the_reference_for_every_size(
+    name: str, size: int, batch_rows: int
+) -> None:
     pair = Pair(name, "logistic", size, batch_rows, theta=6.0)
     for k in range(12):
         # Unlimited steps along a few rows that fit well are as long as the weights' factor is huge.
@@ -195,7 +199,7 @@ def test_any_sizes(name: str, size: int, batch_rows: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["grow", "uniform_2_3", "checking"])
-def test_several_groups_of_blocks(name: str) -> None:
+def test_training_matches_the_reference_over_several_groups(name: str) -> None:
     pair = Pair(name, size=17, theta=0.5, alpha=1.0, group_frequencies=40)
     assert pair.blocks.group_blocks == 2
     for _ in range(15):
@@ -204,7 +208,7 @@ def test_several_groups_of_blocks(name: str) -> None:
     pair.compare_averages()
 
 
-def test_any_average() -> None:
+def test_averages_match_the_reference_for_every_decay() -> None:
     for decay in [0.0, 3.0, 8.0]:
         pair = Pair("uniform", decay=decay)
         for _ in range(30):
@@ -212,14 +216,14 @@ def test_any_average() -> None:
         pair.compare_averages()
 
 
-def test_another_kernel() -> None:
+def test_training_matches_the_reference_for_another_kernel() -> None:
     pair = Pair("checking_1_inf", "squared_hinge", kernel=Matern(1.5))
     for _ in range(20):
         pair.step()
     pair.compare_averages()
 
 
-def test_checking_uses_both_kinds_of_steps() -> None:
+def test_checking_uses_new_and_old_blocks() -> None:
     pair = Pair("checking_1_inf", "logistic", batch_rows=100, theta=9.0)
     for _ in range(40):
         pair.step()
@@ -233,7 +237,7 @@ def test_checking_uses_both_kinds_of_steps() -> None:
     ("name", "product"),
     [("grow", 1.0), ("uniform_2_3", 1.5), ("checking", 2.0), ("uniform", 3.0), ("checking_1", 1.0)],
 )
-def test_factors_below_one(name: str, product: float) -> None:
+def test_shrinkage_factors_may_be_negative_or_zero(name: str, product: float) -> None:
     pair = Pair(name, theta=product, alpha=1.0, delay=0.0)
     factors = [1.0 - product / t for t in (1, 2, 3)]
     assert min(factors) < 0.0 or 0.0 in factors
@@ -246,7 +250,7 @@ def test_factors_below_one(name: str, product: float) -> None:
     ("name", "product"),
     [("grow", 1.4), ("uniform_2_3", 2.2), ("checking", 0.5), ("checking_1_inf", 2.2)],
 )
-def test_scales_that_are_folded(name: str, product: float) -> None:
+def test_folded_scales_match_the_reference(name: str, product: float) -> None:
     limits = (0.1, 1.5)
     pair = Pair(name, theta=0.2 * product * FAR, alpha=5.0, delay=FAR, scale_limits=limits)
     for _ in range(16):
@@ -256,7 +260,7 @@ def test_scales_that_are_folded(name: str, product: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["grow", "uniform_2_3"])
-def test_a_long_run_that_forgets(name: str) -> None:
+def test_long_runs_that_forget_match_the_reference(name: str) -> None:
     pair = Pair(name, "logistic", theta=0.5 * FAR, alpha=1.0, delay=FAR)
     scales = []
     for _ in range(65):
@@ -270,7 +274,7 @@ def test_a_long_run_that_forgets(name: str) -> None:
 
 
 @pytest.mark.parametrize("loss_name", [name for name in LOSSES if name != "hinge"])
-def test_steps_go_down_the_gradient(loss_name: str) -> None:
+def test_steps_follow_the_negative_gradient(loss_name: str) -> None:
     pair = Pair("uniform", loss_name, size=5, batch_rows=11)
     for _ in range(5):
         pair.step()
@@ -301,7 +305,7 @@ def test_steps_go_down_the_gradient(loss_name: str) -> None:
     ("name", "loss_name"),
     [("grow", "squared"), ("uniform_2_3", "multinomial"), ("checking", "squared_hinge")],
 )
-def test_centred_features(name: str, loss_name: str) -> None:
+def test_centred_features_match_the_reference(name: str, loss_name: str) -> None:
     length = 0.7
     pair = Pair(name, loss_name, batch_rows=20, intercept=FreeIntercept(length))
     f, schedule = pair.ours.expansion, pair.ours.schedule
@@ -325,7 +329,7 @@ def test_centred_features(name: str, loss_name: str) -> None:
     ("name", "loss_name"),
     [("grow", "squared"), ("uniform_2_3", "multinomial"), ("checking", "multinomial")],
 )
-def test_newton_steps(name: str, loss_name: str) -> None:
+def test_newton_steps_solve_the_block_system(name: str, loss_name: str) -> None:
     newton = NewtonStep(curvature=0.8, first=1.5, ridge=0.02, damping=0.6)
     pair = Pair(name, loss_name, batch_rows=40, intercept=newton)
     f, schedule = pair.ours.expansion, pair.ours.schedule
@@ -351,7 +355,7 @@ def test_newton_steps(name: str, loss_name: str) -> None:
         near(f.constant, intercept + kept * offset + moved, least=0.1)
 
 
-def test_a_constant_alone_is_found() -> None:
+def test_intercept_converges_to_the_mean() -> None:
     pair = Pair("grow", theta=1.0, alpha=1.0, batch_rows=50, intercept=FreeIntercept(1.0))
     X, y = pair.batch()
     for _ in range(300):
@@ -383,7 +387,9 @@ def identical(one: DoublyStochastic, other: DoublyStochastic) -> None:
         ("checking", NONE, 15),
     ],
 )
-def test_going_on_from_a_state(name: str, intercept: Update, n_before: int) -> None:
+def test_restored_training_continues_identically(
+    name: str, intercept: Update, n_before: int
+) -> None:
     whole, parts = (
         Pair(name, "multinomial", 5, 9, theta=1.5, alpha=1.0, delay=0.0, intercept=intercept)
         for _ in range(2)
@@ -400,7 +406,7 @@ def test_going_on_from_a_state(name: str, intercept: Update, n_before: int) -> N
     identical(whole.ours, again.ours)
 
 
-def test_any_threads_give_the_same_bits() -> None:
+def test_number_of_threads_does_not_change_training() -> None:
     for n_jobs in [2, 3]:
         one, several = (Pair("checking", "multinomial", 40, 300, theta=9.0) for _ in range(2))
         one.ours.products.n_jobs, several.ours.products.n_jobs = 1, n_jobs
@@ -410,7 +416,7 @@ def test_any_threads_give_the_same_bits() -> None:
         identical(one.ours, several.ours)
 
 
-def test_a_state_is_a_copy() -> None:
+def test_state_is_a_copy() -> None:
     pair = Pair("uniform")
     pair.step()
     state = pair.ours.expansion.state()

@@ -41,37 +41,37 @@ def median(rows: Array, order: int) -> float:
     return float(np.median(pairs[np.triu_indices(len(rows), 1)]))
 
 
-def test_a_bandwidth_as_given() -> None:
-    found, reason = prepared(X, 2.0)
-    np.testing.assert_allclose(found.center, X.mean(axis=0))
-    np.testing.assert_allclose(found.units, 2.0 * X.std(axis=0))
+def test_given_bandwidth_is_used() -> None:
+    result, reason = prepared(X, 2.0)
+    np.testing.assert_allclose(result.center, X.mean(axis=0))
+    np.testing.assert_allclose(result.units, 2.0 * X.std(axis=0))
     assert reason == "bandwidth as given"
-    found, _ = prepared(X, [1.0, np.inf, 3.0], ("none",))
-    np.testing.assert_array_equal(found.units, [1.0, np.inf, 3.0])
+    result, _ = prepared(X, [1.0, np.inf, 3.0], ("none",))
+    np.testing.assert_array_equal(result.units, [1.0, np.inf, 3.0])
     np.testing.assert_allclose(
-        found.unit_rows(X), (X - X.mean(axis=0)) / [1.0, np.inf, 3.0], atol=1e-12
+        result.unit_rows(X), (X - X.mean(axis=0)) / [1.0, np.inf, 3.0], atol=1e-12
     )
 
 
-def test_the_median_distance_of_the_kernels_metric() -> None:
+def test_median_bandwidth_uses_the_metric_of_the_kernel() -> None:
     for kernel, order in [(Gaussian(), 2), (Laplacian(), 1)]:
-        found, reason = prepared(X, "median", ("none",), kernel)
+        result, reason = prepared(X, "median", ("none",), kernel)
         expected = median(X, order)
-        np.testing.assert_allclose(found.units, np.full(3, expected), rtol=0.05)
+        np.testing.assert_allclose(result.units, np.full(3, expected), rtol=0.05)
         assert "median" in reason
-        found, _ = prepared(X, "median", BOTH, kernel)
+        result, _ = prepared(X, "median", BOTH, kernel)
         scaled = median(X / X.std(axis=0), order)
-        np.testing.assert_allclose(found.units, scaled * X.std(axis=0), rtol=0.05)
+        np.testing.assert_allclose(result.units, scaled * X.std(axis=0), rtol=0.05)
 
 
-def test_auto_takes_the_best_of_what_it_names() -> None:
-    found, reason = prepared(X, "auto", BOTH)
+def test_auto_bandwidth_takes_the_best_candidate() -> None:
+    result, reason = prepared(X, "auto", BOTH)
     assert "standard" in reason
     assert "the best of 8" in reason
     factor = float(reason.split(", ")[1].split()[0])
     assert factor in FACTORS
     medians, _ = prepared(X, "median", ("standard",))
-    np.testing.assert_allclose(found.units, factor * medians.units)
+    np.testing.assert_allclose(result.units, factor * medians.units)
     few, reason = prepare(summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0)
     assert "median" in reason
     assert np.isfinite(few.units).all()
@@ -79,60 +79,60 @@ def test_auto_takes_the_best_of_what_it_names() -> None:
 
 def test_sparse_rows_are_not_centred() -> None:
     for bandwidth in (1.0, "median", "auto"):
-        found, _ = prepared(sp.csr_array(X), bandwidth)
-        np.testing.assert_array_equal(found.center, np.zeros(3))
+        result, _ = prepared(sp.csr_array(X), bandwidth)
+        np.testing.assert_array_equal(result.center, np.zeros(3))
         dense, _ = prepared(X, bandwidth)
-        np.testing.assert_allclose(found.units, dense.units, rtol=1e-9)
+        np.testing.assert_allclose(result.units, dense.units, rtol=1e-9)
         np.testing.assert_allclose(
-            found.unit_rows(sp.csr_array(X)), dense.unit_rows(X + dense.center), rtol=1e-9
+            result.unit_rows(sp.csr_array(X)), dense.unit_rows(X + dense.center), rtol=1e-9
         )
 
 
-def test_constants_are_left_out_and_offsets_are_not() -> None:
+def test_constant_columns_are_omitted_for_every_offset() -> None:
     for offset in [0.0, 1e6, -1e9]:
         for scaling in ["standard", "none"]:
             rows = np.column_stack([X + offset, np.full(300, offset + 0.1), np.full(300, -1e-310)])
             for bandwidth in (1.0, "median", "auto"):
-                found, _ = prepared(rows, bandwidth, (scaling,))
-                assert np.isinf(found.units).tolist() == [False] * 3 + [True] * 2
+                result, _ = prepared(rows, bandwidth, (scaling,))
+                assert np.isinf(result.units).tolist() == [False] * 3 + [True] * 2
                 plain, _ = prepared(X, bandwidth, (scaling,))
-                np.testing.assert_allclose(found.units[:3], plain.units, rtol=1e-5)
-                assert not found.inverse[3:].any()
-                assert not found.unit_rows(rows)[:, 3:].any()
+                np.testing.assert_allclose(result.units[:3], plain.units, rtol=1e-5)
+                assert not result.inverse[3:].any()
+                assert not result.unit_rows(rows)[:, 3:].any()
 
 
-def test_rows_that_are_all_equal() -> None:
+def test_equal_rows_have_infinite_units() -> None:
     for rows in (np.full((300, 2), 0.3), sp.csr_array(np.full((300, 2), 0.3))):
         for bandwidth in (1.0, "median", "auto"):
-            found, _ = prepared(rows, bandwidth)
-            assert np.isinf(found.units).all()
-            assert not found.unit_rows(rows).any()
+            result, _ = prepared(rows, bandwidth)
+            assert np.isinf(result.units).all()
+            assert not result.unit_rows(rows).any()
 
 
 def test_tiny_and_huge_units_stay_finite() -> None:
     for size in (1e-150, 1e150):
-        found, _ = prepared(X * size, "median")
+        result, _ = prepared(X * size, "median")
         np.testing.assert_allclose(
-            found.unit_rows(X * size), prepared(X, "median")[0].unit_rows(X), rtol=1e-9
+            result.unit_rows(X * size), prepared(X, "median")[0].unit_rows(X), rtol=1e-9
         )
     smallest = Preparation(None, np.zeros(1), np.array([5e-324]))
     assert np.isfinite(smallest.inverse).all()
 
 
-def test_components_are_not_scaled() -> None:
+def test_principal_components_are_not_scaled() -> None:
     summary = summary_of(X, covariance=True)
     projection = Projection.principal(summary, 2)
     targets = summary.sample_targets[:, None]
-    found, _ = prepare(summary, targets, projection, 2.0, ("none",), Gaussian(), 0)
-    np.testing.assert_array_equal(found.units, [2.0, 2.0])
-    np.testing.assert_array_equal(found.center, [0.0, 0.0])
-    np.testing.assert_allclose(found.unit_rows(X), projection.apply(X) / 2.0)
-    assert found.project(X).shape == (300, 2)
-    found, reason = prepare(summary, targets, projection, "auto", ("none",), Gaussian(), 0)
+    result, _ = prepare(summary, targets, projection, 2.0, ("none",), Gaussian(), 0)
+    np.testing.assert_array_equal(result.units, [2.0, 2.0])
+    np.testing.assert_array_equal(result.center, [0.0, 0.0])
+    np.testing.assert_allclose(result.unit_rows(X), projection.apply(X) / 2.0)
+    assert result.project(X).shape == (300, 2)
+    result, reason = prepare(summary, targets, projection, "auto", ("none",), Gaussian(), 0)
     assert "best of 4" in reason
 
 
-def test_wrong_bandwidths() -> None:
+def test_invalid_bandwidths_are_rejected() -> None:
     for bandwidth in ["wide", 0.0, -1.0, np.nan, [1.0, 2.0], [1.0, 2.0, "x"]]:
         with pytest.raises(InputError, match="bandwidth"):
             prepared(X, bandwidth)
@@ -152,7 +152,7 @@ def errors_twin(X: Array, y: Array) -> float:
     return float(min(errors))
 
 
-def test_errors_of_units_are_those_of_ridge_regression() -> None:
+def test_errors_of_units_match_ridge_regression() -> None:
     X = np.random.default_rng(0).normal(size=(81, 3))
     y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 1])]) + 0.1 * np.random.default_rng(
         1
@@ -163,7 +163,7 @@ def test_errors_of_units_are_those_of_ridge_regression() -> None:
     assert best == 1 == int(np.argmin(errors))
 
 
-def test_targets_that_are_all_alike_are_no_fault() -> None:
+def test_constant_targets_have_no_error() -> None:
     candidates = [np.ones(3), np.full(3, 2.0)]
     best, errors = best_units(
         Gaussian(), np.random.default_rng(0).normal(size=(10, 3)), np.full((10, 1), 5.0), candidates

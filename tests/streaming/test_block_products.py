@@ -74,8 +74,8 @@ def check(products: CpuProducts, X: Any, n_blocks: int, n_outputs: int) -> None:
     """Compare responses and one gradient with their twins."""
     rows, n_rows = products.prepare(X), X.shape[0]
     weights = some_weights(products, n_blocks, n_outputs)
-    found = products.responses(rows, weights, n_blocks)
-    near(found, responses_twin(products, X, weights, n_blocks), n_blocks)
+    result = products.responses(rows, weights, n_blocks)
+    near(result, responses_twin(products, X, weights, n_blocks), n_blocks)
     slopes = np.random.default_rng(1).normal(size=(n_rows, n_outputs))
     expected = features_twin(products, X, n_blocks - 1).T @ slopes
     near(products.gradient(rows, n_blocks - 1, slopes), expected, n_rows)
@@ -87,7 +87,7 @@ def check(products: CpuProducts, X: Any, n_blocks: int, n_outputs: int) -> None:
 # Twins.
 
 
-def test_any_number_of_rows_of_frequencies_and_of_inputs() -> None:
+def test_products_match_the_reference_for_every_size() -> None:
     for n_rows in (1, 5, 6, 7, 95, 96, 97, 191, 192, 193):
         check(make(), some_rows(n_rows, 3), n_blocks=4, n_outputs=2)
     for size in (1, 15, 16, 17, 100, 511, 512, 513, 1030, 2048, 2049, 5000):
@@ -104,7 +104,7 @@ def test_any_number_of_rows_of_frequencies_and_of_inputs() -> None:
     st.integers(1, 4),
     st.sampled_from([0, 3000, 1 << 20]),
 )
-def test_any_shape(
+def test_products_match_the_reference_for_every_shape(
     n_rows: int, n_inputs: int, size: int, n_blocks: int, n_outputs: int, budget: int
 ) -> None:
     small = TileSizes(frequencies=64, span_groups=2)
@@ -112,14 +112,14 @@ def test_any_shape(
     check(products, some_rows(n_rows, n_inputs), n_blocks, n_outputs)
 
 
-def test_many_groups_and_spans() -> None:
+def test_products_over_many_groups_match_the_reference() -> None:
     products = make(700, 2)
     assert products.blocks.group_blocks == 2
     check(products, some_rows(20, 2), n_blocks=2 * products.sizes.span_groups + 5, n_outputs=1)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1 << 25, 7), (3 * 1400 * 2, 3), (1, 1)])
-def test_few_frequencies_are_drawn_ahead(
+def test_number_of_frequencies_drawn_ahead_is_limited(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     products, X = make(700, 2, budget=0), some_rows(20, 2)
@@ -137,7 +137,7 @@ def test_few_frequencies_are_drawn_ahead(
     assert max(spans) == expected
 
 
-def test_weights_cut_to_the_blocks_give_the_same() -> None:
+def test_truncated_weights_give_the_same_responses() -> None:
     products, X = make(300), some_rows(30, 3)
     weights = some_weights(products, 15, 2)
     rows, columns = products.prepare(X), products.blocks.group_columns
@@ -148,16 +148,16 @@ def test_weights_cut_to_the_blocks_give_the_same() -> None:
     np.testing.assert_array_equal(products.responses(rows, cut, 15), whole)
 
 
-def test_fewer_blocks_are_the_first() -> None:
+def test_n_blocks_selects_the_first_blocks() -> None:
     products, X = make(40), some_rows(30, 3)
     weights = some_weights(products, 120, 2)
     rows = products.prepare(X)
     for n_blocks in (120, 1, 51, 52, 102, 119):
-        found = products.responses(rows, weights, n_blocks)
-        near(found, responses_twin(products, X, weights, n_blocks), n_blocks)
+        result = products.responses(rows, weights, n_blocks)
+        near(result, responses_twin(products, X, weights, n_blocks), n_blocks)
 
 
-def test_far_angles() -> None:
+def test_features_of_large_angles_are_accurate() -> None:
     for kernel in [Laplacian(), Matern(0.5)]:
         products = make(50, kernel=kernel)
         X = some_rows(40, 3)
@@ -168,7 +168,7 @@ def test_far_angles() -> None:
         assert (errors[:, 1::2] < 1e-6 + 3e-7 * terms).all()
 
 
-def test_the_kernel_is_met_by_features() -> None:
+def test_features_average_to_the_kernel() -> None:
     X = some_rows(6, 3)
     products = make(500)
     rows = products.prepare(X)
@@ -199,27 +199,27 @@ def results(products: CpuProducts, X: Any, n_blocks: int, n_outputs: int) -> lis
 
 
 @pytest.mark.parametrize(("size", "n_outputs"), [(30, 4), (600, 1)])
-def test_neither_threads_nor_the_budget_change_a_bit(size: int, n_outputs: int) -> None:
+def test_threads_and_cache_do_not_change_results(size: int, n_outputs: int) -> None:
     X = some_rows(700, 6)
     expected = results(make(size, 6, n_jobs=1), X, 8, n_outputs)
     for budget in (0, 300_000, 1 << 24):
         for n_jobs in (1, 2, 3, None):
-            found = results(make(size, 6, budget, n_jobs), X, 8, n_outputs)
-            for a, b in zip(found, expected, strict=True):
+            result = results(make(size, 6, budget, n_jobs), X, 8, n_outputs)
+            for a, b in zip(result, expected, strict=True):
                 np.testing.assert_array_equal(a, b)
 
 
-def test_blocks_that_came_one_by_one_give_the_same_bits() -> None:
+def test_order_of_growth_does_not_change_responses() -> None:
     X, (grown, fresh) = some_rows(50, 3), (make(30), make(30))
     rows = grown.prepare(X)
     for n_blocks in (1, 2, 3, 40, 67, 68, 69, 100):
         weights = some_weights(grown, n_blocks, 2)
-        found = grown.responses(rows, weights, n_blocks)
-        np.testing.assert_array_equal(found, fresh.responses(rows, weights, n_blocks))
+        result = grown.responses(rows, weights, n_blocks)
+        np.testing.assert_array_equal(result, fresh.responses(rows, weights, n_blocks))
         fresh = make(30)
 
 
-def test_whole_tiles_have_the_same_bits_wherever_they_stand() -> None:
+def test_tiles_do_not_depend_on_their_position() -> None:
     X, products = some_rows(480, 4), make(20, 4)
     weights = some_weights(products, 9, 3)
     whole = products.responses(products.prepare(X), weights, 9)
@@ -238,7 +238,7 @@ def sparse_rows(n_rows: int, n_inputs: int) -> sp.csr_array:
 
 
 @pytest.mark.parametrize(("n_inputs", "index"), [(30, np.int32), (600, np.int64)])
-def test_sparse_rows_are_as_dense_ones(n_inputs: int, index: Any) -> None:
+def test_sparse_rows_give_the_results_of_dense_ones(n_inputs: int, index: Any) -> None:
     X, products = sparse_rows(150, n_inputs), make(33, n_inputs)
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     check(products, X, 4, 2)
@@ -254,7 +254,7 @@ def test_wide_sparse_rows_stay_sparse() -> None:
     np.testing.assert_allclose((features**2).sum(axis=0), 1.0, atol=1e-6)
 
 
-def test_any_layout_gives_the_same() -> None:
+def test_layout_of_rows_does_not_change_results() -> None:
     X = np.random.default_rng(0).integers(-3, 4, (120, 4))
     products = make(12, 4)
     expected = results(products, X.astype(np.float64), 5, 2)
@@ -267,14 +267,14 @@ def test_any_layout_gives_the_same() -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def test_slopes_of_any_layout() -> None:
+def test_layout_of_slopes_does_not_change_gradients() -> None:
     for order in ["C", "F"]:
         products, X = make(12), some_rows(120, 3)
         slopes = np.random.default_rng(0).normal(size=(120, 3))
         given = np.require(np.array(slopes, order=order), requirements=[order])
         given.flags.writeable = False
-        found = products.gradient(products.prepare(X), 0, given)
-        near(found, features_twin(products, X, 0).T @ slopes, 120)
+        result = products.gradient(products.prepare(X), 0, given)
+        near(result, features_twin(products, X, 0).T @ slopes, 120)
 
 
 def test_centres_and_units_are_applied_in_double_precision() -> None:
@@ -290,16 +290,16 @@ def test_centres_and_units_are_applied_in_double_precision() -> None:
     check(far, sp.csr_array(X + 1e9), 3, 2)
 
 
-def test_the_largest_numbers_stay_defined() -> None:
+def test_extreme_rows_give_finite_results() -> None:
     X = np.array([[0.0, 1.0], [1.7e308, 1.0], [-1.7e308, 0.0], [1e20, 1e-300]])
     for kernel in (Gaussian(), Matern(0.05)):
         blocks = FrequencyBlocks(kernel, seed=1, size=10, n_inputs=2)
         products = CpuProducts(blocks, np.zeros(2), np.array([1e10, 0.0]), budget=0)
         for rows in (X, sp.csr_array(X)):
-            for found in results(products, rows, 3, 1):
-                assert np.isfinite(found).all()
+            for result in results(products, rows, 3, 1):
+                assert np.isfinite(result).all()
 
 
-def test_other_numbers_of_inputs_are_refused() -> None:
+def test_rows_of_another_width_are_rejected() -> None:
     with pytest.raises(InputError, match="rows have 4 inputs, not 3"):
         make().prepare(some_rows(5, 4))

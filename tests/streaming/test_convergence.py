@@ -50,13 +50,13 @@ def distances(
         *(Squared(), ALPHA, InverseTime(THETA, delay), strategy, NoIntercept(), seed),
         variance=block_variance(Gaussian(), X, SIZE, seed),
     )
-    rng, found = np.random.default_rng(seed), []
+    rng, results = np.random.default_rng(seed), []
     for t in range(1, TIMES[-1] + 1):
         batch = rng.integers(50, size=batch_rows)
         training.step(X[batch], y[batch])
         if t in TIMES:
-            found.append(np.mean((responses(training, X) - exact) ** 2))
-    return np.array(found)
+            results.append(np.mean((responses(training, X) - exact) ** 2))
+    return np.array(results)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def distances(
     ],
     ids=str,
 )
-def test_the_rate(
+def test_squared_distance_falls_at_the_expected_rate(
     strategy: Strategy, batch_rows: int, slowest: float, rows: tuple[Array, Array, Array]
 ) -> None:
     runs = [distances(strategy, seed, rows, batch_rows) for seed in range(N_SEEDS)]
@@ -85,7 +85,7 @@ def test_the_rate(
     assert means[-1] < 0.01 * np.mean(rows[2] ** 2)
 
 
-def test_cdsg_as_printed_does_not_have_the_rate(rows: tuple[Array, Array, Array]) -> None:
+def test_cdsg_as_printed_misses_the_rate(rows: tuple[Array, Array, Array]) -> None:
     # Theorem 3 is claimed for CDSG too. With B^2 in (9) and steps of any length runs move away
     # from the minimum; with small batches the distance stays, whether (9) has B^2 or B.
     size = np.mean(rows[2] ** 2)

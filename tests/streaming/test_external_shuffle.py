@@ -52,7 +52,7 @@ def check_rows(X: Any, y: Any) -> None:
         (10, 9, {"sizes": ShuffleSizes(1)}),
     ],
 )
-def test_every_row_once_an_epoch(
+def test_every_epoch_has_each_row_once(
     tmp_path: Path, n: int, n_held_out: int, options: dict[str, Any]
 ) -> None:
     rows = [numbered(n)]
@@ -83,7 +83,9 @@ folders = count()
     st.lists(st.integers(1, 40), min_size=1, max_size=6),
 )
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_chunks_and_cuts_do_not_matter(tmp_path: Path, sizes: list[int], cuts: list[int]) -> None:
+def test_chunks_and_reads_do_not_change_the_order(
+    tmp_path: Path, sizes: list[int], cuts: list[int]
+) -> None:
     rows = numbered(90)
     small = ShuffleSizes(20, blocks=BlockSizes(dense_rows=16))
     options: dict[str, Any] = {"seed": 4, "n_held_out": 7, "n_rows": 90, "sizes": small}
@@ -102,7 +104,7 @@ def test_chunks_and_cuts_do_not_matter(tmp_path: Path, sizes: list[int], cuts: l
         assert_array_equal(np.concatenate([piece[k] for piece in pieces]), whole[k])
 
 
-def test_seeds_differ(tmp_path: Path) -> None:
+def test_seeds_give_different_orders(tmp_path: Path) -> None:
     orders = [
         tuple(external_shuffle([numbered(50)], tmp_path / str(seed), seed=seed).read(0, 50)[1])
         for seed in range(3)
@@ -123,7 +125,7 @@ def test_shards_are_random_samples(tmp_path: Path) -> None:
     assert stats.chisquare(table.sum(axis=1)).pvalue > 1e-3
 
 
-def test_rows_are_everywhere_equally_often(tmp_path: Path) -> None:
+def test_rows_are_uniform_over_positions(tmp_path: Path) -> None:
     # With a new shuffle for every order: rows of one shard stay together as long as the shard.
     counts = np.zeros((40, 10))
     for seed in range(150):
@@ -153,7 +155,7 @@ def test_small_shards_are_read_together(tmp_path: Path) -> None:
     assert len(sizes) == 4
 
 
-def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
+def test_sparse_rows_are_shuffled_like_dense_ones(tmp_path: Path) -> None:
     X, y = numbered(30)
     targets = np.column_stack([y, y + 0.5, -y])
     dense = external_shuffle([(X, targets)], tmp_path / "dense", seed=0, n_held_out=3)
@@ -174,7 +176,7 @@ def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
         external_shuffle([(wide, np.zeros(3))], tmp_path / "wide", seed=0)
 
 
-def test_wrong_numbers_name_their_row(tmp_path: Path) -> None:
+def test_error_names_the_row_of_an_invalid_number(tmp_path: Path) -> None:
     for X, y, message in [
         (
             np.array([[1.0], [np.nan]]),
@@ -190,7 +192,7 @@ def test_wrong_numbers_name_their_row(tmp_path: Path) -> None:
             )
 
 
-def test_wrong_streams(tmp_path: Path) -> None:
+def test_invalid_streams_are_rejected(tmp_path: Path) -> None:
     rows = numbered(5)
     with pytest.raises(InputError, match="encode labels"):
         external_shuffle([(rows[0], list("abcde"))], tmp_path, seed=0)
@@ -205,14 +207,14 @@ def test_wrong_streams(tmp_path: Path) -> None:
     assert len(external_shuffle([rows], tmp_path, seed=0, n_rows=0).read(0, 5)[1]) == 5
 
 
-def test_where_rows_are_from_is_kept(tmp_path: Path) -> None:
+def test_origin_of_rows_is_stored(tmp_path: Path) -> None:
     origin = {"rows": 5, "checksum": 2**32 - 1}
     for name, given_ in (("known", origin), ("unknown", None)):
         source = external_shuffle([numbered(5)], tmp_path / name, seed=0, origin=given_)
         assert source.origin == ShardSource.open(tmp_path / name).origin == given_
 
 
-def test_what_was_interrupted_is_done_anew(tmp_path: Path) -> None:
+def test_interrupted_shuffle_is_repeated(tmp_path: Path) -> None:
     def broken() -> Iterator[Rows]:
         yield numbered(3000)
         raise RuntimeError("no more")
@@ -232,7 +234,7 @@ def test_what_was_interrupted_is_done_anew(tmp_path: Path) -> None:
         external_shuffle([numbered(40)], tmp_path, seed=0)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(DataFileError, match="cannot be written"):
         external_shuffle([numbered(4)], tmp_path / "file", seed=0)
@@ -246,7 +248,7 @@ def finished(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["pile-00001.rows", "pile-00001.targets", "held-out.rows"])
-def test_damaged_shards(finished: Path, name: str) -> None:
+def test_damaged_shards_are_detected(finished: Path, name: str) -> None:
     path = finished / name
     whole = path.read_bytes()
     flipped = bytearray(whole)
@@ -265,7 +267,7 @@ def test_damaged_shards(finished: Path, name: str) -> None:
         ShardSource.open(finished)
 
 
-def test_damaged_manifests(finished: Path) -> None:
+def test_damaged_manifests_are_detected(finished: Path) -> None:
     path = finished / "spool.json"
     manifest = json.loads(path.read_text())
     wrong: list[Any] = [
@@ -302,7 +304,7 @@ print(tracemalloc.get_traced_memory()[1])
 
 
 @pytest.mark.slow
-def test_memory_is_bounded(tmp_path: Path) -> None:
+def test_memory_of_a_shuffle_is_bounded(tmp_path: Path) -> None:
     # In a process of its own: threads that other tests leave would be traced too.
     done = subprocess.run(
         [sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, text=True, check=True

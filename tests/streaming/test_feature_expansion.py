@@ -32,8 +32,8 @@ class Plain:
         self.intercept, self.offset = self.intercept + intercept, self.offset + offset
 
     def shrink(self, factor: float) -> None:
-        self.weights = [factor * own for own in self.weights]
-        self.sums = [factor * own for own in self.sums]
+        self.weights = [factor * block for block in self.weights]
+        self.sums = [factor * block for block in self.sums]
         self.offset = factor * self.offset
 
     def add(self, weights: Array, total: Array) -> None:
@@ -50,8 +50,8 @@ class Plain:
     def averages(self) -> tuple[Array, Array]:
         means, constant = [np.zeros((COLUMNS, OUTPUTS)) for _ in self.weights], np.zeros(OUTPUTS)
         shares = step_weights(len(self.history), self.decay)
-        for share, (weights, own) in zip(shares, self.history, strict=True):
-            constant = constant + share * own
+        for share, (weights, constant_then) in zip(shares, self.history, strict=True):
+            constant = constant + share * constant_then
             for k, block in enumerate(weights):
                 means[k] = means[k] + share * block
         return joined(means), constant
@@ -110,7 +110,7 @@ ACTIONS = st.tuples(
     st.sampled_from([0.0, 1.0, 3.0]),
     st.integers(5, 60),
 )
-def test_anything_may_follow_anything(
+def test_any_sequence_of_operations_matches_the_reference(
     actions: list[Any], group_blocks: int, decay: float, pause: int
 ) -> None:
     f, plain = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS, decay), Plain(decay)
@@ -122,15 +122,17 @@ def test_anything_may_follow_anything(
 
 
 @given(st.lists(ACTIONS, max_size=40), st.lists(ACTIONS, max_size=20), st.integers(1, 4))
-def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_blocks: int) -> None:
+def test_restored_copy_continues_identically(
+    before: list[Any], after: list[Any], group_blocks: int
+) -> None:
     f = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS)
     for k, action in enumerate(before):
         act(f, *action, np.random.default_rng(k))
     copy = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS)
     copy.restore(f.state())
     for k, action in enumerate(after):
-        for own in (f, copy):
-            act(own, *action, np.random.default_rng(k))
+        for expansion in (f, copy):
+            act(expansion, *action, np.random.default_rng(k))
     for name, value in f.state().items():
         np.testing.assert_array_equal(copy.state()[name], value, err_msg=name)
     np.testing.assert_array_equal(copy.averaged_weights(), f.averaged_weights())
@@ -138,41 +140,41 @@ def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_b
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_long_run() -> None:
+def test_long_run_matches_the_reference() -> None:
     for limits in [(1e-6, 1e6), (0.3, 3.0)]:
         f = FeatureExpansion(COLUMNS, 7, OUTPUTS, scale_limits=limits)
         plain, rng = Plain(3.0), np.random.default_rng(0)
         for t in range(1, 400):
             weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
             block = int(rng.integers(f.n_blocks + 1)) if t % 3 else f.n_blocks
-            for own in (f, plain):
-                own.shrink(1.0 - 1.5 / (1.0 + 0.05 * t))
-                if block == len(own.sums):
-                    own.add(weights, total)
+            for expansion in (f, plain):
+                expansion.shrink(1.0 - 1.5 / (1.0 + 0.05 * t))
+                if block == len(expansion.sums):
+                    expansion.add(weights, total)
                 else:
-                    own.change(block, weights, total)
-                own.average()
+                    expansion.change(block, weights, total)
+                expansion.average()
         assert f.n_blocks > 64
         compare(f, plain, averages=True)
 
 
 @given(st.lists(ACTIONS, max_size=40), st.integers(1, 4))
-def test_looking_at_an_average_changes_no_bit(actions: list[Any], group_blocks: int) -> None:
+def test_reading_averages_does_not_change_the_state(actions: list[Any], group_blocks: int) -> None:
     looked, alone = (FeatureExpansion(COLUMNS, group_blocks, OUTPUTS) for _ in range(2))
-    seen = []
+    copies = []
     for k, action in enumerate(actions):
         for f in (looked, alone):
             act(f, *action, np.random.default_rng(k))
-        found = looked.averaged_weights(), looked.averaged_constant
-        seen.append((found, [part.copy() for part in found]))
+        result = looked.averaged_weights(), looked.averaged_constant
+        copies.append((result, [part.copy() for part in result]))
     for name, value in alone.state().items():
         np.testing.assert_array_equal(looked.state()[name], value, err_msg=name)
-    for found, before in seen:
-        for part, same in zip(found, before, strict=True):
+    for result, before in copies:
+        for part, same in zip(result, before, strict=True):
             np.testing.assert_array_equal(part, same)
 
 
-def test_nothing_yet() -> None:
+def test_empty_expansion_has_empty_arrays() -> None:
     f = FeatureExpansion(COLUMNS, 1, OUTPUTS)
     f.shrink(0.0)
     f.average()

@@ -59,12 +59,12 @@ def largest_z(
 # The distribution.
 
 
-def test_blocks_are_of_the_kernels_distribution() -> None:
+def test_blocks_have_the_distribution_of_the_kernel() -> None:
     for label in KERNELS:
         assert largest_z(KERNELS[label], KERNELS[label]) < 4.0
 
 
-def test_five_percent_would_be_noticed() -> None:
+def test_five_percent_error_would_be_detected() -> None:
     for kernel in [Gaussian(), Matern(0.5)]:
         assert largest_z(kernel, kernel, share=1.05, n_blocks=1500) > 4.0
         assert largest_z(kernel, Scaled(kernel, 1.05), n_blocks=1500) > 4.0
@@ -83,7 +83,7 @@ def test_blocks_are_independent() -> None:
 # Numbers and seeds.
 
 
-def test_a_block_depends_on_its_number_alone() -> None:
+def test_block_depends_on_its_number_only() -> None:
     one = FrequencyBlocks(Matern(), seed=2, size=6, n_inputs=3)
     forth = [one.draw(k) for k in range(20)]
     back = [FrequencyBlocks(Matern(), 2, 6, 3).draw(k) for k in range(19, -1, -1)]
@@ -92,12 +92,12 @@ def test_a_block_depends_on_its_number_alone() -> None:
     assert one.draw(2**40).shape == (6, 3)
 
 
-def test_other_seeds_are_other_blocks() -> None:
+def test_seeds_give_different_blocks() -> None:
     drawn = [FrequencyBlocks(Gaussian(), seed, 4, 2).draw(0) for seed in (0, 1, 2**31 - 2)]
     assert len({block.tobytes() for block in drawn}) == 3
 
 
-def test_blocks_that_go_together() -> None:
+def test_group_size_depends_on_block_size_and_width() -> None:
     for size, n_inputs, expected in [
         (1, 1, 2048),
         (256, 100, 8),
@@ -117,16 +117,16 @@ def test_blocks_that_go_together() -> None:
 def same_frequencies(cache: PanelCache, groups: range, n_blocks: int) -> None:
     """Compare groups with their blocks, drawn one after the other."""
     blocks, most = cache.blocks, cache.blocks.group_blocks
-    found = cache.groups(groups, n_blocks)
-    assert len(found) == len(groups)
-    for group, own in zip(groups, found, strict=True):
+    result = cache.groups(groups, n_blocks)
+    assert len(result) == len(groups)
+    for group, panels in zip(groups, result, strict=True):
         numbers = range(group * most, min((group + 1) * most, n_blocks))
         expected = (np.concatenate([blocks.draw(k) for k in numbers]) / np.pi).astype(np.float32)
-        written = own.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
+        written = panels.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
         np.testing.assert_array_equal(written[: len(expected)], expected)
 
 
-def test_any_budget_gives_the_same_numbers() -> None:
+def test_cache_size_does_not_change_frequencies() -> None:
     for size, budget in [(1, 1200), (13, -5), (16, 0), (17, 10**6), (20, 1200), (41, 1200)]:
         blocks = FrequencyBlocks(Matern(), 0, size, n_inputs=3, group_frequencies=40)
         cache = PanelCache(blocks, budget)
@@ -136,7 +136,9 @@ def test_any_budget_gives_the_same_numbers() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 4), st.integers(1, 3))
-def test_any_order_of_growth(counts: list[int], n_kept: int, n_jobs: int) -> None:
+def test_order_of_growth_does_not_change_frequencies(
+    counts: list[int], n_kept: int, n_jobs: int
+) -> None:
     blocks = FrequencyBlocks(Gaussian(), 0, 9, n_inputs=2, group_frequencies=40)
     assert blocks.group_blocks == 4
     cache = PanelCache(blocks, n_kept * 3 * 2 * LANES * 4, n_jobs)
@@ -146,7 +148,7 @@ def test_any_order_of_growth(counts: list[int], n_kept: int, n_jobs: int) -> Non
 
 
 @pytest.mark.parametrize("n_kept", [0, 1, 3])
-def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_blocks_are_drawn_once(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = FrequencyBlocks(Gaussian(), 0, 10, n_inputs=2, group_frequencies=40)
     bytes_a_group = 3 * 2 * LANES * 4
     cache = PanelCache(blocks, n_kept * bytes_a_group + bytes_a_group - 1)
@@ -163,7 +165,7 @@ def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 5])
-def test_an_interruption_leaves_nothing_unwritten(
+def test_interrupted_cache_is_completed_later(
     n_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocks = FrequencyBlocks(Gaussian(), 0, 10, n_inputs=2, group_frequencies=40)
@@ -184,7 +186,7 @@ def test_an_interruption_leaves_nothing_unwritten(
     same_frequencies(cache, range(3), 12)
 
 
-def test_the_largest_frequencies_leave_room_for_sums() -> None:
+def test_largest_frequencies_are_clipped() -> None:
     blocks = FrequencyBlocks(Matern(0.05), seed=0, size=64, n_inputs=2)
     (panels,) = PanelCache(blocks, 0).groups(range(1), blocks.group_blocks)
     assert np.abs(blocks.draw(0)).max() > 2.0**60

@@ -61,7 +61,7 @@ def test_batches_are_regrouped(size: int, n_held_out: int, again: Any) -> None:
     assert_array_equal(np.concatenate([y for _, y in source.chunks()]), left)
 
 
-def test_a_resumed_run_skips_rows() -> None:
+def test_read_skips_rows_forwards_only() -> None:
     source = IteratorSource(batches, n_held_out=2)
     assert_array_equal(source.read(25, 27)[1], [5, 6])
     assert_array_equal(source.read(30, 31)[1], [10])
@@ -69,7 +69,7 @@ def test_a_resumed_run_skips_rows() -> None:
         source.read(30, 32)
 
 
-def test_an_iterator_ends() -> None:
+def test_exhausted_iterator_raises_stream_ended() -> None:
     source = IteratorSource(batches())
     assert source.n_rows is None
     assert len(source.read(0, 10)[1]) == 10
@@ -87,7 +87,7 @@ def test_an_iterator_ends() -> None:
     assert IteratorSource(batches()).read(0, 0)[0].shape == (0, 2)
 
 
-def test_endless_batches() -> None:
+def test_endless_batches_have_no_row_count() -> None:
     def endless() -> Iterator[Any]:
         while True:
             yield numbered(5)
@@ -97,7 +97,7 @@ def test_endless_batches() -> None:
     assert source.n_rows is None
 
 
-def test_files_are_batches(tmp_path: Path) -> None:
+def test_chunked_files_are_batches(tmp_path: Path) -> None:
     X, y = numbered(20)
     np.savez(tmp_path / "a.npz", X=X, y=y)
     source = IteratorSource(open_chunks(tmp_path / "a.npz", chunk_rows=3), n_held_out=2)
@@ -106,7 +106,7 @@ def test_files_are_batches(tmp_path: Path) -> None:
     assert source.n_rows == 18
 
 
-def test_sparse_batches_and_words() -> None:
+def test_sparse_batches_keep_text_labels() -> None:
     X, y = numbered(13)
     rows = sparse.csr_matrix(X)
     words = np.array(["a", "bb", "ccc"])[y % 3]
@@ -117,7 +117,7 @@ def test_sparse_batches_and_words() -> None:
     assert_array_equal(labels, np.tile(words, 3)[2:30])
 
 
-def test_batches_that_do_not_fit_are_refused() -> None:
+def test_inconsistent_batches_are_rejected() -> None:
     for given, message in [
         (5, "iterable"),
         ([], "0 rows and 0 are held out"),
@@ -134,7 +134,7 @@ def test_batches_that_do_not_fit_are_refused() -> None:
             IteratorSource(given).read(0, 9)
 
 
-def test_a_source_that_could_not_begin_says_so_again() -> None:
+def test_failed_source_repeats_its_error() -> None:
     source = IteratorSource(batches, n_held_out=20)
     for _ in range(3):
         with pytest.raises(InputError, match="has 13 rows and 20 are held out"):
@@ -150,7 +150,7 @@ def test_a_source_that_could_not_begin_says_so_again() -> None:
             once.read(0, 1)
 
 
-def test_wrong_counts() -> None:
+def test_invalid_counts_are_rejected() -> None:
     with pytest.raises(InputError, match="13 rows and 13 are held out"):
         IteratorSource(batches, n_held_out=13).held_out()
     with pytest.raises(InputError, match="n_held_out"):

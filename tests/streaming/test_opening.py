@@ -59,10 +59,10 @@ def parquet(path: Path, targets: Array) -> Path:
 
 def all_rows(source: Any) -> dict[tuple[float, ...], Any]:
     """Return the targets of all rows, by their numbers."""
-    found = {}
+    result = {}
     for rows, targets in (source.held_out(), *source.chunks()):
-        found |= {tuple(x): t for x, t in zip(rows.tolist(), targets.tolist(), strict=True)}
-    return found
+        result |= {tuple(x): t for x, t in zip(rows.tolist(), targets.tolist(), strict=True)}
+    return result
 
 
 FILES: dict[str, Any] = {
@@ -76,17 +76,17 @@ FILES: dict[str, Any] = {
 }
 
 
-def test_files_of_every_format_are_streams_of_all_rows(tmp_path: Path) -> None:
+def test_every_format_streams_all_rows(tmp_path: Path) -> None:
     for kind in FILES:
         write, name, targets = FILES[kind]
         source = open_stream(write(tmp_path / name, targets))
         assert (source.n_features, source.n_rows) == (3, 450)
         assert source.held_out()[0].shape == (50, 3)
         expected = {tuple(x): t for x, t in zip(X.tolist(), targets.tolist(), strict=True)}
-        found = all_rows(source)
-        assert found.keys() == expected.keys()
+        result = all_rows(source)
+        assert result.keys() == expected.keys()
         for row, target in expected.items():
-            assert found[row] == (target if isinstance(target, str) else pytest.approx(target))
+            assert result[row] == (target if isinstance(target, str) else pytest.approx(target))
         epoch = source.read(0, 450)
         assert {tuple(x) for x in epoch[0].tolist()} == {
             tuple(x) for rows, _ in source.chunks() for x in rows.tolist()
@@ -95,7 +95,7 @@ def test_files_of_every_format_are_streams_of_all_rows(tmp_path: Path) -> None:
         assert epoch[1].dtype.kind == ("O" if isinstance(targets[0], str) else "f")
 
 
-def test_a_classifier_from_a_file(tmp_path: Path) -> None:
+def test_classifier_fits_a_file_of_every_format(tmp_path: Path) -> None:
     for kind in ["csv text", "npz text", "parquet text", "libsvm"]:
         write, name, targets = FILES[kind]
         source = open_stream(write(tmp_path / name, targets))
@@ -111,7 +111,7 @@ def test_a_classifier_from_a_file(tmp_path: Path) -> None:
             assert list(names) == ["a", "b", "c"]
 
 
-def test_options_of_the_reader(tmp_path: Path) -> None:
+def test_reader_options_are_passed_on(tmp_path: Path) -> None:
     path = csv(tmp_path / "rows.txt", NUMBERS)
     path.write_text(path.read_text().replace(",", ";"))
     source = open_stream(path, format="csv", delimiter=";", target="b", chunk_rows=64)
@@ -123,14 +123,14 @@ def test_options_of_the_reader(tmp_path: Path) -> None:
     )
 
 
-def test_names_made_up_by_the_reader_are_no_names(tmp_path: Path) -> None:
+def test_generated_column_names_are_dropped(tmp_path: Path) -> None:
     path = csv(tmp_path / "rows.csv", NUMBERS)
     path.write_text("\n".join(path.read_text().splitlines()[1:]))
     assert open_stream(path, header=False).names is None
     assert open_stream(npz(tmp_path / "rows.npz", NUMBERS)).names is None
 
 
-def test_orders_are_functions_of_the_seed(tmp_path: Path) -> None:
+def test_seed_decides_the_order(tmp_path: Path) -> None:
     path = npz(tmp_path / "rows.npz", NUMBERS)
     one, same, other = (open_stream(path, random_state=k) for k in (3, 3, 4))
     np.testing.assert_array_equal(one.read(7, 800)[0], same.read(7, 800)[0])
@@ -153,7 +153,7 @@ def test_files_of_a_few_rows_are_fitted(tmp_path: Path) -> None:
 # Folders.
 
 
-def test_a_folder_is_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_shuffled_rows_is_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = csv(tmp_path / "rows.csv", LABELS)
     first = open_stream(path, folder=tmp_path / "deep" / "rows")
     expected = first.read(0, 700)
@@ -163,11 +163,11 @@ def test_a_folder_is_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.Mo
     again = open_stream(path, folder=tmp_path / "deep" / "rows", chunk_rows=100)
     assert isinstance(again, MappedSource)
     assert again.names == ("a", "b", "c")
-    for found, given in zip(again.read(0, 700), expected, strict=True):
-        np.testing.assert_array_equal(found, given)
+    for result, given in zip(again.read(0, 700), expected, strict=True):
+        np.testing.assert_array_equal(result, given)
 
 
-def test_the_folder_of_another_file_is_refused(tmp_path: Path) -> None:
+def test_folder_of_another_file_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     open_stream(csv(tmp_path / "rows.csv", LABELS), folder=folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -187,7 +187,7 @@ def test_the_folder_of_another_file_is_refused(tmp_path: Path) -> None:
         open_stream(npz(tmp_path / "rows.npz", NUMBERS), folder=tmp_path / "other")
 
 
-def test_sparse_files_differ_by_where_rows_end(tmp_path: Path) -> None:
+def test_sparse_files_are_distinguished_by_row_boundaries(tmp_path: Path) -> None:
     for name, lines in (("one", ["1 1:5 2:7", "1 3:1"]), ("other", ["1 1:5", "1 2:7 3:1"])):
         (tmp_path / f"{name}.libsvm").write_text("\n".join(lines * 20) + "\n")
     source = open_stream(tmp_path / "one.libsvm", folder=tmp_path / "rows")
@@ -197,7 +197,7 @@ def test_sparse_files_differ_by_where_rows_end(tmp_path: Path) -> None:
         open_stream(tmp_path / "other.libsvm", folder=tmp_path / "rows")
 
 
-def test_a_folder_of_an_interrupted_stream_is_filled_anew(
+def test_folder_of_an_interrupted_stream_is_refilled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, folder = npz(tmp_path / "rows.npz", NUMBERS), tmp_path / "rows"
@@ -215,7 +215,7 @@ def test_a_folder_of_an_interrupted_stream_is_filled_anew(
     assert sorted(all_rows(source).values()) == pytest.approx(sorted(NUMBERS + 1.0))
 
 
-def test_a_damaged_folder(tmp_path: Path) -> None:
+def test_damaged_folder_is_reported(tmp_path: Path) -> None:
     path, folder = npz(tmp_path / "rows.npz", NUMBERS), tmp_path / "rows"
     open_stream(path, folder=folder)
     shard = next(folder.glob("pile-*.rows"))
@@ -230,25 +230,23 @@ def test_a_damaged_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("targets", [LABELS.astype(str), NUMBERS])
-def test_a_temporary_folder_goes_with_the_source(targets: Array, tmp_path: Path) -> None:
+def test_temporary_folder_is_removed_with_its_source(targets: Array, tmp_path: Path) -> None:
     source: Any = open_stream(npz(tmp_path / "rows.npz", targets))
     inner = source.source if isinstance(source, MappedSource) else source
     room = inner.folder
     assert (room / "spool.json").exists()
     kind = DoublyStochasticRegressor if targets is NUMBERS else DoublyStochasticClassifier
     model = kind(random_state=0, max_steps=12, block_size=8).fit_stream(source)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         del source, inner
         gc.collect()
     assert not room.exists()
-    assert not [one for one in told if issubclass(one.category, ResourceWarning)]
+    assert not [one for one in caught if issubclass(one.category, ResourceWarning)]
     assert np.isfinite(model._responses(X)).all()
 
 
-def test_nothing_is_left_of_a_file_that_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_stream_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "rooms"))
     (tmp_path / "rooms").mkdir()
     bad = NUMBERS.copy()
@@ -261,7 +259,7 @@ def test_nothing_is_left_of_a_file_that_cannot_be_read(
 # Files that cannot be streams.
 
 
-def test_gaps_are_named(tmp_path: Path) -> None:
+def test_error_names_missing_values(tmp_path: Path) -> None:
     path = csv(tmp_path / "rows.csv", LABELS)
     lines = path.read_text().splitlines()
     lines[301] = "1.0,,2.0,red"
@@ -274,7 +272,7 @@ def test_gaps_are_named(tmp_path: Path) -> None:
         open_stream(path)
 
 
-def test_too_many_labels(tmp_path: Path) -> None:
+def test_too_many_labels_are_rejected(tmp_path: Path) -> None:
     path = csv(tmp_path / "rows.csv", np.array([f"w{k}" for k in range(N)]))
     with pytest.raises(InputError, match=r"more than 100 different texts; name another column"):
         open_stream(path, max_labels=100)
@@ -282,7 +280,7 @@ def test_too_many_labels(tmp_path: Path) -> None:
     assert set(all_rows(source).values()) == {f"w{k}" for k in range(100)}
 
 
-def test_other_files(tmp_path: Path) -> None:
+def test_invalid_files_and_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"absent\.csv"):
         open_stream(tmp_path / "absent.csv")
     (tmp_path / "empty.csv").write_text("")
@@ -299,11 +297,11 @@ def test_other_files(tmp_path: Path) -> None:
         open_stream(text, header=True)
 
 
-def test_a_report_of_the_rows_that_have_passed(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_progress_of_reading_is_reported(tmp_path: Path) -> None:
+    messages: list[str] = []
     path = npz(tmp_path / "rows.npz", NUMBERS)
-    open_stream(path, chunk_rows=300, report=told.append)
-    assert told == [
+    open_stream(path, chunk_rows=300, report=messages.append)
+    assert messages == [
         "counting, 300 rows",
         "counting, 500 rows",
         "shuffling, 300 of 500 rows",

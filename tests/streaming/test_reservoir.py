@@ -22,7 +22,7 @@ def test_draws_do_not_depend_on_chunks(sizes: list[int]) -> None:
     assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_samples_of_rows_beyond_one_stream_of_draws() -> None:
+def test_samples_do_not_depend_on_chunks() -> None:
     numbers = np.arange(10_000)
     reservoirs = [Reservoir(30, seed=1, purpose="example") for _ in range(2)]
     reservoirs[0].add(numbers[:, None], numbers, numbers)

@@ -32,8 +32,8 @@ def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(params=[None, IN_RUNS], ids=["permuted", "in runs"])
 def sizes(request: pytest.FixtureRequest) -> ReadingSizes | None:
-    found: ReadingSizes | None = request.param
-    return found
+    result: ReadingSizes | None = request.param
+    return result
 
 
 def check_rows(X: Any, y: Any) -> None:
@@ -42,7 +42,7 @@ def check_rows(X: Any, y: Any) -> None:
     assert_array_equal(X[:, 1], -y)
 
 
-def test_every_row_once_an_epoch(sizes: ReadingSizes | None) -> None:
+def test_every_epoch_has_each_row_once(sizes: ReadingSizes | None) -> None:
     for n in [1, 2, 19, 20, 21, 103]:
         for n_held_out in [0, 1, 7]:
             X, y = numbered(n + n_held_out)
@@ -62,7 +62,7 @@ def test_every_row_once_an_epoch(sizes: ReadingSizes | None) -> None:
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 60), st.booleans())
-def test_how_positions_are_cut_does_not_matter(cuts: list[int], start: int, runs: bool) -> None:
+def test_reads_do_not_depend_on_their_lengths(cuts: list[int], start: int, runs: bool) -> None:
     X, y = numbered(31)
     sizes = ReadingSizes(permuted_rows=0, run_rows=4, group_runs=3) if runs else None
     source = ArraySource(X, y, seed=1, n_held_out=2, sizes=sizes)
@@ -102,7 +102,7 @@ def chi_square(counts: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, (counts.shape[0] - 1) * (counts.shape[1] - 1)))
 
 
-def test_every_row_is_everywhere_equally_often(sizes: ReadingSizes | None) -> None:
+def test_rows_are_uniform_over_positions(sizes: ReadingSizes | None) -> None:
     counts = position_counts(ArraySource(*numbered(40), seed=5, sizes=sizes), 40, 1500)
     assert chi_square(counts) > 1e-3
 
@@ -126,7 +126,7 @@ def test_runs_mix_neighbours() -> None:
     assert abs(np.corrcoef(y[:-1], source.read(0, 99_999)[1])[0, 1]) < 0.02
 
 
-def test_types_are_kept(sizes: ReadingSizes | None) -> None:
+def test_types_of_rows_and_targets_are_kept(sizes: ReadingSizes | None) -> None:
     for dtype in [np.float32, np.float64, np.int64, np.uint8, bool]:
         X = (np.arange(60).reshape(30, 2) % 2).astype(dtype)
         y = np.array([f"class {k}" for k in range(30)])
@@ -139,7 +139,7 @@ def test_types_are_kept(sizes: ReadingSizes | None) -> None:
         assert outputs[1].shape == (7, 4)
 
 
-def test_csr_and_other_layouts_give_the_same_rows(sizes: ReadingSizes | None) -> None:
+def test_layout_does_not_change_the_rows(sizes: ReadingSizes | None) -> None:
     X, y = numbered(50)
     expected = ArraySource(X, y, seed=2, n_held_out=4, sizes=sizes)
     frozen = X.copy()
@@ -148,7 +148,7 @@ def test_csr_and_other_layouts_give_the_same_rows(sizes: ReadingSizes | None) ->
     forms = [sparse.csr_matrix(X), sparse.csr_array(X), np.asfortranarray(X), frozen, wide]
     for form in [*forms, X.tolist()]:
         source = ArraySource(form, y.tolist(), seed=2, n_held_out=4, sizes=sizes)
-        for got, wanted in (
+        for got, reference in (
             (source.read(10, 70), expected.read(10, 70)),
             (source.held_out(), expected.held_out()),
             (next(source.chunks()), next(expected.chunks())),
@@ -156,7 +156,7 @@ def test_csr_and_other_layouts_give_the_same_rows(sizes: ReadingSizes | None) ->
             if sparse.issparse(form):
                 assert got[0].format == "csr"
             check_rows(*got)
-            assert_array_equal(got[1], wanted[1])
+            assert_array_equal(got[1], reference[1])
 
 
 def test_mapped_files_give_the_same_rows(tmp_path: Path, sizes: ReadingSizes | None) -> None:
@@ -167,12 +167,12 @@ def test_mapped_files_give_the_same_rows(tmp_path: Path, sizes: ReadingSizes | N
     source, expected = (
         ArraySource(*rows, seed=0, n_held_out=5, sizes=sizes) for rows in (mapped, (X, y))
     )
-    for got, wanted in (
+    for got, reference in (
         (source.read(3, 99), expected.read(3, 99)),
         (source.held_out(), expected.held_out()),
         (next(source.chunks()), next(expected.chunks())),
     ):
-        for part, same in zip(got, wanted, strict=True):
+        for part, same in zip(got, reference, strict=True):
             assert not isinstance(part, np.memmap)
             assert_array_equal(part, same)
 
@@ -218,7 +218,7 @@ def test_chunks_are_bounded() -> None:
     assert sizes == [10, 10, 3]
 
 
-def test_arrays_that_are_no_tables_are_refused() -> None:
+def test_invalid_arrays_are_rejected() -> None:
     for X, y, n_held_out, message in [
         (np.ones(3), np.ones(3), 0, "X must be a table"),
         (np.ones((3, 0)), np.ones(3), 0, "X must be a table"),
@@ -234,7 +234,7 @@ def test_arrays_that_are_no_tables_are_refused() -> None:
             ArraySource(X, y, seed=0, n_held_out=n_held_out)
 
 
-def test_wrong_positions(sizes: ReadingSizes | None) -> None:
+def test_invalid_positions_are_rejected(sizes: ReadingSizes | None) -> None:
     source = ArraySource(*numbered(5), seed=0, sizes=sizes)
     for start, stop in ((-1, 2), (3, 2)):
         with pytest.raises(InputError, match="cannot be read"):
@@ -243,14 +243,14 @@ def test_wrong_positions(sizes: ReadingSizes | None) -> None:
     assert source.read(3, 3)[1].shape == (0,)
 
 
-def test_epochs_far_away() -> None:
+def test_distant_epochs_are_located() -> None:
     assert epoch_parts(10**18, 10**18 + 3, 2) == [
         (5 * 10**17, 0, 2),
         (5 * 10**17 + 1, 0, 1),
     ]
 
 
-def test_groups_are_copied() -> None:
+def test_reader_returns_copies() -> None:
     rows = np.zeros((4, 1)), np.zeros(4)
     reader = GroupReader(lambda epoch: np.array([4]), lambda epoch, k: rows)
     for part in reader.read(0, 0, 4)[0]:
@@ -262,22 +262,22 @@ def test_groups_are_copied() -> None:
 # Other targets.
 
 
-def test_targets_are_converted_everywhere() -> None:
+def test_mapped_source_converts_all_targets() -> None:
     plain = ArraySource(*numbered(40), seed=3, n_held_out=6)
     words = np.array([f"w{k}" for k in range(40)])
     mapped = MappedSource(plain, lambda y: words[y])
     assert (mapped.n_features, mapped.n_rows, mapped.names) == (2, 34, None)
-    for name, own in (("read", (5, 90)), ("held_out", ())):
-        X, y = getattr(plain, name)(*own)
-        found_X, found = getattr(mapped, name)(*own)
+    for name, arguments in (("read", (5, 90)), ("held_out", ())):
+        X, y = getattr(plain, name)(*arguments)
+        found_X, result = getattr(mapped, name)(*arguments)
         assert_array_equal(found_X, X)
-        assert_array_equal(found, words[y])
-    for (X, y), (found_X, found) in zip(plain.chunks(), mapped.chunks(), strict=True):
+        assert_array_equal(result, words[y])
+    for (X, y), (found_X, result) in zip(plain.chunks(), mapped.chunks(), strict=True):
         assert_array_equal(found_X, X)
-        assert_array_equal(found, words[y])
+        assert_array_equal(result, words[y])
 
 
-def test_a_tenth_of_the_rows_is_held_out_and_4096_at_most() -> None:
+def test_default_held_out_is_a_tenth_and_at_most_4096() -> None:
     for n_rows, expected in [
         (1, 0),
         (9, 0),

@@ -37,13 +37,13 @@ def features(kernel: SpectralKernel, X: Array, size: int, block: int) -> Array:
 # Curvature.
 
 
-def test_the_largest_curvature_is_that_of_the_features() -> None:
+def test_largest_curvature_matches_the_features() -> None:
     for kernel in [Gaussian(), Laplacian()]:
         X = some_rows(60)
         Z = np.concatenate([features(kernel, X, 500, k) for k in range(20)], axis=1) / np.sqrt(20)
         for centered in (False, True):
-            own = Z - centered * Z.mean(axis=0)
-            expected = np.linalg.norm(own, 2) ** 2 / len(X)
+            features_used = Z - centered * Z.mean(axis=0)
+            expected = np.linalg.norm(features_used, 2) ** 2 / len(X)
             assert largest_curvature(kernel, X, centered) == pytest.approx(expected, rel=0.03)
 
 
@@ -53,7 +53,7 @@ def test_constant_rows_have_all_curvature_in_the_mean() -> None:
     assert largest_curvature(Gaussian(), X, centered=True) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_mean_curvature_of_losses() -> None:
+def test_loss_curvature_matches_known_values() -> None:
     for loss, n_outputs, expected in [
         (Squared(), 3, 1.0),
         (Logistic(), 1, 0.25),
@@ -85,7 +85,7 @@ def growth(X: Array, step: float, size: int, batch_rows: int) -> tuple[float, fl
     ("width", "size", "batch_rows"),
     [(0.3, 1, 64), (1.0, 1, 1), (0.3, 8, 1), (1.0, 8, 8), (0.3, 200, 8), (1.0, 200, 64)],
 )
-def test_first_steps_are_about_as_long_as_they_may_be(
+def test_first_steps_are_nearly_as_long_as_possible(
     width: float, size: int, batch_rows: int
 ) -> None:
     X = width * some_rows(30)
@@ -97,7 +97,7 @@ def test_first_steps_are_about_as_long_as_they_may_be(
     assert growth(X, 3.0 * step, size, batch_rows)[1] > 1.05
 
 
-def test_first_steps_by_loss_and_outputs() -> None:
+def test_first_step_depends_on_loss_and_outputs() -> None:
     assert first_step(Logistic(), 1, 0.2, 4, 10) == pytest.approx(1.0 / (0.25 * 0.425))
     assert first_step(Multinomial(), 10, 0.2, 4, 10) == pytest.approx(1.0 / (0.09 * 0.425))
 
@@ -107,35 +107,39 @@ def test_first_steps_by_loss_and_outputs() -> None:
 
 def variance_twin(kernel: SpectralKernel, X: Array) -> float:
     """Return the expectation exactly: ``2 cos a cos b = cos(a - b) + cos(a + b)``."""
-    half, found = len(X) // 2, []
+    half, results = len(X) // 2, []
     others = X[half:]
     between = kernel.gram(others)
     for x in X[:half]:
-        own = kernel.gram(x[None], others)[0]
-        covariances = 0.5 * (between + kernel.gram(2.0 * x - others, others)) - np.outer(own, own)
-        found.append(np.diag(covariances).mean() - covariances.mean())
-    return float(np.mean(found))
+        kernel_values = kernel.gram(x[None], others)[0]
+        covariances = 0.5 * (between + kernel.gram(2.0 * x - others, others)) - np.outer(
+            kernel_values, kernel_values
+        )
+        results.append(np.diag(covariances).mean() - covariances.mean())
+    return float(np.mean(results))
 
 
 @pytest.mark.parametrize(("kernel", "width"), [(Gaussian(), 0.2), (Matern(0.5), 1.0)])
-def test_the_variance_of_one_frequency(kernel: SpectralKernel, width: float) -> None:
+def test_variance_of_one_frequency_matches_its_expectation(
+    kernel: SpectralKernel, width: float
+) -> None:
     X = width * some_rows(40)
-    found = [block_variance(kernel, X, 1, seed) for seed in range(100)]
-    assert np.std(found) > 0.0
-    assert np.mean(found) == pytest.approx(variance_twin(kernel, X), rel=0.03)
+    results = [block_variance(kernel, X, 1, seed) for seed in range(100)]
+    assert np.std(results) > 0.0
+    assert np.mean(results) == pytest.approx(variance_twin(kernel, X), rel=0.03)
 
 
-def test_the_variance_of_a_block() -> None:
+def test_variance_of_a_block_matches_its_expectation() -> None:
     X, size = some_rows(60), 16
     exact = Gaussian().gram(X[:30], X[30:])
-    found = []
+    results = []
     for block in range(300):
         Z = features(Gaussian(), X, size, block)
-        found.append(np.mean(np.var(Z[:30] @ Z[30:].T - exact, axis=1)))
-    assert np.mean(found) == pytest.approx(variance_twin(Gaussian(), X) / size, rel=0.04)
+        results.append(np.mean(np.var(Z[:30] @ Z[30:].T - exact, axis=1)))
+    assert np.mean(results) == pytest.approx(variance_twin(Gaussian(), X) / size, rel=0.04)
 
 
-def test_the_variance_falls_with_the_size_of_blocks() -> None:
+def test_variance_is_inverse_to_the_block_size() -> None:
     X = some_rows(50)
     one = block_variance(Gaussian(), X, 1, 0)
     assert block_variance(Gaussian(), X, 10, 0) == pytest.approx(one / 10)

@@ -32,7 +32,7 @@ numbers = st.floats(-2.0, 2.0, allow_subnormal=False)
 vectors = st.tuples(numbers, numbers).map(np.array)
 
 
-def test_the_first_block_is_new() -> None:
+def test_first_block_is_new() -> None:
     for strategy in [Grow(), Uniform(), Uniform(3, 5), Checking(), Checking(1)]:
         assert strategy.choose(replace(NOW, iteration=1, sums=NO_BLOCKS)) == Choice(0, 0.5)
 
@@ -57,7 +57,7 @@ def blocks_of(strategy: Strategy, n_steps: int, seed: int = 0) -> tuple[list[int
     return chosen, before
 
 
-def test_new_ones_and_old_ones_take_turns() -> None:
+def test_uniform_alternates_new_and_old_blocks() -> None:
     for new, old in [(1, 1), (2, 3), (3, 1), (1, 0)]:
         chosen, before = blocks_of(Uniform(new, old), 60)
         for t, (block, n_blocks) in enumerate(zip(chosen, before, strict=True)):
@@ -76,7 +76,7 @@ def test_old_blocks_are_drawn_uniformly() -> None:
     assert stats.chisquare(pairs).pvalue > 1e-3
 
 
-def test_other_seeds_draw_other_old_blocks() -> None:
+def test_seeds_draw_different_old_blocks() -> None:
     runs = {tuple(blocks_of(Uniform(), 40, seed)[0]) for seed in (0, 0, 1, 2)}
     assert len(runs) == 3
 
@@ -92,7 +92,7 @@ def test_other_seeds_draw_other_old_blocks() -> None:
     st.sampled_from([1, 7, 100]),
     st.sampled_from([1, 2]),
 )
-def test_steps_solve_9(
+def test_checking_steps_solve_equation_9(
     sums: list[Any], gradient: Any, gamma: float, variance: float, rows: int, power: int
 ) -> None:
     assume(np.linalg.norm(gradient) > 1e-3)
@@ -119,7 +119,7 @@ def test_steps_solve_9(
     st.floats(0.01, 2.0),
     st.sampled_from([1.0, 1.7, 2.0, np.inf]),
 )
-def test_the_longest_step_is_chosen(
+def test_longest_step_is_chosen(
     sums: list[Any], gradient: Any, gamma: float, longest: float
 ) -> None:
     now = replace(NOW, step=gamma, gradient=gradient, sums=np.stack(sums))
@@ -133,7 +133,7 @@ def test_the_longest_step_is_chosen(
         assert choice.step == min(steps.max(), longest * gamma) >= gamma
 
 
-def test_a_block_against_the_gradient_bears_no_step() -> None:
+def test_blocks_opposed_to_the_gradient_get_no_step() -> None:
     gradient = np.array([1.0])
     forth, back = (np.array([[sign * 2.0]]) for sign in (1.0, -1.0))
     now = replace(NOW, gradient=gradient, variance=0.0)
@@ -141,7 +141,7 @@ def test_a_block_against_the_gradient_bears_no_step() -> None:
     assert Checking(longest=np.inf).choose(replace(now, sums=back)).block == 1
 
 
-def test_without_noise_a_step_may_turn_a_sum_around() -> None:
+def test_noiseless_step_may_reverse_a_sum() -> None:
     # 2 (2 - eta)^2 <= 2^2 + 0.5^2
     now = replace(NOW, gradient=np.array([1.0]), sums=np.array([[2.0]]), variance=0.0)
     (step,) = Checking(longest=np.inf).steps(now)
@@ -158,14 +158,14 @@ def test_noise_makes_steps_shorter() -> None:
         assert Checking(1).steps(NOW)[2] < Checking(2).steps(NOW)[2]
 
 
-def test_no_gradient_gives_no_step() -> None:
+def test_zero_gradient_gives_no_step() -> None:
     for bound in (0.0, 1.0):
         still = replace(NOW, gradient=np.zeros(2), loss_bound=bound)
         np.testing.assert_array_equal(Checking().steps(still), 0.0)
         assert Checking(longest=np.inf).choose(still) == Choice(3, 0.5)
 
 
-def test_wrong_parameters_of_strategies_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for make, message in [
         (lambda: Uniform(0, 1), "new must be at least 1"),
         (lambda: Uniform(1, -1), "old at least 0"),

@@ -35,30 +35,30 @@ def cut(X: Any, y: Any, sizes: list[int]) -> Iterator[Any]:
         start += size
 
 
-def test_moments() -> None:
+def test_moments_match_numpy() -> None:
     for rows in [X, X.astype(np.float32), SPARSE, (10 * X).astype(np.int64)]:
         dense = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64)
         y = np.column_stack([dense[:, 0], dense.sum(axis=1)])
-        found = summarise_small([(rows, y)], seed=0, covariance=True)
+        result = summarise_small([(rows, y)], seed=0, covariance=True)
         thin = summarise_small([(rows, y)], seed=0)
-        assert found.n_rows == len(dense)
+        assert result.n_rows == len(dense)
         assert thin.covariance is None
-        for one in (found, thin):
+        for one in (result, thin):
             assert_allclose(one.mean, dense.mean(axis=0), rtol=1e-12)
             assert_allclose(one.variance, dense.var(axis=0), rtol=1e-11)
             assert_allclose(one.target_mean, y.mean(axis=0), rtol=1e-12)
             assert_allclose(one.target_variance, y.var(axis=0), rtol=1e-11)
             assert one.classes is None
         expected = np.cov(dense.T, bias=True)
-        assert_allclose(found.covariance, expected, atol=1e-11 * np.abs(expected).max())
-        assert_array_equal(found.covariance, found.covariance.T)
+        assert_allclose(result.covariance, expected, atol=1e-11 * np.abs(expected).max())
+        assert_array_equal(result.covariance, result.covariance.T)
 
 
 def test_large_offsets_cost_no_digits() -> None:
     rows = RNG.normal(size=(1000, 2)) + 1e8
-    found = summarise_small([(rows, np.zeros(1000))], seed=0, covariance=True)
-    assert_allclose(found.variance, rows.var(axis=0), rtol=1e-8)
-    assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-8)
+    result = summarise_small([(rows, np.zeros(1000))], seed=0, covariance=True)
+    assert_allclose(result.variance, rows.var(axis=0), rtol=1e-8)
+    assert_allclose(result.covariance, np.cov(rows.T, bias=True), atol=1e-8)
     shifted = SPARSE.copy()
     shifted.data += 1e8
     expected = shifted.toarray().var(axis=0)
@@ -68,7 +68,9 @@ def test_large_offsets_cost_no_digits() -> None:
 
 
 @given(st.lists(st.integers(0, 200), max_size=6), st.booleans(), st.sampled_from([1, 2]))
-def test_chunks_and_threads_do_not_matter(sizes: list[int], is_sparse: bool, n_jobs: int) -> None:
+def test_chunks_and_threads_do_not_change_the_summary(
+    sizes: list[int], is_sparse: bool, n_jobs: int
+) -> None:
     rows, y = (SPARSE, np.arange(300) % 5) if is_sparse else (X, Y.astype(float))
     options: dict[str, Any] = {"seed": 3, "sample_rows": 40, "covariance": not is_sparse}
     whole = summarise_small([(rows, y)], n_jobs=1, **options)
@@ -80,21 +82,21 @@ def test_chunks_and_threads_do_not_matter(sizes: list[int], is_sparse: bool, n_j
         assert_array_equal(other, value)
 
 
-def test_the_sample_is_of_rows_in_their_order() -> None:
+def test_sample_holds_rows_in_order() -> None:
     y = np.arange(500)
     for rows in (X, sparse.csr_matrix(X), X.astype(np.float32)):
-        found = summarise_small([(rows, y)], seed=0, sample_rows=70)
-        dense = found.sample.toarray() if sparse.issparse(found.sample) else found.sample
+        result = summarise_small([(rows, y)], seed=0, sample_rows=70)
+        dense = result.sample.toarray() if sparse.issparse(result.sample) else result.sample
         assert dense.dtype == np.float64
-        assert_array_equal(found.sample_targets, np.unique(found.sample_targets))
+        assert_array_equal(result.sample_targets, np.unique(result.sample_targets))
         assert dense.shape == (70, 6)
         expected = rows.toarray() if sparse.issparse(rows) else rows
-        assert_array_equal(dense, expected[found.sample_targets])
+        assert_array_equal(dense, expected[result.sample_targets])
     assert_array_equal(summarise_small([(X, y)], seed=0, sample_rows=900).sample, X)
     assert summarise_small([(X, y)], seed=0, sample_rows=0).sample.shape == (0, 6)
 
 
-def test_the_sample_is_uniform() -> None:
+def test_sample_is_uniform() -> None:
     n, size, draws = 100, 10, 600
     rows, y = np.zeros((n, 1)), np.arange(n)
     counts = np.zeros(n)
@@ -110,7 +112,7 @@ def test_the_sample_is_uniform() -> None:
     assert abs(pairs - draws * chance) < 4 * np.sqrt(draws * chance)
 
 
-def test_classes() -> None:
+def test_classes_are_found_for_integers_and_text() -> None:
     for y, classes in [
         (Y, [0, 1, 2]),
         (Y - 1.0, [-1.0, 0.0, 1.0]),
@@ -121,29 +123,29 @@ def test_classes() -> None:
         (np.column_stack([Y, Y]), None),
         (np.where(np.arange(500) < 400, 1.0, 1.5), None),
     ]:
-        found = summarise_small(cut(X, y, [130, 7]), seed=0)
+        result = summarise_small(cut(X, y, [130, 7]), seed=0)
         if classes is None:
-            assert found.classes is None
+            assert result.classes is None
         else:
-            assert found.classes.tolist() == classes
+            assert result.classes.tolist() == classes
         words = y.dtype.kind in "OU"
-        assert (found.target_mean is None) == words
-        assert (found.target_variance is None) == words
+        assert (result.target_mean is None) == words
+        assert (result.target_variance is None) == words
         if not words:
-            assert_allclose(found.target_mean, y.reshape(500, -1).mean(axis=0))
+            assert_allclose(result.target_mean, y.reshape(500, -1).mean(axis=0))
 
 
-def test_too_many_classes() -> None:
+def test_too_many_classes_are_treated_as_numbers() -> None:
     rows, y = np.ones((40, 1)), np.arange(40)
     options: dict[str, Any] = {"max_classes": 20, "blocks": BlockSizes(dense_rows=10)}
-    found = summarise([(rows, y % 20)], seed=0, **options).classes
-    assert found is not None
-    assert found.tolist() == list(range(20))
+    result = summarise([(rows, y % 20)], seed=0, **options).classes
+    assert result is not None
+    assert result.tolist() == list(range(20))
     assert summarise([(rows, y % 21)], seed=0, **options).classes is None
     assert summarise([(rows, np.where(y < 30, y, 0))], seed=0, **options).classes is None
 
 
-def test_gaps_name_their_row() -> None:
+def test_error_names_the_row_of_a_missing_value() -> None:
     for bad in [np.nan, np.inf, -np.inf]:
         for kind in [np.asarray, sparse.csr_matrix]:
             broken = X.copy()
@@ -158,7 +160,7 @@ def test_gaps_name_their_row() -> None:
                 summarise_small([(kind(X), y)], seed=0)
 
 
-def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_streams_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no rows"):
         summarise([], seed=0)
     with pytest.raises(InputError, match="no rows"):
@@ -176,7 +178,7 @@ def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         summarise([(X, Y)], seed=0, covariance=True)
 
 
-def test_blocks_that_are_too_far_apart() -> None:
+def test_overflow_between_blocks_is_reported() -> None:
     for covariance in [False, True]:
         # Each block has variance 0, and their means differ by more than can be squared.
         for size in (-1e200, 0.5, 1e200):
@@ -189,7 +191,7 @@ def test_blocks_that_are_too_far_apart() -> None:
                     summarise_small([(rows, y)], seed=0, covariance=covariance)
 
 
-def test_one_row_and_constant_columns() -> None:
+def test_one_row_has_no_variance() -> None:
     one = summarise([(X[:1], Y[:1])], seed=0, covariance=True)
     assert_array_equal(one.mean, X[0])
     assert not one.variance.any()
@@ -199,11 +201,11 @@ def test_one_row_and_constant_columns() -> None:
     assert not same.variance.any()
 
 
-def test_principal_components_are_those_of_scikit_learn() -> None:
+def test_principal_components_match_scikit_learn() -> None:
     for rows in [X, X.astype(np.float32), SPARSE]:
         dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
-        found = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
-        projection = Projection.principal(found, 3)
+        result = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
+        projection = Projection.principal(result, 3)
         pca = PCA(3, svd_solver="full").fit(dense)
         components = pca.components_.T
         largest = np.abs(components).argmax(axis=0)
@@ -216,16 +218,16 @@ def test_principal_components_are_those_of_scikit_learn() -> None:
         assert np.all(projection.components[largest, range(3)] > 0)
 
 
-def test_directions_without_variance_are_left_out() -> None:
+def test_directions_without_variance_are_omitted() -> None:
     flat = np.column_stack([X[:, 0], 2 * X[:, 0], np.ones(500)])
-    found = summarise([(flat, Y)], seed=0, covariance=True)
-    projection = Projection.principal(found, 3)
+    result = summarise([(flat, Y)], seed=0, covariance=True)
+    projection = Projection.principal(result, 3)
     assert projection.components.shape == (3, 1)
     variance = np.cov(flat.T, bias=True).trace()
     assert_allclose(projection.apply(flat).var(), variance, rtol=1e-5)
     for wrong in (0, 4):
         with pytest.raises(InputError, match="n_components must be from 1 to the 3 inputs"):
-            Projection.principal(found, wrong)
+            Projection.principal(result, wrong)
     with pytest.raises(InputError, match="summarise with it"):
         Projection.principal(summarise([(flat, Y)], seed=0), 1)
     with pytest.raises(InputError, match="rows have 2 inputs, not 3"):

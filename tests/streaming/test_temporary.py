@@ -55,7 +55,7 @@ def rows_file(folder: Path, n: int = 300) -> Path:
 # Owners that are gone, and others.
 
 
-def test_the_folder_of_a_killed_process_is_removed_by_the_next(room: Path) -> None:
+def test_folder_of_a_killed_process_is_removed_by_the_next(room: Path) -> None:
     in_killed_process(fill)
     (left,) = room.iterdir()
     folder, remove = temporary_folder()
@@ -80,7 +80,7 @@ def test_shuffled_rows_of_a_killed_process_are_removed(
     assert list(room.iterdir()) == [source.folder]
 
 
-def test_folders_in_use_stay(room: Path) -> None:
+def test_folders_in_use_are_kept(room: Path) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -99,7 +99,7 @@ def test_folders_in_use_stay(room: Path) -> None:
     mine[1]()
 
 
-def test_a_forked_child_leaves_the_folder_of_its_parent(room: Path) -> None:
+def test_forked_child_keeps_the_folder_of_its_parent(room: Path) -> None:
     folder, remove = temporary_folder()
     child = os.fork()
     if child == 0:
@@ -111,7 +111,7 @@ def test_a_forked_child_leaves_the_folder_of_its_parent(room: Path) -> None:
     assert not list(room.iterdir())
 
 
-def test_nothing_but_own_folders_of_files_is_removed(
+def test_only_abandoned_folders_of_the_user_are_removed(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "kept"
@@ -137,7 +137,7 @@ def test_nothing_but_own_folders_of_files_is_removed(
     assert (kept / LOCK).exists()
 
 
-def test_a_lock_that_is_a_link_is_not_followed(room: Path, tmp_path: Path) -> None:
+def test_linked_lock_is_not_followed(room: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (room / f"{PREFIX}link").mkdir()
     (room / f"{PREFIX}link" / LOCK).symlink_to(tmp_path / "file")
@@ -148,7 +148,7 @@ def test_a_lock_that_is_a_link_is_not_followed(room: Path, tmp_path: Path) -> No
 # At once.
 
 
-def test_a_folder_that_is_swept_before_it_is_locked(
+def test_folder_removed_before_its_lock_is_made_again(
     room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, lock, swept = tempfile.mkdtemp, temporary._lock, []
@@ -176,7 +176,7 @@ def test_a_folder_that_is_swept_before_it_is_locked(
     remove()
 
 
-def test_many_at_once(room: Path) -> None:
+def test_concurrent_folders_do_not_interfere(room: Path) -> None:
     def turn(k: int) -> None:
         folder, remove = temporary_folder()
         (folder / "rows").write_bytes(b"rows")
@@ -189,7 +189,9 @@ def test_many_at_once(room: Path) -> None:
     assert not list(room.iterdir())
 
 
-def test_file_systems_without_locks(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_systems_without_locks_keep_folders(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(errno.ENOLCK, "no locks")
 
@@ -201,7 +203,9 @@ def test_file_systems_without_locks(room: Path, monkeypatch: pytest.MonkeyPatch)
     assert not list(room.iterdir())
 
 
-def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_temporary_folder_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(DataFileError, match="no temporary folder.*name one by folder="):
         temporary_folder()
@@ -210,13 +214,15 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
 # Room on the disk.
 
 
-def test_rows_beyond_the_budget_are_refused_before_they_are_written(
+def test_rows_beyond_the_disk_budget_are_rejected_before_writing(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = rows_file(tmp_path)
-    told = r"300 shuffled rows of 20 bytes need 6\.0 kB .*may take 5\.9 kB .*folder=.*disk_bytes="
+    message = (
+        r"300 shuffled rows of 20 bytes need 6\.0 kB .*may take 5\.9 kB .*folder=.*disk_bytes="
+    )
     for folder in (None, tmp_path / "kept"):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             open_stream(path, folder=folder, disk_bytes=5_900)
     assert not list(room.iterdir())
     assert not list((tmp_path / "kept").iterdir())
@@ -236,6 +242,6 @@ def test_streams_of_unknown_length_stop_at_the_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "1 GB", True])
-def test_budgets_that_are_none(wrong: Any, tmp_path: Path) -> None:
+def test_invalid_disk_budgets_are_rejected(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="disk_bytes must be a whole number of bytes"):
         external_shuffle([(np.eye(3), np.arange(3.0))], tmp_path, seed=0, disk_bytes=wrong)

@@ -26,7 +26,7 @@ from .twins import responses
 Array = NDArray[np.float64]
 
 
-def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     blocks = FrequencyBlocks(Gaussian(), 0, 4, 2)
     with pytest.raises(MissingDependencyError, match=r"pip install gramless\[torch\]"):
@@ -82,7 +82,7 @@ def alike(one: CpuProducts, other: TorchProducts, X: Any, n_blocks: int, n_outpu
 
 
 @pytest.mark.usefixtures("torch")
-def test_any_number_of_rows_and_frequencies() -> None:
+def test_products_match_the_cpu_for_every_size() -> None:
     for size, n_rows in ((1, 500), (16, 7), (17, 96), (700, 1), (2049, 7), (5000, 96)):
         alike(*pair(size), some_rows(n_rows, 4), n_blocks=5, n_outputs=2)
 
@@ -91,7 +91,9 @@ def test_any_number_of_rows_and_frequencies() -> None:
 @pytest.mark.parametrize(
     ("n_outputs", "n_inputs", "budget"), [(1, 300, 0), (10, 1, 3000), (10, 300, 1 << 20)]
 )
-def test_tiles_groups_and_budgets(n_outputs: int, n_inputs: int, budget: int) -> None:
+def test_tiles_and_budgets_do_not_change_products(
+    n_outputs: int, n_inputs: int, budget: int
+) -> None:
     tiles = {"tile_rows": 32, "tile_frequencies": 20}
     one, other = pair(13, n_inputs, budget, group_frequencies=50, **tiles)
     X = some_rows(100, n_inputs)
@@ -100,7 +102,7 @@ def test_tiles_groups_and_budgets(n_outputs: int, n_inputs: int, budget: int) ->
 
 
 @pytest.mark.usefixtures("torch")
-def test_far_angles() -> None:
+def test_features_of_large_angles_match_the_cpu() -> None:
     for kernel in [Laplacian(), Matern(0.5)]:
         one, other = pair(200, kernel=kernel)
         X = some_rows(40, 4)
@@ -111,7 +113,7 @@ def test_far_angles() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-def test_sparse_rows() -> None:
+def test_sparse_rows_match_the_cpu() -> None:
     for center in [0.0, 2.0]:
         X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
         X[40] = 0.0
@@ -136,7 +138,7 @@ def test_wide_sparse_rows_stay_sparse() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-def test_any_layout() -> None:
+def test_layout_of_rows_does_not_change_products() -> None:
     X = np.random.default_rng(0).integers(-3, 4, (60, 4))
     one, other = pair()
     frozen = X.astype(np.float64)
@@ -160,28 +162,28 @@ def test_frequencies_are_sent_once_within_the_budget(monkeypatch: pytest.MonkeyP
     assert np.bincount(drawn).tolist() == [1, 1, 1, 1, 2, 2]
 
 
-def test_other_precisions_are_left_as_they_were(torch: Any) -> None:
+def test_matmul_precision_is_restored(torch: Any) -> None:
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        seen: list[str] = []
+        precisions: list[str] = []
         one, other = pair()
         features = other._features
 
         def watched(*given: Any) -> Any:
-            seen.append(torch.get_float32_matmul_precision())
+            precisions.append(torch.get_float32_matmul_precision())
             return features(*given)
 
         other._features = watched  # type: ignore[method-assign]
         alike(one, other, some_rows(20, 4), 3, 2)
-        assert set(seen) == {"highest"}
+        assert set(precisions) == {"highest"}
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)
 
 
 @pytest.mark.usefixtures("torch")
-def test_training_is_the_same_to_rounding() -> None:
+def test_training_matches_the_cpu_to_rounding() -> None:
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=(64, 4)) for _ in range(25)]
     runs = []
@@ -203,7 +205,7 @@ def test_training_is_the_same_to_rounding() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-def test_devices_that_are_not_there() -> None:
+def test_missing_devices_are_rejected() -> None:
     for device in ["nothing", "cuda:99"]:
         blocks = FrequencyBlocks(Gaussian(), 0, 4, 2)
         with pytest.raises(InputError, match=f"torch cannot use device='{device}'"):
@@ -211,6 +213,6 @@ def test_devices_that_are_not_there() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-def test_other_numbers_of_inputs_are_refused() -> None:
+def test_rows_of_another_width_are_rejected() -> None:
     with pytest.raises(InputError, match="rows have 3 inputs, not 4"):
         pair()[1].prepare(some_rows(5, 3))

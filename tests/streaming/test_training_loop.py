@@ -63,7 +63,7 @@ def never(step: Any, evaluation: Any) -> bool:
 # Training itself.
 
 
-def test_evaluations_are_of_the_function_that_is_kept() -> None:
+def test_evaluations_describe_the_kept_function() -> None:
     for averaged in [True, False]:
         run, source = training(averaged), encoded()
         assert run.run(source, limits(47, patience=100), never) == "max_steps"
@@ -84,7 +84,7 @@ def test_evaluations_are_of_the_function_that_is_kept() -> None:
         np.testing.assert_allclose(error, np.sqrt(2.0 * min(losses)), rtol=1e-6)
 
 
-def test_the_last_function_is_kept_without_patience() -> None:
+def test_last_function_is_kept_without_patience() -> None:
     run = training(averaged=False)
     run.run(encoded(), limits(27, patience=None), never)
     assert [e["iteration"] for e in run.evaluations] == [10, 20]
@@ -92,7 +92,7 @@ def test_the_last_function_is_kept_without_patience() -> None:
     np.testing.assert_array_equal(run.result().weights, run.machine.expansion.weights())
 
 
-def test_evaluations_become_rarer() -> None:
+def test_evaluations_become_less_frequent() -> None:
     run = training(length=0.1)
     run.run(encoded(), limits(500), never)
     when = np.array([e["iteration"] for e in run.evaluations])
@@ -100,7 +100,7 @@ def test_evaluations_become_rarer() -> None:
     assert (np.diff(when)[25:] > 12).all()
 
 
-def test_nothing_judges_where_nothing_is_held_out() -> None:
+def test_no_evaluations_without_held_out_rows() -> None:
     run = training(averaged=False)
     run.run(encoded(n_held_out=0), limits(30, patience=1), never)
     assert not run.evaluations
@@ -108,7 +108,7 @@ def test_nothing_judges_where_nothing_is_held_out() -> None:
     assert len(run.history) == 30
 
 
-def test_looking_at_a_run_changes_no_bit() -> None:
+def test_reading_results_does_not_change_a_run() -> None:
     looked, alone = training(), training()
     for run, after in ((looked, lambda *now: bool(looked.result() is None)), (alone, never)):
         run.run(encoded(n_held_out=0), limits(40), after)
@@ -117,7 +117,7 @@ def test_looking_at_a_run_changes_no_bit() -> None:
         np.testing.assert_array_equal(value, alone.state()["expansion"][name], err_msg=name)
 
 
-def test_limits_are_looked_at_before_the_first_step() -> None:
+def test_limits_are_checked_before_the_first_step() -> None:
     run = training()
     assert run.run(encoded(), limits(300, patience=2, tol=0.3), never) == "patience"
     steps = run.machine.iteration
@@ -146,7 +146,7 @@ def test_runs_settle_once_patience_is_used_up() -> None:
         assert run._has_settled(limits(patience=patience, tol=tol)) == settled
 
 
-def test_gaps_are_named() -> None:
+def test_error_names_missing_values() -> None:
     for form in [np.asarray, sp.csr_array]:
         for value in [np.nan, np.inf, -np.inf]:
             rows = X.copy()
@@ -164,7 +164,7 @@ def test_gaps_are_named() -> None:
                     training().run(source, limits(), never)
 
 
-def test_steps_outside_of_a_run_end_where_they_diverge() -> None:
+def test_take_stops_after_divergence() -> None:
     run = training(length=1e6)
     targets = y[:, None]
     with warnings.catch_warnings():
@@ -175,7 +175,7 @@ def test_steps_outside_of_a_run_end_where_they_diverge() -> None:
     assert len(run.history) < 60
 
 
-def test_a_step_that_fails_is_none() -> None:
+def test_failed_step_changes_nothing() -> None:
     one, other = training().machine, training().machine
     for k in range(4):
         if k == 2:
@@ -185,7 +185,7 @@ def test_a_step_that_fails_is_none() -> None:
     np.testing.assert_array_equal(one.expansion.weights(), other.expansion.weights())
 
 
-def test_a_loss_that_is_not_finite_is_never_the_best() -> None:
+def test_infinite_loss_is_never_the_best() -> None:
     run = training(length=300.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -194,7 +194,7 @@ def test_a_loss_that_is_not_finite_is_never_the_best() -> None:
     assert run.history[-1]["iteration"] == len(run.history)
 
 
-def test_records_as_columns_and_back() -> None:
+def test_records_survive_conversion_to_columns() -> None:
     rows = [{"a": 1, "b": 0.5}, {"a": 2, "b": np.inf}]
     assert rows_of(columns_of(rows)) == rows
     assert columns_of(rows)["a"].dtype.kind == "i"
@@ -232,7 +232,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_batches_of_any_kind() -> None:
+def test_iterators_of_every_kind_give_the_same_run() -> None:
     for kind in KINDS:
         model = regressor().fit_stream(IteratorSource(KINDS[kind](), n_held_out=200))
         assert (model.n_iter_, model.status_) == (30, "max_steps")
@@ -243,14 +243,14 @@ def test_batches_of_any_kind() -> None:
         np.testing.assert_array_equal(model.weights_, expected.weights_)
 
 
-def test_without_rows_held_out_there_is_no_scale() -> None:
+def test_unknown_length_needs_held_out_rows() -> None:
     for kind in KINDS:
         message = r"DoublyStochasticRegressor: a stream of unknown length.*n_held_out=2000"
         with pytest.raises(InputError, match=message):
             regressor().fit_stream(IteratorSource(KINDS[kind]()))
 
 
-def test_an_iterator_that_ends_early() -> None:
+def test_exhausted_iterator_ends_the_run() -> None:
     batches = (batch for batch, _ in zip(endless(), range(7), strict=False))
     model = regressor().fit_stream(IteratorSource(batches, n_held_out=200))
     # 500 rows are left: eight batches of 60 and one of 20.
@@ -258,13 +258,13 @@ def test_an_iterator_that_ends_early() -> None:
     assert np.isfinite(model.predict(X)).all()
 
 
-def test_a_run_of_a_table_is_that_of_its_source() -> None:
+def test_fit_equals_fit_stream_of_its_source() -> None:
     table = regressor().fit(X, y)
     source = ArraySource(X, y, seed=0, n_held_out=N // 10)
     np.testing.assert_array_equal(regressor().fit_stream(source).weights_, table.weights_)
 
 
-def test_classes_that_come_late() -> None:
+def test_late_classes_must_be_announced() -> None:
     def batches() -> Iterator[tuple[Array, Array]]:
         for rows, _ in endless():
             yield rows, np.array(["a", "b"])[(rows[:, 0] > 0).astype(int)]
@@ -286,7 +286,7 @@ def test_classes_that_come_late() -> None:
         regressor().fit_stream(IteratorSource(endless(), n_held_out=200), classes=[0, 1])
 
 
-def test_targets_of_the_other_kind() -> None:
+def test_targets_of_the_wrong_kind_are_rejected() -> None:
     with pytest.raises(InputError, match="targets look like measurements.*Regressor"):
         DoublyStochasticClassifier(**FAST).fit_stream(IteratorSource(endless(), n_held_out=200))
     text = ArraySource(X, np.where(y > 0, "a", "b"), seed=0)
@@ -294,7 +294,7 @@ def test_targets_of_the_other_kind() -> None:
         regressor().fit_stream(text)
 
 
-def test_gaps_after_the_first_rows() -> None:
+def test_error_names_later_missing_values() -> None:
     def batches() -> Iterator[tuple[Array, Array]]:
         for k, (rows, targets) in enumerate(endless()):
             rows[7, 1] = np.nan if k == 6 else 0.0
@@ -305,13 +305,13 @@ def test_gaps_after_the_first_rows() -> None:
         regressor().fit_stream(IteratorSource(batches, n_held_out=200))
 
 
-def test_fit_stream_refuses_what_is_no_source() -> None:
+def test_fit_stream_rejects_other_objects() -> None:
     for source in [X, None, [(X, y)], "rows.csv"]:
         with pytest.raises(InputError, match=r"fit_stream needs a source of rows.*open_stream"):
             regressor().fit_stream(source)
 
 
-def test_sparse_batches() -> None:
+def test_sparse_batches_are_fitted() -> None:
     def batches() -> Iterator[tuple[Any, Array]]:
         for rows, targets in endless():
             yield sp.csr_array(rows), targets
@@ -335,10 +335,10 @@ def test_memory_does_not_depend_on_the_rows_seen() -> None:
         model = regressor(strategy=Uniform(1, 1000), max_steps=steps, batch_size=n, block_size=8)
         tracemalloc.start()
         model.fit_stream(IteratorSource(batches, n_held_out=n))
-        found = tracemalloc.get_traced_memory()[1]
+        result = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert model.history_["n_blocks"][-1] == 1
-        return found
+        return result
 
     peak(5)
     few, many = peak(20), peak(100)

@@ -2,7 +2,7 @@
 
 Where they depart from the print: features have one of the two factors ``sqrt(2)`` and
 ``1/sqrt(m)``, so that ``phi(x)'phi(x) = 1``; steps with old blocks are counted as in the proof of
-Theorem 4; beta_k gets its own old value, not alpha_k's. Each shrinks all weights in a loop, writes
+Theorem 4; beta_k gets its old value, not alpha_k's. Each shrinks all weights in a loop, writes
 the weights of all steps down and averages them in the end.
 """
 
