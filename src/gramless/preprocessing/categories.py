@@ -79,7 +79,6 @@ def _position(item: object, n_inputs: int, position_of: dict[str, int], paramete
 
 
 def check_categories(X: Rows, categorical: Mask) -> None:
-    """Raise InputError unless categorical inputs hold NaN or integers below 2**52."""
     for j, column in dense_columns(X, categorical):
         odd = (column != np.floor(column)) | (np.abs(column) >= CATEGORY_LIMIT)
         odd &= ~np.isnan(column)
@@ -130,7 +129,7 @@ class CategoryCodes(Stateful):
 
     @classmethod
     def fit(cls, X: Rows, categorical: Mask) -> CategoryCodes:
-        """Learn the categories of checked rows in ascending order, with 0 first if sparse."""
+        """Learn the categories of checked rows in ascending order; sparse rows have 0 first."""
         categories = []
         for _, column in dense_columns(X, categorical):
             values = np.unique(column).astype(np.float64)
@@ -146,8 +145,7 @@ class CategoryCodes(Stateful):
         starts = np.cumsum([0, *map(len, categories)]).astype(np.int64)
         return cls(columns, starts, np.concatenate([np.empty(0), *categories]))
 
-    def extended(self, X: Rows) -> CategoryCodes:
-        """Return these codes with further codes for new categories of other rows."""
+    def extended(self, X: Rows) -> CategoryCodes:  # new categories get the next codes
         new_codes = CategoryCodes.fit(X, self._mask(X))
         pairs = zip(self._categories(), new_codes._categories(), strict=True)
         joined = [np.append(known, new[~np.isin(new, known)]) for known, new in pairs]

@@ -77,12 +77,12 @@ class ColumnCode:
     indicator : bool
         Whether a second, 0/1 column marks missing numbers.
     categories : tuple of str
-        In the order of their codes 0, 1, ...; ``""`` is the missing value. All other values get the
-        next code after the last.
+        The categories in the order of their codes 0, 1, ...; ``""`` is the missing value. All other
+        values get the next code.
     notation : str
         A key of ``NOTATIONS``: how numbers in text are written.
     type : str or None
-        What the column held in ``fit``, one of ``COLUMN_TYPES``. It is None in files of version
+        The type of the column in ``fit``, one of ``COLUMN_TYPES``. It is None in files of version
         0.2.0, for which every type of new rows is read if possible.
     """
 
@@ -144,7 +144,7 @@ class ColumnCode:
         return cls(**{**asdict(column), "categories": tuple(column.categories)})
 
     def outputs(self) -> list[tuple[str, bool]]:
-        """Return, for each encoded column, its name and whether it holds categories."""
+        # The name of each encoded column, and whether it holds categories.
         outputs = [(self.name, self.fill is None)]
         return [*outputs, (f"{self.name} (missing)", True)] if self.indicator else outputs
 
@@ -173,7 +173,7 @@ class ColumnCode:
                 out[:, 1] = missing
 
     def numbers(self, column: PlainColumn) -> AnyArray:
-        """Return the numbers of a column, NaN where missing; see :meth:`write`."""
+        """Return the numbers of a column, NaN if missing; see :meth:`write`."""
         if self.type is None:
             return self._read(column, self.notation)
         if not _has_values(column):
@@ -203,7 +203,6 @@ class ColumnCode:
             raise self._type_error(column, str(error)) from None
 
     def codes(self, column: PlainColumn, is_complete: bool) -> AnyArray:
-        """Return the category codes of a column; see :meth:`write`."""
         code_of, unknown = self._code_of_label(), len(self.categories)
         if self.type is None:
             cells = [*labels(column.values)]
@@ -223,7 +222,6 @@ class ColumnCode:
         return codes
 
     def _code_of_label(self) -> dict[str, int]:
-        """Return the codes of the categories, and of other spellings of boolean ones."""
         code_of = {category: k for k, category in enumerate(self.categories)}
         if code_of.keys() <= {MISSING, "True", "False"}:
             spellings = BOOLEAN_SPELLINGS.items()
@@ -234,7 +232,6 @@ class ColumnCode:
         return code_of
 
     def _check_category_type(self, column: PlainColumn, cells: list[str]) -> None:
-        """Raise InputError if a column of new rows cannot hold the categories of ``fit``."""
         if self.type == "boolean":
             odd = next((cell for cell in cells if cell not in ("True", "False", MISSING)), None)
             if column.type not in _READABLE["boolean"] or odd is not None:
@@ -258,7 +255,6 @@ class ColumnCode:
                 )
 
     def _warn_of_doubtful_type(self, now: str) -> None:
-        """Warn if new rows hold another type that can be read, but may mean something else."""
         assert self.type is not None
         if {self.type, now} == {"datetime", "zoned"}:
             what = "those without a time zone count as UTC"

@@ -27,7 +27,7 @@ class TableEncoder(Stateful, mark="encoder"):
     Numbers are kept, and dates and durations become seconds. A missing number becomes the median,
     and if any was missing in ``fit``, a 0/1 column marks the missing ones. Text, booleans,
     categories and other objects become category codes, with one code for missing values. All
-    categories that ``fit`` did not see or keep share one further code.
+    categories that ``fit`` did not see or keep share one more code.
 
     Text is read as numbers, dates, times or booleans if this is the only possible reading, also
     with decimal commas or separators of thousands. If text only looks like it, a warning names the
@@ -45,7 +45,7 @@ class TableEncoder(Stateful, mark="encoder"):
     Attributes
     ----------
     columns : tuple of ColumnCode
-        In the order of ``fit``.
+        The codes of the columns, in the order of ``fit``.
     dtype : dtype
         float32 if it holds every numeric column exactly, else float64.
 
@@ -72,12 +72,10 @@ class TableEncoder(Stateful, mark="encoder"):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns that ``transform`` needs."""
         return tuple(column.name for column in self.columns)
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the columns that ``transform`` returns."""
         return tuple(name for column in self.columns for name, _ in column.outputs())
 
     @property
@@ -88,7 +86,6 @@ class TableEncoder(Stateful, mark="encoder"):
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Names of the columns encoded as categories."""
         return tuple(column.name for column in self.columns if column.fill is None)
 
     def fit(self, X: Table, categorical: ArrayLike | None = None) -> TableEncoder:
@@ -140,8 +137,7 @@ class TableEncoder(Stateful, mark="encoder"):
             start = stop
         return out
 
-    def lazily(self, X: RowTable) -> LazyRows:
-        """Return rows of a table on a disk that are encoded when they are read."""
+    def lazily(self, X: RowTable) -> LazyRows:  # encodes rows of a table on disk when read
         return _EncodedRows(X, self)
 
     def state(self) -> State:

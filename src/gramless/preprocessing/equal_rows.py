@@ -1,4 +1,4 @@
-"""Groups of equal rows, found by 64-bit hashes."""
+"""Groups of equal rows, by 64-bit hashes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def row_hashes(X: Rows, first_column: int = 0) -> Hashes:
 
 
 def _hashes(values: AnyArray, columns: Hashes) -> Hashes:
-    """Return hashes of entries in columns of the given numbers, 0 for zeros of either sign."""
+    """Return hashes of entries in the numbered columns, 0 for zeros of either sign."""
     numbers = np.ascontiguousarray(values, np.float64)
     hashes: Hashes = numbers.view(np.uint64) + (columns + np.uint64(1)) * np.uint64(_INCREMENT)
     for shift, factor in _STEPS:

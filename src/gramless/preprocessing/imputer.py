@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.threads import row_blocks
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
 
 _SAMPLE_ROWS = 2000
@@ -48,14 +48,16 @@ class Imputer(Stateful, former=("GapFiller",)):
 
     @classmethod
     def fit(cls, X: Rows) -> Imputer:
-        """Learn the medians, and which inputs have missing numbers."""
         has_missing = _has_missing(X)
         sample, fill = X[:: max(1, len(X) // _SAMPLE_ROWS)], np.empty(X.shape[1])
         for a, b in row_blocks(X.shape[1], _rows_at_once(len(sample))):
             # Columns of a C-contiguous array would be read with long strides.
             columns = np.asfortranarray(sample[:, a:b])
             for j in range(a, b):
-                fill[j] = _lower_median(X[:, j] if has_missing[j] else columns[:, j - a])
+                values = X[:, j] if has_missing[j] else columns[:, j - a]
+                present = values[~np.isnan(values)]
+                rank = (len(present) - 1) // 2  # of the lower median
+                fill[j] = np.partition(present, rank)[rank] if len(present) else 0.0
         return cls(fill, np.flatnonzero(has_missing).astype(np.int64))
 
     def transform(self, X: Rows) -> Rows:
@@ -83,20 +85,11 @@ class Imputer(Stateful, former=("GapFiller",)):
 
 
 def _has_missing(X: Rows) -> BoolArray:
-    """Return the mask of columns with NaN."""
     mask = np.zeros(X.shape[1], bool)
     if X.dtype.kind == "f":
         for a, b in row_blocks(len(X), _rows_at_once(X.shape[1])):
             mask |= np.isnan(X[a:b]).any(axis=0)
     return mask
-
-
-def _lower_median(values: AnyArray) -> float:
-    present = values[~np.isnan(values)]
-    if not len(present):
-        return 0.0
-    rank = (len(present) - 1) // 2
-    return float(np.partition(present, rank)[rank])
 
 
 def _rows_at_once(n_features: int) -> int:

@@ -48,10 +48,20 @@ def median_distance(
     first = generator.integers(n_rows, size=_N_PAIRS)
     second = (first + generator.integers(1, n_rows, size=_N_PAIRS)) % n_rows
     width = X.nnz // n_rows if sp.issparse(X) else X.shape[1]
-    parts = [
-        _distances(X[first[a:b]], X[second[a:b]], categorical, metric)
-        for a, b in row_blocks(_N_PAIRS, max(1, numbers_at_once // max(1, width)))
-    ]
+    parts = []
+    for a, b in row_blocks(_N_PAIRS, max(1, numbers_at_once // max(1, width))):
+        # Distances that overflow become infinite or NaN.
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = abs(X[first[a:b]].astype(float) - X[second[a:b]].astype(float))
+            if categorical is not None and sp.issparse(differences):
+                is_category = categorical[differences.indices]
+                differences.data[is_category] = differences.data[is_category] > 0
+            elif categorical is not None:
+                differences[:, categorical] = differences[:, categorical] > 0
+            if metric == "euclidean":
+                parts.append(_euclidean_lengths(differences))
+            else:
+                parts.append(np.asarray(differences.sum(axis=1)))
     distances = np.nan_to_num(np.concatenate(parts), nan=np.inf, posinf=np.inf)
     positive = distances[distances > 0]
     if len(positive) == 0:
@@ -104,25 +114,6 @@ def neighbour_distance(
     if len(positive) == 0 or not np.isfinite(median):
         return 1.0
     return median if median > 0 else float(np.median(positive))
-
-
-def _distances(
-    rows: Rows,
-    others: Rows,
-    categorical: BoolArray | None,
-    metric: Literal["cityblock", "euclidean"],
-) -> FloatArray:
-    """Return the distances between corresponding rows, infinite or NaN if they overflow."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        differences = abs(rows.astype(float) - others.astype(float))
-        if categorical is not None and sp.issparse(differences):
-            is_category = categorical[differences.indices]
-            differences.data[is_category] = differences.data[is_category] > 0
-        elif categorical is not None:
-            differences[:, categorical] = differences[:, categorical] > 0
-        if metric == "euclidean":
-            return _euclidean_lengths(differences)
-        return np.asarray(differences.sum(axis=1))
 
 
 def _euclidean_lengths(differences: Rows) -> FloatArray:

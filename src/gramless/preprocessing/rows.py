@@ -23,7 +23,7 @@ from gramless.base.types import (
 )
 from gramless.preprocessing.column_codes import ColumnCode
 
-# A dense array or a CSR array of SciPy, whose operations have no common annotation.
+# A dense array or a CSR array of SciPy; their operations have no common annotation.
 Rows: TypeAlias = Any
 
 # Options of scikit-learn's validate_data for rows.
@@ -119,17 +119,13 @@ def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
 
 
 @runtime_checkable
-class _Lazy(Protocol):
-    """A query whose rows have not been read, such as a LazyFrame of polars."""
-
+class _Lazy(Protocol):  # such as a LazyFrame of polars
     def collect(self) -> object: ...
 
 
 def _check_types(owner: str, X: object, in_fit: bool) -> None:
-    """Raise InputError if rows hold datetimes, durations or text that is no number.
-
-    scikit-learn would convert datetimes and durations to numbers in the unit of their type.
-    """
+    """Raise InputError if rows hold datetimes, durations or text that is no number."""
+    # scikit-learn would convert datetimes and durations to numbers in the unit of their type.
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         held = COLUMN_TYPES[plain_column("X", X.reshape(-1)).type]
         raise InputError(

@@ -97,7 +97,6 @@ class Whitening(Stateful):
 
     @property
     def varies(self) -> BoolArray:
-        """Mask of the axes along which rows vary."""
         varies: BoolArray = (self.axes != 0.0).any(axis=0)
         return varies
 
@@ -117,7 +116,6 @@ class Whitening(Stateful):
         return out
 
     def uses_of_inputs(self, uses: BoolArray) -> BoolArray:
-        """Convert masks of used axes (..., n_features) to masks of the inputs they combine."""
         inputs: BoolArray = uses @ (self.axes != 0.0).T
         return inputs
 
@@ -186,7 +184,7 @@ class Scaler(Stateful):
         """Learn units from at most 20,000 evenly spaced rows.
 
         Categorical inputs get the unit 1 and no rank. Raises ``InputError`` for an unknown kind,
-        for ranks of sparse rows, and for an input whose deviation is too small to divide by.
+        for ranks of sparse rows, and for an input with a deviation too small to divide by.
         """
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
@@ -194,8 +192,26 @@ class Scaler(Stateful):
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         if kind == "whiten":
             return cls._fit_whitened(X, weight, is_category)
-        fit_numbers = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
-        scaler = fit_numbers(kind, X, weight, is_category)
+        if sp.issparse(X):
+            scaler = cls._fit_sparse(kind, X, weight, is_category)
+        else:
+            step = _sample_step(X)
+            sample, sample_weights = X[::step], weight[::step]
+            # A dozen arrays of the size of a block exist at once. The blocks have nearly equal
+            # widths so that none is a single column, because NumPy sums it in another order.
+            n_blocks = max(1, -(-sample.shape[0] * X.shape[1] // _NUMBERS_AT_ONCE))
+            bounds = [X.shape[1] * k // n_blocks for k in range(n_blocks + 1)]
+            parts = [
+                cls._fit_columns(
+                    kind, X, a, np.asarray(sample[:, a:b], np.float64), sample_weights, is_category
+                )
+                for a, b in pairwise(bounds)
+            ]
+            units, knots, levels, spreads = (
+                np.concatenate([part[k] for part in parts], axis=-1) for k in range(4)
+            )
+            spread = float(spreads.ravel().sum())
+            scaler = cls(kind, units.ravel(), spread, knots.T, levels.T)
         if categorical is not None:
             scaler = scaler._with_categories(X, weight, categorical)
         tiny = np.flatnonzero(scaler.unit < _MIN_UNIT)
@@ -207,25 +223,6 @@ class Scaler(Stateful):
             )
         usable = np.isfinite(scaler.spread) and scaler.spread > 0
         return scaler if usable else replace(scaler, spread=1.0)
-
-    @classmethod
-    def _fit_dense(
-        cls, kind: ScalingKind, X: Rows, weight: FloatArray, ignored: BoolArray
-    ) -> Scaler:
-        step = _sample_step(X)
-        sample, weight = X[::step], weight[::step]
-        # A dozen arrays of the size of a block exist at once. The blocks have nearly equal widths
-        # so that none is a single column, whose rows NumPy adds up in another order.
-        n_blocks = max(1, -(-sample.shape[0] * X.shape[1] // _NUMBERS_AT_ONCE))
-        bounds = [X.shape[1] * k // n_blocks for k in range(n_blocks + 1)]
-        parts = [
-            cls._fit_columns(kind, X, a, np.asarray(sample[:, a:b], np.float64), weight, ignored)
-            for a, b in pairwise(bounds)
-        ]
-        units, knots, levels, spreads = (
-            np.concatenate([part[k] for part in parts], axis=-1) for k in range(4)
-        )
-        return cls(kind, units.ravel(), float(spreads.ravel().sum()), knots.T, levels.T)
 
     @classmethod
     def _fit_whitened(cls, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
@@ -309,7 +306,7 @@ class Scaler(Stateful):
         return cls(kind, unit, spread, no_knots, no_knots)
 
     def _with_categories(self, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
-        """Return this scaler, whose fit ignored the categorical inputs, with their units."""
+        """Return the scaler with the units of categorical inputs, which its fit ignored."""
         unit, spread, step = self.unit.copy(), self.spread, _sample_step(X)
         for j, column in dense_columns(X, categorical):
             if column.min() < column.max():
@@ -324,7 +321,6 @@ class Scaler(Stateful):
 
     @property
     def categorical_mask(self) -> BoolArray:
-        """Mask of the categorical inputs, an array even if there are none."""
         return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
     def weighted(self, relevance: FloatArray | None) -> Scaler:
@@ -339,7 +335,7 @@ class Scaler(Stateful):
         return replace(self, unit=_clip_overflow(unit, self.unit)).ignoring(relevance == 0.0)
 
     def ignoring(self, mask: BoolArray) -> Scaler:
-        """Return the scaler that ignores the inputs of a mask: their units are infinite."""
+        """Return the scaler with infinite units for the inputs of a mask, which are ignored."""
         return replace(self, unit=np.where(mask, np.inf, self.unit))
 
     def ranked(self, mask: BoolArray) -> Scaler:
@@ -371,7 +367,7 @@ class Scaler(Stateful):
         return _clip_overflow(in_row_units, np.maximum(self.unit, bandwidth))
 
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
-        """Return the scaled rows (n_rows, n_scaled), to whose columns ``unit`` refers.
+        """Return the scaled rows (n_rows, n_scaled); ``unit`` has one entry per column.
 
         Values beyond the limits are clipped first. The result is ``X`` itself for kinds "none" and
         "standard", else a copy in its precision. Raises ``InputError`` if the number of inputs
@@ -422,7 +418,7 @@ class Scaler(Stateful):
 
 
 def _clip_overflow(numbers: FloatArray, operands: FloatArray) -> FloatArray:
-    """Replace infinities by the largest float where the operands that gave them are finite."""
+    """Replace infinities that arose from finite operands by the largest float."""
     return np.where(np.isfinite(operands), in_range(numbers), numbers)
 
 

@@ -57,7 +57,6 @@ class Calibration(Stateful):
     floor: float
 
     def check(self) -> None:
-        """Check that the parts of a calibration from a file fit each other."""
         fields = vars(self)
         slopes = array_in(fields, "slopes", np.float64, (None,), finite=True)
         require(slopes.size > 0, "a calibration has no slopes")
@@ -97,7 +96,17 @@ class Calibration(Stateful):
         array([[0.9, 0.1],
                [0.1, 0.9]])
         """
-        z, is_true, weights = _check_rows(responses, targets, sample_weight)
+        z = check_numbers("Calibration: responses", responses)
+        y = check_shape("targets", targets, z.shape)
+        is_true = columns(y) > 0
+        has_one_class = z.ndim == 1 or (is_true.sum(axis=1) == 1).all()
+        if not (np.abs(y) == 1).all() or not has_one_class or z.shape[1:] == (1,):
+            raise InputError(
+                "Calibration: targets must be -1 and 1, with one 1 per row of several columns."
+            )
+        weights = check_counts("Calibration", sample_weight, len(z))
+        has_weight = weights > 0
+        z, is_true, weights = columns(z)[has_weight], is_true[has_weight], weights[has_weight]
         knots = _place_knots(z, is_true, weights)
         unit = 0.5 * (knots[-1] - knots[0])
         # Linear systems of eight unknowns gain nothing from BLAS threads, and become a hundred
@@ -183,7 +192,6 @@ class LinkObjective:
         return cls(ramps, class_weights, class_weights.sum(axis=0))
 
     def __call__(self, log_slopes: Values) -> tuple[float, Values]:
-        """Return the penalised mean loss and its gradient."""
         slopes = np.exp(log_slopes)
         scores = _relative_scores(np.einsum("j,jkn->kn", slopes, self.ramps))
         exponentials = np.exp(scores)
@@ -199,22 +207,6 @@ class LinkObjective:
         gradient += _SLOPE_PENALTY * log_slopes - _ROUGHNESS_PENALTY * np.diff(steps)
         total = float(self.masses.sum())
         return (penalty + log_loss) / total, gradient / total
-
-
-def _check_rows(
-    responses: Values, targets: Values, sample_weight: Values | None
-) -> tuple[Values, Flags, Values]:
-    """Return responses (n, K), the mask of true classes, and weights of rows with a weight."""
-    z = check_numbers("Calibration: responses", responses)
-    y = check_shape("targets", targets, z.shape)
-    is_true = columns(y) > 0
-    has_one_class = z.ndim == 1 or (is_true.sum(axis=1) == 1).all()
-    if not (np.abs(y) == 1).all() or not has_one_class or z.shape[1:] == (1,):
-        raise InputError(
-            "Calibration: targets must be -1 and 1, with one 1 per row of several columns."
-        )
-    weights = check_counts("Calibration", sample_weight, len(z))
-    return columns(z)[weights > 0], is_true[weights > 0], weights[weights > 0]
 
 
 def _place_knots(z: Values, is_true: Flags, weights: Values) -> Values:
@@ -240,7 +232,6 @@ def _ramps(z: Values, knots: Values) -> Iterator[Values]:
 
 
 def _relative_scores(scores: Values) -> Values:
-    """Return scores (n_classes, n) minus the largest of each row."""
     # One score is that of the second of two classes; the first has the score 0.
     scores = np.vstack([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
     return scores - scores.max(axis=0)

@@ -40,14 +40,13 @@ class Conformal(Stateful):
     masses: Values
 
     def check(self) -> None:
-        """Check that the parts of scores from a file fit each other."""
         scores = array_in(vars(self), "scores", np.float64, finite=True)
         require(scores.ndim in (1, 2) and scores.size > 0, "scores have a wrong shape")
         array_in(vars(self), "masses", np.float64, scores.shape, finite=True)
 
     @classmethod
     def fit(cls, scores: Values, sample_weight: Values | None = None) -> Conformal:
-        """Return the distribution of scores, (n,) or (n, K), of which larger ones are worse.
+        """Return the distribution of scores, (n,) or (n, K); larger scores are worse.
 
         Weights count rows: a row of weight 2 is two rows. A new row has weight 1.
 
@@ -121,7 +120,7 @@ def set_scores(log_probabilities: Values, class_index: NDArray[np.intp]) -> Valu
 def sets(log_probabilities: Values, threshold: float) -> Flags:
     """Return whether each class is in the set of each row.
 
-    The set holds the classes whose score is at most ``threshold``, a quantile of
+    The set holds the classes with a score of at most ``threshold``, a quantile of
     :func:`set_scores`. It is empty if no class is as probable as true classes usually are, and
     holds all classes if the threshold is infinite.
 

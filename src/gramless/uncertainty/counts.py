@@ -12,7 +12,7 @@ from gramless.base.types import FloatArray
 
 # Bounds of the dispersion; near the lower one it is set to 0, the Poisson distribution.
 _MIN_DISPERSION, _MAX_DISPERSION = 1e-6, 1e4
-# Added to the level of an interval, so that it includes counts whose score equals the level.
+# Added to the level of an interval, so that it includes counts with exactly this score.
 _LEVEL_ROUNDING = 1e-9
 
 
@@ -39,7 +39,12 @@ class CountDistribution:
         from scipy.optimize import minimize_scalar
 
         def loss(log_dispersion: float) -> float:
-            return -_log_likelihood(counts, mean, weights, float(np.exp(log_dispersion)))
+            # The mean negative log likelihood without the terms that depend only on the counts.
+            dispersion = float(np.exp(log_dispersion))
+            size, excess = 1.0 / dispersion, dispersion * mean
+            terms = gammaln(counts + size) - gammaln(size) - counts * np.log(size)
+            terms += xlogy(counts, mean) - xlog1py(counts + size, excess)
+            return -float(np.average(terms, weights=weights))
 
         bounds = float(np.log(_MIN_DISPERSION)), float(np.log(_MAX_DISPERSION))
         dispersion = float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
@@ -73,13 +78,3 @@ class CountDistribution:
         tail = 0.5 * (1.0 - float(np.clip(level + _LEVEL_ROUNDING, 0.0, 1.0)))
         frozen = self.frozen(mean)
         return np.maximum(frozen.ppf(tail), 0.0), frozen.isf(tail)
-
-
-def _log_likelihood(
-    counts: FloatArray, mean: FloatArray, weights: FloatArray | None, dispersion: float
-) -> float:
-    """Return the mean log likelihood without the terms that depend only on the counts."""
-    size, excess = 1.0 / dispersion, dispersion * mean
-    terms = gammaln(counts + size) - gammaln(size) - counts * np.log(size)
-    terms += xlogy(counts, mean) - xlog1py(counts + size, excess)
-    return float(np.average(terms, weights=weights))

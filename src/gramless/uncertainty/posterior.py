@@ -56,7 +56,6 @@ class Posterior(Stateful):
     noise: float | NDArray[np.float64]
 
     def check(self) -> None:
-        """Check that the parts of a posterior from a file fit each other."""
         draws = array_in(vars(self), "draws", np.float64, (None, None), finite=True)
         require(draws.size > 0, "a posterior has no draws")
         number_in(vars(self), "prior", float, 0.0)
@@ -128,8 +127,8 @@ class Posterior(Stateful):
     def deviations(self, matrix: FeatureMatrix, unseen: NDArray[np.float64]) -> Vector:
         """Return the standard deviation of the function at each row, without the noise.
 
-        ``unseen`` is the sum of squares of each row's features that are missing in ``matrix``,
-        whose weights have the prior variance: see :func:`unseen_squares`.
+        ``unseen`` is the sum of squares of each row's features that are missing in ``matrix``, see
+        :func:`unseen_squares`. The weights of these features have the prior variance.
 
         Examples
         --------
@@ -164,15 +163,13 @@ def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
     if isinstance(matrix, HStack):
         parts = zip(matrix.scales, matrix.parts, strict=True)
         return np.sum([scale**2 * unseen_squares(part) for scale, part in parts], axis=0)
-    missing = 1.0 - _row_squares(matrix)
+    if isinstance(matrix, ChunkedMatrix):
+        chunks = [matrix.chunk(a, b) for a, b in row_blocks(matrix.shape[0], matrix.chunk_rows)]
+        squares = np.concatenate([np.einsum("nd,nd->n", z, z, dtype=float) for z in chunks])
+    else:
+        squares = np.asarray(matrix.tocsr().power(2).sum(axis=1)).ravel()
+    missing = 1.0 - squares
     return np.where(missing > _SINGLE_ROUNDING, missing, 0.0)
-
-
-def _row_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
-    if not isinstance(matrix, ChunkedMatrix):
-        return np.asarray(matrix.tocsr().power(2).sum(axis=1)).ravel()
-    parts = [matrix.chunk(a, b) for a, b in row_blocks(matrix.shape[0], matrix.chunk_rows)]
-    return np.concatenate([np.einsum("nd,nd->n", part, part, dtype=float) for part in parts])
 
 
 def _draw_prior(problem: Problem, prior: float, seed: int, indices: range) -> tuple[Vector, Vector]:
