@@ -23,8 +23,8 @@ from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary
 
 FACTORS = 0.25, 0.5, 1.0, 2.0  # of the median distance, for bandwidth="auto"
-# Penalties of kernel ridge regression; the best one counts. Smaller ones would favour wide kernels,
-# whose fine structure gradient steps learn too slowly.
+# Penalties of kernel ridge regression; the best one counts. Smaller ones would favour wide kernels:
+# gradient steps learn their fine structure too slowly.
 _ALPHAS = tuple(10.0**-k for k in range(1, 6))
 _MIN_ROWS = 40  # smaller samples use the median distance
 # A deviation below this share of the mean may be the rounding error of a constant.
@@ -55,7 +55,7 @@ class Preparation(Stateful):
 
     @property
     def inverse(self) -> FloatArray:
-        """1 / units, limited to finite numbers."""
+        # The inverse of a tiny unit would be infinite, and infinity times 0 is NaN.
         with np.errstate(over="ignore"):
             return in_range(1.0 / self.units)
 
@@ -67,7 +67,6 @@ class Preparation(Stateful):
         return X
 
     def unit_rows(self, X: Rows) -> FloatArray:
-        """Return rows as dense inputs of the kernel."""
         inputs: FloatArray = (_dense(self.project(X)) - self.center) * self.inverse
         return inputs
 
@@ -131,25 +130,22 @@ def best_units(
     squared error on the second half, at the best penalty. A candidate costs one eigendecomposition
     of half the rows: a quarter of a second for 2,000 rows.
     """
-    with one_blas_thread():
-        errors = [_ridge_error(kernel, rows / units, targets, alphas) for units in candidates]
-    return int(np.argmin(errors)), errors
-
-
-def _ridge_error(
-    kernel: Kernel, rows: FloatArray, targets: FloatArray, alphas: Sequence[float]
-) -> float:
-    """Return the lowest mean squared validation error of all penalties."""
     half = len(rows) // 2
-    values, vectors = eigh(kernel.gram(rows[:half]))
     center = targets[:half].mean(axis=0)
-    projected = vectors.T @ (targets[:half] - center)
-    validation = kernel.gram(rows[half:], rows[:half]) @ vectors
-    errors = []
-    for alpha in alphas:
-        predictions = validation @ (projected / (np.maximum(values, 0.0) + half * alpha)[:, None])
-        errors.append(float(np.mean((targets[half:] - center - predictions) ** 2)))
-    return min(errors)
+    best_errors = []
+    with one_blas_thread():
+        for units in candidates:
+            scaled = rows / units
+            # All penalties share one eigendecomposition.
+            values, vectors = eigh(kernel.gram(scaled[:half]))
+            projected = vectors.T @ (targets[:half] - center)
+            validation = kernel.gram(scaled[half:], scaled[:half]) @ vectors
+            errors = []
+            for alpha in alphas:
+                shrunk = projected / (np.maximum(values, 0.0) + half * alpha)[:, None]
+                errors.append(float(np.mean((targets[half:] - center - validation @ shrunk) ** 2)))
+            best_errors.append(min(errors))
+    return int(np.argmin(best_errors)), best_errors
 
 
 def _scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Validation of the chunks of a stream, and blocks whose sizes do not depend on the chunks."""
+"""Validation of the chunks of a stream, and blocks of sizes that do not depend on the chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ Batch = tuple[TableLike, ArrayLike]  # rows and targets as users pass them
 
 
 def is_sparse(X: object) -> TypeGuard[Any]:
-    """Return whether rows are a sparse matrix, as a type guard."""
     return bool(sp.issparse(X))
 
 
@@ -80,7 +79,7 @@ def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
 def fixed_blocks(
     chunks: Iterable[Batch], dense: bool = False, sizes: BlockSizes | None = None
 ) -> Iterator[Chunk]:
-    """Validate chunks and regroup them into blocks whose length depends only on their width.
+    """Validate chunks and regroup them into blocks of a length that depends only on their width.
 
     If ``dense``, CSR rows will be converted to arrays, so their blocks are as short as those of
     arrays.

@@ -28,7 +28,7 @@ class Step:
     iteration : int
         Number of the step, from 1.
     block : int
-        Index of the block of features whose weights changed.
+        Index of the block of features with changed weights.
     n_blocks : int
         Number of blocks after the step.
     step : float
@@ -133,7 +133,7 @@ class NewtonStep:
 
     curvature: float  # of the loss
     first: float  # first step of the schedule, for which the damped step is full
-    ridge: float  # added to the covariance, whose trace is at most 1
+    ridge: float  # added to the diagonal of the covariance; its trace is at most 1
     damping: float = 0.3
 
     def step(self, batch: EvaluatedBatch) -> Change:

@@ -90,7 +90,16 @@ def external_shuffle(
         raise InputError(f"disk_bytes must be a whole number of bytes, got {disk_bytes!r}.")
     folder = Path(folder)
     with _write_errors(folder):
-        _prepare_folder(folder)
+        if (folder / MANIFEST).exists():
+            raise InputError(
+                f"{folder} holds a finished shuffle; read it by ShardSource.open, or remove the "
+                "folder."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        # The files of an interrupted shuffle: shards are appended to, so these must go.
+        for pattern in ("pile-*.rows", "pile-*.targets", "held-out.rows", "held-out.targets"):
+            for path in folder.glob(pattern):
+                path.unlink()
         free = shutil.disk_usage(folder).free
     n_shards = sizes.unknown_shards
     if n_rows is not None:
@@ -115,11 +124,9 @@ class Shard:
     targets_crc: int = 0
 
     def paths(self, folder: Path) -> tuple[Path, Path]:
-        """Return the paths of the rows and of the targets."""
         return folder / f"{self.name}.rows", folder / f"{self.name}.targets"
 
     def append(self, folder: Path, X: Float32Array, y: FloatArray) -> None:
-        """Append rows to the files."""
         rows, targets = X.tobytes(), y.tobytes()
         for path, content in zip(self.paths(folder), (rows, targets), strict=True):
             with open(path, "ab") as file:
@@ -129,7 +136,6 @@ class Shard:
         self.n_rows += len(y)
 
     def load(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> Chunk:
-        """Return all rows and targets."""
         rows_path, targets_path = self.paths(folder)
         X = _read(rows_path, ROW_TYPE, (self.n_rows, n_features), self.rows_crc)
         return X, _read(targets_path, TARGET_TYPE, (self.n_rows, *outputs), self.targets_crc)
@@ -162,13 +168,8 @@ class _ShardWriter:
         self.n_features, self.outputs = X.shape[1], y.shape[1:]
         numbers = np.arange(self.n_rows, self.n_rows + len(y))
         self.n_rows += len(y)
-        self._check_space(X[:1].nbytes + y[:1].nbytes)
-        is_held, dropped = self.held.add(X, y, numbers)
-        self._append(*dropped)
-        self._append(X[~is_held], y[~is_held], numbers[~is_held])
-
-    def _check_space(self, row_bytes: int) -> None:
-        n_rows = max(self.n_rows, self.expected_rows)
+        n_rows, row_bytes = max(self.n_rows, self.expected_rows), X[:1].nbytes + y[:1].nbytes
+        # The expected rows let a disk that is too small be reported before anything is written.
         if n_rows * row_bytes > self.disk_bytes:
             raise InputError(
                 f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
@@ -176,6 +177,9 @@ class _ShardWriter:
                 "name a folder on a larger disk by folder=, free some space, or allow more by "
                 "disk_bytes=."
             )
+        is_held, dropped = self.held.add(X, y, numbers)
+        self._append(*dropped)
+        self._append(X[~is_held], y[~is_held], numbers[~is_held])
 
     def _append(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
         draws = row_draws(self.seed, "piles", numbers)
@@ -189,7 +193,6 @@ class _ShardWriter:
                 self.shards[k].append(self.folder, X[start:stop], y[start:stop])
 
     def finish(self, shard_rows: int, origin: dict[str, int] | None) -> None:
-        """Write the held-out rows and, last, the manifest."""
         shards = [shard for shard in self.shards if shard.n_rows]
         if not shards:
             raise InputError(f"All {self.n_rows} rows of the stream are held out; hold out fewer.")
@@ -207,6 +210,7 @@ class _ShardWriter:
                 "held_out": asdict(held),
                 "piles": [asdict(shard) for shard in shards],
             }
+            # A folder without a manifest is unfinished, so the manifest is written last.
             with replacing(self.folder / MANIFEST) as file:
                 file.write(json.dumps(manifest, indent=1).encode())
 
@@ -234,18 +238,6 @@ def _as_stored(
             "for float32; rescale the inputs."
         )
     return rows, y.astype(TARGET_TYPE)
-
-
-def _prepare_folder(folder: Path) -> None:
-    """Create the folder, or remove the files of an interrupted shuffle from it."""
-    if (folder / MANIFEST).exists():
-        raise InputError(
-            f"{folder} holds a finished shuffle; read it by ShardSource.open, or remove the folder."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    for pattern in ("pile-*.rows", "pile-*.targets", "held-out.rows", "held-out.targets"):
-        for path in folder.glob(pattern):
-            path.unlink()
 
 
 @contextmanager
@@ -340,7 +332,6 @@ class ShardSource:
 
 
 def _group_small_shards(shards: list[Shard], shard_rows: int) -> list[list[Shard]]:
-    """Group consecutive shards that have at most ``shard_rows`` rows together."""
     groups: list[list[Shard]] = []
     n_rows = 0
     for shard in shards:

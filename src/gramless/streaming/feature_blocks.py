@@ -25,7 +25,7 @@ from gramless.preprocessing.rows import Rows, check_width
 LANES = trig.PANEL_BYTES // 4  # frequencies per panel, in float32
 
 Float32Array: TypeAlias = NDArray[np.float32]
-# The return value of BlockProducts.prepare; each class has its own type.
+# The return value of BlockProducts.prepare; its type differs between classes.
 PreparedRows: TypeAlias = Any
 # Rows in units of the bandwidth: dense, or the three arrays of CSR.
 UnitRows: TypeAlias = AnyArray | tuple[AnyArray, AnyArray, AnyArray]
@@ -62,7 +62,6 @@ class FrequencyBlocks:
 
     @property
     def group_blocks(self) -> int:
-        """Number of blocks per group."""
         max_blocks = min(self.group_frequencies, self.group_numbers // self.n_inputs) // self.size
         return max(1, max_blocks)
 
@@ -84,8 +83,7 @@ class GroupCache(ABC, Generic[Group]):
         self._n_drawn: dict[int, int] = {}
 
     @abstractmethod
-    def _allocate(self) -> Group:
-        """Return an array for the frequencies of a group."""
+    def _allocate(self) -> Group: ...
 
     @abstractmethod
     def _write(self, group: Group, k: int, frequencies: FloatArray) -> None:
@@ -159,7 +157,7 @@ class TileSizes:
     rows: int = 96  # so that a tile of features stays in the cache of a core
     frequencies: int = 512
     moment_tiles: int = 8  # per task of :meth:`CpuProducts.moments`
-    moment_tasks: int = 8  # whose results are in memory at the same time
+    moment_tasks: int = 8  # that have results in memory at the same time
     span_groups: int = 16  # maximum number of groups drawn in advance
     span_numbers: int = 1 << 25  # maximum number of frequencies times inputs in these groups
 
@@ -269,7 +267,6 @@ class CpuProducts:
                 out += features @ weights[columns]
 
     def _tile_gradient(self, tile: UnitRows, panels: Panels, slopes: Float32Array) -> Float32Array:
-        """Return the transposed features of a block times the slopes of a tile of rows."""
         n_rows, size = len(slopes), self.blocks.size
         work = _Workspace(n_rows, self.sizes.frequencies)
         gradient = np.empty((2 * size, slopes.shape[1]), np.float32)

@@ -59,11 +59,9 @@ class FeatureExpansion:
 
     @property
     def constant(self) -> FloatArray:
-        """Intercept plus offset, (n_outputs,)."""
         return self.intercept + self.scale * self.offset
 
     def move(self, intercept: FloatArray, offset: FloatArray) -> None:
-        """Add changes (n_outputs,) to the intercept and to the offset."""
         self.intercept += intercept
         self.offset += offset / self.scale
 
@@ -72,8 +70,18 @@ class FeatureExpansion:
         self.scale *= factor
         self.squared_norm *= factor * factor
         lowest, highest = self.scale_limits
-        if not lowest < abs(self.scale) < highest:
-            self._apply_scale()
+        if lowest < abs(self.scale) < highest:
+            return
+        # The stored numbers are weights divided by the scale, so they would leave the range of
+        # float32. They are multiplied by the scale, which becomes 1.
+        for block in range(self.n_blocks):
+            self._update_average(block)
+        for group in self.groups:
+            group *= np.float32(self.scale)
+        self._sums *= self.scale
+        self.offset *= self.scale
+        self.scale, self.left, self.mean = 1.0, 1.0, 0.0
+        self._seen[:] = 1.0, 0.0
 
     def add(self, weights: FloatArray, total: FloatArray) -> None:
         """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
@@ -109,7 +117,6 @@ class FeatureExpansion:
             self.left *= 1.0 - share
 
     def weights(self) -> Float32Array:
-        """Return the current weights, (n_blocks * block_columns, n_outputs)."""
         return np.float32(self.scale) * self._joined(self.groups)
 
     def averaged_weights(self) -> Float32Array:
@@ -121,7 +128,6 @@ class FeatureExpansion:
         return averaged
 
     def _joined(self, groups: list[Float32Array]) -> Float32Array:
-        """Return a copy of all blocks as one array."""
         joined = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
         return joined[: self.n_blocks * self.block_columns]
 
@@ -141,19 +147,7 @@ class FeatureExpansion:
         averaged *= np.float32(share)
         averaged += np.float32(self.mean - share * mean) * self._block(self.groups, block)
 
-    def _apply_scale(self) -> None:
-        """Multiply the stored numbers by the scale, and reset it to 1."""
-        for block in range(self.n_blocks):
-            self._update_average(block)
-        for group in self.groups:
-            group *= np.float32(self.scale)
-        self._sums *= self.scale
-        self.offset *= self.scale
-        self.scale, self.left, self.mean = 1.0, 1.0, 0.0
-        self._seen[:] = 1.0, 0.0
-
     def state(self) -> dict[str, object]:
-        """Return all numbers of the expansion, as arrays and plain values."""
         return {
             "weights": self._joined(self.groups),
             "averaged": self._joined(self._averaged),

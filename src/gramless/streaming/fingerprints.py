@@ -31,7 +31,6 @@ class RowDigest:
         self._forms: dict[str, str] = {}
 
     def update(self, X: TableLike, y: ArrayLike) -> None:
-        """Add rows and their targets."""
         targets, rows = np.asarray(y), X.tocsr() if is_sparse(X) else np.asarray(X)
         self.n_rows += len(targets)
         self._add("targets", targets)
@@ -41,7 +40,6 @@ class RowDigest:
             self._add("lengths", np.diff(rows.indptr).astype(np.int64, copy=False))
 
     def hexdigest(self) -> str:
-        """Return the checksum of the rows so far, in 32 hexadecimal digits."""
         parts = [f"{name} {part.hexdigest()}" for name, part in sorted(self._hashes.items())]
         return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 

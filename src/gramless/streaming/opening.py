@@ -1,4 +1,4 @@
-"""Streams from files larger than memory, whose rows are shuffled on a disk."""
+"""Streams from files larger than memory, with rows that are shuffled on a disk."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ def row_draws(
 ) -> FloatArray:
     """Return a uniform number in [0, 1) for each row, which depends only on the row's number.
 
-    ``numbers`` must increase. Each run of ``draws_per_stream`` numbers has its own random stream.
+    ``numbers`` must increase. Each run of ``draws_per_stream`` numbers has a separate random
+    stream.
     """
     blocks, starts = np.unique(numbers // draws_per_stream, return_index=True)
     parts = np.split(numbers, starts[1:])
@@ -28,7 +29,7 @@ def row_draws(
 
 
 class Reservoir:
-    """A uniform sample of the rows of a stream, which are those with the smallest draws."""
+    """A uniform sample of the rows of a stream: those with the smallest draws."""
 
     def __init__(self, size: int, seed: int, purpose: str) -> None:
         self.size, self.seed, self.purpose = size, seed, purpose

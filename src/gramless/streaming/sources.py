@@ -442,8 +442,8 @@ class IteratorSource:
         """
         if self._is_iterator:
             raise InputError(
-                "An iterator of batches can be read only once, and this needs a pass of its "
-                "own; give a function that returns a new iterator, or a list."
+                "An iterator of batches can be read only once, and this needs a separate pass; "
+                "give a function that returns a new iterator, or a list."
             )
         skip = self._n_held_out
         for X, y in self._epoch():
@@ -461,13 +461,11 @@ class IteratorSource:
         return map(self._check, batches, count())
 
     def _begin(self) -> Chunk:
-        """Open the first epoch if it is not open; return its held-out rows."""
         if self._held is None:
             self._held = self._open_epoch()
         return self._held
 
     def _open_epoch(self) -> Chunk:
-        """Begin an epoch and return its held-out rows."""
         # Reset everything first, so that no rows remain of an epoch that cannot be opened.
         self._rows, self._buffer = self._epoch(), RowBuffer()
         while self._buffer.n_rows <= self._n_held_out:

@@ -31,7 +31,6 @@ class Situation:
 
     @property
     def n_blocks(self) -> int:
-        """Number of old blocks."""
         return len(self.sums)
 
 

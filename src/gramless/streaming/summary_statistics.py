@@ -92,9 +92,16 @@ class _Moments:
         self.products: FloatArray = np.zeros((0, 0))
 
     def add(self, X: Rows) -> None:
-        n = X.shape[0]
+        n, width = X.shape
         if self.n_rows == 0:
-            self._start(X.shape[1])
+            self.mean = self.squares = np.zeros(width)
+            if self._panel_columns is not None:
+                if 32 * width**2 > memory_budget():
+                    raise InputError(
+                        f"The covariance of {width:,} inputs does not fit into memory; drop "
+                        "inputs, or do without principal components."
+                    )
+                self.products = np.zeros((width, width))
         block = X.toarray() if is_sparse(X) and self._panel_columns is not None else X
         share = self.n_rows * n / (self.n_rows + n)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -131,16 +138,6 @@ class _Moments:
                 f"{self._name} {int(lost[0])} has numbers that differ by so little that their "
                 "squares are lost in double precision; multiply it."
             )
-
-    def _start(self, n_features: int) -> None:
-        self.mean = self.squares = np.zeros(n_features)
-        if self._panel_columns is not None:
-            if 32 * n_features**2 > memory_budget():
-                raise InputError(
-                    f"The covariance of {n_features:,} inputs does not fit into memory; drop "
-                    "inputs, or do without principal components."
-                )
-            self.products = np.zeros((n_features, n_features))
 
 
 def _block_moments(X: Rows) -> tuple[FloatArray, FloatArray, FloatArray | None]:

@@ -50,8 +50,21 @@ class TorchProducts:
     ) -> None:
         self.blocks, self.center, self.inverse = blocks, center, inverse
         self.tile_rows, self.tile_frequencies = tile_rows, tile_frequencies
-        self._torch = _import_torch()
-        self._device = _check_device(self._torch, device)
+        try:
+            import torch
+        except ImportError as fault:
+            raise MissingDependencyError(
+                "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
+            ) from fault
+        self._torch: ModuleType = torch
+        try:
+            # Only the creation of a tensor shows whether the device can be used.
+            self._device: object = torch.zeros(1, device=device).device
+        except (RuntimeError, AssertionError, NotImplementedError) as fault:
+            reason = str(fault).splitlines()[0]
+            raise InputError(
+                f"torch cannot use device={device!r} ({reason}); use 'cpu'."
+            ) from fault
         self._cache = _FrequencyCache(blocks, budget, self._send)
         self._no_panels = Panels(np.empty((0, blocks.n_inputs, LANES), np.float32))
         self._scale = 1.0 / np.sqrt(blocks.size)
@@ -127,7 +140,6 @@ class TorchProducts:
         )
 
     def _send(self, array: AnyArray) -> Tensor:
-        """Return a copy of an array on the device."""
         return self._torch.tensor(array, device=self._device)
 
     def _receive(self, total: Tensor) -> FloatArray:
@@ -156,26 +168,6 @@ class _FrequencyCache(GroupCache[Tensor]):
 def _single(frequencies: FloatArray) -> Float32Array:
     """Return frequencies in float32, with the limits of the loops of the processor."""
     return summable(frequencies, np.dtype(np.float32)).astype(np.float32)
-
-
-def _import_torch() -> ModuleType:
-    try:
-        import torch
-    except ImportError as fault:
-        raise MissingDependencyError(
-            "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
-        ) from fault
-    module: ModuleType = torch
-    return module
-
-
-def _check_device(torch: ModuleType, device: str) -> object:
-    """Return the device with a name. Raise InputError if no tensor can be created there."""
-    try:
-        return torch.zeros(1, device=device).device
-    except (RuntimeError, AssertionError, NotImplementedError) as fault:
-        reason = str(fault).splitlines()[0]
-        raise InputError(f"torch cannot use device={device!r} ({reason}); use 'cpu'.") from fault
 
 
 @contextmanager

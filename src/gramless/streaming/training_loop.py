@@ -34,7 +34,6 @@ class EncodedSource:
     encode: Callable[[AnyArray], FloatArray]
 
     def read(self, start: int, stop: int) -> tuple[Rows, FloatArray]:
-        """Return rows ``start:stop`` of the endless order and their targets."""
         X, y = self.source.read(start, stop)
         return self._encode_chunk(
             X, y, f"rows {start:,} to {stop:,}, counted without those held out,"
@@ -139,7 +138,10 @@ class Training:
             except StreamEnded:
                 return "ended"
             evaluation = None
-            if held_out is not None and self._evaluation_is_due(limits) and not self.diverged:
+            last = self.evaluations[-1]["iteration"] if self.evaluations else 0
+            interval = max(limits.min_interval, int(limits.interval_growth * last))
+            is_due = self.machine.iteration >= last + interval
+            if held_out is not None and is_due and not self.diverged:
                 evaluation = self._evaluate(*held_out, keep_best=limits.patience is not None)
             self.seconds = time.perf_counter() - started
             self.history.append({**asdict(step), "seconds": self.seconds})
@@ -161,7 +163,6 @@ class Training:
 
     @property
     def diverged(self) -> bool:
-        """Return whether the weights are too large to continue."""
         f = self.machine.expansion
         # NaN must count as divergence too, so this negates comparisons.
         return not (f.squared_norm < _MAX_NORM**2 and np.abs(f.constant).max() < _MAX_NORM)
@@ -215,13 +216,7 @@ class Training:
             return "patience"
         return "max_steps" if self.machine.iteration >= limits.max_steps else None
 
-    def _evaluation_is_due(self, limits: Limits) -> bool:
-        last = self.evaluations[-1]["iteration"] if self.evaluations else 0
-        interval = max(limits.min_interval, int(limits.interval_growth * last))
-        return self.machine.iteration >= last + interval
-
     def _evaluate(self, rows: PreparedRows, targets: FloatArray, keep_best: bool) -> Evaluation:
-        """Evaluate the current function on prepared rows."""
         current, f = self._current(), self.machine.expansion
         groups = in_groups(current.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
@@ -236,7 +231,6 @@ class Training:
         return evaluation
 
     def _has_settled(self, limits: Limits) -> bool:
-        """Return whether the last evaluations did not improve the loss."""
         losses = [e["loss"] for e in self.evaluations]
         if limits.patience is None or len(losses) <= limits.patience:
             return False
@@ -245,7 +239,6 @@ class Training:
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:
-    """Split weights (n_columns, n_outputs) into those of groups of blocks."""
     return [weights[k : k + group_columns] for k in range(0, len(weights), group_columns)]
 
 
