@@ -47,29 +47,29 @@ def sections() -> dict[str, str]:
     text = PAGE.read_text(encoding="utf-8")
     heads = list(SECTION.finditer(text))
     stops = [head.start() for head in heads[1:]] + [len(text)]
-    found = {}
+    result = {}
     for head, stop in zip(heads, stops, strict=True):
         code = ""
         for block in BLOCK.finditer(text, head.end(), stop):
             first_line = text.count("\n", 0, block.start(1))
             code += "\n" * (first_line - code.count("\n")) + block.group(1)
         if code:
-            found[head.group(1)] = code
-    return found
+            result[head.group(1)] = code
+    return result
 
 
 @pytest.fixture(scope="module")
 def failed() -> dict[str, str]:
     """Return the errors of all sections, by their titles."""
     names = {title: "extending_" + title.split()[-1] for title in sections()}
-    found = failures({names[title]: code for title, code in sections().items()}, PAGE)
-    return {title: found[name] for title, name in names.items() if name in found}
+    result = failures({names[title]: code for title, code in sections().items()}, PAGE)
+    return {title: result[name] for title, name in names.items() if name in result}
 
 
 @pytest.mark.parametrize("title", sections())
-def test_section_runs(title: str, failed: dict[str, str]) -> None:
+def test_code_of_each_section_runs(title: str, failed: dict[str, str]) -> None:
     assert title not in failed, failed[title]
 
 
-def test_the_first_sections_are_there() -> None:
+def test_expected_sections_exist() -> None:
     assert "A matrix" in sections()

@@ -45,7 +45,7 @@ def entered(call: Any) -> tuple[set[str], set[tuple[str, str]], set[tuple[str, s
 
 
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
-def test_a_default_fit_enters_few_modules_and_functions(kind: Any) -> None:
+def test_default_fit_enters_few_modules_and_functions(kind: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2100, 4))
     z = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=len(X))

@@ -25,14 +25,14 @@ PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n---|\Z)", re.MULTILI
 
 def code(page: Path) -> str:
     """Return all blocks of a page, with its line numbers."""
-    text, found = page.read_text(encoding="utf-8"), ""
+    text, result = page.read_text(encoding="utf-8"), ""
     for block in BLOCK.finditer(text):
         first_line = text.count("\n", 0, block.start(1))
-        found += "\n" * (first_line - found.count("\n")) + block.group(1)
-    return found
+        result += "\n" * (first_line - result.count("\n")) + block.group(1)
+    return result
 
 
-def test_what_the_guide_imports_is_there() -> None:
+def test_imports_of_the_guide_exist() -> None:
     seen = 0
     for page in PAGES:
         for node in ast.walk(ast.parse(code(page), page.name)):
@@ -51,21 +51,21 @@ def test_what_the_guide_imports_is_there() -> None:
 
 def docstrings() -> dict[str, str]:
     """Return the docstrings of the names in the reference and of their methods."""
-    found, package = {}, ""
+    result, package = {}, ""
     for line in REFERENCE.splitlines():
         if line.startswith(".. currentmodule::"):
             package = line.split()[-1]
         elif entry := re.fullmatch(r"   ((?:\w+\.)*\w+)", line):
             name = f"{package}.{entry[1]}"
             listed = pydoc.locate(name)
-            found[name] = inspect.getdoc(listed) or ""
+            result[name] = inspect.getdoc(listed) or ""
             methods = vars(listed).items() if isinstance(listed, type) else ()
-            found |= {
+            result |= {
                 f"{name}.{key}": inspect.getdoc(value) or ""
                 for key, value in methods
                 if key[0] != "_" and callable(value)
             }
-    return found
+    return result
 
 
 def test_every_public_name_and_method_has_a_docstring() -> None:
@@ -73,7 +73,7 @@ def test_every_public_name_and_method_has_a_docstring() -> None:
     assert not missing
 
 
-def test_the_reference_lists_what_examples_and_docstrings_import() -> None:
+def test_reference_lists_imports_of_examples() -> None:
     texts = docstrings() | {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES}
     seen = 0
     for place, text in texts.items():
@@ -84,7 +84,7 @@ def test_the_reference_lists_what_examples_and_docstrings_import() -> None:
     assert seen > 30
 
 
-def test_the_reference_lists_the_types_of_parameters() -> None:
+def test_reference_lists_parameter_types() -> None:
     sources = (DOCS.parent / "src").rglob("*.py")
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sources)
     ours = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
@@ -115,7 +115,7 @@ def test_indices_list_their_pages() -> None:
         *("penalties", "solvers", "streaming"),
     ],
 )
-def test_the_reference_lists_public_names(name: str) -> None:
+def test_reference_lists_public_names(name: str) -> None:
     module = importlib.import_module(f"gramless.{name}" if name else "gramless")
     own = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
     own = [key for key in own if vars(module)[key].__module__ == module.__name__]
@@ -127,7 +127,7 @@ def test_the_reference_lists_public_names(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", [page for page in PAGES if code(page)], ids=lambda page: page.stem)
-def test_page_runs(page: Path, tmp_path: Path) -> None:
+def test_code_of_each_page_runs(page: Path, tmp_path: Path) -> None:
     if page.stem == "lightgbm":
         pytest.importorskip("lightgbm")
     # A program by the name of a package would be imported in its place.

@@ -90,13 +90,13 @@ def rows(draw: st.DrawFn, loss: Loss, n_points: int) -> tuple[Array, ...]:
 
 def slopes(function: Callable[[Array], Array], z: Array, step: float) -> Array:
     """Return central differences of a scalar in every coordinate."""
-    found = np.empty_like(z)
+    result = np.empty_like(z)
     for at in np.ndindex(z.shape):
         high, low = z.copy(), z.copy()
         high[at] += step
         low[at] -= step
-        found[at] = ((function(high) - function(low)) / (2 * step)).sum()
-    return found
+        result[at] = ((function(high) - function(low)) / (2 * step)).sum()
+    return result
 
 
 # What all have in common.
@@ -104,7 +104,7 @@ def slopes(function: Callable[[Array], Array], z: Array, step: float) -> Array:
 
 @every_smooth_loss
 @given(data=st.data())
-def test_gradient_is_the_slope_of_the_value(loss: Loss, data: st.DataObject) -> None:
+def test_gradient_matches_differences_of_the_value(loss: Loss, data: st.DataObject) -> None:
     z, y = data.draw(rows(loss, 1))
     step = 1e-5
     slope = slopes(lambda at: loss.value(at, y), z, step)
@@ -115,7 +115,7 @@ def test_gradient_is_the_slope_of_the_value(loss: Loss, data: st.DataObject) -> 
 
 @every_smooth_loss
 @given(data=st.data())
-def test_curvature_is_bounded_and_the_slope_of_the_gradient(
+def test_curvature_matches_differences_of_the_gradient_and_is_bounded(
     loss: Loss, data: st.DataObject
 ) -> None:
     z, y = data.draw(rows(loss, 1))
@@ -190,7 +190,7 @@ def overflows(loss: Loss, z: float, y: Array) -> bool:
 
 
 @every_loss
-def test_extreme_values(loss: Loss) -> None:
+def test_extreme_values_give_finite_derivatives(loss: Loss) -> None:
     for size in FAR:
         for sign in [-1.0, 1.0]:
             z = sign * size
@@ -213,8 +213,8 @@ def test_extreme_values(loss: Loss) -> None:
                 warnings.simplefilter("error")
                 for at, y in cases:
                     finite = not overflows(loss, z, y)
-                    for found in (loss.gradient(at, y), loss.curvature(at, y)):
-                        assert np.isfinite(found).all() if finite else (found <= np.inf).all()
+                    for result in (loss.gradient(at, y), loss.curvature(at, y)):
+                        assert np.isfinite(result).all() if finite else (result <= np.inf).all()
                     if not finite:
                         assert not loss.value(at, y)[0] < 1e8
                     elif loss.coupled or representable(loss, at[0], y[0]):
@@ -238,16 +238,16 @@ def test_separable_losses_are_pointwise_in_any_shape() -> None:
             y = of_kind.get(loss.targets[0], np.asarray)(y)
             before = z.copy(), y.copy()
             for function in (loss.value, loss.gradient, loss.curvature):
-                found = function(z, y)
-                assert found.shape == shape
-                assert found.dtype == np.float64
+                result = function(z, y)
+                assert result.shape == shape
+                assert result.dtype == np.float64
                 for at in np.ndindex(shape):
-                    assert found[at] == function(vector(z[at]), vector(y[at]))[0]
+                    assert result[at] == function(vector(z[at]), vector(y[at]))[0]
             np.testing.assert_array_equal((z, y), before)
 
 
 @pytest.mark.parametrize("loss", [own for own in ALL.values() if own.targets != ("ranks",)])
-def test_initial_constant_is_better_than_zero_and_best_for_the_mean_by_its_link(loss: Loss) -> None:
+def test_initial_constant_improves_on_zero(loss: Loss) -> None:
     rng = np.random.default_rng(0)
     weights, y = rng.gamma(1.0, size=50), rng.normal(3.0, 1.0, size=(50, 2))
     if loss.targets[0] == "classes":
@@ -271,7 +271,7 @@ def test_initial_constant_is_better_than_zero_and_best_for_the_mean_by_its_link(
 
 
 @pytest.mark.parametrize("loss", [Huber(0.5), SmoothPinball(0.3), SmoothPinball((0.2, 0.7))])
-def test_losses_of_outliers_are_compared_as_if_these_were_nearer(loss: Loss) -> None:
+def test_losses_of_outliers_are_bounded_in_comparisons(loss: Loss) -> None:
     rng = np.random.default_rng(0)
     shape = (50,) if np.size(getattr(loss, "quantile", 0.0)) == 1 else (50, 2)
     z, y = rng.normal(size=(2, *shape))
@@ -285,7 +285,7 @@ def test_losses_of_outliers_are_compared_as_if_these_were_nearer(loss: Loss) -> 
 
 
 @every_smooth_loss
-def test_typical_curvature_of_equal_targets_is_that_of_one(loss: Loss) -> None:
+def test_typical_curvature_of_equal_targets_equals_one_curvature(loss: Loss) -> None:
     y = np.ones((3, 4))
     unit = loss.typical_curvature(y, np.ones(3))
     assert unit == (loss.smoothness if loss.smoothness < np.inf else 1.0)
@@ -294,7 +294,7 @@ def test_typical_curvature_of_equal_targets_is_that_of_one(loss: Loss) -> None:
 # Squared, hinge, logistic.
 
 
-def test_squared_loss_in_numbers() -> None:
+def test_squared_loss_has_known_values() -> None:
     z, y = vector(3.0, -1.0), vector(1.0, -1.0)
     assert Squared().value(z, y).tolist() == [2.0, 0.0]
     assert Squared().gradient(z, y).tolist() == [2.0, 0.0]
@@ -302,7 +302,7 @@ def test_squared_loss_in_numbers() -> None:
 
 
 @pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_squared_hinge_in_numbers(y: float) -> None:
+def test_squared_hinge_has_known_values(y: float) -> None:
     z, labels = y * vector(-1.0, 0.5, 1.0, 3.0), np.full(4, y)
     assert SquaredHinge().value(z, labels).tolist() == [2.0, 0.125, 0.0, 0.0]
     assert (y * SquaredHinge().gradient(z, labels)).tolist() == [-2.0, -0.5, 0.0, 0.0]
@@ -310,7 +310,7 @@ def test_squared_hinge_in_numbers(y: float) -> None:
 
 
 @pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_hinge_in_numbers(y: float) -> None:
+def test_hinge_has_known_values(y: float) -> None:
     z, labels = y * vector(-1.0, 0.5, 1.0, 3.0), np.full(4, y)
     assert Hinge().value(z, labels).tolist() == [2.0, 0.5, 0.0, 0.0]
     assert (y * Hinge().gradient(z, labels)).tolist() == [-1.0, -1.0, 0.0, 0.0]
@@ -318,7 +318,7 @@ def test_hinge_in_numbers(y: float) -> None:
     assert Hinge().smoothness == np.inf
 
 
-def test_logistic_tails_keep_their_digits() -> None:
+def test_logistic_tails_keep_precision() -> None:
     z = vector(40.0, 700.0)
     np.testing.assert_allclose(Logistic().value(z, np.ones(2)), np.exp(-z), rtol=1e-12)
     np.testing.assert_allclose(Logistic().gradient(z, np.ones(2)), -np.exp(-z), rtol=1e-12)
@@ -338,7 +338,7 @@ def drawn(seed: int, n_classes: int, n_rows: int = 7) -> tuple[Array, Array]:
 
 
 @given(seed=seeds, n_classes=classes)
-def test_multinomial_equals_its_slow_twin(seed: int, n_classes: int) -> None:
+def test_multinomial_matches_a_slow_implementation(seed: int, n_classes: int) -> None:
     z, y = drawn(seed, n_classes)
     loss = Multinomial()
     assert loss.value(z, y).shape == (len(z),)
@@ -385,7 +385,7 @@ def test_huber_is_linear_beyond_its_threshold(z: float, threshold: float) -> Non
     assert loss.curvature(vector(z), y)[0] == 0.0
 
 
-def test_parameters_that_cannot_be_used_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for threshold in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(InputError, match="Huber: threshold must be a positive number, got"):
             Huber(threshold)
@@ -411,7 +411,7 @@ def pinball(quantile: float, z: Array, y: Array) -> Array:
 
 
 @pytest.mark.parametrize(("quantile", "width"), [(0.05, 2.0), (0.5, 0.05), (0.9, 2.0)])
-def test_the_curvature_has_integral_one(quantile: float, width: float) -> None:
+def test_smooth_pinball_curvature_integrates_to_one(quantile: float, width: float) -> None:
     loss, y = SmoothPinball(quantile, width), 3.0
     n_points = 100_000
     spacing = 4 * width / n_points
@@ -425,7 +425,7 @@ def test_the_curvature_has_integral_one(quantile: float, width: float) -> None:
 @pytest.mark.parametrize(
     ("width", "quantile"), each_value([1.0, 1e-2, 1e-6, 1e-12], [0.05, 0.5, 0.9])
 )
-def test_it_tends_to_the_pinball_loss(width: float, quantile: float) -> None:
+def test_smooth_pinball_tends_to_the_pinball_loss(width: float, quantile: float) -> None:
     rng = np.random.default_rng(8)
     z, y = rng.normal(size=(2, 1000))
     y[:100] = z[:100] + width * rng.uniform(-2, 2, size=100)
@@ -444,7 +444,7 @@ SURROGATES = [Huber(), SmoothPinball(0.9, 0.1), *TWEEDIE]
 
 @pytest.mark.parametrize("loss", SURROGATES, ids=lambda loss: loss.name)
 @given(data=st.data())
-def test_steps_by_the_surrogate_never_raise_the_loss(loss: Loss, data: st.DataObject) -> None:
+def test_surrogate_steps_never_increase_the_loss(loss: Loss, data: st.DataObject) -> None:
     z, y = data.draw(rows(loss, 1))
     curvature = loss.surrogate_curvature(z, y)
     assert (curvature > 0).all()
@@ -473,7 +473,7 @@ def test_steps_of_many_rows_approach_the_link_of_their_mean(loss: TweedieFamily)
 
 
 @pytest.mark.parametrize("loss", TWEEDIE, ids=lambda loss: f"{loss.name} {loss.power}")
-def test_values_are_half_of_scikit_learns_deviances(loss: TweedieFamily) -> None:
+def test_values_are_half_the_deviances_of_scikit_learn(loss: TweedieFamily) -> None:
     rng = np.random.default_rng(0)
     y = rng.gamma(1.0, 2.0, 30)
     if loss.power < 2.0:
@@ -484,7 +484,7 @@ def test_values_are_half_of_scikit_learns_deviances(loss: TweedieFamily) -> None
     assert loss.value(np.log(y[5:]), y[5:]).max() < 1e-14
 
 
-def test_several_quantiles_are_each_their_own() -> None:
+def test_quantiles_are_separate_losses() -> None:
     rng = np.random.default_rng(0)
     levels = 0.1, 0.5, 0.9
     z, y, weights = rng.normal(size=(20, 3)), rng.normal(size=20), rng.gamma(1.0, size=20)
@@ -492,14 +492,14 @@ def test_several_quantiles_are_each_their_own() -> None:
     for k, level in enumerate(levels):
         alone = SmoothPinball(level, 0.2)
         for name in ("value", "gradient", "curvature", "surrogate_curvature"):
-            found, own = getattr(joint, name)(z, copies), getattr(alone, name)(z[:, k], y)
-            np.testing.assert_array_equal(found[:, k], own)
+            result, own = getattr(joint, name)(z, copies), getattr(alone, name)(z[:, k], y)
+            np.testing.assert_array_equal(result[:, k], own)
         constant = alone.initial_constant(y, weights)
         assert joint.initial_constant(copies, weights)[k] == constant
         assert weights[y < constant].sum() < level * weights.sum() <= weights[y <= constant].sum()
 
 
-def test_pinball_losses_are_as_sharp_as_predictions_are_good() -> None:
+def test_smoothing_width_follows_the_residuals() -> None:
     y = np.linspace(-1.0, 1.0, 11)
     loss, weights = SmoothPinball(0.5), np.ones(11)
     assert loss.adapted(y + 0.2, y, weights).width == pytest.approx(0.02)
@@ -508,7 +508,7 @@ def test_pinball_losses_are_as_sharp_as_predictions_are_good() -> None:
     assert Squared().adapted(y, y, weights) == Squared()
 
 
-def test_targets_of_positive_losses() -> None:
+def test_positive_losses_check_their_targets() -> None:
     with pytest.raises(InputError, match="positive; the smallest target is 0.0"):
         Gamma().check_targets(np.array([0.0, 1.0]))
     with pytest.raises(InputError, match="not negative"):
@@ -523,7 +523,7 @@ def test_targets_of_positive_losses() -> None:
 THRESHOLDS = -1.0, 0.5, 0.7
 
 
-def test_cumulative_losses_are_logarithms_of_differences_of_logistic_curves() -> None:
+def test_cumulative_loss_matches_its_definition() -> None:
     rng = np.random.default_rng(0)
     z, y = rng.normal(0.0, 3.0, 40), rng.integers(0, 4, 40).astype(float)
     loss = CumulativeLogistic(THRESHOLDS)
@@ -539,23 +539,23 @@ def test_cumulative_losses_are_logarithms_of_differences_of_logistic_curves() ->
     assert (loss.curvature(z, y) <= loss.smoothness).all()
 
 
-def test_adapted_thresholds_are_the_best() -> None:
+def test_adapted_thresholds_are_optimal() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(0.0, 2.0, 4000)
     y = np.digitize(z + rng.logistic(size=4000), THRESHOLDS).astype(float)
     weights = rng.gamma(2.0, size=4000)
     first = CumulativeLogistic.of_ranks(y, None, 4)
-    found = first.adapted(z, y, weights)
-    np.testing.assert_allclose(found.thresholds, THRESHOLDS, atol=0.15)
-    assert found.adapted(z, y, weights) == found
+    result = first.adapted(z, y, weights)
+    np.testing.assert_allclose(result.thresholds, THRESHOLDS, atol=0.15)
+    assert result.adapted(z, y, weights) == result
 
     def mean(thresholds: tuple[float, ...]) -> float:
         return float(np.average(CumulativeLogistic(thresholds).value(z, y), weights=weights))
 
     for k in range(3):
         for step in (-0.05, 0.05):
-            moved = np.array(found.thresholds)
+            moved = np.array(result.thresholds)
             moved[k] += step
-            assert mean(tuple(moved)) > mean(found.thresholds)
+            assert mean(tuple(moved)) > mean(result.thresholds)
     absent = first.adapted(z[y < 2], y[y < 2], weights[y < 2])
     assert (np.diff(absent.thresholds) > 0).all()

@@ -46,21 +46,23 @@ def freed(make: Make, alpha: float, n_free: int) -> Penalty:
 
 @every_penalty
 @given(w=numbers, alpha=alphas, step=steps)
-def test_prox_is_the_brute_force_minimum(make: Make, w: float, alpha: float, step: float) -> None:
+def test_prox_matches_the_brute_force_minimum(
+    make: Make, w: float, alpha: float, step: float
+) -> None:
     penalty = make(alpha)
-    found = penalty.prox(vector(w), step)[0]
+    result = penalty.prox(vector(w), step)[0]
 
     def cost(v: float) -> float:
         return step * penalty.value(vector(v)) + (v - w) ** 2 / 2
 
     bounds = (-abs(w) - 1, abs(w) + 1)
     best = minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-9})
-    assert cost(found) <= best.fun + 1e-12 * (1 + abs(best.fun))
-    assert found == pytest.approx(best.x, rel=1e-4, abs=1e-4)
+    assert cost(result) <= best.fun + 1e-12 * (1 + abs(best.fun))
+    assert result == pytest.approx(best.x, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize(("make", "shape"), each_value(PENALTIES.values(), [(5,), (5, 3)]))
-def test_prox_leaves_free_rows_alone(make: Make, shape: tuple[int, ...]) -> None:
+def test_prox_keeps_free_rows(make: Make, shape: tuple[int, ...]) -> None:
     for n_free in [0, 1, 2]:
         w = np.random.default_rng(1).normal(size=shape)
         penalty = freed(make, 2.0, n_free)
@@ -74,16 +76,16 @@ def test_prox_leaves_free_rows_alone(make: Make, shape: tuple[int, ...]) -> None
 
 @given(w=numbers, alpha=alphas, step=steps)
 def test_prox_of_small_weights_is_exactly_zero(w: float, alpha: float, step: float) -> None:
-    found = L1(alpha).prox(vector(w, -w), step)
-    assert (found == 0.0).all() == (abs(w) <= step * alpha)
-    assert not np.signbit(found[found == 0.0]).any()
+    result = L1(alpha).prox(vector(w, -w), step)
+    assert (result == 0.0).all() == (abs(w) <= step * alpha)
+    assert not np.signbit(result[result == 0.0]).any()
 
 
 # Value and derivatives.
 
 
 @pytest.mark.parametrize(("make", "shape"), each_value(PENALTIES.values(), [(5,), (5, 3)]))
-def test_penalty_gradient_by_finite_differences(make: Make, shape: tuple[int, ...]) -> None:
+def test_penalty_gradient_matches_finite_differences(make: Make, shape: tuple[int, ...]) -> None:
     """The gradient is that of the squares; no weight here is near zero, where sizes have none."""
     for n_free in [0, 1, 2]:
         for alpha in [0.0, 0.7]:
@@ -102,7 +104,7 @@ def test_penalty_gradient_by_finite_differences(make: Make, shape: tuple[int, ..
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 3)])
-def test_penalty_value_and_diagonal(shape: tuple[int, ...]) -> None:
+def test_penalty_value_and_diagonal_match_their_formulas(shape: tuple[int, ...]) -> None:
     w = np.random.default_rng(3).normal(size=shape)
     assert L2(3.0).value(w) == pytest.approx(1.5 * (w**2).sum())
     assert L2(3.0, n_free=2).value(w) == pytest.approx(1.5 * (w[:3] ** 2).sum())
@@ -118,7 +120,7 @@ def test_penalty_value_and_diagonal(shape: tuple[int, ...]) -> None:
 
 
 @given(alpha=alphas, l1_ratio=st.floats(0.0, 1.0), w=numbers)
-def test_an_elastic_net_is_a_mean_of_both(alpha: float, l1_ratio: float, w: float) -> None:
+def test_elastic_net_is_a_weighted_mean(alpha: float, l1_ratio: float, w: float) -> None:
     net, w_ = ElasticNet(alpha, l1_ratio), vector(w)
     assert net.l1 + net.l2 == pytest.approx(alpha)
     expected = l1_ratio * L1(alpha).value(w_) + (1.0 - l1_ratio) * L2(alpha).value(w_)
@@ -135,7 +137,7 @@ def test_an_elastic_net_is_a_mean_of_both(alpha: float, l1_ratio: float, w: floa
     alpha=alphas,
     n_free=st.sampled_from([0, 1]),
 )
-def test_distance_is_the_brute_force_one(
+def test_distance_matches_brute_force(
     make: Make, w: float, slope: float, alpha: float, n_free: int
 ) -> None:
     """From minus the gradient to the nearest slope of a line below the penalty."""
@@ -143,15 +145,15 @@ def test_distance_is_the_brute_force_one(
     l1, l2 = (0.0, 0.0) if n_free else (penalty.l1, penalty.l2)
     signs = np.linspace(-1.0, 1.0, 2001) if w == 0.0 else np.sign(w)
     brute = np.min(np.abs(slope + l2 * w + l1 * signs))
-    found = penalty.distance(vector(w), vector(slope))
-    assert found.shape == (1,)
-    assert found[0] == pytest.approx(brute, rel=1e-9, abs=1e-3 * l1 + 1e-9)
+    result = penalty.distance(vector(w), vector(slope))
+    assert result.shape == (1,)
+    assert result[0] == pytest.approx(brute, rel=1e-9, abs=1e-3 * l1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     ("make", "shape", "n_free"), each_value(PENALTIES.values(), [(6,), (6, 3)], [0, 2, 2])
 )
-def test_distance_is_zero_where_a_proximal_step_stays(
+def test_distance_is_zero_at_fixed_points_of_prox(
     make: Make, shape: tuple[int, ...], n_free: int
 ) -> None:
     penalty = freed(make, 0.5, n_free)
@@ -164,14 +166,14 @@ def test_distance_is_zero_where_a_proximal_step_stays(
 # What is refused.
 
 
-def test_bad_alphas() -> None:
+def test_invalid_alphas_are_rejected() -> None:
     for make in (L2, L1, ElasticNet):
         for alpha in [-1e-9, -1.0, np.nan, np.inf, -np.inf]:
             with pytest.raises(InputError, match="alpha must be a finite number, not negative"):
                 make(alpha)
 
 
-def test_bad_ratios() -> None:
+def test_invalid_ratios_are_rejected() -> None:
     for l1_ratio in (-1e-9, 1.0 + 1e-9, np.nan, np.inf, -np.inf):
         with pytest.raises(InputError, match="l1_ratio must lie between 0 and 1"):
             ElasticNet(1.0, l1_ratio)

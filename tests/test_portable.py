@@ -117,16 +117,16 @@ def test_numpy_alone_predicts_the_same(tmp_path: Path) -> None:
         command = [sys.executable, "-c", ALONE, *names]
         subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
         for name in names:
-            model, found = models[name], np.load(tmp_path / f"{name}.npz")
+            model, loaded = models[name], np.load(tmp_path / f"{name}.npz")
             expected = {"predict": model.predict, "raw": model._responses}
-            if "proba" in found:
+            if "proba" in loaded:
                 expected["proba"] = model.predict_proba
             for answer, method in expected.items():
                 own = method(new[:, columns])
                 if own.dtype.kind == "f":
-                    np.testing.assert_allclose(found[answer], own, rtol=1e-9, atol=1e-12)
+                    np.testing.assert_allclose(loaded[answer], own, rtol=1e-9, atol=1e-12)
                 else:
-                    np.testing.assert_array_equal(found[answer], own)
+                    np.testing.assert_array_equal(loaded[answer], own)
     assert "proba" in np.load(tmp_path / "classes.npz")
 
 
@@ -147,7 +147,7 @@ def test_no_rows_give_no_predictions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["frame", "features", "kernel", "damaged", "width"])
-def test_what_is_not_covered_is_refused(tmp_path: Path, case: str) -> None:
+def test_unsupported_models_are_rejected(tmp_path: Path, case: str) -> None:
     X, path = rows(0)[:, [0, 2]], tmp_path / "model"
     given = {"bandwidth": 1.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
     features = {"features": SmoothBinning(n_grids=4), "kernel": Nystrom("laplacian")}
@@ -164,7 +164,7 @@ def test_what_is_not_covered_is_refused(tmp_path: Path, case: str) -> None:
         PortableModel(path).predict(X[:, :1])
 
 
-def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) -> None:
+def test_code_of_the_format_page_reads_a_file(page: dict[str, Any], tmp_path: Path) -> None:
     assert page["printed"] == "True\nTrue\n"
     new = rows(1)
     X = rows(0)
@@ -182,9 +182,9 @@ def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) 
         (whitened, [0, 2]),
     ):
         save(model, tmp_path / "model")
-        found = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])
+        result = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])
         expected = model._responses(new[:, columns])
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
 def edited(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> Path:
@@ -213,21 +213,21 @@ HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
 }
 
 
-def test_headers_that_do_not_fit_are_refused_when_read(tmp_path: Path) -> None:
+def test_inconsistent_headers_are_rejected(tmp_path: Path) -> None:
     for case in HOSTILE:
         path = edited(tmp_path / "model", HOSTILE[case])
         with pytest.raises(ValueError, match=f"{path} is damaged"):
             PortableModel(path)
 
 
-def test_a_changed_header_is_refused(tmp_path: Path) -> None:
+def test_changed_header_is_rejected(tmp_path: Path) -> None:
     path = edited(tmp_path / "model", lambda state, tensors: None)
     path.write_bytes(path.read_bytes().replace(b'"gramless_version":"0', b'"gramless_version":"1'))
     with pytest.raises(ValueError, match="its header does not have its checksum"):
         PortableModel(path)
 
 
-def test_models_without_probabilities_say_so(tmp_path: Path) -> None:
+def test_models_without_probabilities_raise_an_error(tmp_path: Path) -> None:
     X = rows(0)[:, [0, 2]]
     save(joined(X), tmp_path / "model")
     with pytest.raises(ValueError, match="no probabilities"):

@@ -88,7 +88,7 @@ FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-def test_frames_are_predicted_as_by_the_model(pair: tuple[KernelRegressor, PortableModel]) -> None:
+def test_frames_are_predicted_like_the_model(pair: tuple[KernelRegressor, PortableModel]) -> None:
     for form in FORMS:
         model, portable = pair
         rows = FORMS[form](table(1))
@@ -114,7 +114,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_other_types_are_refused_as_by_the_model(
+def test_other_types_are_rejected_like_the_model(
     pair: tuple[KernelRegressor, PortableModel],
 ) -> None:
     for kind in CHANGED:
@@ -125,24 +125,22 @@ def test_other_types_are_refused_as_by_the_model(
                 predictor.predict(rows)
 
 
-def test_most_unknown_categories_give_a_warning(
-    pair: tuple[KernelRegressor, PortableModel],
-) -> None:
+def test_frequent_unknown_categories_warn(pair: tuple[KernelRegressor, PortableModel]) -> None:
     rows = table(1).assign(colour="pink")
     with pytest.warns(UserWarning, match=r"'colour'.* are none of the categories"):
-        found = pair[1].predict(rows)
+        result = pair[1].predict(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        np.testing.assert_allclose(found, pair[0].predict(rows), rtol=1e-9)
+        np.testing.assert_allclose(result, pair[0].predict(rows), rtol=1e-9)
 
 
-def test_rows_without_the_columns_are_refused(pair: tuple[KernelRegressor, PortableModel]) -> None:
+def test_missing_columns_are_rejected(pair: tuple[KernelRegressor, PortableModel]) -> None:
     for rows in [np.zeros((3, 6)), [[0.0] * 6], {"size": [1.0]}, pd.DataFrame({"size": [1.0]})]:
         with pytest.raises(ValueError, match="the rows have no column"):
             pair[1].predict(rows)
 
 
-def test_probabilities_of_frames(tmp_path: Path) -> None:
+def test_probabilities_of_frames_match_the_model(tmp_path: Path) -> None:
     frame = table()
     y = np.where(frame["colour"] == "red", "yes", "no")
     model = KernelClassifier(effort=1, random_state=0).fit(frame, y)
@@ -204,7 +202,7 @@ HEADERS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-def test_damaged_headers_are_errors_that_name_the_file(content: bytes, tmp_path: Path) -> None:
+def test_error_on_a_damaged_header_names_the_file(content: bytes, tmp_path: Path) -> None:
     for kind in HEADERS:
         path = tmp_path / "model"
         path.write_bytes(with_header(content, HEADERS[kind]))
@@ -212,7 +210,7 @@ def test_damaged_headers_are_errors_that_name_the_file(content: bytes, tmp_path:
             PortableModel(path)
 
 
-def test_truncated_files_are_errors_that_name_the_file(content: bytes, tmp_path: Path) -> None:
+def test_error_on_a_truncated_file_names_it(content: bytes, tmp_path: Path) -> None:
     for length in [0, 1, 7, 8, 9, 100, -1]:
         path = tmp_path / "model"
         path.write_bytes(content[:length])
@@ -220,7 +218,7 @@ def test_truncated_files_are_errors_that_name_the_file(content: bytes, tmp_path:
             PortableModel(path)
 
 
-def test_other_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
+def test_error_on_other_files_names_them(tmp_path: Path) -> None:
     for content in [b"a,b\n1,2\n" * 9, b"\xff" * 99, bytes(99)]:
         path = tmp_path / "model"
         path.write_bytes(content)
@@ -229,7 +227,7 @@ def test_other_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_pipes_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe is no regular file"):
         PortableModel(tmp_path / "pipe")
@@ -249,7 +247,7 @@ def test_large_integers_with_gaps_keep_every_digit(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(gaps), model.predict(gaps), atol=1e-9)
 
 
-def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
+def test_categorical_datetimes_match_their_text(tmp_path: Path) -> None:
     day = np.arange(N) % 4
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")
     frame = pd.DataFrame({"when": when, "other": RNG.normal(size=N)})
@@ -259,7 +257,7 @@ def test_text_of_datetimes_that_are_categories(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(text), model.predict(frame), atol=1e-9)
 
 
-def test_durations_and_times_that_are_categories(tmp_path: Path) -> None:
+def test_categorical_durations_and_times_match_the_model(tmp_path: Path) -> None:
     for kind in [lambda hour: datetime.timedelta(hours=hour), datetime.time]:
         hour = np.arange(N) % 4
         times = [kind(k) for k in hour.tolist()]
@@ -269,7 +267,7 @@ def test_durations_and_times_that_are_categories(tmp_path: Path) -> None:
         np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
 
 
-def test_text_of_datetimes_with_offsets_in_hours(tmp_path: Path) -> None:
+def test_datetime_text_with_hour_offsets_matches_the_model(tmp_path: Path) -> None:
     day = np.arange(N) % 4
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")
     frame = pd.DataFrame({"when": when.strftime("%Y-%m-%d %H:%M:%S+02"), "other": 1.0 * day})
@@ -277,14 +275,14 @@ def test_text_of_datetimes_with_offsets_in_hours(tmp_path: Path) -> None:
     np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
 
 
-def test_names_of_columns_that_are_numbers(tmp_path: Path) -> None:
+def test_numeric_column_names_match_the_model(tmp_path: Path) -> None:
     frame = pd.DataFrame(RNG.normal(size=(N, 2)))
     model = KernelRegressor(effort=1, random_state=0).fit(frame, frame[0])
     model, portable = both(model, tmp_path / "model")
     np.testing.assert_allclose(portable.predict(frame), model.predict(frame), atol=1e-9)
 
 
-def test_time_zones_that_come_or_go_give_a_warning(tmp_path: Path) -> None:
+def test_changed_time_zones_warn(tmp_path: Path) -> None:
     when = pd.date_range("2024-01-01", periods=N, freq="h")
     frame = pd.DataFrame({"when": when, "other": RNG.normal(size=N)})
     zoned = frame.assign(when=when.tz_localize("UTC"))
@@ -295,7 +293,7 @@ def test_time_zones_that_come_or_go_give_a_warning(tmp_path: Path) -> None:
                 predictor.predict(new)
 
 
-def test_arrays_of_unknown_categories_or_once_empty_columns_give_a_warning(tmp_path: Path) -> None:
+def test_unknown_categories_and_empty_columns_of_arrays_warn(tmp_path: Path) -> None:
     X = np.column_stack([np.arange(N) % 4, np.full(N, np.nan), RNG.normal(size=N)])
     model = KernelRegressor(effort=1, random_state=0, categorical_features=[0]).fit(X, X[:, 0])
     for predictor in both(model, tmp_path / "model"):
@@ -305,7 +303,7 @@ def test_arrays_of_unknown_categories_or_once_empty_columns_give_a_warning(tmp_p
             predictor.predict(np.nan_to_num(X))
 
 
-def test_postcodes_without_their_zeros_give_a_warning(tmp_path: Path) -> None:
+def test_postcodes_without_leading_zeros_warn(tmp_path: Path) -> None:
     text = np.array(["01234", "51234", "61234", "71234"], object)[np.arange(N) % 4]
     frame = pd.DataFrame({"postcode": text, "other": RNG.normal(size=N)})
     model = KernelRegressor(effort=1, random_state=0).fit(frame, frame["other"])

@@ -11,13 +11,13 @@ import gramless
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_changelog_begins_with_this_version() -> None:
+def test_changelog_begins_with_this_version() -> None:
     headings = re.findall(r"^## \[([\d.]+)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert headings[0][0] == gramless.__version__
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", date) for _, date in headings)
 
 
-def test_the_classifiers_begin_with_the_lowest_python() -> None:
+def test_classifiers_begin_with_the_lowest_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert project["requires-python"] == f">={named[0]}"

@@ -40,7 +40,7 @@ def run(page: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_start_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
+def test_start_page_runs(tmp_path: Path) -> None:
     printed = run("docs/start.md", tmp_path)
     assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 570 // 5
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 570 // 5
@@ -52,7 +52,7 @@ def test_start_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_runs(tmp_path: Path) -> None:
+def test_readme_runs(tmp_path: Path) -> None:
     run("README.md", tmp_path)
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 2001
     assert (tmp_path / "page.html").stat().st_size > 10_000

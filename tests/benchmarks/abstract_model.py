@@ -84,10 +84,10 @@ class AbstractModel:
         return self._predict_proba(X=X, **kwargs).astype(np.float32)
 
     def predict(self, X: pd.DataFrame, **kwargs: Any) -> np.ndarray:
-        found = self.predict_proba(X, **kwargs)
+        result = self.predict_proba(X, **kwargs)
         if self.problem_type == "regression":
-            return found
-        return (found >= 0.5).astype(int) if found.ndim == 1 else found.argmax(axis=1)
+            return result
+        return (result >= 0.5).astype(int) if result.ndim == 1 else result.argmax(axis=1)
 
     def save(self) -> str:
         Path(self.path).mkdir(parents=True)
@@ -113,8 +113,8 @@ class AbstractModel:
         rows = self.preprocess(X, **kwargs)
         if self.problem_type == "regression":
             return self.model.predict(rows)
-        found = self.model.predict_proba(rows)
-        return found[:, 1] if self.problem_type == "binary" else found
+        result = self.model.predict_proba(rows)
+        return result[:, 1] if self.problem_type == "binary" else result
 
     # What models may change.
 

@@ -37,13 +37,13 @@ def test_all_reach_the_same_objective(paths: ModuleType, peers: ModuleType, loss
     data = paths.formats(X, y, 16, n_jobs=1)
     largest = paths.largest_alpha(data.matrix, data.targets, loss)
     path = paths.AlphaPath(data, loss, largest / np.array([3.0, 30.0]))
-    found = {k: one.fit(1e-9) for k, one in peers.contenders(path, n_jobs=1).items()}
-    assert len(found) >= 3
+    result = {k: one.fit(1e-9) for k, one in peers.contenders(path, n_jobs=1).items()}
+    assert len(result) >= 3
     for k, problem in enumerate(path.problems()):
-        values = {label: problem.value(weights[k]) for label, weights in found.items()}
+        values = {label: problem.value(weights[k]) for label, weights in result.items()}
         best = min(values.values())
         assert values == pytest.approx(dict.fromkeys(values, best), abs=1e-6)
-        for weights in found.values():
+        for weights in result.values():
             assert paths.dual_value(problem, weights[k]) == pytest.approx(best, abs=1e-6)
 
 

@@ -217,8 +217,8 @@ def test_sparsity(folder: Path) -> None:
 def test_versus_bounds(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     sets = ("--sets", "cadata", "w8a", "absent", "--picture", str(tmp_path / "versus.png"))
-    found = tables("versus/run.py", folder, *sets, "--methods", "gramless", "svc", "nystroem")
-    cadata, w8a = found["Ours, beside what the defaults should reach"]
+    result = tables("versus/run.py", folder, *sets, "--methods", "gramless", "svc", "nystroem")
+    cadata, w8a = result["Ours, beside what the defaults should reach"]
     assert 0.0 <= cadata["error"] < 0.8
     assert 0.0 <= w8a["error"] < 0.8
     assert cadata["within"] == (cadata["error"] <= cadata["bound"])
@@ -228,11 +228,11 @@ def test_versus_bounds(folder: Path, tmp_path: Path) -> None:
 def test_tables(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
     names, picture = ("cadata", "letter", "wide", "w8a", "absent"), tmp_path / "tables.svg"
-    found = tables("claims/tables.py", folder, "--picture", str(picture), "--only", *names)
+    result = tables("claims/tables.py", folder, "--picture", str(picture), "--only", *names)
     told = picture.read_text()
     assert all(name in told for name in ("cadata", "letter", "w8a"))
     assert "wide" not in told
-    *each, whole, (summary,) = found.values()
+    *each, whole, (summary,) = result.values()
     assert [rows[0]["data set"] for rows in each] == ["cadata", "letter", "w8a"]
     assert whole == [rows[0] for rows in each]
     for row in whole:
@@ -254,7 +254,7 @@ def test_inputs(folder: Path) -> None:
     assert len(first[0]["worst ranks"].split()) == 5
     assert 0.0 < first[0]["five alone"] < 2.0
     assert first[0]["ratio"] == pytest.approx(first[0]["RMSE"] / first[0]["five alone"])
-    rows = [row for found in alike for row in found]
+    rows = [row for result in alike for row in result]
     assert len({row["truth"] for row in rows}) == len(rows) == 3
     assert all(0.0 < row["error"] < 0.8 for row in rows)
     assert all(row["ratio"] == pytest.approx(row["error"] / row["random grids"]) for row in rows)
@@ -269,8 +269,8 @@ def test_svc(folder: Path) -> None:
 def test_scaling(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "new" / "scaling.png"
-    found = tables("claims/scaling.py", folder, "--picture", str(picture))
-    assert len(found["Exponents"]) == 2
+    result = tables("claims/scaling.py", folder, "--picture", str(picture))
+    assert len(result["Exponents"]) == 2
     assert picture.stat().st_size > 1000
 
 
@@ -297,8 +297,8 @@ def test_latency(folder: Path) -> None:
 
 
 def test_polynomial_targets(folder: Path) -> None:
-    found = tables("claims/polynomial_targets.py", folder, "--repeats", "1")
-    for rows in (found["Linear functions"], found["Quadratic functions"]):
+    result = tables("claims/polynomial_targets.py", folder, "--repeats", "1")
+    for rows in (result["Linear functions"], result["Quadratic functions"]):
         assert [row["inputs"] for row in rows] == [5, 12, 12, 40, 40]
         assert all(0.0 < row["gramless"] < 1.0 for row in rows)
 
@@ -306,8 +306,8 @@ def test_polynomial_targets(folder: Path) -> None:
 def test_pareto(folder: Path, tmp_path: Path) -> None:
     picture = ("--picture", str(tmp_path / "pareto.png"))
     methods = ("--methods", "extra_trees", "effort_1")
-    found = tables("pareto.py", folder, "--sets", "ijcnn1", "cadata", *methods, *picture)
-    classes, numbers, summary = found.values()
+    result = tables("pareto.py", folder, "--sets", "ijcnn1", "cadata", *methods, *picture)
+    classes, numbers, summary = result.values()
     assert all(row["Brier"] > 0 and row["log loss"] > 0 for row in classes)
     assert {row["log loss"] for row in numbers} == {None}
     assert [row["tables"] for row in summary] == [1, 1]
@@ -433,8 +433,8 @@ def test_doubly_stochastic_rate(folder: Path) -> None:
 
 @pytest.mark.parametrize("update", ["papers", "newton"])
 def test_doubly_stochastic_runs(update: str, folder: Path) -> None:
-    found = tables("claims/doubly.py", folder, "--sets", "letter", "--update", update)
-    *curves, ends, stored = found.values()
+    result = tables("claims/doubly.py", folder, "--sets", "letter", "--update", update)
+    *curves, ends, stored = result.values()
     assert [len(rows) for rows in curves] == [12, 12, 12, 12]
     assert [row["run"] for row in ends] == ["DSG", "UDSG", "CDSG", "CDSG, as printed"]
     assert all(row["steps"] >= row["blocks"] > 0 for row in ends)

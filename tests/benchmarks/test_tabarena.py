@@ -79,20 +79,20 @@ def test_fits_predicts_and_is_saved(
 ) -> None:
     model = fitted(model_class, X, problem_type, tmp_path, time_limit=600.0)
     rows, y = X[N_TRAINING:], targets(X, problem_type)[N_TRAINING:]
-    found = model.predict_proba(rows)
+    result = model.predict_proba(rows)
     shape = (len(rows), 3) if problem_type == "multiclass" else (len(rows),)
-    assert found.shape == shape
-    assert found.dtype == np.float32
+    assert result.shape == shape
+    assert result.dtype == np.float32
     if problem_type == "regression":
-        assert np.mean((found - y) ** 2) < 0.2 * np.var(y)
+        assert np.mean((result - y) ** 2) < 0.2 * np.var(y)
     else:
         assert np.mean(model.predict(rows) == y) > 0.85
     own = model.model
     assert (own.n_jobs, own.random_state, own.effort) == (1, 0, 1)
     assert 590.0 < own.time_budget < 600.0
     assert list(own.feature_names_in_) == ["number", "gaps", "count", "flag", "kind"]
-    again = model_class.load(model.save())
-    np.testing.assert_array_equal(again.predict_proba(rows), found)
+    loaded = model_class.load(model.save())
+    np.testing.assert_array_equal(loaded.predict_proba(rows), result)
 
 
 def test_hyperparameters_weights_and_seed_reach_the_estimator(

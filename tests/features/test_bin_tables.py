@@ -110,7 +110,7 @@ LAYOUTS = ["chosen", "tiles", "patterns", "nonzeros", "mixed"]
     ("layout", "dtype", "order", "n_grids"),
     each_value(LAYOUTS, ["f8", "f8", "f8", "f4", "i1"], ["C", "F"], [8, 1, 5]),
 )
-def test_bins_do_not_depend_on_the_layout(layout, dtype, order, n_grids):
+def test_bins_do_not_depend_on_layout(layout, dtype, order, n_grids):
     X = rows_of_every_kind().astype(dtype, order=order)
     widths, shifts = draw_widths(n_grids, n_grids)
     group = group_of(widths, shifts)
@@ -125,7 +125,7 @@ def test_bins_do_not_depend_on_the_layout(layout, dtype, order, n_grids):
 @pytest.mark.parametrize(
     ("dtype", "index"), each_value([np.float64, np.float32, np.int8], [np.int32, np.int64])
 )
-def test_bins_of_sparse_rows_are_those_of_dense_rows(dtype, index):
+def test_bins_of_sparse_rows_match_dense_ones(dtype, index):
     dense = rows_of_every_kind().astype(dtype)
     X = sp.csr_array(dense)
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
@@ -138,7 +138,7 @@ def test_bins_of_sparse_rows_are_those_of_dense_rows(dtype, index):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 200), st.sampled_from(LAYOUTS))
-def test_bins_of_random_grids_and_rows(seed, n_grids, n_rows, layout):
+def test_bins_of_random_grids_match_the_slow_implementation(seed, n_grids, n_rows, layout):
     rng = np.random.default_rng(seed)
     X = rng.choice([0.0, -0.0, 1.0, -1.0, 0.5, 3.0], (n_rows, 9))
     X[:, 7:] += rng.normal(size=(n_rows, 2)) * 10.0 ** rng.integers(-3, 300)
@@ -151,7 +151,7 @@ def test_bins_of_random_grids_and_rows(seed, n_grids, n_rows, layout):
 
 
 @pytest.mark.parametrize("cuts", [[100, 101, 1100], list(range(0, 3000, 300))])
-def test_learning_in_parts_is_learning_the_whole(cuts):
+def test_learning_in_parts_equals_learning_at_once(cuts):
     X = rows_of_every_kind(3000)
     group = group_of(*draw_widths(2, 6, mean=1.0))
     expected, whole, _ = learn(X, group)
@@ -168,16 +168,16 @@ def test_learning_in_parts_is_learning_the_whole(cuts):
     np.testing.assert_array_equal(find(tables, X, group), expected)
 
 
-def test_bins_never_seen_are_number_zero():
+def test_unseen_bins_are_number_zero():
     X = rows_of_every_kind()
     other = np.concatenate([X[::-1], X + 1e4, np.zeros((1, N_FEATURES))])
     group = group_of(*draw_widths(5, 8, ignored=0.0))
     codes, tables, keys = learn(X, group)
-    found = find(tables, other, group)
-    np.testing.assert_array_equal(found[:, :1500], codes[:, ::-1])
+    result = find(tables, other, group)
+    np.testing.assert_array_equal(result[:, :1500], codes[:, ::-1])
     known = [np.isin(twin, own) for twin, own in zip(keys_twin(other, group), keys, strict=True)]
-    np.testing.assert_array_equal(found != 0, known)
-    assert not found[:, 1500:3000].any()
+    np.testing.assert_array_equal(result != 0, known)
+    assert not result[:, 1500:3000].any()
     assert not find(BinTables.empty(8), X, group).any()
 
 
@@ -189,7 +189,7 @@ def test_bins_never_seen_are_number_zero():
         (np.uint16, np.uint32, 65_535, 1),
     ],
 )
-def test_codes_too_narrow_are_reported_and_found_wider(narrow, wide, n_bins, excess):
+def test_narrow_codes_are_widened(narrow, wide, n_bins, excess):
     X = np.arange(n_bins + excess, dtype=np.float64).repeat(2)[::-1, None]
     widths, shifts = np.array([[1.0], [50.0]]), np.array([[0.5], [3.0]])
     group = group_of(widths, shifts)
@@ -202,7 +202,7 @@ def test_codes_too_narrow_are_reported_and_found_wider(narrow, wide, n_bins, exc
 
 
 @pytest.mark.parametrize("mean", [0.2, 6.0])
-def test_tables_come_back_from_their_keys(mean):
+def test_tables_are_restored_from_keys(mean):
     X = rows_of_every_kind(3000)
     group = group_of(*draw_widths(6, 4, mean=mean))
     codes, tables, _ = learn(X[:2000], group)
@@ -228,7 +228,7 @@ def test_tables_of_grids_of_different_sizes_hold_their_keys():
             np.testing.assert_array_equal(tables.keys(g), own)
 
 
-def test_repeated_keys_are_refused():
+def test_repeated_keys_are_rejected():
     for n_bins in (2, 100_000):
         keys = np.random.default_rng(0).integers(-(2**63), 2**63, n_bins)
         keys[-1] = keys[0]
@@ -239,7 +239,7 @@ def test_repeated_keys_are_refused():
                 BinTables.from_keys([np.arange(5), repeated])
 
 
-def test_rows_whose_bins_find_no_place_are_refused():
+def test_rows_without_room_for_bins_are_rejected():
     X = rows_of_every_kind()
     group = group_of(*draw_widths(1, 3))
     tables = BinTables.empty(3)
@@ -249,7 +249,7 @@ def test_rows_whose_bins_find_no_place_are_refused():
         tables.learn(group, pack(X, group), np.zeros((3, 1500), np.uint16))
 
 
-def test_the_key_zero_is_a_key_like_any_other():
+def test_key_zero_is_valid():
     group = GridGroup(np.ones((1, 1)), np.zeros((1, 1)), np.ones((1, 1), int), np.zeros(1, int))
     X = np.array([[0.0], [5.5], [0.25], [7.0], [5.0], [-0.0]] * 4)
     for layout in LAYOUTS:
@@ -275,7 +275,7 @@ def test_cell_limits_are_the_largest_that_fit():
     assert cell_limits(np.empty((0, 2))).tolist() == [np.finfo(float).max] * 2
 
 
-def test_rows_that_come_one_by_one_find_the_bins_of_rows_together() -> None:
+def test_single_rows_have_the_same_bins() -> None:
     # No grid divides the last column; of how many others a block has tiles, its size decides.
     rng = np.random.default_rng(7)
     rows = rng.integers(0, 3, (60, 6)) * 1.5

@@ -42,7 +42,7 @@ def wide_table(n_rows: int) -> NDArray[np.float64]:
         (SmoothBinning, {"precision": "float16"}),
     ],
 )
-def test_parts_and_threads_change_no_bit(kind: Any, options: dict[str, Any]) -> None:
+def test_parts_and_threads_do_not_change_features(kind: Any, options: dict[str, Any]) -> None:
     table = wide_table(5000)
     fitted = binning(kind, n_grids=20, bandwidth=8.0, n_jobs=1, **options).fit(table[::2])
     whole = fitted.transform(table)
@@ -66,7 +66,7 @@ def test_sparse_rows_have_the_features_of_dense_rows(kind: Any) -> None:
     assert same_csr(sp.vstack(parts, format="csr"), dense.transform(table))
 
 
-def test_zeros_duplicates_and_disorder_of_sparse_rows_do_not_matter() -> None:
+def test_sparse_storage_does_not_change_features() -> None:
     data, row, column = [1.0, 2.0, 0.0, 3.0, -3.0], [0, 0, 1, 2, 2], [1, 1, 0, 2, 2]
     parts = np.array([1.5, 4.0, 2.5, -1.0, 7.0]), np.array([2, 0, 2, 1, 0]), np.array([0, 3, 3, 5])
     for rows in (
@@ -80,19 +80,19 @@ def test_zeros_duplicates_and_disorder_of_sparse_rows_do_not_matter() -> None:
 
 
 @both_kinds
-def test_types_of_the_same_values_have_the_same_features(kind: Any) -> None:
+def test_type_of_values_does_not_change_features(kind: Any) -> None:
     for dtype in DTYPES:
         values = np.random.default_rng(5).integers(0, 2 if dtype == "?" else 100, size=(200, 3))
         expected = binning(kind, bandwidth=20.0).fit_transform(values.astype(np.float64))
-        found = binning(kind, bandwidth=20.0).fit_transform(values.astype(dtype))
-        assert same_csr(found, expected), dtype
+        result = binning(kind, bandwidth=20.0).fit_transform(values.astype(dtype))
+        assert same_csr(result, expected), dtype
     single = X.astype(np.float32)
     expected = binning(kind).fit_transform(single.astype(np.float64))
     assert same_csr(binning(kind).fit_transform(single), expected)
 
 
 @both_kinds
-def test_layouts_of_the_same_values_have_the_same_features(kind: Any) -> None:
+def test_layout_of_values_does_not_change_features(kind: Any) -> None:
     expected = binning(kind).fit_transform(X)
     fixed, padded = X.copy(), np.zeros((2 * len(X), 2 * X.shape[1]))
     fixed.flags.writeable = False
@@ -104,14 +104,14 @@ def test_layouts_of_the_same_values_have_the_same_features(kind: Any) -> None:
 
 
 @both_kinds
-def test_another_bandwidth_stretches_the_same_grids(kind: Any) -> None:
+def test_bandwidth_stretches_the_same_grids(kind: Any) -> None:
     fine, coarse = binning(kind, bandwidth=1.0).fit(X), binning(kind, bandwidth=4.0).fit(4 * X)
     np.testing.assert_array_equal(4 * fine.widths_, coarse.widths_)
     assert same_csr(fine.transform(X), coarse.transform(4 * X))
 
 
 @both_kinds
-def test_an_infinite_bandwidth_ignores_an_input(kind: Any) -> None:
+def test_infinite_bandwidth_ignores_an_input(kind: Any) -> None:
     fitted = binning(kind, bandwidth=[1.0, np.inf, 2.0]).fit(X)
     assert np.isinf(fitted.widths_[:, 1]).all()
     assert (fitted.shifts_[:, 1] == 0).all()
@@ -124,7 +124,7 @@ def test_an_infinite_bandwidth_ignores_an_input(kind: Any) -> None:
 
 
 @both_kinds
-def test_median_bandwidth_is_of_the_size_of_the_distances(kind: Any) -> None:
+def test_median_bandwidth_scales_with_distances(kind: Any) -> None:
     fitted = binning(kind, bandwidth="median").fit(X)
     distances = np.abs(X[:, None] - X).sum(axis=2)[np.triu_indices(len(X), 1)]
     assert np.ptp(fitted.bandwidth_) == 0
@@ -134,8 +134,8 @@ def test_median_bandwidth_is_of_the_size_of_the_distances(kind: Any) -> None:
 @both_kinds
 def test_pickles_and_clones_have_the_same_features(kind: Any) -> None:
     fitted = binning(kind).fit(X)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert same_csr(again.transform(X + 0.1), fitted.transform(X + 0.1))
+    copied = pickle.loads(pickle.dumps(fitted))
+    assert same_csr(copied.transform(X + 0.1), fitted.transform(X + 0.1))
     fresh = clone(fitted)
     assert fresh.get_params() == fitted.get_params()
     assert not hasattr(fresh, "widths_")
@@ -143,7 +143,7 @@ def test_pickles_and_clones_have_the_same_features(kind: Any) -> None:
 
 
 @both_kinds
-def test_sizes_and_bandwidths_that_cannot_be_used_are_refused(kind: Any) -> None:
+def test_invalid_sizes_and_bandwidths_are_rejected(kind: Any) -> None:
     for n_grids in (0, -3, 1.5, "many", None):
         with pytest.raises(InputError, match=f"{kind.__name__}: n_grids"):
             binning(kind, n_grids=n_grids).fit(X)

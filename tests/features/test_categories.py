@@ -50,7 +50,7 @@ def binning(**options: Any) -> RandomBinning:
 # Which inputs.
 
 
-def test_inputs_are_named_by_masks_positions_and_names() -> None:
+def test_categorical_accepts_masks_positions_and_names() -> None:
     for chosen in ([1, 2], MASK, MASK.tolist(), ["b", 2], np.array([2, 1, 1])):
         assert category_mask(chosen, 4, "abcd").tolist() == MASK.tolist()
     for nothing in (None, [], (), np.array([])):
@@ -71,9 +71,9 @@ NO_INPUTS: list[tuple[Any, str]] = [
 ]
 
 
-def test_inputs_that_do_not_exist_are_refused() -> None:
-    for chosen, said in NO_INPUTS:
-        with pytest.raises(InputError, match=f"categorical.*{said}"):
+def test_missing_inputs_are_rejected() -> None:
+    for chosen, message in NO_INPUTS:
+        with pytest.raises(InputError, match=f"categorical.*{message}"):
             category_mask(chosen, 4, "abcd")
         with pytest.raises(InputError, match="categorical"):
             binning(categorical=chosen).fit(np.ones((3, 4)))
@@ -82,7 +82,7 @@ def test_inputs_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "form"), each_value([0.5, -1.25, 2.0**52, np.inf], [np.asarray, sp.csr_array])
 )
-def test_categories_are_whole_numbers(value: float, form: Any) -> None:
+def test_categories_must_be_integers(value: float, form: Any) -> None:
     rows = np.array([[0.5, 1.0], [0.5, value]])
     with pytest.raises(InputError, match="input 1 is a category and holds"):
         check_categories(form(rows), np.array([False, True]))
@@ -121,7 +121,7 @@ def test_other_inputs_keep_their_cells() -> None:
     assert set(np.unique(grids.shifts[:, MASK])) == {0.0, 0.5}
 
 
-def test_a_larger_bandwidth_parts_categories_in_fewer_of_the_same_grids() -> None:
+def test_larger_bandwidth_separates_categories_in_fewer_grids() -> None:
     parted = [np.isfinite(drawn(MASK, factor).widths[:, MASK]) for factor in (0.3, 1.0, 3.0)]
     assert (parted[0] >= parted[1]).all()
     assert (parted[1] >= parted[2]).all()
@@ -131,18 +131,18 @@ def test_a_larger_bandwidth_parts_categories_in_fewer_of_the_same_grids() -> Non
 # The feature map.
 
 
-def test_a_category_never_seen_finds_no_bin_where_it_is_told_apart(X: NDArray) -> None:
+def test_unseen_category_has_no_bin_if_separated(X: NDArray) -> None:
     fitted = binning().fit(X)
     new = X.copy()
     new[:, 1] = 99
-    found = fitted.feature_matrix(new).codes > 0
+    result = fitted.feature_matrix(new).codes > 0
     parted = fitted.widths_[:, 1] == 1
     assert 0 < parted.sum() < 64
-    assert not found[parted].any()
-    assert found[~parted].all()
+    assert not result[parted].any()
+    assert result[~parted].all()
 
 
-def test_layouts_types_and_threads_give_the_same_bins(X: NDArray) -> None:
+def test_layout_type_and_threads_do_not_change_bins(X: NDArray) -> None:
     for dtype in ("i4", "i8", "f4"):
         rows = np.round(X).astype(dtype)
         expected = binning().fit_transform(rows.astype(float)).toarray()
@@ -157,9 +157,9 @@ def test_the_median_distance_counts_categories_as_equal_or_not(X: NDArray, form:
     gaps = np.abs(rows[:, None] - rows)
     gaps[..., MASK] = gaps[..., MASK] > 0
     exact = np.median(gaps.sum(axis=2)[np.triu_indices(40, 1)])
-    found = median_distance(form(rows), 0, MASK)
-    assert found == pytest.approx(exact, rel=0.05)
-    assert (binning(bandwidth="median").fit(form(rows)).bandwidth_ == found).all()
+    result = median_distance(form(rows), 0, MASK)
+    assert result == pytest.approx(exact, rel=0.05)
+    assert (binning(bandwidth="median").fit(form(rows)).bandwidth_ == result).all()
 
 
 # Units.
@@ -175,7 +175,9 @@ def differing(column: NDArray, weight: NDArray) -> float:
 
 
 @pytest.mark.parametrize(("kind", "weighted"), each_value(OF_EACH_INPUT, [True, False]))
-def test_units_and_distances_of_categories(X: NDArray, kind: Any, weighted: bool) -> None:
+def test_scaler_gives_units_and_distances_of_categories(
+    X: NDArray, kind: Any, weighted: bool
+) -> None:
     weight = np.random.default_rng(1).uniform(1, 3, 40) if weighted else np.ones(40)
     scaler = Scaler.fit(kind, X, weight, MASK)
     plain = Scaler.fit(kind, X[:, ~MASK], weight)
@@ -195,20 +197,20 @@ def test_categories_are_never_ranked(X: NDArray) -> None:
     assert (rows[:, 4:][:, MASK] == 0).all()
 
 
-def test_a_constant_category_is_ignored() -> None:
+def test_constant_category_is_ignored() -> None:
     for kind in OF_EACH_INPUT:
         scaler = Scaler.fit(kind, np.full((5, 1), 3.0), categorical=np.array([True]))  # type: ignore[arg-type]
         assert np.isinf(scaler.unit).all()
         assert scaler.spread == 1.0
 
 
-def test_a_category_is_constant_only_if_all_its_rows_are() -> None:
+def test_category_is_constant_only_if_all_rows_are_equal() -> None:
     rows = np.zeros((60_001, 1))
     rows[1] = 1.0
     assert Scaler.fit("standard", rows, categorical=np.array([True])).unit[0] == 1.0
 
 
-def test_relevance_strengthens_a_category(X: NDArray) -> None:
+def test_relevance_separates_categories_in_more_grids(X: NDArray) -> None:
     scaler = Scaler.fit("standard", X, categorical=MASK)
     weighted = scaler.weighted(np.array([1.0, 4.0, 1.0, 1.0]))
     grids, strong = (

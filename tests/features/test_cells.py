@@ -44,7 +44,7 @@ def fitted(X: NDArray[np.float64], grids: Grids = GRIDS) -> tuple[GivenBinning, 
 
 
 @pytest.mark.parametrize("rows", [X, FAR, X.astype(np.float32)], ids=["near", "far", "single"])
-def test_keys_come_back_from_ranks(rows: NDArray[np.float64]) -> None:
+def test_keys_are_restored_from_ranks(rows: NDArray[np.float64]) -> None:
     plain = GivenBinning()
     plain.fit_grids(rows, GRIDS)
     ranked, kept = fitted(rows)
@@ -52,12 +52,12 @@ def test_keys_come_back_from_ranks(rows: NDArray[np.float64]) -> None:
     assert ranked._cells is not None
     assert (ranked._cells.keys(ranked.grids, ranked.offsets_) == ranked.keys).all()
     plain.keep_bins(kept)
-    found, expected = ranked.transform(rows), plain.transform(rows)
-    assert (found.sum(axis=1) == expected.sum(axis=1)).all()
-    assert found.shape == expected.shape
+    result, expected = ranked.transform(rows), plain.transform(rows)
+    assert (result.sum(axis=1) == expected.sum(axis=1)).all()
+    assert result.shape == expected.shape
 
 
-def test_bins_of_many_rows_stand_first() -> None:
+def test_frequent_bins_come_first() -> None:
     ranked, _ = fitted(X)
     counts = (ranked.transform(X) != 0).sum(axis=0)
     assert ranked._cells is not None
@@ -68,7 +68,7 @@ def test_bins_of_many_rows_stand_first() -> None:
         assert (last < 4).all()
 
 
-def test_rows_that_are_others_give_hashes() -> None:
+def test_other_rows_are_stored_as_hashes() -> None:
     binning = GivenBinning()
     matrix, keys = binning.fit_grids(X, GRIDS), binning.keys
     binning.keep_ranked(np.ones(matrix.shape[1], bool), matrix, X + 5.0)
@@ -106,7 +106,7 @@ MISFITS = [
 ]
 
 
-def test_ranks_that_do_not_fit_are_refused() -> None:
+def test_invalid_ranks_are_rejected() -> None:
     widths, offsets = np.array([[1.0, np.inf]]), np.array([0, 3])
     RANKS.check_bins(widths, offsets)
     for change in MISFITS:

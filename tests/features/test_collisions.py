@@ -26,12 +26,12 @@ def short_grids(widths: NDArray, shifts: NDArray, seed: int = 0) -> Grids:
 
 def cells_twin(X: NDArray, grids: Grids) -> list[list[tuple[int, ...]]]:
     """Return the cells of all rows in each grid, as whole numbers without bounds."""
-    found = []
+    results = []
     for widths, shifts in zip(grids.widths, grids.shifts, strict=True):
         scaled = (X.astype(np.float64) - shifts) * (1.0 / widths)
         limited = np.clip(scaled, -float(0x5555555555), float(0x5555555555))
-        found.append([tuple(map(int, row)) for row in np.floor(limited)])
-    return found
+        results.append([tuple(map(int, row)) for row in np.floor(limited)])
+    return results
 
 
 def check_bins(X: NDArray, new: NDArray, grids: Grids) -> None:
@@ -54,7 +54,7 @@ def rng() -> np.random.Generator:
 
 
 @pytest.mark.parametrize("magnitude", [1e6, 1e16])
-def test_numbers_far_away(rng: np.random.Generator, magnitude: float) -> None:
+def test_distant_numbers_do_not_collide(rng: np.random.Generator, magnitude: float) -> None:
     X = rng.normal(size=(N_ROWS, 3))
     far = X * rng.choice([1.0, magnitude], X.shape)
     widths = rng.uniform(0.1, 1.0, (N_GRIDS, 3))
@@ -62,19 +62,19 @@ def test_numbers_far_away(rng: np.random.Generator, magnitude: float) -> None:
     check_bins(X, far, short_grids(widths, rng.random(widths.shape)))
 
 
-def test_numbers_that_are_multiples_of_the_modulus(rng: np.random.Generator) -> None:
+def test_multiples_of_the_modulus_do_not_collide(rng: np.random.Generator) -> None:
     X = rng.integers(-3, 4, (N_ROWS, 2)) * 2.0**40
     near = rng.integers(-3, 4, (N_ROWS, 2)) * 1.0
     check_bins(near, X, short_grids(np.ones((N_GRIDS, 2)), np.full((N_GRIDS, 2), 0.25)))
 
 
-def test_numbers_around_a_large_one(rng: np.random.Generator) -> None:
+def test_numbers_around_a_large_one_do_not_collide(rng: np.random.Generator) -> None:
     X = 1e15 + rng.integers(0, 100, (N_ROWS, 2)).astype(np.float64)
     widths = rng.uniform(1.0, 5.0, (N_GRIDS, 2))
     check_bins(X, X + 1e13, short_grids(widths, 1e15 + rng.random(widths.shape)))
 
 
-def test_categories_and_missing_values(rng: np.random.Generator) -> None:
+def test_categories_and_missing_values_do_not_collide(rng: np.random.Generator) -> None:
     powers = 2.0 ** np.arange(20, 52)
     values = np.concatenate([np.arange(20.0), powers, -powers])
     X = rng.choice(np.append(values, np.nan), (N_ROWS, 3))
@@ -85,13 +85,13 @@ def test_categories_and_missing_values(rng: np.random.Generator) -> None:
     check_bins(known, new, short_grids(widths, 0.5 * widths))
 
 
-def test_gaps_beside_numbers(rng: np.random.Generator) -> None:
+def test_missing_value_marks_do_not_collide(rng: np.random.Generator) -> None:
     X = np.column_stack([rng.normal(size=N_ROWS), rng.integers(0, 2, N_ROWS)])
     widths = np.column_stack([rng.uniform(0.1, 1.0, N_GRIDS), np.ones(N_GRIDS)])
     check_bins(X, X + np.array([0.0, 1.0]), short_grids(widths, 0.5 * widths))
 
 
-def test_ranks(rng: np.random.Generator) -> None:
+def test_ranks_do_not_collide(rng: np.random.Generator) -> None:
     X = rng.standard_t(1.0, size=(N_ROWS, 3)) * [1.0, 1e10, 1e-10]
     scaler = Scaler.fit("both", X)
     rows = scaler.rows(X)
@@ -101,7 +101,7 @@ def test_ranks(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("kind", [RandomBinning, SmoothBinning])
-def test_maps_tell_large_categories_apart(rng: np.random.Generator, kind: type) -> None:
+def test_large_categories_have_distinct_features(rng: np.random.Generator, kind: type) -> None:
     X = rng.integers(-3, 4, (N_ROWS, 2)) * 2.0**40
     binning = kind(bandwidth=0.5, categorical=[0, 1], n_grids=64, random_state=0)
     binning.fit(X)

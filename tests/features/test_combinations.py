@@ -29,10 +29,10 @@ PROJECTION = np.vstack([RNG.normal(size=(3, 2)), np.zeros((1, 2))])
 def grids() -> Grids:
     """Return grids of which one half divides inputs alone, and no grid the last input."""
     drawn = RandomBinning(n_grids=12, bandwidth=4.0, random_state=0)
-    found = drawn.fit(with_combinations(X, PROJECTION)).grids
-    widths = found.widths.copy()
+    result = drawn.fit(with_combinations(X, PROJECTION)).grids
+    widths = result.widths.copy()
     widths[::2, 4:] = widths[:, 3] = np.inf
-    return replace(found, widths=widths, projection=PROJECTION)
+    return replace(result, widths=widths, projection=PROJECTION)
 
 
 def fitted(n_jobs: int | None = 2) -> GivenBinning:
@@ -48,25 +48,25 @@ def over_columns() -> GivenBinning:
     return binning
 
 
-def test_combinations_are_products_with_the_projection() -> None:
-    found = with_combinations(X, PROJECTION)
-    np.testing.assert_array_equal(found[:, :4], X)
-    np.testing.assert_allclose(found[:, 4:], X @ PROJECTION, rtol=1e-12)
+def test_combinations_match_the_projection() -> None:
+    result = with_combinations(X, PROJECTION)
+    np.testing.assert_array_equal(result[:, :4], X)
+    np.testing.assert_allclose(result[:, 4:], X @ PROJECTION, rtol=1e-12)
 
 
-def test_a_row_has_the_same_bits_in_any_block() -> None:
+def test_combination_does_not_depend_on_blocks() -> None:
     alone = [with_combinations(row[None], PROJECTION) for row in X]
     np.testing.assert_array_equal(np.concatenate(alone), with_combinations(X, PROJECTION))
 
 
-def test_bins_are_those_of_the_columns() -> None:
+def test_bins_match_those_of_combined_columns() -> None:
     expected = over_columns().transform(with_combinations(NEW, PROJECTION)).toarray()
     np.testing.assert_array_equal(fitted().transform(NEW).toarray(), expected)
     assert fitted().n_inputs == 4
     assert expected.any()
 
 
-def test_rows_may_be_laid_out_in_any_way() -> None:
+def test_layout_of_rows_does_not_change_features() -> None:
     single = NEW.astype(np.float32)
     rows = single.astype(np.float64)
     expected = fitted().rows_matrix(rows).toarray()
@@ -74,16 +74,16 @@ def test_rows_may_be_laid_out_in_any_way() -> None:
         np.testing.assert_array_equal(fitted().rows_matrix(other).toarray(), expected)
 
 
-def test_inputs_of_any_size_are_combined() -> None:
+def test_extreme_inputs_are_combined() -> None:
     """Terms are as large as usual; rows far beyond them stay finite."""
     sizes = np.array([1e300, 1e-300, 1.0, 1.0])
-    found = with_combinations(X * sizes, PROJECTION / sizes[:, None])
-    np.testing.assert_allclose(found[:, 4:], X @ PROJECTION, rtol=1e-12)
+    result = with_combinations(X * sizes, PROJECTION / sizes[:, None])
+    np.testing.assert_allclose(result[:, 4:], X @ PROJECTION, rtol=1e-12)
     far = with_combinations(X, PROJECTION / sizes[:, None])
     assert np.isfinite(far).all()
 
 
-def test_no_grid_need_divide_a_combination() -> None:
+def test_grids_without_combinations_are_allowed() -> None:
     inputs = grids().take(~grids().divides_combinations).over_inputs()
     wide = inputs.projected(PROJECTION)
     for own in (inputs, wide):
@@ -94,7 +94,7 @@ def test_no_grid_need_divide_a_combination() -> None:
     assert len(Grids.joined([wide, grids()])) == len(wide) + 12
 
 
-def test_bins_in_the_order_of_cells_are_the_same() -> None:
+def test_order_of_cells_does_not_change_bins() -> None:
     grown = replace(grids(), multipliers=grids().multipliers << 24, offsets=grids().offsets << 24)
     whole = GivenBinning()
     matrix = whole.fit_grids(X, grown)
@@ -103,7 +103,7 @@ def test_bins_in_the_order_of_cells_are_the_same() -> None:
     np.testing.assert_array_equal(whole.transform(NEW).toarray(), before[:, order])
 
 
-def test_files_pickles_and_copies_hold_the_same_map(tmp_path: Path) -> None:
+def test_saved_and_copied_maps_transform_the_same(tmp_path: Path) -> None:
     expected = fitted().transform(NEW).toarray()
     save(fitted(), tmp_path / "map")
     for again in (load(tmp_path / "map"), pickle.loads(pickle.dumps(fitted()))):
@@ -111,7 +111,7 @@ def test_files_pickles_and_copies_hold_the_same_map(tmp_path: Path) -> None:
     np.testing.assert_array_equal(copy.deepcopy(fitted()).transform(NEW).toarray(), expected)
 
 
-def test_unsound_files_are_refused(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     nan, single = np.full((4, 2), np.nan), np.zeros((4, 2), np.float32)
     for projection in (np.zeros((4, 3)), nan, np.zeros((6, 0)), single):
         broken = fitted()
@@ -121,18 +121,18 @@ def test_unsound_files_are_refused(tmp_path: Path) -> None:
             load(tmp_path / "map")
 
 
-def test_shapley_values_are_those_of_the_inputs() -> None:
+def test_shapley_values_belong_to_inputs() -> None:
     """Against all subsets of the inputs, whose combinations follow."""
     features, weights = fitted(), RNG.normal(size=(fitted().offsets_[-1], 1))
     rows, background = NEW[:5], X[:30]
-    found, mean = shapley_values(features, weights, rows, background, Players(np.arange(4), 4))
+    result, mean = shapley_values(features, weights, rows, background, Players(np.arange(4), 4))
 
     def payoff(subset: int, row: NDArray) -> float:
         mixed = np.where([subset >> j & 1 for j in range(4)], row, background)
         return float((features.transform(mixed) @ weights).mean())
 
     sizes = [1 / 4, 1 / 12, 1 / 12, 1 / 4]
-    for row, own in zip(rows, found[:, :, 0], strict=True):
+    for row, own in zip(rows, result[:, :, 0], strict=True):
         values = [payoff(subset, row) for subset in range(16)]
         expected = [
             sum(

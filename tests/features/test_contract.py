@@ -30,7 +30,7 @@ def dense(features: object) -> NDArray[np.float64]:
     return features.toarray() if sp.issparse(features) else np.asarray(features)
 
 
-def test_matrices_are_what_transform_returns(feature_map: SizedMap) -> None:
+def test_fit_matrix_equals_transform(feature_map: SizedMap) -> None:
     learned = feature_map.fit_matrix(X)
     Z = dense(feature_map.transform(X))
     assert Z.shape == learned.shape == (60, feature_map._n_features_out)
@@ -40,18 +40,18 @@ def test_matrices_are_what_transform_returns(feature_map: SizedMap) -> None:
         np.testing.assert_allclose(dense(matrix), Z, atol=2e-3)
 
 
-def test_inner_products_are_near_the_kernel(feature_map: SizedMap) -> None:
+def test_inner_products_approximate_the_kernel(feature_map: SizedMap) -> None:
     Z = dense(feature_map.fit_transform(X))
     exact = feature_map.check_parameters().gram(X, bandwidth=2.0)
     assert np.abs(Z @ Z.T - exact).mean() < 0.08
 
 
-def test_seeds_and_threads(feature_map: SizedMap) -> None:
+def test_number_of_threads_does_not_change_features(feature_map: SizedMap) -> None:
     one, two = (clone(feature_map).set_params(n_jobs=n).fit(X) for n in (1, 2))
     np.testing.assert_array_equal(dense(one.transform(X)), dense(two.transform(X)))
 
 
-def test_sizes(feature_map: SizedMap) -> None:
+def test_sizes_are_checked_and_can_be_changed(feature_map: SizedMap) -> None:
     assert feature_map.resized(8).size == 8
     assert feature_map.sketch(8).size <= 8
     assert feature_map.enough_to_search > 0
@@ -60,7 +60,7 @@ def test_sizes(feature_map: SizedMap) -> None:
         feature_map.set_params(**{feature_map.size_name: 0}).check_parameters()
 
 
-def test_wrong_use_is_refused(feature_map: SizedMap) -> None:
+def test_invalid_use_is_rejected(feature_map: SizedMap) -> None:
     with pytest.raises(NotFittedError, match="fit it first"):
         feature_map.transform(X)
     with pytest.raises(InputError):
@@ -72,12 +72,12 @@ def test_wrong_use_is_refused(feature_map: SizedMap) -> None:
         feature_map.rows_matrix(X[:, :1])
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_rejected() -> None:
     with pytest.raises(InputError, match="unknown features 'waves'"):
         map_class("waves")
 
 
-def test_a_removed_name_says_where_it_went() -> None:
+def test_removed_name_suggests_an_alternative() -> None:
     with pytest.raises(InputError, match=r"'blocks' left .*0\.2\.0.*studies/baselines/blocks\.py"):
         map_class("blocks")
 
@@ -105,5 +105,5 @@ def test_a_removed_name_says_where_it_went() -> None:
     ],
     ids=str,
 )
-def test_maps_pass_the_checks_of_scikit_learn(checked: SizedMap) -> None:
+def test_maps_pass_scikit_learn_checks(checked: SizedMap) -> None:
     check_estimator(checked)

@@ -24,7 +24,7 @@ MAPS = [
 
 
 @pytest.mark.parametrize("feature_map", MAPS, ids=lambda feature_map: type(feature_map).__name__)
-def test_the_features_are_those_of_the_sparse_output(feature_map: Any) -> None:
+def test_dense_output_equals_sparse_output(feature_map: Any) -> None:
     sparse = feature_map.fit(X, Y).transform(X)
     dense = feature_map.set_params(sparse_output=False).fit_transform(X, Y)
     assert isinstance(dense, np.ndarray)
@@ -33,7 +33,7 @@ def test_the_features_are_those_of_the_sparse_output(feature_map: Any) -> None:
 
 
 @pytest.mark.parametrize("feature_map", MAPS, ids=lambda feature_map: type(feature_map).__name__)
-def test_data_frames_come_out(feature_map: Any) -> None:
+def test_set_output_returns_data_frames(feature_map: Any) -> None:
     pytest.importorskip("pandas")
     feature_map = feature_map.set_params(sparse_output=False)
     pipe = make_pipeline(StandardScaler(), feature_map).set_output(transform="pandas")
@@ -42,7 +42,7 @@ def test_data_frames_come_out(feature_map: Any) -> None:
     np.testing.assert_array_equal(frame.to_numpy(), feature_map.transform(pipe[0].transform(X)))
 
 
-def test_an_array_beyond_the_memory_is_refused() -> None:
+def test_dense_output_beyond_memory_is_rejected() -> None:
     feature_map = RandomBinning(n_grids=64, sparse_output=False, random_state=0).fit(X)
     with limited_memory(2000), pytest.raises(InputError, match="sparse_output=True"):
         feature_map.transform(X)

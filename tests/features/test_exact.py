@@ -58,7 +58,7 @@ def test_smooth_kernels_need_fewer_columns(bandwidth: float) -> None:
     np.testing.assert_array_equal(X[features.indices_], features.landmarks_)
 
 
-def test_equal_rows_have_equal_features_and_count_once() -> None:
+def test_equal_rows_share_features_and_count_once() -> None:
     X = some_rows()
     X[100:], X[:, 2] = X[:50], 5.0
     features = ExactKernel("laplacian")
@@ -67,7 +67,7 @@ def test_equal_rows_have_equal_features_and_count_once() -> None:
     assert Z.shape[1] == 100
 
 
-def test_ridge_on_them_is_kernel_ridge() -> None:
+def test_ridge_on_features_is_kernel_ridge() -> None:
     kernel = Matern(2.5)
     X, new = some_rows(), some_rows(30, seed=1)
     y = np.sin(X).sum(axis=1)
@@ -81,7 +81,7 @@ def test_ridge_on_them_is_kernel_ridge() -> None:
     np.testing.assert_allclose(features.transform(new) @ weights, expected, atol=1e-6)
 
 
-def test_threads_change_no_bit() -> None:
+def test_number_of_threads_does_not_change_features() -> None:
     X, seen = some_rows(1100), set()
     for n_jobs in (1, 2, 3):
         features = ExactKernel("laplacian", random_state=0, n_jobs=n_jobs)
@@ -92,7 +92,7 @@ def test_threads_change_no_bit() -> None:
     assert len(seen) == 1
 
 
-def test_too_many_rows_are_refused_with_the_way_out() -> None:
+def test_too_many_rows_are_rejected_with_advice() -> None:
     for rows, limit in ((some_rows(31), 30), (sp.csr_array(some_rows(31)), 30)):
         with pytest.raises(InputError, match=r"31 rows.*30.*Nystrom.*RandomFourier.*RandomBinning"):
             ExactKernel(max_rows=limit).fit(rows)
@@ -114,7 +114,7 @@ def test_sketch_has_the_same_kernel() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_precomputed(kind: Callable[..., Any]) -> None:
+def test_precomputed_gram_matrices_are_accepted(kind: Callable[..., Any]) -> None:
     X, new = some_rows(), some_rows(20, seed=1)
     gram, cross = Matern().gram(X), Matern().gram(new, X)
     features = ExactKernel("precomputed")
@@ -128,7 +128,7 @@ def test_precomputed(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_categories_and_sparse_rows(kind: Callable[..., Any]) -> None:
+def test_categories_and_sparse_rows_have_the_kernel(kind: Callable[..., Any]) -> None:
     X = np.maximum(some_rows(120, 3), 0.0)
     X[:, 1] = np.random.default_rng(0).integers(0, 4, 120)
     Z = ExactKernel("laplacian", bandwidth=2.0, categorical=[1]).fit_transform(kind(X))
@@ -145,7 +145,7 @@ def test_few_rows_and_equal_rows_have_the_kernel() -> None:
         assert features._n_features_out == len(np.unique(X, axis=0))
 
 
-def test_parameters_that_cannot_be_used_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     wrong: dict[str, Any] = {"max_rows": 1.5, "kernel": "no such"}
     for name, value in wrong.items():
         with pytest.raises((InputError, KernelError), match=name):

@@ -35,23 +35,23 @@ def test_features_are_kernel_values() -> None:
     np.testing.assert_allclose(expansion().transform(moved), expected, atol=1e-12)
 
 
-def test_categories_are_equal_or_not() -> None:
+def test_categories_match_or_not() -> None:
     rows = np.column_stack([X[:, :2], RNG.integers(0, 3, len(X))])
     categorical = np.array([False, False, True])
     source = InputKernel(Laplacian(), np.ones(3), categorical)
-    found = KernelExpansion.of(source, rows[:30])
+    result = KernelExpansion.of(source, rows[:30])
     expected = Laplacian().gram(rows, rows[:30], bandwidth=1.0, categorical=categorical)
-    np.testing.assert_allclose(found.transform(rows), expected, atol=1e-12)
+    np.testing.assert_allclose(result.transform(rows), expected, atol=1e-12)
 
 
-def test_the_matrix_holds_them_whatever_the_threads() -> None:
+def test_number_of_threads_does_not_change_the_matrix() -> None:
     weights = RNG.normal(size=(40, 2))
-    found = [expansion(n).feature_matrix(X).matvec(weights) for n in (1, 3)]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_allclose(found[0], expansion().transform(X) @ weights, atol=1e-12)
+    results = [expansion(n).feature_matrix(X).matvec(weights) for n in (1, 3)]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], expansion().transform(X) @ weights, atol=1e-12)
 
 
-def test_files_pickles_and_copies_hold_landmarks_alone(tmp_path: Path) -> None:
+def test_saved_maps_hold_only_landmarks(tmp_path: Path) -> None:
     expected = expansion().transform(X)
     save(expansion(), tmp_path / "map")
     used = expansion()
@@ -70,7 +70,7 @@ UNSOUND: list[tuple[str, object]] = [
 ]
 
 
-def test_unsound_files_are_refused(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     for name, value in UNSOUND:
         broken = expansion()
         setattr(broken, name, value)
@@ -79,7 +79,7 @@ def test_unsound_files_are_refused(tmp_path: Path) -> None:
             load(tmp_path / "map")
 
 
-def test_it_is_made_from_landmarks() -> None:
+def test_map_is_created_from_landmarks() -> None:
     with pytest.raises(NotFittedError, match="fit it first"):
         clone(expansion()).transform(X)
     again = expansion().fit(X[:7])

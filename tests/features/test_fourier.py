@@ -65,14 +65,14 @@ def some_rows(n_rows: int = 5, n_inputs: int = 4, seed: int = 0) -> NDArray[np.f
 
 def estimates(template: RandomFourier, X: Any, n_seeds: int) -> NDArray[np.float64]:
     """Return the inner products of all pairs of rows, by seed."""
-    features, found = clone(template), []
+    features, results = clone(template), []
     Z = np.empty((len(X), template.n_components))
     for seed in range(n_seeds):
         features.random_state = seed
         features.fit_rows(X)
         features.compute(X, Z)
-        found.append((Z @ Z.T)[np.triu_indices(len(Z), 1)])
-    return np.array(found)
+        results.append((Z @ Z.T)[np.triu_indices(len(Z), 1)])
+    return np.array(results)
 
 
 def largest_z(
@@ -81,28 +81,28 @@ def largest_z(
     """Return the largest distance of a pair's mean from the kernel, in standard errors."""
     values = estimates(template, X, n_seeds)
     errors = np.maximum(values.std(axis=0, ddof=1) / np.sqrt(n_seeds), 1e-7)
-    wanted = exact[np.triu_indices(len(exact), 1)]
-    return float(np.abs((values.mean(axis=0) - wanted) / errors).max())
+    expected = exact[np.triu_indices(len(exact), 1)]
+    return float(np.abs((values.mean(axis=0) - expected) / errors).max())
 
 
 # The kernel.
 
 
 @pytest.mark.parametrize(("label", "sampling"), CASES)
-def test_the_kernel_is_met_on_average(label: str, sampling: str) -> None:
+def test_features_average_to_the_kernel(label: str, sampling: str) -> None:
     X, kernel = some_rows(), KERNELS[label]
     template = RandomFourier(kernel, bandwidth=BANDWIDTH, n_components=1200, sampling=sampling)
     assert largest_z(template, X, kernel.gram(X, bandwidth=BANDWIDTH)) < 4.0
 
 
-def test_the_shifted_map_meets_it_too() -> None:
+def test_shifted_features_average_to_the_kernel() -> None:
     X, kernel = some_rows(), Gaussian()
     template = RandomFourier(kernel, bandwidth=BANDWIDTH, n_components=1200, map="shifted")
     assert largest_z(template, X, kernel.gram(X, bandwidth=BANDWIDTH)) < 4.0
 
 
 @pytest.mark.parametrize(("sampling", "kernel"), each_value(SAMPLINGS, [Gaussian(), Matern(0.5)]))
-def test_five_percent_would_be_noticed(sampling: str, kernel: Kernel) -> None:
+def test_five_percent_error_would_be_detected(sampling: str, kernel: Kernel) -> None:
     X = some_rows()
     template = RandomFourier(kernel, bandwidth=1.5, n_components=1200, sampling=sampling)
     assert largest_z(template, X, 1.05 * kernel.gram(X, bandwidth=1.5), n_seeds=40) > 4.0
@@ -110,7 +110,7 @@ def test_five_percent_would_be_noticed(sampling: str, kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", [Matern(2.5), Cauchy()])
-def test_other_samplings_err_less_than_independent_frequencies(kernel: Kernel) -> None:
+def test_other_samplings_have_smaller_errors(kernel: Kernel) -> None:
     X = some_rows(20, 8)
     exact = kernel.gram(X, bandwidth=4.0)[np.triu_indices(20, 1)]
     template = RandomFourier(kernel, bandwidth=4.0, n_components=512)
@@ -143,7 +143,7 @@ def test_features_are_cosines_of_the_frequencies(sampling: str, map_: str, n_inp
 
 
 @pytest.mark.parametrize("n_components", [1, 3, 1301])
-def test_the_last_of_an_odd_number_of_columns_is_a_shifted_cosine(n_components: int) -> None:
+def test_last_odd_column_is_a_shifted_cosine(n_components: int) -> None:
     X = some_rows(30)
     features = RandomFourier(n_components=n_components, random_state=3).fit(X)
     angles = (X - features.center_) @ features.frequencies_.T
@@ -153,7 +153,7 @@ def test_the_last_of_an_odd_number_of_columns_is_a_shifted_cosine(n_components: 
     np.testing.assert_allclose(features.transform(X), expected, atol=1e-11)
 
 
-def test_an_odd_number_of_columns_meets_the_kernel_on_average() -> None:
+def test_odd_columns_average_to_the_kernel() -> None:
     X = some_rows()
     template = RandomFourier(bandwidth=BANDWIDTH, n_components=3)
     assert largest_z(template, X, Gaussian().gram(X, bandwidth=BANDWIDTH), n_seeds=2000) < 4.0
@@ -190,7 +190,7 @@ def test_frequencies_of_the_gaussian_kernel_are_normal(sampling: str) -> None:
         assert stats.kstest(numbers, distribution.cdf).pvalue > 1e-3
 
 
-def test_blocks_must_fit_each_other() -> None:
+def test_inconsistent_blocks_are_rejected() -> None:
     good = HadamardBlocks.draw(Gaussian(), 0, 40, 20)
     parts = vars(good)
     bad = [
@@ -227,7 +227,9 @@ def test_inputs_with_an_infinite_bandwidth_are_ignored() -> None:
         ("structured", "paired", np.float64),
     ],
 )
-def test_parts_are_the_whole_to_the_last_bit(sampling: str, map_: str, given_as: Any) -> None:
+def test_features_of_parts_equal_those_of_the_whole(
+    sampling: str, map_: str, given_as: Any
+) -> None:
     X = some_rows(2100, 5)
     rows = sp.csr_array(np.maximum(X, 0.0)) if given_as == "csr" else X.astype(given_as)
     features = RandomFourier(n_components=44, sampling=sampling, map=map_, random_state=0, n_jobs=1)
@@ -239,7 +241,7 @@ def test_parts_are_the_whole_to_the_last_bit(sampling: str, map_: str, given_as:
 
 
 @any_sampling
-def test_any_layout_gives_the_same(sampling: str) -> None:
+def test_layout_of_rows_does_not_change_features(sampling: str) -> None:
     X = np.random.default_rng(0).integers(-3, 4, (60, 6))
     features = RandomFourier(n_components=20, bandwidth=2.0, sampling=sampling, random_state=0)
     whole = features.fit(X).transform(X)
@@ -261,7 +263,7 @@ def test_any_layout_gives_the_same(sampling: str) -> None:
 
 
 @any_sampling
-def test_sparse_rows(sampling: str) -> None:
+def test_sparse_rows_have_the_features_of_dense_ones(sampling: str) -> None:
     X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
     features = RandomFourier(n_components=60, bandwidth=3.0, sampling=sampling, random_state=0)
     sparse = features.fit_transform(sp.csr_array(X))
@@ -273,7 +275,7 @@ def test_sparse_rows(sampling: str) -> None:
 
 
 @any_sampling
-def test_huge_offsets_cost_no_digits(sampling: str) -> None:
+def test_huge_offsets_keep_precision(sampling: str) -> None:
     X = np.round(some_rows(40) * 1024) / 1024
     features = RandomFourier(n_components=200, bandwidth=1.0, sampling=sampling, random_state=0)
     near = clone(features).fit(X).feature_matrix(X)
@@ -285,7 +287,7 @@ def test_huge_offsets_cost_no_digits(sampling: str) -> None:
 
 
 @pytest.mark.parametrize(("sampling", "kernel"), each_value(SAMPLINGS, ["gaussian", Matern(0.5)]))
-def test_the_largest_numbers_stay_defined(sampling: str, kernel: Any) -> None:
+def test_largest_floats_give_finite_features(sampling: str, kernel: Any) -> None:
     X = np.array([[0.0, 1.0], [1.7e308, 1.0], [-1.7e308, 0.0], [1e20, 1e-300]])
     for bandwidth in (1e-320, 1.0, 1e300):
         features = RandomFourier(
@@ -296,13 +298,13 @@ def test_the_largest_numbers_stay_defined(sampling: str, kernel: Any) -> None:
 
 
 @any_sampling
-def test_one_row_one_input_and_constants(sampling: str) -> None:
+def test_degenerate_tables_give_finite_features(sampling: str) -> None:
     for X in (np.array([[3.0]]), np.ones((4, 2)), np.zeros((1, 3), np.float32)):
         Z = RandomFourier(n_components=8, sampling=sampling, random_state=0).fit_transform(X)
         np.testing.assert_allclose(Z @ Z.T, np.ones((len(X), len(X))), atol=1e-6)
 
 
-def test_arrays_that_do_not_fit_are_refused_before_a_loop_sees_them() -> None:
+def test_inconsistent_arrays_are_rejected() -> None:
     X = some_rows(5, 20)
     for sampling, changes in {
         "iid": {"center_": np.zeros(19), "unit_frequencies_": np.ones((9, 21))},
@@ -334,7 +336,7 @@ def mixed_rows(n_rows: int = 6) -> NDArray[np.float64]:
         ("structured", Matern(0.5)),
     ],
 )
-def test_categories_meet_the_kernel_on_average(sampling: str, kernel: Kernel) -> None:
+def test_categories_average_to_the_kernel(sampling: str, kernel: Kernel) -> None:
     X, mask = mixed_rows(), np.array([False, False, True, True])
     bandwidth = np.array([1.0, 2.0, 1.2, 2.5])
     exact = kernel.gram(X, bandwidth=bandwidth, categorical=mask)
@@ -346,7 +348,7 @@ def test_categories_meet_the_kernel_on_average(sampling: str, kernel: Kernel) ->
 
 
 @any_sampling
-def test_categories_of_any_type(sampling: str) -> None:
+def test_type_of_categories_does_not_change_features(sampling: str) -> None:
     X = mixed_rows(40)
     features = RandomFourier(
         bandwidth=2.0, categorical=[2, 3], n_components=80, sampling=sampling, random_state=0
@@ -359,7 +361,7 @@ def test_categories_of_any_type(sampling: str) -> None:
     assert not features.frequencies_[:, 2:].any()
 
 
-def test_a_sum_has_no_phases_for_categories() -> None:
+def test_sums_of_kernels_reject_categories() -> None:
     kernel = Product([Laplacian(), Sum([Gaussian(), Laplacian()], [1.0, 1.0])])
     with pytest.raises(KernelError, match="Sum.*'categorical'"):
         RandomFourier(kernel, categorical=[0]).fit(np.ones((3, 2)))
@@ -412,19 +414,19 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-def test_parameters_that_cannot_be_used_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for parameters, error, message in REFUSED:
         with pytest.raises(error, match=message):
             RandomFourier(**parameters).fit(np.ones((3, 2))).transform(np.ones((3, 2)))
 
 
-def test_too_many_inputs_for_a_sobol_sequence() -> None:
+def test_too_many_inputs_for_sobol_are_rejected() -> None:
     X = sp.csr_array((3, 21_202))
     with pytest.raises(InputError, match="21202 dimensions.*21201.*'orthogonal'"):
         RandomFourier(bandwidth=1.0, sampling="qmc", n_components=2).fit(X)
 
 
-def test_rows_that_cannot_be_used() -> None:
+def test_invalid_rows_are_rejected() -> None:
     features = RandomFourier(n_components=2)
     with pytest.raises(NotFittedError):
         features.transform(np.ones((3, 2)))
@@ -436,7 +438,7 @@ def test_rows_that_cannot_be_used() -> None:
         RandomFourier(categorical=[0]).fit(np.array([[0.5]]))
 
 
-def test_the_metric_is_that_of_the_kernel() -> None:
+def test_bandwidth_uses_the_metric_of_the_kernel() -> None:
     assert RandomFourier("matern").metric == "euclidean"
     assert RandomFourier("laplacian").metric == "cityblock"
 
@@ -459,17 +461,17 @@ def test_the_metric_is_that_of_the_kernel() -> None:
         )
     ],
 )
-def test_gradients_are_those_of_differences(outputs, n, kind, sampling):
+def test_gradients_match_finite_differences(outputs, n, kind, sampling):
     rng = np.random.default_rng(5)
     X = rng.normal(loc=[0.0, 100.0, -3.0], size=(20, 3))
     waves = RandomFourier(
         bandwidth=[0.5, 2.0, np.inf], n_components=n, map=kind, sampling=sampling, random_state=0
     ).fit(X)
     weights = rng.normal(size=n if outputs is None else (n, outputs))
-    found = waves.gradients(X, weights)
-    assert found.shape == (20, 3, *weights.shape[1:])
+    result = waves.gradients(X, weights)
+    assert result.shape == (20, 3, *weights.shape[1:])
     for j in range(3):
         step = np.zeros(3)
         step[j] = 1e-5
         up, down = waves.transform(X + step) @ weights, waves.transform(X - step) @ weights
-        np.testing.assert_allclose(found[:, j], (up - down) / 2e-5, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(result[:, j], (up - down) / 2e-5, rtol=1e-6, atol=1e-7)

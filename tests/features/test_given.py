@@ -38,25 +38,25 @@ def same(found: sp.csr_array, expected: sp.csr_array) -> None:
     np.testing.assert_array_equal(found.toarray(), expected.toarray())
 
 
-def test_grids_as_drawn_have_the_features_of_random_binning() -> None:
+def test_drawn_grids_match_random_binning() -> None:
     matrix = GivenBinning().fit_grids(X, GRIDS)
     same(matrix.tocsr(), RandomBinning(**random().get_params()).fit_transform(X))
     same(given().transform(NEW), random().transform(NEW))
     assert given().transform(NEW).nnz < 21 * len(NEW)
 
 
-def test_attributes_are_those_of_random_binning() -> None:
-    found, expected = given(), random()
+def test_attributes_match_random_binning() -> None:
+    result, expected = given(), random()
     for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
     for name in ("scale_", "kappa_", "kappa_bar_", "n_features_in_"):
-        assert getattr(found, name) == getattr(expected, name)
-    names = found.get_feature_names_out()
-    assert len(names) == found.offsets_[-1]
+        assert getattr(result, name) == getattr(expected, name)
+    names = result.get_feature_names_out()
+    assert len(names) == result.offsets_[-1]
     assert names[0] == "givenbinning0"
 
 
-def test_rows_in_other_forms_have_the_same_features() -> None:
+def test_form_of_rows_does_not_change_features() -> None:
     rows, new = (own.astype(np.float32).astype(np.float64) for own in (X, NEW[:-1]))
     plain = GivenBinning()
     plain.fit_grids(rows, GRIDS)
@@ -71,7 +71,7 @@ def test_rows_in_other_forms_have_the_same_features() -> None:
         same(binning.transform(form(new)), plain.transform(new))
 
 
-def test_threads_and_copies_change_no_feature() -> None:
+def test_threads_and_copies_do_not_change_features() -> None:
     expected = given(n_jobs=1).transform(NEW)
     for n_jobs in (2, 3):
         same(given(n_jobs=n_jobs).transform(NEW), expected)
@@ -79,14 +79,14 @@ def test_threads_and_copies_change_no_feature() -> None:
         same(copied.transform(NEW), expected)
 
 
-def test_grids_of_other_inputs_are_refused() -> None:
+def test_grids_of_other_inputs_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"features|inputs|columns"):
         GivenBinning().fit_grids(X[:, :2], GRIDS)
     with pytest.raises(ValueError, match="features"):
         given().transform(X[:, :2])
 
 
-def test_hashes_of_cells_are_those_of_their_streams() -> None:
+def test_hashes_match_their_streams() -> None:
     for r, (multipliers, offset) in enumerate(zip(GRIDS.multipliers, GRIDS.offsets, strict=True)):
         whole = stream(4, "cells", r).integers(-(2**63), 2**63, len(BANDWIDTH) + 1)
         assert multipliers.tolist() == (whole[1:] | 1).tolist()

@@ -33,7 +33,7 @@ def same(a: Any, b: Any) -> bool:
     return np.array_equal(a.tocsr().toarray(), b.tocsr().toarray())
 
 
-def test_the_kernel_is_the_weighted_mean_of_the_kernels():
+def test_kernel_is_the_weighted_mean_of_the_parts():
     few = X[:12]
     exact = [Laplacian().gram(few, bandwidth=4.0), Gaussian().gram(few, bandwidth=0.8)]
     grams = []
@@ -48,14 +48,14 @@ def test_the_kernel_is_the_weighted_mean_of_the_kernels():
     assert np.abs(exact[0] - exact[1]).max() > 40 * spread.max()
 
 
-def test_only_the_proportions_of_weights_matter():
+def test_weights_are_proportions():
     for scale in (1e-3, 50.0):
         given = Hybrid([bins(), waves()], weights=[3 * scale, scale], random_state=0).fit(X)
         np.testing.assert_allclose(given.scales_, np.sqrt([0.75, 0.25]))
     np.testing.assert_allclose(Hybrid([bins(), waves()]).fit(X).scales_, np.sqrt([0.5, 0.5]))
 
 
-def test_features_are_those_of_the_parts_scaled():
+def test_features_are_scaled_features_of_the_parts():
     hybrid = Hybrid([bins(random_state=5), waves(random_state=6)], weights=[4, 1])
     matrix = hybrid.fit_matrix(X)
     first, second = bins(random_state=5).fit_matrix(X), waves(random_state=6).fit_matrix(X)
@@ -69,7 +69,7 @@ def test_features_are_those_of_the_parts_scaled():
     )
 
 
-def test_all_parts_have_seeds_of_their_own():
+def test_parts_have_different_seeds():
     same_kind = Hybrid([waves(), waves(), bins()], random_state=3).fit_matrix(X)
     assert not same(same_kind.parts[0], same_kind.parts[1])
     again = Hybrid([waves(), waves(), bins()], random_state=3).fit_matrix(X)
@@ -80,7 +80,7 @@ def test_all_parts_have_seeds_of_their_own():
     assert not any(same(a, b) for a, b in zip(other.parts, same_kind.parts, strict=True))
 
 
-def test_a_seed_of_a_part_is_kept():
+def test_given_seed_of_a_part_is_kept():
     matrices = [
         Hybrid([waves(random_state=9), bins()], random_state=seed).fit_matrix(X) for seed in (0, 1)
     ]
@@ -88,7 +88,7 @@ def test_a_seed_of_a_part_is_kept():
     assert not same(matrices[0].parts[1], matrices[1].parts[1])
 
 
-def test_parts_keep_their_own_bandwidth():
+def test_given_bandwidths_of_parts_are_kept():
     hybrid = Hybrid([bins(bandwidth=0.5), waves(bandwidth=[1.0, 2.0, np.inf]), waves()])
     hybrid.set_params(random_state=0).fit(X)
     first, second, third = (part.bandwidth_ for part in hybrid.maps_)
@@ -98,7 +98,7 @@ def test_parts_keep_their_own_bandwidth():
     np.testing.assert_array_equal(hybrid.bandwidth_, first)
 
 
-def test_a_given_bandwidth_is_that_of_all_parts_of_one_metric():
+def test_given_bandwidth_applies_to_all_parts():
     for given in (2.5, [1.0, 2.0, np.inf]):
         hybrid = Hybrid([bins(bandwidth=0.5), bins(kernel="hat")], bandwidth=given).fit(X)
         for part in hybrid.maps_:
@@ -106,7 +106,7 @@ def test_a_given_bandwidth_is_that_of_all_parts_of_one_metric():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_given_bandwidth_is_in_the_metric_of_the_first_part(order):
+def test_given_bandwidth_uses_the_metric_of_the_first_part(order):
     ratio = median_distance(X, 0, None, "euclidean") / median_distance(X, 0)
     hybrid = Hybrid([bins(), waves()][::order], bandwidth=2.0, random_state=0).fit(X)
     first, second = hybrid.maps_
@@ -115,13 +115,13 @@ def test_a_given_bandwidth_is_in_the_metric_of_the_first_part(order):
     assert hybrid.metric == first.metric
 
 
-def test_the_median_takes_the_place_of_all_bandwidths():
+def test_median_replaces_all_bandwidths():
     hybrid = Hybrid([bins(bandwidth=99.0), waves(bandwidth=99.0)], bandwidth="median").fit(X)
     for part, metric in zip(hybrid.maps_, ("cityblock", "euclidean"), strict=True):
         np.testing.assert_allclose(part.bandwidth_, median_distance(X, 0, None, metric), rtol=0.1)
 
 
-def test_categories_are_those_of_the_parts_unless_given():
+def test_categories_come_from_the_parts_unless_given():
     rows = np.column_stack([X[:, :2], np.arange(300) % 4])
     own = Hybrid([bins(categorical=[2]), waves()])
     own.fit(rows)
@@ -139,7 +139,7 @@ def test_categories_are_those_of_the_parts_unless_given():
             clone(hybrid).fit(rows + 0.5)
 
 
-def test_parameters_of_named_parts():
+def test_parameters_of_named_parts_can_be_set():
     hybrid = Hybrid([("bins", bins()), ("waves", waves())], random_state=0)
     assert hybrid.get_params()["bins__n_grids"] == 32
     assert "bins__n_grids" not in hybrid.get_params(deep=False)
@@ -150,7 +150,7 @@ def test_parameters_of_named_parts():
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_other_sizes_keep_the_proportions(named):
+def test_resized_hybrid_keeps_proportions(named):
     parts = [bins(n_grids=30), waves(n_components=90)]
     maps = list(zip("ab", parts, strict=True)) if named else parts
     hybrid = Hybrid(maps, weights=[1, 2])
@@ -162,7 +162,7 @@ def test_other_sizes_keep_the_proportions(named):
     assert [part.size for part in hybrid.resized(1)._parts()] == [1, 1]
 
 
-def test_a_sketch_holds_what_each_part_needs():
+def test_sketch_holds_what_each_part_needs():
     hybrid = Hybrid([bins(n_grids=500), waves(n_components=5000), bins(n_grids=20)])
     enough = hybrid.enough_to_search
     assert enough == 96 + 1024 + 96
@@ -170,13 +170,13 @@ def test_a_sketch_holds_what_each_part_needs():
     assert [part.size for part in hybrid.sketch(enough // 2)._parts()] == [48, 512, 20]
 
 
-def test_the_kernel_at_a_bandwidth():
+def test_kernel_at_a_bandwidth_is_a_sum():
     parts = [bins(kernel=Scaled(Hat(), 3.0)), bins()]
     kernel = Hybrid(parts, weights=[1, 3], bandwidth=2.0).check_parameters()
     assert kernel == Sum((Scaled(Hat(), 3.0), Laplacian()), (0.25, 0.75))
 
 
-def test_hybrids_of_hybrids():
+def test_hybrids_can_be_nested():
     inner = Hybrid([bins(), waves()], weights=[1, 3])
     outer = Hybrid([inner, bins()], random_state=0, bandwidth=3.0)
     matrix = outer.fit_matrix(X)
@@ -186,7 +186,7 @@ def test_hybrids_of_hybrids():
     np.testing.assert_array_equal(outer.maps_[0].maps_[0].bandwidth_, 3.0)
 
 
-def test_layouts_of_rows_have_the_same_features():
+def test_layout_of_rows_does_not_change_features():
     rows = np.round(X, 1)
     hybrid = Hybrid([bins(), waves()], random_state=0, bandwidth=3.0).fit(rows)
     expected = hybrid.transform(rows).toarray()
@@ -194,8 +194,8 @@ def test_layouts_of_rows_have_the_same_features():
     for layout in (np.asfortranarray, sp.csr_array, sp.csc_matrix, np.ndarray.tolist):
         np.testing.assert_allclose(hybrid.transform(layout(rows)).toarray(), expected, atol=1e-12)
         # Rows that are sparse are not centred, which turns Fourier features.
-        found = clone(hybrid).fit_matrix(layout(rows[:50])).row_gram()
-        np.testing.assert_allclose(found, gram, atol=1e-5)
+        result = clone(hybrid).fit_matrix(layout(rows[:50])).row_gram()
+        np.testing.assert_allclose(result, gram, atol=1e-5)
 
 
 REFUSED = [
@@ -217,7 +217,7 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_used_is_refused():
+def test_invalid_parts_and_weights_are_rejected():
     for hybrid, words in REFUSED:
         with pytest.raises(InputError, match=words):
             hybrid.fit(X)

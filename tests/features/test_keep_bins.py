@@ -62,14 +62,14 @@ def pruned(kind: str, fitted: RandomBinning) -> tuple[RandomBinning, Mask]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kept_bins_are_unchanged_and_grids_without_bins_go(kind: str) -> None:
+def test_kept_bins_are_unchanged_and_empty_grids_dropped(kind: str) -> None:
     fitted = binning().fit(X)
     less, kept = pruned(kind, fitted)
     for rows in (X, NEW):
         expected = fitted.transform(rows)[:, np.flatnonzero(kept)]
-        found = less.transform(rows)
-        assert found.has_canonical_format
-        np.testing.assert_array_equal(found.toarray(), expected.toarray())
+        result = less.transform(rows)
+        assert result.has_canonical_format
+        np.testing.assert_array_equal(result.toarray(), expected.toarray())
     counts = np.array([part.sum() for part in np.split(kept, fitted.offsets_[1:-1])])
     left = counts > 0
     np.testing.assert_array_equal(less.n_bins_, counts[left])
@@ -89,7 +89,7 @@ def test_kept_bins_are_unchanged_and_grids_without_bins_go(kind: str) -> None:
         ["few", "without the first group", "the first bin"],
     ),
 )
-def test_every_form_of_rows(form: Any, kind: str) -> None:
+def test_kept_bins_transform_every_form_of_rows(form: Any, kind: str) -> None:
     thin = np.where(np.abs(X) > 0.7, X, 0.0).astype(np.float32).astype(np.float64)
     asked = np.where(np.abs(NEW) > 0.7, NEW, 0.0)[:-1].astype(np.float32).astype(np.float64)
     fitted = binning().fit(form(thin))
@@ -99,7 +99,7 @@ def test_every_form_of_rows(form: Any, kind: str) -> None:
         np.testing.assert_array_equal(less.transform(rows).toarray(), expected)
 
 
-def test_threads_change_nothing() -> None:
+def test_number_of_threads_does_not_change_kept_bins() -> None:
     rows = np.random.default_rng(3).normal(size=(3000, 3))
     expected, _ = pruned("half", binning(n_jobs=1).fit(X))
     for n_jobs in (2, 3):
@@ -107,7 +107,7 @@ def test_threads_change_nothing() -> None:
         assert same_csr(less.transform(rows), expected.transform(rows))
 
 
-def test_codes_become_as_small_as_what_is_left() -> None:
+def test_codes_shrink_with_the_kept_bins() -> None:
     fitted, many = binning(bandwidth=0.02).fit(X), np.tile(X, (167, 1))
     assert fitted.feature_matrix(many).codes.dtype == np.uint16
     less, kept = pruned("few", fitted)
@@ -118,7 +118,7 @@ def test_codes_become_as_small_as_what_is_left() -> None:
         np.testing.assert_array_equal(part.toarray(), fitted.transform(X).toarray()[:, kept])
 
 
-def test_copies_and_files(tmp_path: Path) -> None:
+def test_copied_and_saved_maps_transform_the_same(tmp_path: Path) -> None:
     less, _ = pruned("few", binning().fit(X))
     save(less, tmp_path / "less")
     for again in (pickle.loads(pickle.dumps(less)), load(tmp_path / "less")):
@@ -131,7 +131,7 @@ def test_copies_and_files(tmp_path: Path) -> None:
 # What cannot be done.
 
 
-def test_masks_that_cannot_be_used_are_refused_and_change_nothing() -> None:
+def test_invalid_masks_are_rejected_without_changes() -> None:
     with pytest.raises(NotFittedError):
         binning().keep_bins(np.ones(5, bool))
     fitted = binning().fit(X)
@@ -147,7 +147,7 @@ def test_masks_that_cannot_be_used_are_refused_and_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("form", [np.ndarray.tolist, np.int64, np.float64, np.uint8])
-def test_a_mask_of_another_type_is_refused_or_means_the_same(form: Any) -> None:
+def test_other_mask_types_are_rejected_or_equal(form: Any) -> None:
     fitted = binning().fit(X)
     expected, kept = pruned("half", fitted)
     try:
@@ -157,7 +157,7 @@ def test_a_mask_of_another_type_is_refused_or_means_the_same(form: Any) -> None:
     assert same_csr(fitted.transform(NEW), expected.transform(NEW))
 
 
-def test_grids_taken_are_the_grids() -> None:
+def test_taken_grids_equal_the_grids() -> None:
     grids = Grids.draw(Laplacian(), np.ones(3), 11, 0)
     kept = np.arange(11) % 3 == 1
     taken = grids.take(kept)

@@ -47,7 +47,7 @@ def test_codes_are_as_wide_as_their_largest_grid(n_bins: int, late: bool) -> Non
 
 
 @pytest.mark.parametrize(("n_bins", "dtype"), [(60_000, np.uint16), (75_000, np.uint32)])
-def test_narrow_and_wide_codes_are_not_held_together(n_bins: int, dtype: type) -> None:
+def test_narrow_and_wide_codes_are_not_held_at_once(n_bins: int, dtype: type) -> None:
     """Codes that might not fit 16 bits, and those that do not, but only the last ones."""
     rows = np.minimum(np.arange(N_ROWS, dtype=np.float64)[:, None], n_bins)
     rows[n_bins - 20_000 : -20_000] = 0.0
@@ -65,7 +65,7 @@ def test_narrow_and_wide_codes_are_not_held_together(n_bins: int, dtype: type) -
     assert peak < 1.2 * codes.nbytes + 30e6
 
 
-def test_few_grids_are_binned_without_a_plan_and_alike() -> None:
+def test_few_grids_are_binned_without_a_plan() -> None:
     rng = np.random.default_rng(1)
     # Columns of two values are patterns where a plan is made.
     rows = np.column_stack([rng.integers(0, 2, (5000, 8)).astype(float), rng.normal(size=5000)])

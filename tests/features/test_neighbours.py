@@ -24,9 +24,9 @@ def slow_neighbours(X, units, categorical, k, zero):
     gaps = np.where(two, np.sqrt(0.5) * apart * (X[:, None] != X), gaps)
     gaps = np.where(categorical, apart * (X[:, None] != X), gaps)
     order = np.argsort((gaps**2).sum(axis=2), axis=1, kind="stable")
-    found = np.zeros(order.shape, bool)
-    np.put_along_axis(found, order[:, :k], True, axis=1)
-    return found
+    result = np.zeros(order.shape, bool)
+    np.put_along_axis(result, order[:, :k], True, axis=1)
+    return result
 
 
 @pytest.mark.parametrize(("form", "zero"), [(np.asarray, np.nan), (sp.csr_array, 0.0)])
@@ -39,14 +39,14 @@ def test_neighbours_are_the_nearest_landmarks(form, zero):
     X[:, 4], X[:, 5] = 7.0 * (rng.random(120) < 0.05), rng.choice([1.5, 4.0], 120)
     units = np.array([1.0, 2.0, np.inf, 1.0, 2.0, 0.1])
     neighbours = NearestLandmarks(5, units=units, categorical=[3], random_state=0).fit(form(X))
-    found = neighbours.transform(form(X)).toarray()
-    wanted = slow_neighbours(X, units, np.arange(6) == 3, 5, zero)
-    np.testing.assert_allclose(found, wanted / np.sqrt(5), atol=1e-15)
+    result = neighbours.transform(form(X)).toarray()
+    expected = slow_neighbours(X, units, np.arange(6) == 3, 5, zero)
+    np.testing.assert_allclose(result, expected / np.sqrt(5), atol=1e-15)
     one = NearestLandmarks(5, units=units, categorical=[3], random_state=0, n_jobs=1).fit(form(X))
     assert (one.transform(form(X)) != neighbours.transform(form(X))).nnz == 0
 
 
-def test_a_category_does_not_outweigh_numbers():
+def test_categories_do_not_outweigh_numbers():
     rng = np.random.default_rng(0)
     y, kind = rng.integers(0, 3, 600), rng.integers(0, 10, 600)
     numbers = 6.0 * np.eye(3)[y] + rng.normal(size=(600, 3))
@@ -62,13 +62,13 @@ def test_a_category_does_not_outweigh_numbers():
 @pytest.mark.parametrize(
     "rows", [np.eye(3), np.ones((5, 2)), np.array([[1.0, 0.0], [1.0, 1.0]] * 20)]
 )
-def test_rows_without_numbers_have_categories_alone(rows):
+def test_rows_without_numbers_use_categories(rows):
     neighbours = NearestLandmarks(2, random_state=0).fit(rows)
     assert neighbours.category_distance_ == 1.0
     assert neighbours.transform(rows).shape == (len(rows), len(np.unique(rows, axis=0)))
 
 
-def test_equal_landmarks_count_once_and_few_are_enough():
+def test_equal_landmarks_count_once():
     X = np.repeat([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]], 40, axis=0)
     for rows in (X, sp.csr_array(X)):
         neighbours = NearestLandmarks(8, random_state=0).fit(rows)
@@ -77,7 +77,7 @@ def test_equal_landmarks_count_once_and_few_are_enough():
     assert NearestLandmarks(2, n_landmarks=7, random_state=0).fit(X[::40]).transform(X).nnz == 240
 
 
-def test_files_hold_the_map(tmp_path):
+def test_saved_map_transforms_the_same(tmp_path):
     X = np.random.default_rng(0).normal(size=(50, 3))
     for rows in (X, sp.csr_array(np.where(X > 0, X, 0))):
         neighbours = NearestLandmarks(3, random_state=0).fit(rows)
@@ -91,12 +91,12 @@ def test_files_hold_the_map(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"n_neighbors": 0}, {"n_landmarks": 0.5}])
-def test_wrong_sizes_are_refused(wrong):
+def test_invalid_sizes_are_rejected(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         NearestLandmarks(**wrong).fit(np.eye(3))
 
 
-def test_landmarks_that_do_not_fit_into_memory_are_refused() -> None:
+def test_landmarks_beyond_memory_are_rejected() -> None:
     X = np.random.default_rng(0).normal(size=(300, 40))
     with (
         limited_memory(200_000),

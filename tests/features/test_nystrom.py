@@ -114,7 +114,7 @@ def test_features_are_whitened_kernel_values(kernel: Kernel) -> None:
 
 
 @any_landmarks
-def test_it_is_never_above_the_kernel_and_exact_at_landmarks(landmarks: Any) -> None:
+def test_approximation_is_below_the_kernel_and_exact_at_landmarks(landmarks: Any) -> None:
     X = some_rows()
     features = Nystrom(bandwidth=2.0, n_components=40, landmarks=landmarks, random_state=0).fit(X)
     both = np.concatenate([features.landmarks_, X])
@@ -125,14 +125,14 @@ def test_it_is_never_above_the_kernel_and_exact_at_landmarks(landmarks: Any) -> 
     assert short.diagonal().max() > 1e-3
 
 
-def test_more_landmarks_lose_less() -> None:
+def test_more_landmarks_reduce_the_error() -> None:
     X = some_rows(600)
     losses = [lost(Nystrom(n_components=n, random_state=0).fit(X), X) for n in (10, 40, 160, 600)]
     assert losses[0] > 2 * losses[1] > 4 * losses[2]
     assert losses[3] < CUT
 
 
-def test_chosen_landmarks_find_small_clusters() -> None:
+def test_chosen_landmarks_include_small_clusters() -> None:
     X = clustered()
     templates = [Nystrom(bandwidth=1.0, n_components=40, landmarks=how) for how in LANDMARKS]
     losses = {
@@ -152,9 +152,7 @@ def test_chosen_landmarks_find_small_clusters() -> None:
     ("offset", "n_inputs", "kernel"),
     each_value([0.0, 1e3, 1e7], [3, 1, 50], [Gaussian(), Matern(0.5)]),
 )
-def test_values_by_products_are_those_by_differences(
-    offset: float, n_inputs: int, kernel: Any
-) -> None:
+def test_values_by_products_match_differences(offset: float, n_inputs: int, kernel: Any) -> None:
     rng = np.random.default_rng(0)
     landmarks = rng.normal(size=(60, n_inputs)) + offset
     landmarks[::3] -= 2 * offset
@@ -171,14 +169,14 @@ def test_values_by_products_are_those_by_differences(
     )
 
 
-def test_values_do_not_depend_on_the_size_of_numbers() -> None:
+def test_values_do_not_depend_on_scale() -> None:
     landmarks, rows, bandwidth = some_rows(40), some_rows(60, seed=1), np.full(4, 0.7)
-    usual = RadialValues(Gaussian(), landmarks, bandwidth)(rows)
+    reference = RadialValues(Gaussian(), landmarks, bandwidth)(rows)
     size = 0.99 * np.finfo(np.float64).max / max(np.abs(landmarks).max(), np.abs(rows).max())
     largest = RadialValues(Gaussian(), landmarks * size, bandwidth * size)(rows * size)
-    np.testing.assert_allclose(largest, usual, atol=1e-9)
+    np.testing.assert_allclose(largest, reference, atol=1e-9)
     least = RadialValues(Gaussian(), landmarks * 1e-300, bandwidth * 1e-300)(rows * 1e-300)
-    np.testing.assert_allclose(least, usual, atol=1e-9)
+    np.testing.assert_allclose(least, reference, atol=1e-9)
     denormal = RadialValues(Gaussian(), landmarks * 1e-310, bandwidth * 1e-310)(rows * 1e-310)
     assert np.isfinite(denormal).all()
 
@@ -186,7 +184,7 @@ def test_values_do_not_depend_on_the_size_of_numbers() -> None:
 @pytest.mark.parametrize(
     ("n", "dtype"), each_value([1, 127, 128, 129, 400], [np.float32, np.float64])
 )
-def test_whitening_solves(n: int, dtype: Any) -> None:
+def test_whitening_solves_the_triangular_system(n: int, dtype: Any) -> None:
     rng = np.random.default_rng(n)
     factor = np.tril(rng.normal(size=(n, n))) / np.sqrt(n) + 2.0 * np.eye(n)
     block = rng.normal(size=(30, n))
@@ -197,7 +195,7 @@ def test_whitening_solves(n: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 5, 30])
-def test_pivoted_cholesky_keeps_what_represents_all(rank: int) -> None:
+def test_pivoted_cholesky_keeps_representative_landmarks(rank: int) -> None:
     root = np.random.default_rng(rank).normal(size=(30, rank))
     gram = root @ root.T
     factor, kept = pivoted_cholesky(gram.copy(), 1e-10)
@@ -209,7 +207,7 @@ def test_pivoted_cholesky_keeps_what_represents_all(rank: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "n_double"), [(1, 0), (1, 1), (200, 0), (200, 70), (400, 128)])
-def test_mixed_whitening_solves(n: int, n_double: int) -> None:
+def test_mixed_whitening_solves_the_triangular_system(n: int, n_double: int) -> None:
     rng = np.random.default_rng(n)
     factor = np.tril(rng.normal(size=(n, n))) / np.sqrt(n) + 2.0 * np.eye(n)
     values, features = rng.normal(size=(30, n)), np.empty((30, n), np.float32)
@@ -238,7 +236,7 @@ class Strict(Nystrom):
 @pytest.mark.parametrize(
     ("kernel", "bandwidth", "n_double"), [("laplacian", 3.0, 0), ("gaussian", 8.0, 128)]
 )
-def test_double_precision_where_rounding_would_be_part_of_the_features(
+def test_double_precision_is_used_if_rounding_matters(
     kernel: str, bandwidth: float, n_double: int
 ) -> None:
     X = some_rows(500, 8).astype(np.float32)
@@ -272,13 +270,13 @@ def obvious_means(X: NDArray[Any], centres: NDArray[Any], bandwidth: NDArray[Any
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_cluster_means_against_the_obvious(kind: Callable[..., Any]) -> None:
+def test_cluster_means_match_the_slow_implementation(kind: Callable[..., Any]) -> None:
     X = np.round(2.0 * some_rows(200))
     centres = np.concatenate([X[:15] + 0.25, np.full((1, 4), 1e3)])
     bandwidth = np.array([1.0, 2.0, np.inf, 0.3])
-    found = cluster_means(kind(X), centres, bandwidth, 2)
-    np.testing.assert_allclose(found, obvious_means(X, centres, bandwidth), atol=1e-12)
-    np.testing.assert_array_equal(found[-1], 1e3)
+    result = cluster_means(kind(X), centres, bandwidth, 2)
+    np.testing.assert_allclose(result, obvious_means(X, centres, bandwidth), atol=1e-12)
+    np.testing.assert_array_equal(result[-1], 1e3)
 
 
 def test_seeds_are_drawn_in_proportion_to_squared_distance() -> None:
@@ -303,18 +301,18 @@ def test_leverage_is_exact_from_all_rows_and_never_too_low_from_some() -> None:
     gram, everyone = Gaussian().gram(X), np.arange(200)
     for sample in (everyone, everyone[::3]):
         chances = np.ones(len(sample))
-        found = ridge_leverage(X, source_of(Gaussian(), 3), everyone, sample, chances, 2)
+        result = ridge_leverage(X, source_of(Gaussian(), 3), everyone, sample, chances, 2)
         exact = exact_leverage(gram, _ridge(gram[np.ix_(sample, sample)], chances))
         if len(sample) == 200:
-            np.testing.assert_allclose(found, exact, atol=1e-9)
-        assert (found >= exact - 1e-9).all()
+            np.testing.assert_allclose(result, exact, atol=1e-9)
+        assert (result >= exact - 1e-9).all()
 
 
 # Matrices
 
 
 @pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
-def test_feature_matrix_is_transform(landmarks: Any, kernel: str) -> None:
+def test_feature_matrix_equals_transform(landmarks: Any, kernel: str) -> None:
     X, new = some_rows(700), some_rows(90, seed=1)
     features = Nystrom(kernel, bandwidth=1.0, n_components=150, landmarks=landmarks)
     features.set_params(random_state=0)
@@ -330,7 +328,7 @@ def test_feature_matrix_is_transform(landmarks: Any, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
-def test_predictions_take_kernel_values_alone(tail: tuple[int, ...]) -> None:
+def test_predictions_need_kernel_values_only(tail: tuple[int, ...]) -> None:
     X, new = some_rows(300), some_rows(700, seed=1)
     features = Nystrom(n_components=100, random_state=0).fit(X)
     matrix, Z = features.feature_matrix(new), features.transform(new)
@@ -347,7 +345,7 @@ def test_predictions_take_kernel_values_alone(tail: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
-def test_threads_change_no_bit(landmarks: Any, kernel: str) -> None:
+def test_number_of_threads_does_not_change_features(landmarks: Any, kernel: str) -> None:
     X = some_rows(2500)
     w = np.random.default_rng(0).normal(size=(120, 2))
     seen = set()
@@ -370,7 +368,7 @@ def test_threads_change_no_bit(landmarks: Any, kernel: str) -> None:
 
 
 @pytest.mark.parametrize(("landmarks", "kind"), each_value(LANDMARKS, [np.asarray, sp.csr_array]))
-def test_precomputed(landmarks: Any, kind: Callable[..., Any]) -> None:
+def test_precomputed_gram_matrices_are_accepted(landmarks: Any, kind: Callable[..., Any]) -> None:
     X, new = some_rows(), some_rows(20, seed=1)
     gram, cross = Matern().gram(X), Matern().gram(new, X)
     given = Nystrom("precomputed", n_components=30, landmarks=landmarks, random_state=0)
@@ -387,7 +385,7 @@ def test_precomputed(landmarks: Any, kind: Callable[..., Any]) -> None:
         np.testing.assert_allclose(known.transform(new), Z, atol=1e-8)
 
 
-def test_precomputed_says_what_it_cannot_use() -> None:
+def test_precomputed_rejects_unsupported_options() -> None:
     gram = np.eye(4)
     with pytest.raises(InputError, match="square"):
         Nystrom("precomputed").fit(gram[:3])
@@ -402,7 +400,7 @@ def test_precomputed_says_what_it_cannot_use() -> None:
 
 
 @pytest.mark.parametrize(("landmarks", "kernel"), each_value(LANDMARKS, ["gaussian", "laplacian"]))
-def test_sparse_rows_are_dense_rows(landmarks: Any, kernel: str) -> None:
+def test_sparse_rows_have_the_features_of_dense_ones(landmarks: Any, kernel: str) -> None:
     X = np.maximum(some_rows(200, 6), 0.0)
     new = np.maximum(some_rows(30, 6, seed=1), 0.0)
     features = Nystrom(kernel, bandwidth=2.0, n_components=40, landmarks=landmarks, random_state=0)
@@ -414,7 +412,7 @@ def test_sparse_rows_are_dense_rows(landmarks: Any, kernel: str) -> None:
 
 
 @pytest.mark.parametrize(("landmarks", "kind"), each_value(LANDMARKS, [np.asarray, sp.csr_array]))
-def test_categories(landmarks: Any, kind: Callable[..., Any]) -> None:
+def test_categories_have_the_exact_kernel(landmarks: Any, kind: Callable[..., Any]) -> None:
     X = some_rows(120, 3)
     X[:, 1] = np.random.default_rng(0).integers(0, 4, 120)
     features = Nystrom("laplacian", bandwidth=2.0, categorical=[1], landmarks=landmarks)
@@ -428,7 +426,7 @@ def test_categories(landmarks: Any, kind: Callable[..., Any]) -> None:
 
 
 @any_landmarks
-def test_few_rows_and_equal_rows(landmarks: Any) -> None:
+def test_few_and_equal_rows_have_the_kernel(landmarks: Any) -> None:
     features = Nystrom(n_components=30, landmarks=landmarks, random_state=0)
     for X in (np.ones((1, 2)), np.ones((30, 2)), np.repeat(some_rows(3, 2), 20, axis=0)):
         Z = features.fit(X).transform(X)
@@ -449,13 +447,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_parameters_that_cannot_be_used_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for wrong, named in REFUSED:
         with pytest.raises((InputError, KernelError), match=named):
             Nystrom(**wrong).fit(some_rows())
 
 
-def test_predictions_with_other_weights_and_after_another_fit_are_not_the_remembered_ones() -> None:
+def test_cached_predictions_are_not_reused_for_other_weights() -> None:
     rng = np.random.default_rng(0)
     rows, new = rng.normal(size=(100, 3)), rng.normal(size=(1, 3))
     nystrom = Nystrom(bandwidth=2.0, n_components=30, random_state=0)
@@ -464,20 +462,20 @@ def test_predictions_with_other_weights_and_after_another_fit_are_not_the_rememb
         n_columns = nystrom._n_features_out
         for weights in (rng.normal(size=n_columns), rng.normal(size=(n_columns, 2))):
             for own in (weights, weights, -weights):
-                found = nystrom.rows_matrix(new).matvec(own)
-                np.testing.assert_allclose(found, nystrom.transform(new) @ own, atol=1e-9)
+                result = nystrom.rows_matrix(new).matvec(own)
+                np.testing.assert_allclose(result, nystrom.transform(new) @ own, atol=1e-9)
     assert "_cached_coefficients" not in nystrom.__getstate__()
 
 
-def test_features_of_a_rounded_factor_are_as_good() -> None:
+def test_rounded_factor_gives_equally_good_features() -> None:
     rows = some_rows()
     nystrom = Nystrom(bandwidth=2.0, n_components=60, random_state=0).fit(rows)
     before, n_bytes = nystrom.transform(rows), len(pickle.dumps(nystrom))
     nystrom.round_factor()
     assert (nystrom.factor_ == nystrom.factor_.astype(np.float32)).all()
-    found = nystrom.transform(rows)
-    assert not np.array_equal(found, before)
-    np.testing.assert_allclose(found @ found.T, before @ before.T, atol=1e-4)
-    again = pickle.loads(pickle.dumps(nystrom))
-    np.testing.assert_array_equal(again.transform(rows), found)
+    result = nystrom.transform(rows)
+    assert not np.array_equal(result, before)
+    np.testing.assert_allclose(result @ result.T, before @ before.T, atol=1e-4)
+    copied = pickle.loads(pickle.dumps(nystrom))
+    np.testing.assert_array_equal(copied.transform(rows), result)
     assert len(pickle.dumps(nystrom)) < n_bytes

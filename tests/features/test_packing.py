@@ -72,14 +72,14 @@ def plans(n_features):
     }
 
 
-def test_a_plan_gives_every_kind_its_layout():
+def test_plan_gives_each_kind_its_layout():
     plan = plan_columns(rows_of_every_kind())
     assert plan.tiled.tolist() == [0, 1, 2]
     assert [group.tolist() for group in plan.patterned] == [[*range(3, 12), 32]]
     assert plan.sparse.tolist() == list(range(12, 32))
 
 
-def test_few_rows_or_columns_are_all_tiled():
+def test_few_rows_or_columns_are_tiled():
     for n_rows, n_columns in ((1, 40), (1023, 40), (5000, 5)):
         plan = plan_columns(np.zeros((n_rows, n_columns)))
         assert plan.tiled.tolist() == list(range(n_columns))
@@ -100,7 +100,7 @@ def test_independent_columns_split_into_several_groups():
     ("dtype", "n_rows"),
     each_value([np.float64, np.float32, np.int8, np.uint8, np.int64, bool], [1024, 5001]),
 )
-def test_a_plan_holds_every_column_once(dtype, n_rows):
+def test_plan_holds_every_column_once(dtype, n_rows):
     X = (3 * rows_of_every_kind(n_rows)).astype(dtype)
     plan = plan_columns(X)
     columns = np.concatenate([plan.tiled, *plan.patterned, plan.sparse])
@@ -112,7 +112,7 @@ def test_a_plan_holds_every_column_once(dtype, n_rows):
     ("divided", "n_rows"),
     each_value([[], [4], [0, 1, 5, 6], [*range(2, 33, 2)], [*range(33)]], [5001, 300]),
 )
-def test_a_plan_leaves_out_what_no_grid_divides(divided, n_rows):
+def test_plan_omits_undivided_columns(divided, n_rows):
     X, columns = rows_of_every_kind(n_rows), np.array(divided, np.int64)
     plan = plan_columns(X, columns)
     held = np.concatenate([plan.tiled, *plan.patterned, plan.sparse])
@@ -136,7 +136,7 @@ def test_block_rows_are_whole_tiles_of_bounded_size():
     ("layout", "order"),
     each_value(["chosen", "tiles", "patterns", "nonzeros", "mixed"], ["C", "F"]),
 )
-def test_every_layout_holds_the_rows(layout, order):
+def test_every_layout_stores_the_rows(layout, order):
     for start, stop in [(0, 3000), (100, 103), (1024, 3000), (7, 2056)]:
         X = np.asarray(rows_of_every_kind(3000), order=order)
         plan = plan_columns(X) if layout == "chosen" else plans(33)[layout]
@@ -152,7 +152,7 @@ def test_every_layout_holds_the_rows(layout, order):
     st.sampled_from([np.int8, np.int64, np.float32, np.float64]),
     st.data(),
 )
-def test_any_plan_holds_any_rows(X, dtype, data):
+def test_random_plans_store_random_rows(X, dtype, data):
     layout = data.draw(st.lists(st.integers(0, 3), min_size=X.shape[1], max_size=X.shape[1]))
     parts = [np.flatnonzero(np.array(layout) == k) for k in range(4)]
     groups = tuple(part for part in parts[1:3] if len(part) > 0)
@@ -163,7 +163,7 @@ def test_any_plan_holds_any_rows(X, dtype, data):
     np.testing.assert_array_equal(unpacked(block, X.shape[1]), X[start:stop])
 
 
-def test_the_tail_of_the_last_tile_holds_no_undefined_number():
+def test_tail_of_the_last_tile_is_defined():
     X = rows_of_every_kind(1030)
     block = pack_block(X, 0, 1030, plans(33)["tiles"], limits_for(X))
     n_tiles = -(-1030 // TILE)
@@ -172,7 +172,7 @@ def test_the_tail_of_the_last_tile_holds_no_undefined_number():
     np.testing.assert_array_equal(tail, np.tile(X[-1:], (n_tiles * TILE - 1030, 1)))
 
 
-def test_too_many_patterns_fall_back_to_tiles():
+def test_many_patterns_fall_back_to_tiles():
     X = np.random.default_rng(0).integers(0, 2, (5000, 13)).astype(float)
     block = pack_block(X, 0, len(X), plans(13)["patterns"], limits_for(X))
     assert len(block.ids) == 0
@@ -180,7 +180,7 @@ def test_too_many_patterns_fall_back_to_tiles():
     np.testing.assert_array_equal(unpacked(block, 13), X)
 
 
-def test_more_patterns_than_a_table_holds_fall_back_to_tiles():
+def test_patterns_beyond_a_table_fall_back_to_tiles():
     X = np.arange(MAX_PATTERNS + 1, dtype=float).repeat(4)[:, None]
     assert len(pack_block(X, 0, len(X), plans(1)["patterns"], limits_for(X)).ids) == 0
     fewer = X[4:]
@@ -207,7 +207,7 @@ def test_values_are_clipped_in_every_layout(layout):
         [(0, 1500), (10, 11), (1400, 1500)],
     ),
 )
-def test_sparse_rows(dtype, index, rows):
+def test_sparse_rows_are_packed(dtype, index, rows):
     start, stop = rows
     dense = (4 * rows_of_every_kind()).astype(dtype)
     X = sp.csr_array(dense)
@@ -218,14 +218,14 @@ def test_sparse_rows(dtype, index, rows):
     np.testing.assert_array_equal(unpacked(block, 33), expected)
 
 
-def test_sparse_rows_with_stored_zeros_in_any_order():
+def test_stored_zeros_and_order_do_not_change_packing():
     X = sp.csr_array((np.array([5.0, 0.0, 2.0]), np.array([2, 0, 1]), np.array([0, 2, 2, 3])))
     block = pack_block(X, 0, 3, plan_columns(X), np.full(3, LARGEST))
     np.testing.assert_array_equal(unpacked(block, 3), X.toarray())
 
 
 @pytest.mark.parametrize("layout", ["tiles", "patterns", "nonzeros", "mixed"])
-def test_threads_change_no_bit(layout):
+def test_number_of_threads_does_not_change_packing(layout):
     X = rows_of_every_kind(10_000)
     X[:, :3] = np.round(X[:, :3])
     X[:, 12:32] = np.round(X[:, 12:32] / 4)

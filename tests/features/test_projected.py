@@ -26,33 +26,33 @@ def projected(n_jobs: int | None = 2) -> ProjectedMap:
     return ProjectedMap.of(PROJECTION, inner.fit(X @ PROJECTION), n_jobs)
 
 
-def test_products_of_features_are_kernel_values_of_projections() -> None:
-    found = projected().transform(X)
+def test_inner_products_are_kernel_values_of_projections() -> None:
+    result = projected().transform(X)
     expected = Gaussian().gram(X @ PROJECTION, bandwidth=1.5)
-    np.testing.assert_allclose(found @ found.T, expected, atol=1e-5)
+    np.testing.assert_allclose(result @ result.T, expected, atol=1e-5)
     assert projected().used_columns.tolist() == [True, True, True, False]
 
 
-def test_the_matrix_holds_the_features_whatever_the_threads() -> None:
+def test_number_of_threads_does_not_change_the_matrix() -> None:
     weights = RNG.normal(size=(projected()._n_features_out, 2))
-    found = [projected(n).feature_matrix(NEW).matvec(weights) for n in (1, 3)]
-    np.testing.assert_array_equal(found[0], found[1])
+    results = [projected(n).feature_matrix(NEW).matvec(weights) for n in (1, 3)]
+    np.testing.assert_array_equal(results[0], results[1])
     expected = projected().transform(NEW) @ weights
-    np.testing.assert_allclose(found[0], expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(results[0], expected, atol=1e-4 * np.abs(expected).max())
 
 
-def test_rows_may_be_laid_out_in_any_way() -> None:
+def test_layout_of_rows_does_not_change_features() -> None:
     expected = projected().transform(NEW)
     for layout in (sp.csr_array, np.asfortranarray, np.float32):
         np.testing.assert_allclose(projected().transform(layout(NEW)), expected, atol=1e-4)
 
 
-def test_huge_inputs_are_far_away() -> None:
+def test_huge_inputs_have_zero_kernel() -> None:
     rows = np.full((2, 4), 1e300) * [[1.0], [-1.0]]
     np.testing.assert_array_equal(projected().transform(rows), 0.0)
 
 
-def test_files_pickles_and_copies_hold_the_same_map(tmp_path: Path) -> None:
+def test_saved_and_copied_maps_transform_the_same(tmp_path: Path) -> None:
     expected = projected().transform(NEW)
     save(projected(), tmp_path / "map")
     used = projected()
@@ -70,7 +70,7 @@ UNSOUND: list[tuple[str, object]] = [
 ]
 
 
-def test_unsound_files_are_refused(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     for name, value in UNSOUND:
         broken = projected()
         setattr(broken, name, value)

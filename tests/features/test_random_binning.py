@@ -73,10 +73,10 @@ def gap_in_standard_errors(kernel: BinningKernel, drawn: float, claimed: float) 
     rows = np.concatenate([base, *moved])
     Z = binning(kernel=kernel, n_grids=n_grids, bandwidth=drawn).fit_transform(rows)
     collisions = (Z[1:] @ Z[[0]].T).toarray().reshape(3, n_inputs)
-    for found, others in zip(collisions.mean(axis=1), moved, strict=True):
+    for result, others in zip(collisions.mean(axis=1), moved, strict=True):
         exact = kernel.gram(base, others[:1], bandwidth=claimed)[0, 0]
         error = np.sqrt(exact * (1 - exact) / (n_grids * n_inputs))
-        worst = max(worst, abs(found - exact) / max(error, 1e-12))
+        worst = max(worst, abs(result - exact) / max(error, 1e-12))
     return worst
 
 
@@ -91,7 +91,7 @@ def test_inner_products_estimate_the_kernel_without_bias(name: str) -> None:
 
 
 @pytest.mark.parametrize("claimed", [0.95, 1.05])
-def test_a_bandwidth_five_percent_off_would_be_noticed(claimed: float) -> None:
+def test_five_percent_error_of_bandwidth_would_be_detected(claimed: float) -> None:
     assert gap_in_standard_errors(Laplacian(), 1.0, claimed) > 4.0
 
 
@@ -108,7 +108,7 @@ def test_kernels_multiply_over_inputs_of_different_bandwidth(name: str) -> None:
 # Attributes against their definitions.
 
 
-def test_collision_probability_by_brute_force(X: NDArray) -> None:
+def test_collision_probability_matches_brute_force(X: NDArray) -> None:
     fitted = binning(n_grids=21).fit(X)
     counts = [np.unique(c, axis=0, return_counts=True)[1] for c in cells(fitted, X)]
     shares = np.array([c.max() / len(X) for c in counts])
@@ -137,7 +137,7 @@ def test_transform_is_csr_of_equal_values(X: NDArray) -> None:
     assert Z.has_canonical_format
 
 
-def test_bins_never_seen_leave_no_entry(X: NDArray) -> None:
+def test_unseen_bins_leave_no_entry(X: NDArray) -> None:
     fitted = binning(n_grids=12).fit(X)
     rows = np.concatenate([X + 0.3, [[1e6, -1e6, 1e6]]])
     known, asked = cells(fitted, X), cells(fitted, rows)
@@ -163,7 +163,7 @@ def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
     )
 
 
-def test_seeds(X: NDArray) -> None:
+def test_seed_decides_the_grids(X: NDArray) -> None:
     expected = binning(random_state=5).fit_transform(X)
     assert same_csr(binning(random_state=5).fit_transform(X), expected)
     assert not same_csr(binning(random_state=6).fit_transform(X), expected)
@@ -177,12 +177,12 @@ def test_seeds(X: NDArray) -> None:
 # Wrong parameters.
 
 
-def test_the_gaussian_kernel_is_refused_with_a_way_out(X: NDArray) -> None:
+def test_gaussian_kernel_is_rejected_with_alternatives(X: NDArray) -> None:
     with pytest.raises(KernelError, match=r"Gaussian.*convex.*laplacian.*Fourier"):
         binning(kernel="gaussian").fit(X)
 
 
-def test_an_unknown_kernel_is_refused_with_the_names(X: NDArray) -> None:
+def test_unknown_kernel_is_rejected_with_names(X: NDArray) -> None:
     with pytest.raises(KernelError, match="unknown kernel 'rbf'.*laplacian"):
         binning(kernel="rbf").fit(X)
 
@@ -191,7 +191,7 @@ def test_an_unknown_kernel_is_refused_with_the_names(X: NDArray) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_in_and_sparse_out(X: NDArray, library: str) -> None:
+def test_frames_are_transformed_to_sparse_rows(X: NDArray, library: str) -> None:
     module = pytest.importorskip(library)
     frame = module.DataFrame(dict(zip("abc", X.T, strict=True)))
     fitted = binning().fit(frame)

@@ -66,7 +66,7 @@ def test_inner_products_estimate_the_kernel_without_bias(n_inputs: int, kernel: 
 
 
 @pytest.mark.parametrize(("n_inputs", "claimed"), [(1, 0.95), (2, 1.05), (5, 0.95)])
-def test_a_bandwidth_five_percent_off_would_be_noticed(n_inputs: int, claimed: float) -> None:
+def test_five_percent_error_of_bandwidth_would_be_detected(n_inputs: int, claimed: float) -> None:
     assert gap_in_standard_errors(Windowed(), n_inputs, 1.0, claimed) > 4.0
 
 
@@ -89,7 +89,7 @@ def test_kernels_multiply_over_inputs_of_different_bandwidth_and_categories() ->
     assert (np.abs(Z.row_gram() - exact / 0.9)[differ] > 4 * error[differ]).any()
 
 
-def test_flat_windows_of_shape_two_are_laplacian_bins(X: NDArray) -> None:
+def test_flat_windows_of_shape_two_equal_laplacian_bins(X: NDArray) -> None:
     """Every value is 1, and the bins are those of plain grids of these widths."""
     flat = smooth(kernel=Windowed(depth=0.0, shape=2.0)).fit(X)
     plain = RandomBinning(GammaHats(2.0), n_grids=16, bandwidth=1.5, random_state=0).fit(X)
@@ -98,7 +98,7 @@ def test_flat_windows_of_shape_two_are_laplacian_bins(X: NDArray) -> None:
     np.testing.assert_allclose(flat.widths_, laplacian.widths_, rtol=1e-14)
 
 
-def test_weights_of_grids_differ_as_the_fourth_moment_says() -> None:
+def test_variance_of_inner_products_matches_the_fourth_moment() -> None:
     """Rows far apart have places of their own in every grid, so that few grids are enough."""
     rows = 1000.0 * np.arange(100)[:, None] + np.zeros(3)
     squares = smooth(kernel=DEEP, n_grids=500).fit_matrix(rows).values.astype(float) ** 2
@@ -110,7 +110,7 @@ def test_weights_of_grids_differ_as_the_fourth_moment_says() -> None:
 
 
 @pytest.mark.parametrize("kernel", [Windowed(), DEEP])
-def test_values_are_windows_over_the_cells(X: NDArray, kernel: Windowed) -> None:
+def test_values_match_windows_over_cells(X: NDArray, kernel: Windowed) -> None:
     fitted = smooth(kernel=kernel)
     matrix = fitted.fit_matrix(X)
     u = places(fitted, X) % 1.0 - 0.5
@@ -131,7 +131,7 @@ def test_values_are_windows_over_the_cells(X: NDArray, kernel: Windowed) -> None
     assert 1.0 < fitted.n_effective_grids_ < 16.0
 
 
-def test_bins_never_seen_leave_no_entry(X: NDArray) -> None:
+def test_unseen_bins_leave_no_entry(X: NDArray) -> None:
     fitted = smooth().fit(X)
     rows = np.concatenate([X + 0.3, [[1e6, -1e6, 1e6], [1e300, 0.0, -1e300]]])
     known, asked = np.floor(places(fitted, X)), np.floor(places(fitted, rows))
@@ -157,7 +157,7 @@ def test_more_grids_keep_the_first_ones(X: NDArray) -> None:
         np.testing.assert_array_equal(small.values, large.values[:13])
 
 
-def test_categories_are_told_apart_and_weigh_nothing(X: NDArray) -> None:
+def test_categories_are_separated_with_unit_windows(X: NDArray) -> None:
     rows = np.column_stack([X[:, 0], np.arange(len(X)) % 4])
     fitted = smooth(categorical=[1]).fit(rows)
     matrix, plain = fitted.feature_matrix(rows), smooth().fit(rows[:, :1])
@@ -174,7 +174,7 @@ def test_categories_are_told_apart_and_weigh_nothing(X: NDArray) -> None:
         smooth(categorical=[0]).fit(rows)
 
 
-def test_half_precision_rounds_values_alone(X: NDArray) -> None:
+def test_half_precision_rounds_only_values(X: NDArray) -> None:
     single, half = smooth(), smooth(precision="float16")
     whole, rounded = single.fit_matrix(X), half.fit_matrix(X)
     assert rounded.values.dtype == np.float16
@@ -195,13 +195,13 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-def test_parameters_that_cannot_be_used_are_refused(X: NDArray) -> None:
+def test_invalid_parameters_are_rejected(X: NDArray) -> None:
     for options, error, message in REFUSED:
         with pytest.raises(error, match=message):
             smooth(**options).fit(X)
 
 
-def test_windows_too_deep_for_the_inputs_are_refused() -> None:
+def test_windows_too_deep_for_the_inputs_are_rejected() -> None:
     rows = np.random.default_rng(6).normal(size=(5, 3000))
     with pytest.raises(InputError, match=r"3000 inputs.*for_inputs\(3000\)"):
         smooth(kernel=Windowed(depth=1.0), bandwidth=100.0, n_grids=4).fit(rows)

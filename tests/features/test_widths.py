@@ -33,7 +33,7 @@ MAPS = [
 
 
 @pytest.mark.parametrize("feature_map", MAPS, ids=str)
-def test_maps_inside_estimators_refuse_rows_of_another_width(feature_map):
+def test_maps_inside_estimators_reject_rows_of_another_width(feature_map):
     # Fitted as estimators do it: to rows that are validated, without n_features_in_.
     feature_map.fit_rows(X)
     assert not hasattr(feature_map, "n_features_in_")
@@ -53,14 +53,14 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_parts_refuse_rows_of_another_width(part):
+def test_parts_reject_rows_of_another_width(part):
     assert PARTS[part](X).shape[0] == 60
     for rows in (X[:, :1], X[:, :4], np.c_[X, X], X[0]):
         with pytest.raises(InputError, match="not 5 as in the fit"):
             PARTS[part](rows)
 
 
-def test_estimators_and_maps_refuse_by_the_same_error():
+def test_estimators_and_maps_raise_the_same_error():
     model = KernelRegressor(RandomBinning(n_grids=4), bandwidth=1.0, alpha=1.0).fit(X, X[:, 0])
     for take in (model.predict, RandomBinning(n_grids=4).fit(X).transform):
         for rows in (X[:, :4], np.full((2, 5), np.inf)):
@@ -69,7 +69,7 @@ def test_estimators_and_maps_refuse_by_the_same_error():
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
-def test_sparse_rows_that_point_outside_are_refused(kind):
+def test_invalid_sparse_indices_are_rejected(kind):
     for part, at, wrong in (
         ("indices", 3, 10**6),
         ("indices", 3, -1),

@@ -27,7 +27,7 @@ from gramless.kernels import (
 X = np.random.default_rng(0).normal(size=(6, 3))
 
 
-def test_a_scaled_kernel_has_its_bandwidth_multiplied():
+def test_scaled_kernel_multiplies_the_bandwidth():
     kernel = Scaled(Matern(), scale=4.0)
     np.testing.assert_allclose(kernel.gram(X, bandwidth=0.5), Matern().gram(X, bandwidth=2.0))
     half = Scaled(Scaled(Laplacian(), 0.25), 2.0)
@@ -37,7 +37,7 @@ def test_a_scaled_kernel_has_its_bandwidth_multiplied():
     )
 
 
-def test_a_sum_holds_for_all_inputs_and_a_mixture_for_each():
+def test_sum_is_over_inputs_and_mixture_per_input():
     parts, weights = [Laplacian(), Scaled(Laplacian(), 8.0)], [1.0, 3.0]
     whole, each = Sum(parts, weights), Mixture(parts, weights)
     np.testing.assert_allclose(whole.gram(X[:, :1]), each.gram(X[:, :1]))
@@ -46,7 +46,7 @@ def test_a_sum_holds_for_all_inputs_and_a_mixture_for_each():
     assert np.abs(whole.gram(X) - each.gram(X)).max() > 0.01
 
 
-def test_a_sum_of_one_and_a_product_of_one_are_that_one():
+def test_sums_and_products_of_one_kernel_equal_it():
     normals = stream(0, "frequencies").standard_normal((30, 2))
     uniforms = stream(1, "frequencies").random((30, 2))
     alone = Matern().frequencies(normals, uniforms[:, 1:])
@@ -56,7 +56,7 @@ def test_a_sum_of_one_and_a_product_of_one_are_that_one():
         np.testing.assert_array_equal(kernel.frequencies(normals, used), alone)
 
 
-def test_a_sum_draws_one_part_for_a_whole_grid():
+def test_sum_draws_one_part_per_grid():
     kernel = Sum([Hat(), Scaled(Hat(), 8.0)], [1.0, 3.0])
     widths = kernel.sample_widths(stream(2, "grids"), (4000, 5))
     assert (widths == widths[:, :1]).all()
@@ -65,7 +65,7 @@ def test_a_sum_draws_one_part_for_a_whole_grid():
     assert np.mean(mixed == mixed[:, :1]) < 0.8
 
 
-def test_grids_of_a_sum_represent_it_with_categories_too():
+def test_grids_of_a_sum_are_unbiased_with_categories():
     kernel = Sum([Scaled(Laplacian(), 0.3), Scaled(InversePower(), 4.0)], [1.0, 1.0])
     bandwidth, categorical = np.array([1.0, 0.6, 2.0]), np.array([False, True, False])
     rows = np.array([[0.0, 1.0, 0.0], [0.3, 2.0, 0.4], [0.1, 1.0, -0.2], [2.0, 5.0, 1.0]])
@@ -82,7 +82,7 @@ def test_grids_of_a_sum_represent_it_with_categories_too():
     assert (np.abs(together - separate) > 4 * error).any()
 
 
-def test_the_uniforms_that_are_needed():
+def test_n_uniforms_adds_up_over_parts():
     rough = ExponentialPower()
     assert rough.n_uniforms(5) == 10
     assert Scaled(rough, 2.0).n_uniforms(5) == 10
@@ -92,7 +92,7 @@ def test_the_uniforms_that_are_needed():
     assert Mixture([Laplacian(), rough], [1, 1]).n_uniforms(5) == 15
 
 
-def test_bandwidths_are_meant_in_the_metric_of_the_first_part():
+def test_bandwidth_uses_the_metric_of_the_first_part():
     for compose in (
         lambda first: Scaled(first, 2.0),
         lambda first: Sum([first, Hat()], [1.0, 1.0]),
@@ -103,14 +103,14 @@ def test_bandwidths_are_meant_in_the_metric_of_the_first_part():
         assert compose(compose(Matern())).metric == "euclidean"
 
 
-def test_the_part_that_keeps_a_kernel_from_some_features_is_found():
+def test_error_names_the_part_that_lacks_features():
     kernel = Sum([Laplacian(), Product([Gaussian(), Scaled(Hat(), 2.0)])], [1.0, 1.0])
     assert kernel.part_without(SpectralKernel) == Hat()
     assert kernel.part_without(BinningKernel) == kernel.kernels[1]
     assert Laplacian().part_without(SpectralKernel) is None
 
 
-def test_features_that_a_part_lacks_are_refused_even_when_asked_for_directly():
+def test_features_that_a_part_lacks_are_rejected():
     told = r"Hat\(\) has no distribution of frequencies: .*closed inverse"
     with pytest.raises(KernelError, match=told):
         Scaled(Hat(), 2.0).n_uniforms(3)
@@ -133,7 +133,7 @@ SENSELESS = [
 ]
 
 
-def test_senseless_parts_are_refused():
+def test_invalid_parts_are_rejected():
     for build, message in SENSELESS:
         with pytest.raises(KernelError, match=message):
             build()

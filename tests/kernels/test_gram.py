@@ -67,7 +67,7 @@ def test_profile_of_a_binning_kernel_is_convex():
         assert np.diff(binning_kernel.profile(distance), 2).min() > -1e-14
 
 
-def test_profile_keeps_the_shape():
+def test_profile_keeps_the_shape_of_its_argument():
     for kernel in ALL_KERNELS.values():
         for shape in [(), (3,), (2, 3), (0,)]:
             assert np.shape(kernel.profile(np.ones(shape))) == shape
@@ -83,7 +83,7 @@ def test_gram_is_symmetric_with_unit_diagonal_and_positive_semidefinite(kernel, 
     assert np.linalg.eigvalsh(gram).min() > -1e-10
 
 
-def test_gram_equals_a_double_loop():
+def test_gram_matches_a_double_loop():
     for kernel in ALL_KERNELS.values():
         rng = np.random.default_rng(1)
         X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
@@ -92,7 +92,7 @@ def test_gram_equals_a_double_loop():
         np.testing.assert_allclose(kernel.gram(X, Y, bandwidth=bandwidth), slow, rtol=1e-12)
 
 
-def test_categories_multiply_the_kernel_by_one_factor_each():
+def test_categories_multiply_the_kernel_by_a_factor():
     for kernel in ALL_KERNELS.values():
         rng = np.random.default_rng(3)
         X = np.column_stack(
@@ -113,14 +113,14 @@ def test_categories_multiply_the_kernel_by_one_factor_each():
             ]
             for x in X
         ]
-        found = kernel.gram(X, bandwidth=bandwidth, categorical=categorical)
-        np.testing.assert_allclose(found, slow, rtol=1e-12)
-        assert np.linalg.eigvalsh(found).min() > -1e-12
+        result = kernel.gram(X, bandwidth=bandwidth, categorical=categorical)
+        np.testing.assert_allclose(result, slow, rtol=1e-12)
+        assert np.linalg.eigvalsh(result).min() > -1e-12
         parts = kernel.gram_blocks(X, bandwidth=bandwidth, categorical=categorical, block_rows=4)
-        np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), found)
+        np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), result)
 
 
-def test_gram_of_named_kernels_is_the_textbook_formula():
+def test_gram_of_named_kernels_matches_the_textbook():
     x, y = np.array([[0.3, -1.0]]), np.array([[1.0, 1.0]])
     difference = (x - y).ravel()
     assert Gaussian().gram(x, y, bandwidth=1.7)[0, 0] == pytest.approx(
@@ -137,7 +137,7 @@ def test_gram_of_named_kernels_is_the_textbook_formula():
     )
 
 
-def test_matern_kernels_are_those_of_scikit_learn():
+def test_matern_kernels_match_scikit_learn():
     rng = np.random.default_rng(4)
     X, Y = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
     for nu in (0.5, 1.5, 2.5, 0.7, 3.0):
@@ -147,7 +147,7 @@ def test_matern_kernels_are_those_of_scikit_learn():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("nu", [1e-3, 1.0, 11.0, 100.0])
-def test_matern_has_its_limits_near_and_far(nu):
+def test_matern_has_its_limits_at_zero_and_infinity(nu):
     distance = np.array([0.0, 5e-324, 1e-300, 1e-12, 1.0, 50.0, 1e3, 1e12, 1e300])
     values = Matern(nu).profile(distance)
     assert values[0] == 1.0
@@ -165,19 +165,19 @@ def test_distances_that_overflow_give_zero():
         assert 0.0 <= far[0, 0] < 1e-60
 
 
-def test_blocks_are_the_gram_matrix():
+def test_blocks_join_to_the_gram_matrix():
     for kernel in ALL_KERNELS.values():
         for block_rows in [1, 3, 7, 100]:
             rng = np.random.default_rng(5)
             X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
-            found = np.full((7, 5), np.nan)
+            result = np.full((7, 5), np.nan)
             for rows, block in kernel.gram_blocks(X, Y, bandwidth=2.0, block_rows=block_rows):
                 assert len(block) <= block_rows
-                found[rows] = block
-            np.testing.assert_array_equal(found, kernel.gram(X, Y, bandwidth=2.0))
+                result[rows] = block
+            np.testing.assert_array_equal(result, kernel.gram(X, Y, bandwidth=2.0))
 
 
-def test_blocks_with_faults_are_refused_before_any_is_computed():
+def test_invalid_blocks_are_rejected_before_any_is_computed():
     for block_rows in (0, -3, 2.5, None):
         with pytest.raises(InputError, match="block_rows must be a whole number above 0"):
             Gaussian().gram_blocks(np.ones((4, 2)), block_rows=block_rows)
@@ -185,7 +185,7 @@ def test_blocks_with_faults_are_refused_before_any_is_computed():
         Gaussian().gram_blocks(np.ones((4, 2)), np.ones((4, 3)))
 
 
-def test_masks_that_do_not_fit_are_refused():
+def test_invalid_masks_are_rejected():
     for categorical in ([True], np.array([0, 1, 0]), "abc"):
         with pytest.raises(InputError, match="categorical must be 3 truth values"):
             Laplacian().gram(np.ones((2, 3)), categorical=categorical)
@@ -201,7 +201,7 @@ def test_infinite_bandwidth_ignores_an_input():
         np.testing.assert_array_equal(kernel.gram(X, bandwidth=np.inf), np.ones((6, 6)))
 
 
-def test_bandwidths_that_make_no_sense_are_refused():
+def test_invalid_bandwidths_are_rejected():
     for bandwidth, message in (
         (0.0, "positive"),
         (-1.0, "positive"),

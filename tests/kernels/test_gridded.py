@@ -24,7 +24,7 @@ def together(kernel, distances, bandwidth, generator, n_grids=N_GRIDS):
 
 
 @pytest.mark.parametrize("bandwidth", [0.03, pytest.param(40.0, marks=pytest.mark.slow)])
-def test_grids_are_unbiased_and_a_scale_five_per_cent_off_is_noticed(binning_kernel, bandwidth):
+def test_grids_are_unbiased_and_five_percent_error_is_detected(binning_kernel, bandwidth):
     """Distances from the exact kernel in standard errors; the same draws judge every scale."""
     distances = DISTANCES * bandwidth
     hits = together(binning_kernel, distances, bandwidth, stream(3, "grids")).mean(axis=0)
@@ -46,7 +46,7 @@ def test_grids_are_unbiased_over_several_inputs(binning_kernel):
     assert abs(hits / n_grids - exact) < 4 * np.sqrt(exact * (1 - exact) / n_grids)
 
 
-def test_many_grids_are_those_drawn_one_by_one():
+def test_many_grids_equal_single_draws():
     for binning_kernel in BINNING_KERNELS.values():
         bandwidth = np.array([0.7, np.inf, 2.0])
         for n_grids in (1, 6):
@@ -75,7 +75,7 @@ def test_widths_follow_the_distribution_of_the_profile():
         assert np.max(np.abs(measured - distribution)) < np.sqrt(np.log(2 / 1e-4) / (2 * n))
 
 
-def test_a_grid_is_fixed_by_its_stream_and_stretches_with_the_bandwidth():
+def test_grid_scales_with_the_bandwidth():
     for binning_kernel in BINNING_KERNELS.values():
         widths, shifts = binning_kernel.sample_grid(stream(1, "grids", 4), np.ones(5))
         again = binning_kernel.sample_grid(stream(1, "grids", 4), np.ones(5))
@@ -96,6 +96,6 @@ def test_extreme_powers_give_usable_widths(kernel):
 
 
 @pytest.mark.parametrize("bandwidth", [[1.0, 0.0], [np.nan], np.ones((2, 2))])
-def test_grids_refuse_senseless_bandwidths(bandwidth):
+def test_grids_reject_invalid_bandwidths(bandwidth):
     with pytest.raises(InputError, match="bandwidth must be"):
         Laplacian().sample_grid(stream(0, "grids"), bandwidth)

@@ -37,14 +37,14 @@ CONVEX = [
 ]
 
 
-def test_grids_follow_the_function():
+def test_grids_represent_the_function():
     distances = np.geomspace(1e-4, 1e3, 60)
     for function in CONVEX:
         error = np.abs(kernel_of_the_grids(Profile(function), distances) - function(distances))
         assert error.max() < 2e-3
 
 
-def test_a_slow_profile_is_followed_up_to_the_upper_distance():
+def test_slow_profile_is_represented_up_to_the_upper_distance():
     def slow(t):
         return 1 / (1 + np.log1p(t))
 
@@ -55,7 +55,7 @@ def test_a_slow_profile_is_followed_up_to_the_upper_distance():
     assert error.max() < 2e-3
 
 
-def test_a_profile_is_never_called_beyond_the_upper_distance():
+def test_profile_is_never_called_beyond_the_upper_distance():
     def root(t):
         return (1 - t) ** 1.5
 
@@ -65,7 +65,7 @@ def test_a_profile_is_never_called_beyond_the_upper_distance():
     assert kernel_of_the_grids(kernel, [0.4])[0] == pytest.approx(0.6**1.5, abs=1e-3)
 
 
-def test_a_kernel_is_exact_where_grids_are_tabulated():
+def test_tabulated_kernel_is_exact():
     kernel = TabulatedProfile([0.0, 0.25, 1.0, 3.0], [1.0, 0.5, 0.125, 0.0])
     distances = np.linspace(0, 4, 50)
     np.testing.assert_allclose(
@@ -90,13 +90,13 @@ NO_PROFILES = [
 ]
 
 
-def test_functions_that_are_no_profile_are_refused():
+def test_invalid_profiles_are_rejected():
     for function, message in NO_PROFILES:
         with pytest.raises(KernelError, match=message):
             Profile(function)
 
 
-def test_a_bump_between_powers_of_two_is_found_and_named():
+def test_bump_between_powers_of_two_is_rejected():
     def bumpy(t):
         return np.exp(-t) + 1e-3 * np.exp(-(((t - 3.0) / 0.05) ** 2))
 
@@ -104,13 +104,13 @@ def test_a_bump_between_powers_of_two_is_found_and_named():
         Profile(bumpy)
 
 
-def test_senseless_upper_distances_are_refused():
+def test_invalid_upper_distances_are_rejected():
     for upper in (0.0, -1.0, np.inf, np.nan, "far", 2.0**-41, 1e30):
         with pytest.raises(KernelError, match="Profile needs upper"):
             Profile(lambda t: np.exp(-t), upper=upper)
 
 
-def test_a_profile_flat_at_its_upper_distance_is_refused():
+def test_profile_flat_at_its_upper_distance_is_rejected():
     with pytest.raises(KernelError, match=r"must fall to 0, it stays at 0\.25"):
         Profile(lambda t: np.maximum(1 - t, 0.25), upper=3.0)
 
@@ -130,7 +130,7 @@ NO_TABLES = [
 ]
 
 
-def test_tables_that_are_no_profile_are_refused():
+def test_invalid_tables_are_rejected():
     for distances, values, message in NO_TABLES:
         with pytest.raises(KernelError, match=message):
             TabulatedProfile(distances, values)

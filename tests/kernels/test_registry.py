@@ -48,13 +48,13 @@ def test_every_registered_kernel_is_under_contract():
     assert {kernel.name: type(kernel) for kernel in ALL_KERNELS.values()} == KERNELS
 
 
-def test_a_name_gives_the_default_kernel():
+def test_name_gives_the_default_kernel():
     assert as_kernel("laplacian") == Laplacian()
     assert as_kernel("gaussian") == Gaussian()
     assert as_binning_kernel("inverse_power") == InversePower(power=1.0)
 
 
-def test_a_function_becomes_a_profile():
+def test_function_becomes_a_profile():
     def decay(t):
         return np.exp(-t)
 
@@ -69,13 +69,13 @@ NO_KERNELS = [
 ]
 
 
-def test_what_is_no_kernel_is_refused():
+def test_invalid_kernels_are_rejected():
     for kernel, message in NO_KERNELS:
         with pytest.raises(KernelError, match=message):
             as_kernel(kernel)
 
 
-def test_the_gaussian_is_refused_with_what_to_use_instead():
+def test_gaussian_binning_is_rejected_with_alternatives():
     with pytest.raises(KernelError) as refusal:
         as_binning_kernel("gaussian")
     assert str(refusal.value) == (
@@ -87,7 +87,7 @@ def test_the_gaussian_is_refused_with_what_to_use_instead():
     assert not isinstance(Gaussian(), BinningKernel)
 
 
-def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead():
+def test_kernel_without_fourier_features_is_rejected_with_alternatives():
     with pytest.raises(KernelError) as refusal:
         as_spectral_kernel("hat")
     assert str(refusal.value) == (
@@ -121,13 +121,13 @@ LACKING = [
 ]
 
 
-def test_what_a_kernel_or_its_part_lacks_is_named():
+def test_error_names_what_a_kernel_lacks():
     for ask, kernel, message in LACKING:
         with pytest.raises(KernelError, match=message):
             ask(kernel)
 
 
-def test_kernels_with_the_features_asked_for_are_passed_through():
+def test_suitable_kernels_are_returned():
     for kernel in ALL_KERNELS.values():
         for ask, kind in ((as_binning_kernel, BinningKernel), (as_spectral_kernel, SpectralKernel)):
             if kernel.part_without(kind) is None:
@@ -156,13 +156,13 @@ SENSELESS = [
 ]
 
 
-def test_senseless_parameters_are_refused():
+def test_invalid_parameters_are_rejected():
     for build, message in SENSELESS:
         with pytest.raises(KernelError, match=message):
             build()
 
 
-def test_weights_of_a_mixture_count_by_their_proportions():
+def test_mixture_weights_are_proportions():
     t = np.linspace(0, 3, 7)
     mixture = Mixture([Laplacian(), Hat()], [2, 6])
     np.testing.assert_allclose(
@@ -170,7 +170,7 @@ def test_weights_of_a_mixture_count_by_their_proportions():
     )
 
 
-def test_plain_data_survives_json():
+def test_kernel_state_survives_json():
     for kernel in ALL_KERNELS.values():
         config = kernel.to_config()
         restored = from_config(json.loads(json.dumps(config)))
@@ -181,7 +181,7 @@ def test_plain_data_survives_json():
             assert restored == kernel
 
 
-def test_a_restored_kernel_draws_the_same_grids():
+def test_restored_kernel_draws_the_same_grids():
     for binning_kernel in BINNING_KERNELS.values():
         restored = from_config(binning_kernel.to_config())
         np.testing.assert_array_equal(
@@ -190,7 +190,7 @@ def test_a_restored_kernel_draws_the_same_grids():
         )
 
 
-def test_a_restored_kernel_draws_the_same_frequencies():
+def test_restored_kernel_draws_the_same_frequencies():
     for spectral_kernel in SPECTRAL_KERNELS.values():
         restored = from_config(spectral_kernel.to_config())
         normals = stream(0, "frequencies").standard_normal((20, 3))
@@ -215,7 +215,7 @@ DAMAGED = [
 ]
 
 
-def test_damaged_plain_data_is_refused():
+def test_invalid_kernel_states_are_rejected():
     for config, message in DAMAGED:
         with pytest.raises(KernelError, match=message):
             from_config(config)
@@ -239,6 +239,6 @@ def test_kernels_differ_by_class_and_parameters():
     assert TabulatedProfile([0, 1], [1, 0]) == TabulatedProfile([0.0, 1.0], [1.0, 0.0])
 
 
-def test_a_kernel_says_what_it_is():
+def test_kernel_repr_shows_its_parameters():
     assert repr(InversePower(power=2)) == "InversePower(power=2.0)"
     assert repr(TabulatedProfile([0, 2], [1, 0])) == "TabulatedProfile(2 distances up to 2)"

@@ -52,8 +52,8 @@ def deviations(kernel, frequencies):
 
 
 def standard_errors_off(kernel, frequencies):
-    found, error = deviations(kernel, frequencies)
-    return np.max(np.abs(found) / error)
+    result, error = deviations(kernel, frequencies)
+    return np.max(np.abs(result) / error)
 
 
 def test_cosines_are_unbiased(spectral_kernel):
@@ -62,7 +62,7 @@ def test_cosines_are_unbiased(spectral_kernel):
         assert standard_errors_off(spectral_kernel, frequencies) < 4.0
 
 
-def test_a_scale_five_per_cent_off_is_noticed(spectral_kernel):
+def test_five_percent_error_of_scale_is_detected(spectral_kernel):
     t = differences(1)
     values = [spectral_kernel.gram([[0.0]], scale * t)[0] for scale in (1.0, 1.05)]
     shift = np.abs(values[0] - values[1]).max()
@@ -84,8 +84,8 @@ def gaps_of_sobol_sequences(kernel, n_inputs, log2_draws):
 @pytest.mark.parametrize("label", ["gaussian", "laplacian", "inverse_power_3", "sum", "product"])
 def test_sobol_sequences_converge_and_are_closer_than_independent_draws(label):
     spectral_kernel = SPECTRAL_KERNELS[label]
-    found, error = gaps_of_sobol_sequences(spectral_kernel, n_inputs=1, log2_draws=11)
-    assert found < 0.9 * error
+    result, error = gaps_of_sobol_sequences(spectral_kernel, n_inputs=1, log2_draws=11)
+    assert result < 0.9 * error
     few, _ = gaps_of_sobol_sequences(spectral_kernel, n_inputs=3, log2_draws=7)
     many, error = gaps_of_sobol_sequences(spectral_kernel, n_inputs=3, log2_draws=11)
     assert many < 1.05 * error
@@ -106,7 +106,7 @@ def test_frequencies_are_finite_and_odd_far_in_the_tails():
                 )
 
 
-def test_each_row_is_a_function_of_its_own_numbers():
+def test_frequency_depends_on_its_uniforms_only():
     for spectral_kernel in SPECTRAL_KERNELS.values():
         generator = stream(2, "frequencies")
         normals = generator.standard_normal((50, 4)).astype(np.float32)
@@ -122,7 +122,7 @@ def test_each_row_is_a_function_of_its_own_numbers():
         assert spectral_kernel.frequencies(normals[:0], uniforms[:0]).shape == (0, 4)
 
 
-def test_uniforms_that_do_not_fit_are_refused():
+def test_invalid_uniforms_are_rejected():
     for spectral_kernel in SPECTRAL_KERNELS.values():
         n_uniforms = spectral_kernel.n_uniforms(2)
         with pytest.raises(InputError, match="needs uniforms of shape"):
@@ -137,7 +137,7 @@ def test_radial_frequencies_are_normals_times_one_factor(kernel):
     np.testing.assert_allclose(factors, kernel.radii(uniforms)[:, None] * np.ones(5))
 
 
-def test_huge_frequencies_stay_spread_out():
+def test_huge_frequencies_stay_distinct():
     # So rough a kernel has four in ten of its frequencies there.
     kernel = ExponentialPower(power=0.01)
     frequencies = drawn(kernel, 1, 100_000)

@@ -78,10 +78,10 @@ def test_profile_is_the_mean_overlap(kernel):
 def test_profile_falls_from_one_to_zero():
     for kernel in KERNELS.values():
         distance = np.append(0.0, np.geomspace(1e-9, 1e11, 3000))
-        found = kernel.profile(distance)
-        assert found[0] == 1.0
-        assert (np.diff(found) <= 1e-15).all()
-        assert 0.0 <= found[-1] < 1e-30
+        result = kernel.profile(distance)
+        assert result[0] == 1.0
+        assert (np.diff(result) <= 1e-15).all()
+        assert 0.0 <= result[-1] < 1e-30
         assert 0.0 <= kernel.profile(np.array(np.inf)) < 1e-30
         for shape in ((), (2, 3), (0,)):
             assert kernel.profile(np.ones(shape)).shape == shape
@@ -98,7 +98,7 @@ def test_profile_is_never_below_zero():
         assert kernel.profile(np.array([100.0, 1e11, np.inf])).min() >= 0.0
 
 
-def test_slope_at_zero_is_that_of_plain_bins_times_the_edge():
+def test_slope_at_zero_is_proportional_to_the_edge():
     for kernel in KERNELS.values():
         step = np.array([1e-6])
         edge = window(kernel, 0.5) ** 2 / correlation(kernel, 0.0)
@@ -106,7 +106,7 @@ def test_slope_at_zero_is_that_of_plain_bins_times_the_edge():
         assert slope == pytest.approx(edge * plain, rel=1e-3, abs=1e-10)
 
 
-def test_without_depth_it_is_that_of_plain_bins():
+def test_zero_depth_equals_plain_bins():
     distance = np.linspace(0, 40, 4001)
     for shape in (2.0, 7.5, 30.0, 1000.0):
         for name in ("parabola", "cosine"):
@@ -114,7 +114,7 @@ def test_without_depth_it_is_that_of_plain_bins():
             np.testing.assert_allclose(flat, GammaHats(shape).profile(distance), atol=1e-11)
 
 
-def test_plain_bins_of_shape_two_are_laplacian():
+def test_bins_of_shape_two_are_laplacian():
     distance = np.linspace(0, 40, 4001)
     np.testing.assert_allclose(GammaHats(2.0).profile(distance), np.exp(-distance), atol=1e-15)
     np.testing.assert_allclose(
@@ -125,10 +125,10 @@ def test_plain_bins_of_shape_two_are_laplacian():
 
 
 @pytest.mark.parametrize("shape", [2.0, 5.0, 30.0, 1000.0])
-def test_hats_of_gamma_widths(shape):
+def test_hats_of_gamma_widths_match_the_formula(shape):
     kernel, distance = GammaHats(shape), np.linspace(0.0, 10.0, 4001)
-    found = kernel.profile(distance)
-    assert (np.diff(found, 2) > -1e-14).all()
+    result = kernel.profile(distance)
+    assert (np.diff(result, 2) > -1e-14).all()
     widths = kernel.sample_widths(stream(1, "grids"), (200_000,))
     assert stats.kstest(widths[:20_000], stats.gamma(shape, scale=2 / shape).cdf).pvalue > 1e-3
     for t in (0.3, 1.0, 1.9):
@@ -137,7 +137,7 @@ def test_hats_of_gamma_widths(shape):
     assert kernel.profile(np.array([0.0, np.inf, 1e300])).tolist() == [1.0, 0.0, 0.0]
 
 
-def test_random_binning_refuses_weights():
+def test_random_binning_rejects_windowed_kernels():
     with pytest.raises(KernelError, match=r"Windowed kernel has no random binning.*SmoothBinning"):
         RandomBinning(Windowed()).fit(np.ones((3, 2)))
 
@@ -145,16 +145,16 @@ def test_random_binning_refuses_weights():
 def test_coefficients_are_the_window_over_its_root_mean_square():
     for kernel in KERNELS.values():
         u = np.linspace(-0.5, 0.5, 101)
-        found = np.polynomial.polynomial.polyval(u**2, kernel.coefficients)
+        result = np.polynomial.polynomial.polyval(u**2, kernel.coefficients)
         expected = window(kernel, u) / np.sqrt(correlation(kernel, 0.0))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
         fourth = integrate.quad(lambda v, kernel=kernel: window(kernel, v) ** 4, -0.5, 0.5)[0]
         assert kernel.fourth_moment == pytest.approx(
             fourth / correlation(kernel, 0.0) ** 2, rel=1e-10
         )
 
 
-def test_depth_for_some_inputs():
+def test_depth_is_limited_by_the_inputs():
     assert Windowed.for_inputs(0) == Windowed.for_inputs(1) == Windowed(depth=0.8)
     depths = [Windowed.for_inputs(d).depth for d in (8, 10, 21, 100, 784, 10**6)]
     assert (np.diff(depths) < 0).all()
@@ -179,7 +179,7 @@ REFUSED = [
 ]
 
 
-def test_parameters_that_cannot_be_used_are_refused():
+def test_invalid_parameters_are_rejected():
     for options, message in REFUSED:
         kinds = (Windowed, GammaHats) if "shape" in options else (Windowed,)
         for kind in kinds:

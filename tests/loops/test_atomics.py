@@ -90,7 +90,7 @@ def in_threads(*calls):
     ("value", "index"),
     each_value([1, np.int8(1), np.float32(1.0), 1.0], [2, np.uint8(2), np.int32(2), np.uint64(2)]),
 )
-def test_values_and_indices_of_other_types(value, index):
+def test_additions_accept_other_value_and_index_types(value, index):
     array = np.zeros(4)
     add_many(array, index, value, 3)
     np.testing.assert_array_equal(array, [0.0, 0.0, 3.0, 0.0])
@@ -102,7 +102,7 @@ def test_no_addition_is_lost():
     np.testing.assert_array_equal(array, [0.0, N_CALLS * N_THREADS * (N_THREADS + 1) / 2, 0.0])
 
 
-def test_fetch_add_returns_what_was_there():
+def test_fetch_add_returns_the_old_value():
     counter = np.array([7, 40], np.int64)
     assert fetch_once(counter, 1, 2) == 40
     assert fetch_once(counter, 1, -5) == 42
@@ -119,7 +119,7 @@ def test_fetch_add_gives_each_number_once():
 
 
 @pytest.mark.parametrize("array", [np.arange(3), np.arange(3.0)])
-def test_load_and_store(array):
+def test_load_and_store_access_one_number(array):
     assert load_once(array, 2) == 2
     store_once(array, 1, -9)
     np.testing.assert_array_equal(array, [0, -9, 2])
@@ -127,7 +127,7 @@ def test_load_and_store(array):
     assert load_once(array, 1) == -9
 
 
-def test_what_was_written_before_a_release_is_seen_after_an_acquire():
+def test_writes_before_a_release_are_visible_after_an_acquire():
     n_messages = 500
     flag, box = np.zeros(1, np.int64), np.zeros(2, np.int64)
     got = np.empty((n_messages, 2), np.int64)
@@ -146,7 +146,7 @@ def test_threads_meet_at_a_barrier():
     assert not behind.any()
 
 
-def test_other_arrays_and_indices_are_refused():
+def test_other_arrays_and_indices_are_rejected():
     for array, problem in (
         (np.zeros(3, np.float32), "float64"),
         (np.zeros(3, np.int64), "float64"),

@@ -66,30 +66,30 @@ def twin(state: dict[str, Any], grids: list[int], first: int, last: int, ridge: 
 
 
 @pytest.mark.parametrize("n_outputs", [None, 1, 2, 5])
-def test_to_the_bit_as_the_slow_twin(n_outputs: int | None) -> None:
+def test_backfitting_equals_the_slow_implementation(n_outputs: int | None) -> None:
     for rows in [(0, N_ROWS), (0, 150), (150, 290), (10, 11), (20, 20)]:
         for grids in [[0, 1, 2, 3], [3, 1], [2], []]:
-            found, expected = draw(n_outputs), draw(n_outputs)
-            run(found, grids, *rows, 3.5)
+            result, expected = draw(n_outputs), draw(n_outputs)
+            run(result, grids, *rows, 3.5)
             twin(expected, grids, *rows, 3.5)
             for name, values in expected.items():
-                np.testing.assert_array_equal(found[name], values, err_msg=name)
+                np.testing.assert_array_equal(result[name], values, err_msg=name)
 
 
 @pytest.mark.parametrize("n_outputs", [4, 8, 20])
-def test_one_curvature_a_row_is_that_of_all_outputs(n_outputs: int) -> None:
+def test_one_curvature_per_row_equals_equal_curvatures(n_outputs: int) -> None:
     codes, offsets = draw_codes()
     room = np.full(max(N_BINS) * n_outputs, 77, np.float32), np.full(max(N_BINS), 77, np.float32)
     for rows in [(0, N_ROWS), (150, 290), (10, 11), (20, 20)]:
         for grids in [[0, 1, 2, 3], [3, 1], []]:
-            found, expected = draw(n_outputs), draw(n_outputs)
+            result, expected = draw(n_outputs), draw(n_outputs)
             expected["curvatures"][:] = expected["curvatures"][:, :1]
             run(expected, grids, *rows, 3.5)
-            found["curvatures"] = found["curvatures"][:, 0].copy()
+            result["curvatures"] = result["curvatures"][:, 0].copy()
             fixed = codes, offsets, np.array(grids, np.int64), *rows, np.float32(3.5)
-            backfit_shared_curvature(*fixed, *found.values(), *room)
+            backfit_shared_curvature(*fixed, *result.values(), *room)
             for name in ("slopes", "weights", "raw"):
-                np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+                np.testing.assert_array_equal(result[name], expected[name], err_msg=name)
 
 
 def test_bins_without_rows_shrink_towards_zero() -> None:
@@ -151,14 +151,14 @@ def gradient_bound(Z: Doubles, slopes: Doubles, ridge: float, w: Doubles, drift:
     return n_rows * drift + summed + (n_rows + ridge) * EPS * w
 
 
-def test_many_passes_are_the_exact_ridge_solution() -> None:
+def test_many_passes_reach_the_ridge_solution() -> None:
     Z, ridge = features(*draw_codes())[ROWS], 10.0
     y = np.random.default_rng(1).normal(size=N_ROWS)
-    found, drift = fitted(Squared(), y, ridge, 250, ROWS.start, ROWS.stop)
+    result, drift = fitted(Squared(), y, ridge, 250, ROWS.start, ROWS.stop)
     exact = np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ y[ROWS])
-    bound = gradient_bound(Z, y[ROWS] - Z @ found, ridge, found, drift)
+    bound = gradient_bound(Z, y[ROWS] - Z @ result, ridge, result, drift)
     # The objective is at least as curved as its penalty.
-    assert np.linalg.norm(found - exact) < np.linalg.norm(bound) / ridge
+    assert np.linalg.norm(result - exact) < np.linalg.norm(bound) / ridge
     assert np.linalg.norm(bound) / ridge < 0.05 * np.linalg.norm(exact)
 
 
@@ -174,14 +174,14 @@ def labelled(seed: int = 1) -> dict[str, tuple[Loss, Doubles]]:
 
 
 @pytest.mark.parametrize("name", labelled())
-def test_the_penalised_gradient_vanishes(name: str) -> None:
+def test_penalised_gradient_vanishes(name: str) -> None:
     loss, y = labelled()[name]
     Z, ridge = features(*draw_codes())[ROWS], 20.0
-    found, drift = fitted(loss, y, ridge, 80, ROWS.start, ROWS.stop)
-    slopes = -loss.gradient(Z @ found, y[ROWS])
-    gradient = (Z.T @ slopes - ridge * found).reshape(len(found), -1)
-    curvature = max(1.0, float(loss.curvature(Z @ found, y[ROWS]).max()))
-    bound = gradient_bound(Z, slopes, ridge, found, curvature * drift)
+    result, drift = fitted(loss, y, ridge, 80, ROWS.start, ROWS.stop)
+    slopes = -loss.gradient(Z @ result, y[ROWS])
+    gradient = (Z.T @ slopes - ridge * result).reshape(len(result), -1)
+    curvature = max(1.0, float(loss.curvature(Z @ result, y[ROWS]).max()))
+    bound = gradient_bound(Z, slopes, ridge, result, curvature * drift)
     assert (np.abs(gradient) <= bound).all()
     start = np.abs(Z.T @ loss.gradient(np.zeros_like(y[ROWS]), y[ROWS])).max()
     assert bound.max() < 0.01 * start

@@ -98,15 +98,15 @@ def test_learn_numbers_in_order_of_first_appearance(keys, dtype):
 
 
 @given(KEYS, KEYS)
-def test_a_bin_never_seen_is_number_zero(keys, others):
+def test_unseen_bin_is_number_zero(keys, others):
     bins = check_learning(keys)
     known = number_twin(keys)
-    found = bins.find(others)
-    assert found.tolist() == [known.get(key, 0) for key in others.tolist()]
+    result = bins.find(others)
+    assert result.tolist() == [known.get(key, 0) for key in others.tolist()]
 
 
 @given(KEYS, st.lists(st.integers(0, 300), max_size=4))
-def test_learning_in_parts_is_learning_the_whole(keys, cuts):
+def test_learning_in_parts_equals_learning_at_once(keys, cuts):
     whole, parts = Bins(len(keys)), Bins(len(keys))
     expected = whole.learn(keys)
     codes = [parts.learn(part) for part in np.split(keys, sorted(cuts))]
@@ -117,7 +117,7 @@ def test_learning_in_parts_is_learning_the_whole(keys, cuts):
 
 
 @pytest.mark.parametrize("n_bins", [255, 256, 257, 1024, 20_000])
-def test_growth(n_bins):
+def test_index_grows_with_the_bins(n_bins):
     keys = spread_keys(n_bins)
     bins = check_learning(np.concatenate([keys, keys[::-1]]))
     assert bins.count == n_bins
@@ -126,7 +126,7 @@ def test_growth(n_bins):
 
 
 @pytest.mark.parametrize(("n_bins", "top"), [(300, 0), (1200, -1), (1200, 2**23 - 1)])
-def test_all_keys_want_one_slot(n_bins, top):
+def test_keys_of_one_slot_are_all_found(n_bins, top):
     # No growth pulls them apart: they differ far below the bits of any index.
     keys = (top << 40) + np.random.default_rng(0).permutation(n_bins)
     bins = check_learning(np.concatenate([keys, keys]))
@@ -142,7 +142,7 @@ def test_no_key_is_far_from_its_slot(step):
     assert np.diff(empty).max() < 300
 
 
-def test_a_search_in_a_full_index_ends():
+def test_search_in_a_full_index_ends():
     keys, others = np.split(spread_keys(128), 2)
     bins = Bins(200, bits=6)
     bins.slots = np.zeros(64, np.int32)
@@ -176,20 +176,20 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
 def test_keys_of_one_call_are_numbered_by_first_appearance(keys):
     twin, codes = number_twin(keys), np.zeros(len(keys), np.int64)
     slots = np.full(1 << binning.slot_bits(len(keys), binning.FIRST_BITS), 7, np.int32)
-    found = np.zeros(len(keys) + 1, np.int64)
-    assert binning.number_keys(keys, slots, found, codes) == len(twin)
+    result = np.zeros(len(keys) + 1, np.int64)
+    assert binning.number_keys(keys, slots, result, codes) == len(twin)
     assert codes.tolist() == [twin[key] for key in keys.tolist()]
-    assert found[1 : len(twin) + 1].tolist() == list(twin)
+    assert result[1 : len(twin) + 1].tolist() == list(twin)
 
 
-def test_fill_slots_tells_when_there_is_no_room():
+def test_fill_slots_reports_a_full_index():
     table, slots = spread_keys(20), np.empty(16, np.int32)
     assert fill_slots(table, 16, slots, 4)
     assert not fill_slots(table, 17, slots, 4)
 
 
 @pytest.mark.parametrize("n_crowded", [2, 30])
-def test_fill_slots_tells_when_two_bins_have_one_key(n_crowded):
+def test_fill_slots_reports_repeated_keys(n_crowded):
     # Few keys are neighbours in the index, and many are far from the slot that they want.
     table = np.append(0, (7 << 40) + np.arange(n_crowded))
     slots = np.empty(1 << FIRST_BITS, np.int32)
@@ -198,7 +198,7 @@ def test_fill_slots_tells_when_two_bins_have_one_key(n_crowded):
         assert not fill_slots(np.append(table, table[twin]), n_crowded + 1, slots, FIRST_BITS)
 
 
-def test_bins_are_numbered_up_to_the_most():
+def test_bins_are_numbered_up_to_the_limit():
     bins, codes = Bins(6), np.full(6, 99, np.uint32)
     keys = np.array([5, 6, 5, 7, 8, 6])
     tables = bins.slots, bins.bits, bins.table

@@ -141,7 +141,7 @@ def empty_tables(n_grids: int, n_bins: int):
 
 
 @given(SEEDS, st.integers(1, 8), st.integers(0, 7), st.sampled_from([0, 8, 16, 56, 1024]))
-def test_add_cells(seed, n_grids, n_columns, n_rows):
+def test_add_cells_matches_the_slow_implementation(seed, n_grids, n_columns, n_rows):
     grids = make_grids(seed, n_grids, n_columns)
     rows = make_rows(seed, n_rows, n_columns)
     begun = np.random.default_rng(seed).integers(-(2**63), 2**63, (n_rows, binning.GROUP))
@@ -168,7 +168,7 @@ def test_add_sparse_cells_corrects_the_zero_row(seed, n_rows, n_columns, n_grids
     assert (keys[:, n_grids:] == 0).all()
 
 
-def test_strided_arrays_are_refused_not_misread():
+def test_strided_arrays_are_rejected():
     keys, zeros = np.zeros((1, binning.GROUP), np.int64), np.zeros((4, binning.GROUP), np.int64)
     wide = eight_wide(make_grids(0, 8, 4))
     with pytest.raises(TypingError, match="contiguous"):
@@ -176,7 +176,7 @@ def test_strided_arrays_are_refused_not_misread():
 
 
 @given(SEEDS, st.integers(0, 40), st.integers(1, 9))
-def test_add_patterns(seed, n_rows, n_patterns):
+def test_add_patterns_matches_the_slow_implementation(seed, n_rows, n_patterns):
     rng = np.random.default_rng(seed)
     ids = rng.integers(0, n_patterns, n_rows).astype(np.int32)
     contributions = rng.integers(-(2**63), 2**63, (n_patterns, binning.GROUP))
@@ -187,7 +187,7 @@ def test_add_patterns(seed, n_rows, n_patterns):
 
 
 @given(SEEDS, st.integers(1, 70), st.integers(3, 10), st.integers(1, 8))
-def test_tile_keys_of_all_layouts_at_once(seed, n_rows, n_columns, n_grids):
+def test_tile_keys_sums_all_layouts(seed, n_rows, n_columns, n_grids):
     grids, rows = make_grids(seed, n_grids, n_columns), make_rows(seed, n_rows, n_columns)
     offsets = np.random.default_rng(seed).integers(-(2**63), 2**63, n_grids)
     _, *packed = block_arguments(rows, grids, offsets, 32)
@@ -219,12 +219,12 @@ def test_new_bins_are_numbered_and_then_found(size, dtype):
     np.testing.assert_array_equal(counts, expected.max(axis=1))
     for g in range(n_grids):
         np.testing.assert_array_equal(table[g, codes[g]], keys[g])
-    found = np.zeros_like(codes)
-    number(packed, (slots, bits, table, counts), 0, found)
-    np.testing.assert_array_equal(found, codes)
+    result = np.zeros_like(codes)
+    number(packed, (slots, bits, table, counts), 0, result)
+    np.testing.assert_array_equal(result, codes)
 
 
-def test_bins_beyond_the_most_get_zero():
+def test_bins_beyond_the_limit_are_zero():
     grids, rows = make_grids(1, 4, 7, ignored=0.0), make_rows(2, 60, 7)
     offsets = np.arange(4)
     slots, bits, table, counts = empty_tables(4, 60)

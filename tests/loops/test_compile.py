@@ -60,7 +60,7 @@ def run(total) -> bool:
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_files_are_compiled_anew_and_replaced(total_anew, tmp_path: Path, damage):
+def test_damaged_cache_files_are_replaced(total_anew, tmp_path: Path, damage):
     assert not run(total_anew())
     assert run(total_anew())
     for path in (tmp_path / "cache").rglob("*.nb*"):
@@ -77,7 +77,7 @@ def one_warning():
     assert len(warned) == 1
 
 
-def test_a_full_disk_keeps_nothing_and_is_told_once(total_anew, monkeypatch):
+def test_full_disk_warns_once_and_keeps_no_cache(total_anew, monkeypatch):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -125,7 +125,7 @@ print(found)
 
 
 @pytest.mark.slow
-def test_a_package_that_cannot_be_written_to_is_imported(tmp_path: Path):
+def test_package_without_write_permission_is_imported(tmp_path: Path):
     # Folders below regular files can be made by nobody, not even by root.
     blocked = tmp_path / "file"
     blocked.touch()

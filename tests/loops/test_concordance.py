@@ -20,7 +20,7 @@ def twin(event, time, risk) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(("levels", "share"), [(3, 0.2), (1000, 0.6), (3, 1.0)])
-def test_concordance_is_that_of_all_pairs(levels: int, share: float) -> None:
+def test_concordance_matches_all_pairs(levels: int, share: float) -> None:
     rng = np.random.default_rng(levels)
     n = 80
     event, time = rng.random(n) < share, rng.integers(0, 2 * levels, n).astype(float)

@@ -19,7 +19,7 @@ def whole_numbers(*shapes: tuple[int, ...]) -> list[NDArray[np.float64]]:
 
 
 @given(SHAPES)
-def test_add_ridge(shape):
+def test_add_ridge_matches_the_slow_implementation(shape):
     direction, ridge, product = whole_numbers(shape, shape[:1], shape)
     expected = product + ridge[:, None] * direction
     curvature = np.full(shape[1], np.nan)
@@ -29,7 +29,7 @@ def test_add_ridge(shape):
 
 
 @given(SHAPES)
-def test_advance(shape):
+def test_advance_matches_the_slow_implementation(shape):
     length, direction, product, inverse, weights, residual = whole_numbers(
         shape[1:], shape, shape, shape[:1], shape, shape
     )
@@ -43,7 +43,7 @@ def test_advance(shape):
 
 
 @given(SHAPES)
-def test_redirect(shape):
+def test_redirect_matches_the_slow_implementation(shape):
     ratio, residual, inverse, direction = whole_numbers(shape[1:], shape, shape[:1], shape)
     expected = inverse[:, None] * residual + ratio * direction
     conjugate.redirect(ratio, residual, inverse, direction)
@@ -51,7 +51,7 @@ def test_redirect(shape):
 
 
 @given(SHAPES)
-def test_add_multiple(shape):
+def test_add_multiple_matches_the_slow_implementation(shape):
     factors, other, target = whole_numbers(shape[1:], shape, shape)
     expected = target + factors * other
     conjugate.add_multiple(factors, other, target)
@@ -59,7 +59,7 @@ def test_add_multiple(shape):
 
 
 @given(SHAPES)
-def test_apply_softmax_curvature(shape):
+def test_apply_softmax_curvature_matches_the_slow_implementation(shape):
     row_weights, p, responses = whole_numbers(shape[:1], shape, shape)
     blocks = p[:, :, None] * np.eye(shape[1]) - p[:, :, None] * p[:, None, :]
     expected = row_weights[:, None] * np.einsum("nkl,nl->nk", blocks, responses)
@@ -67,7 +67,7 @@ def test_apply_softmax_curvature(shape):
     np.testing.assert_array_equal(responses, expected)
 
 
-def test_infinity_and_nan_keep_their_meaning():
+def test_infinity_and_nan_propagate():
     residual = np.array([[1.0, np.inf], [np.nan, 2.0]])
     energy = np.empty(2)
     zeros = np.zeros((2, 2))

@@ -83,10 +83,10 @@ def orders_of(n: int, n_sweeps: int, seed: int = 1) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize(("penalty", "tol"), each_value(PENALTIES.values(), [-1.0, 0.05, 10.0]))
-def test_loop_does_as_its_slow_twin(penalty: tuple[float, float], tol: float) -> None:
+def test_loop_matches_the_slow_implementation(penalty: tuple[float, float], tol: float) -> None:
     model, orders = Model.make(penalty), orders_of(7, 6)
-    found, expected = model.sweep(orders, tol), model.slow_sweep(orders, tol)
-    for one, other in zip(found, expected, strict=True):
+    result, expected = model.sweep(orders, tol), model.slow_sweep(orders, tol)
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -104,7 +104,7 @@ numbers = st.floats(-5.0, 5.0)
 
 
 @every_loss
-def test_loss_gradient(loss: Loss, coded: tuple[int, float, float]) -> None:
+def test_loss_gradient_matches_the_loss(loss: Loss, coded: tuple[int, float, float]) -> None:
     z = np.concatenate([np.linspace(-4.0, 4.0, 81), [-1e3, -0.7, 0.0, 0.7, 1e3, 1e300, -1e300]])
     for y in (-1.0, 1.0):
         measured = [loops.loss_gradient(*coded, each, y) for each in z]
@@ -112,14 +112,14 @@ def test_loss_gradient(loss: Loss, coded: tuple[int, float, float]) -> None:
 
 
 @given(numbers, numbers, st.floats(0.01, 10.0), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
-def test_proximal_is_the_penalty_s_own(w, gradient, curvature, l1, l2):
+def test_proximal_matches_the_penalty(w, gradient, curvature, l1, l2):
     net = ElasticNet(l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0.0 else 0.5)
     expected = net.prox(np.array([w - gradient / curvature]), 1.0 / curvature)[0]
     measured = proximal(w, gradient, curvature, l1, l2)
     np.testing.assert_allclose(measured, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_proximal_of_a_column_of_zeros_and_of_nan():
+def test_proximal_of_zero_columns_is_zero_and_of_nan_nan():
     assert proximal(3.0, 0.0, 0.0, 0.1, 0.0) == 0.0
     assert proximal(3.0, 0.0, 0.0, 0.0, 0.1) == 0.0
     assert proximal(3.0, 0.0, 0.0, 0.0, 0.0) == 3.0
@@ -186,7 +186,7 @@ def drawn_by(uniforms: Array, n_columns: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("name", "n_simultaneous"), each_value(LOSSES, [1, 5, 12]))
-def test_simultaneous_steps(name: str, n_simultaneous: int) -> None:
+def test_simultaneous_steps_match_the_slow_implementation(name: str, n_simultaneous: int) -> None:
     loss, coded = LOSSES[name]
     twin = Twin(loss)
     n_columns = len(twin.weights)
@@ -201,7 +201,9 @@ def test_simultaneous_steps(name: str, n_simultaneous: int) -> None:
 
 
 @every_loss
-def test_shared_steps(loss: Loss, coded: tuple[int, float, float]) -> None:
+def test_shared_steps_match_the_slow_implementation(
+    loss: Loss, coded: tuple[int, float, float]
+) -> None:
     twin = Twin(loss)
     arguments = twin.arguments(coded)
     drawn = np.random.default_rng(0).integers(len(twin.weights), size=40)
@@ -212,7 +214,7 @@ def test_shared_steps(loss: Loss, coded: tuple[int, float, float]) -> None:
     np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-10, atol=1e-12)
 
 
-def test_every_set_of_coordinates_is_as_likely_as_any_other():
+def test_sets_of_coordinates_are_equally_likely():
     n_columns, n_simultaneous, n_draws = 5, 2, 6000
     arguments = Twin(Squared(), n_columns=n_columns).arguments((loops.SQUARED, 0.0, 0.0))
     uniforms = np.random.default_rng(1).random((n_draws, 1, n_simultaneous))

@@ -19,7 +19,7 @@ def whole_numbers(*shape: int) -> NDArray[np.float64]:
 
 
 @given(SHAPES)
-def test_responses(shape: tuple[int, int]) -> None:
+def test_responses_match_numpy(shape: tuple[int, int]) -> None:
     rows, w = whole_numbers(*shape), whole_numbers(shape[1])
     out = np.full(shape[0], np.nan)
     dense.responses(readonly(rows.astype(np.float32)), readonly(w), out)
@@ -27,7 +27,7 @@ def test_responses(shape: tuple[int, int]) -> None:
 
 
 @given(SHAPES, st.integers(1, 3))
-def test_responses_to_few(shape: tuple[int, int], n_threes: int) -> None:
+def test_responses_to_few_match_numpy(shape: tuple[int, int], n_threes: int) -> None:
     rows, vectors = whole_numbers(*shape), whole_numbers(3 * n_threes, shape[1])
     out = np.full((shape[0], len(vectors)), np.nan)
     single = readonly(rows.astype(np.float32)), readonly(vectors.astype(np.float32))
@@ -36,14 +36,14 @@ def test_responses_to_few(shape: tuple[int, int], n_threes: int) -> None:
 
 
 @given(SHAPES)
-def test_add_rows(shape: tuple[int, int]) -> None:
+def test_add_rows_matches_numpy(shape: tuple[int, int]) -> None:
     rows, v, out = whole_numbers(*shape), whole_numbers(shape[0]), whole_numbers(shape[1])
     expected = out + rows.T @ v
     dense.add_rows(readonly(rows.astype(np.float32)), readonly(v), out)
     np.testing.assert_array_equal(out, expected)
 
 
-def test_sums_are_double() -> None:
+def test_sums_are_double_precision() -> None:
     """A sum of float32 would lose the ones beside 1e8, one of float64 keeps them."""
     rows = np.ones((9, 33), np.float32)
     large = np.full(33, 1.0)

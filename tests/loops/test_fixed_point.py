@@ -11,7 +11,7 @@ from gramless.loops import fixed_point
 
 
 @given(arrays(float, st.integers(0, 9), elements=st.floats(-1e3, 1e3)), st.integers(-3, 45))
-def test_add_multiples(values, exponent):
+def test_add_multiples_matches_the_slow_implementation(values, exponent):
     total = np.arange(len(values))
     expected = total + np.rint(np.ldexp(values, exponent)).astype(np.int64)
     fixed_point.add_multiples(values, 2.0**exponent, total)

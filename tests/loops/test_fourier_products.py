@@ -12,7 +12,7 @@ from gramless.loops.fourier_products import add_responses
 
 
 @pytest.mark.parametrize("n_outputs", [1, 4])
-def test_twin(n_outputs: int) -> None:
+def test_add_responses_matches_the_slow_implementation(n_outputs: int) -> None:
     for n_frequencies in [1, 16, 31, 32, 33, 100]:
         for n_rows in [1, 6, 13]:
             rng = np.random.default_rng(0)

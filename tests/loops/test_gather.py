@@ -82,7 +82,7 @@ def run_scatter(problem: Problem, values, out, add=gather.scatter_add) -> NDArra
 
 
 @pytest.mark.parametrize("dtype", CODE_TYPES)
-def test_a_row_has_the_same_sum_wherever_rows_are_cut(dtype):
+def test_sum_of_a_row_does_not_depend_on_blocks(dtype):
     """To the last bit: four rows at once and single ones add up in the same order."""
     problem = make_problem(3, dtype, n_grids=19, n_rows=45)
     weights = readonly(np.random.default_rng(0).normal(size=problem.n_weights))
@@ -103,8 +103,8 @@ def test_both_ways_to_scatter_add_in_the_order_of_rows(problem):
     for places in problem.places:
         np.add.at(expected, places, rows)
     for add in (gather.scatter_add, gather.scatter_add_few):
-        found = run_scatter(problem, rows, np.zeros(problem.n_weights), add)
-        np.testing.assert_array_equal(found, expected)
+        result = run_scatter(problem, rows, np.zeros(problem.n_weights), add)
+        np.testing.assert_array_equal(result, expected)
 
 
 def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
@@ -121,23 +121,23 @@ def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
 
 
 @given(PROBLEMS)
-def test_one_column(problem):
+def test_one_column_matches_the_slow_implementation(problem):
     check_both(problem, ())
 
 
 @given(PROBLEMS, st.integers(0, 27))
-def test_many_columns(problem, n_columns):
+def test_many_columns_match_the_slow_implementation(problem, n_columns):
     check_both(problem, (n_columns,))
 
 
-def test_every_lane_remainder():
+def test_every_lane_remainder_matches_the_slow_implementation():
     for n_columns in range(1, 28):
         for n_grids in [1, 2, 5]:
             check_both(make_problem(3, np.uint16, n_grids, 21), (n_columns,))
 
 
 @pytest.mark.parametrize("first_code", [0, 1])
-def test_sixteen_columns_in_single_precision(first_code):
+def test_sixteen_single_precision_columns_match(first_code):
     for n_grids in (1, 4, 9, 19):
         problem = make_problem(8, np.uint8, n_grids, 21, first_code)
         rows = whole_numbers((21, 16)).astype(np.float32)
@@ -154,7 +154,7 @@ def test_sixteen_columns_in_single_precision(first_code):
 
 
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
-def test_blocks_of_rows_change_no_bit_of_a_gather(problem, tail, data):
+def test_blocks_of_rows_do_not_change_a_gather(problem, tail, data):
     weights = np.random.default_rng(1).normal(size=(problem.n_weights, *tail))
     n_rows = problem.codes.shape[1]
     cut = data.draw(st.integers(0, n_rows))
@@ -171,7 +171,7 @@ def test_blocks_of_rows_change_no_bit_of_a_gather(problem, tail, data):
 
 
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
-def test_blocks_of_grids_change_no_bit_of_a_scatter(problem, tail, data):
+def test_blocks_of_grids_do_not_change_a_scatter(problem, tail, data):
     n_grids, n_rows = problem.codes.shape
     values = np.random.default_rng(1).normal(size=(n_rows, *tail))
     cut = data.draw(st.integers(0, n_grids))
@@ -184,7 +184,7 @@ def test_blocks_of_grids_change_no_bit_of_a_scatter(problem, tail, data):
 
 
 @pytest.mark.parametrize(("tail", "n_grids"), each_value([(), (1,), (3,), (8,)], [9, 2, 3]))
-def test_infinity_and_nan_keep_their_meaning(tail, n_grids):
+def test_infinity_and_nan_propagate(tail, n_grids):
     codes = np.tile(np.arange(3, dtype=np.uint8), (n_grids, 1))
     problem = Problem(codes, np.arange(0, 3 * n_grids, 3, dtype=np.uint64), 3 * n_grids)
     weights = np.ones((3 * n_grids, *tail))
@@ -218,7 +218,7 @@ ROWS = st.builds(
 
 
 @given(ROWS, st.data())
-def test_count_shared_in_blocks_of_rows(codes, data):
+def test_count_shared_does_not_depend_on_blocks(codes, data):
     n_rows = len(codes)
     cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=4)))
     counts = np.full((n_rows, n_rows), np.nan, np.float32)
@@ -228,7 +228,7 @@ def test_count_shared_in_blocks_of_rows(codes, data):
 
 
 @given(ROWS, st.data())
-def test_a_block_of_rows_writes_its_own_pairs_alone(codes, data):
+def test_block_of_rows_writes_only_its_pairs(codes, data):
     n_rows = len(codes)
     first = data.draw(st.integers(0, n_rows))
     last = data.draw(st.integers(first, n_rows))

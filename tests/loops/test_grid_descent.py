@@ -171,7 +171,7 @@ def minimum(w: float, gradient: float, curvature: float, l1: float, l2: float) -
     ("columns", "penalty", "parts", "alike"),
     each_value(CHOSEN.values(), PENALTIES.values(), PARTS.values(), [True, False]),
 )
-def test_sweeps(
+def test_sweeps_match_the_slow_implementation(
     columns: list[int], penalty: tuple[float, float], parts: list[int], alike: bool
 ) -> None:
     descent = Descent(make_lists(parts), columns, penalty, alike=alike)
@@ -193,7 +193,7 @@ def test_sweeps(
     st.integers(0, 4),
     st.integers(0, 10**6),
 )
-def test_sweeps_of_any_kind(
+def test_random_sweeps_match_the_slow_implementation(
     columns: list[int],
     parts: list[int],
     l1: float,
@@ -225,7 +225,7 @@ def test_sweeps_of_any_kind(
         )
     ],
 )
-def test_small_moves_end_it(tol: float, least: int, parts: list[int], alike: bool) -> None:
+def test_small_moves_stop_the_sweeps(tol: float, least: int, parts: list[int], alike: bool) -> None:
     options: dict[str, Any] = {"tols": (tol, 0.01 * tol), "least": least, "n_sweeps": 500}
     columns = CHOSEN["all columns"]
     descent = Descent(make_lists(parts), columns, (0.01, 0.02), alike=alike, **options)
@@ -237,12 +237,12 @@ def test_small_moves_end_it(tol: float, least: int, parts: list[int], alike: boo
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-10, atol=1e-13)
 
 
-def test_wide_row_numbers() -> None:
-    found = [
+def test_type_of_row_numbers_does_not_change_sweeps() -> None:
+    results = [
         Descent(make_lists(PARTS["two parts"], dtype), list(range(11)), (0.01, 0.0), alike=False)
         for dtype in (np.uint16, np.uint32)
     ]
-    narrow, wide = (descent.run() for descent in found)
+    narrow, wide = (descent.run() for descent in results)
     np.testing.assert_array_equal(narrow[0], wide[0])
     np.testing.assert_array_equal(narrow[1], wide[1])
 
@@ -266,7 +266,9 @@ def assert_same_bits(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
         (2, PARTS["one part"], False),
     ],
 )
-def test_threads_change_no_bit(n_threads: int, parts: list[int], alike: bool) -> None:
+def test_number_of_threads_does_not_change_sweeps(
+    n_threads: int, parts: list[int], alike: bool
+) -> None:
     options: dict[str, Any] = {"tols": (1e-9, 1e-9), "n_sweeps": 200}
     lists, columns = make_lists(parts), CHOSEN["all columns"]
     descent = Descent(lists, columns, (0.01, 0.02), alike=alike, **options)
@@ -276,14 +278,14 @@ def test_threads_change_no_bit(n_threads: int, parts: list[int], alike: bool) ->
 
 
 @pytest.mark.parametrize("thread", [0, 1, 4])
-def test_threads_that_never_start_hold_nobody_up(thread: int) -> None:
+def test_threads_that_never_start_do_not_block(thread: int) -> None:
     lists = make_lists(PARTS["seven parts"])
     descent = Descent(lists, list(range(11)), (0.01, 0.02), alike=False, n_sweeps=20)
     expected = descent.run()
     assert_same_bits(descent.run(thread, n_threads=5), expected)
 
 
-def test_threads_that_start_late_or_after_the_end() -> None:
+def test_late_threads_do_not_change_sweeps() -> None:
     lists = make_lists(PARTS["seven parts"])
     descent = Descent(lists, list(range(11)), (0.01, 0.02), alike=False, n_sweeps=50)
     expected = descent.run()
@@ -295,7 +297,7 @@ def test_threads_that_start_late_or_after_the_end() -> None:
 
 
 @pytest.mark.parametrize(("columns", "parts"), each_value(CHOSEN.values(), PARTS.values()))
-def test_add_columns(columns: list[int], parts: list[int]) -> None:
+def test_add_columns_matches_the_slow_implementation(columns: list[int], parts: list[int]) -> None:
     for dtype in [np.uint16, np.uint32]:
         lists, rng = make_lists(parts, dtype), np.random.default_rng(4)
         changes = rng.normal(size=len(columns))
@@ -314,7 +316,7 @@ def test_add_columns(columns: list[int], parts: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("columns", "parts"), each_value(CHOSEN.values(), PARTS.values()))
-def test_sum_columns(columns: list[int], parts: list[int]) -> None:
+def test_sum_columns_matches_the_slow_implementation(columns: list[int], parts: list[int]) -> None:
     for dtype in [np.uint16, np.uint32]:
         lists, vector = make_lists(parts, dtype), np.random.default_rng(5).normal(size=40)
         for p in range(len(parts) - 1):
@@ -332,7 +334,7 @@ def test_sum_columns(columns: list[int], parts: list[int]) -> None:
 
 
 @given(st.integers(1, 20), st.integers(0, 20), st.data())
-def test_violations(n_columns: int, n_free: int, data: st.DataObject) -> None:
+def test_violations_match_the_penalty(n_columns: int, n_free: int, data: st.DataObject) -> None:
     n_free = min(n_free, n_columns)
     numbers = st.one_of(st.just(0.0), st.floats(-10, 10))
     some = st.lists(numbers, min_size=n_columns, max_size=n_columns).map(np.array)

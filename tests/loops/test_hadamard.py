@@ -19,7 +19,7 @@ WIDTHS = [16, 32, 64, 256, 1024]
 
 
 @pytest.mark.parametrize(("width", "dtype"), each_value(WIDTHS, [np.float32, np.float64]))
-def test_transform(width: int, dtype: type) -> None:
+def test_transform_multiplies_by_the_hadamard_matrix(width: int, dtype: type) -> None:
     """Whole numbers: sums are exact in any order."""
     rng = np.random.default_rng(width)
     rows = rng.integers(-100, 100, (5, width)).astype(dtype)
@@ -29,7 +29,7 @@ def test_transform(width: int, dtype: type) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(WIDTHS), st.integers(0, 4))
-def test_any_rows(seed: int, width: int, n_rows: int) -> None:
+def test_transform_of_random_rows_matches_the_matrix(seed: int, width: int, n_rows: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(n_rows, width))
     expected = rows @ hadamard_matrix(width)
     hadamard.transform(rows)
@@ -50,7 +50,7 @@ def conjugate(x: NDArray[Any]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(("width", "dtype"), each_value(WIDTHS, [np.float32, np.float64]))
-def test_octonions(width: int, dtype: type) -> None:
+def test_multiply_octonions_matches_the_definition(width: int, dtype: type) -> None:
     rng = np.random.default_rng(width)
     first, second = rng.integers(-9, 10, (2, width)).astype(dtype)
     product = np.full(width, 77, dtype)
@@ -65,22 +65,22 @@ def blocks_twin(
     rows: NDArray[Any], signs: NDArray[Any], orders: NDArray[Any], factors: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return ``H G P H B x`` of all blocks, one after the other, by dense matrices."""
-    width, found = rows.shape[1], []
+    width, results = rows.shape[1], []
     matrix = hadamard_matrix(width)
     frequencies = np.arange(width).reshape(8, -1).T.ravel()
     for b, order, g in zip(signs, orders, factors, strict=True):
         for row in rows:
             ordered = (matrix @ (b * row))[order]
             product = multiplied(g.reshape(8, -1), ordered.reshape(8, -1))
-            found.append((matrix @ product.ravel())[frequencies])
-    return np.concatenate(np.split(np.array(found), len(signs)), axis=1)
+            results.append((matrix @ product.ravel())[frequencies])
+    return np.concatenate(np.split(np.array(results), len(signs)), axis=1)
 
 
 @pytest.mark.parametrize(
     ("n", "width", "dtype"),
     each_value([1, 16, 100, 128, 300], [16, 128], [np.float64, np.float32, np.float32]),
 )
-def test_blocks(n: int, width: int, dtype: type) -> None:
+def test_project_blocks_matches_the_slow_implementation(n: int, width: int, dtype: type) -> None:
     """Small whole numbers: all is exact."""
     rng, n_blocks = np.random.default_rng(n), -(-n // width)
     rows = rng.integers(-5, 6, (4, width)).astype(dtype)

@@ -99,23 +99,23 @@ def draws() -> NDArray[np.float64]:
     return of(words(1, "normals", 5, N_DRAWS))
 
 
-def test_against_scipy() -> None:
+def test_normals_match_scipy() -> None:
     drawn = mixed_words(200_000)
     np.testing.assert_allclose(of(drawn), by_scipy(drawn), rtol=3e-15, atol=0)
 
 
 @given(st.lists(any_word, max_size=1100))
-def test_any_words(numbers: list[int]) -> None:
+def test_any_words_match_single_conversions(numbers: list[int]) -> None:
     assert of(array(*numbers)).tolist() == [one_by_one(word) for word in numbers]
 
 
-def test_order_is_kept_where_the_formulas_meet() -> None:
+def test_normals_are_monotone_where_the_formulas_meet() -> None:
     for meeting in (0.075, 0.925, math.exp(-25.0)):
         near = round(meeting * 2**52) + np.arange(-1000, 1000)
-        found = of(near.astype(np.uint64) << np.uint64(12))
+        result = of(near.astype(np.uint64) << np.uint64(12))
         # Steps of the probability are hardly larger than rounding; those of 64 of them are.
-        assert (np.diff(found[::64]) > 0).all()
-        np.testing.assert_allclose(np.diff(found), 0, atol=5e-6 if meeting < 1e-9 else 1e-14)
+        assert (np.diff(result[::64]) > 0).all()
+        np.testing.assert_allclose(np.diff(result), 0, atol=5e-6 if meeting < 1e-9 else 1e-14)
 
 
 def test_only_the_upper_bits_matter() -> None:
@@ -125,19 +125,19 @@ def test_only_the_upper_bits_matter() -> None:
     assert (of(cleared - np.uint64(1)) < of(cleared)).all()
 
 
-def test_the_same_bits_on_every_machine() -> None:
+def test_normals_are_the_same_on_every_machine() -> None:
     assert {word: of(array(word))[0].hex() for word in FROZEN} == FROZEN
-    found = of(words(1, "normals", 0, 100_000))
-    assert zlib.crc32(found.astype("<f8").tobytes()) == CHECKSUM_OF_100_000
+    result = of(words(1, "normals", 0, 100_000))
+    assert zlib.crc32(result.astype("<f8").tobytes()) == CHECKSUM_OF_100_000
 
 
-def test_a_word_has_its_number_wherever_it_stands() -> None:
+def test_normal_does_not_depend_on_its_position() -> None:
     drawn = mixed_words(1600)
     for n in (0, 1, 7, 511, 512, 513, 1500):
         np.testing.assert_array_equal(of(drawn[100 : 100 + n]), of(drawn)[100 : 100 + n])
 
 
-def test_strided_and_read_only_arrays() -> None:
+def test_strided_and_read_only_arrays_are_converted() -> None:
     drawn = mixed_words(1200)
     drawn.flags.writeable = False
     out = np.full((600, 2), np.nan)
@@ -146,12 +146,12 @@ def test_strided_and_read_only_arrays() -> None:
     assert np.isnan(out[:, 0]).all()
 
 
-def test_distribution(draws: NDArray[np.float64]) -> None:
+def test_normals_have_the_normal_distribution(draws: NDArray[np.float64]) -> None:
     assert stats.kstest(draws, "norm").pvalue > 0.01
     assert stats.kstest(np.abs(draws), "halfnorm").pvalue > 0.01
 
 
-def test_moments_and_tails(draws: NDArray[np.float64]) -> None:
+def test_normals_have_normal_moments_and_tails(draws: NDArray[np.float64]) -> None:
     moments = (1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10170)
     for power, moment, variance in moments:
         assert abs((draws**power).mean() - moment) < 4 * np.sqrt(variance / N_DRAWS), power
@@ -161,12 +161,12 @@ def test_moments_and_tails(draws: NDArray[np.float64]) -> None:
             assert abs((sign * draws > limit).sum() - expected) < 4 * np.sqrt(expected)
 
 
-def test_far_tails() -> None:
+def test_far_tails_are_reached() -> None:
     """Words whose upper bits are zeros: draws beyond 4, 5 and 6 standard deviations."""
     for n_zeros in (15, 22, 30):
         drawn = words(2, "tails", n_zeros, 20_000) >> np.uint64(n_zeros)
-        found = of(drawn)
+        result = of(drawn)
         limit = ndtri(2.0**-n_zeros)
-        assert (found < limit).all()
-        within = stats.norm.cdf(found) / stats.norm.cdf(limit)
+        assert (result < limit).all()
+        within = stats.norm.cdf(result) / stats.norm.cdf(limit)
         assert stats.kstest(within, "uniform").pvalue > 0.01

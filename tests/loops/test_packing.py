@@ -97,7 +97,7 @@ def number(hashes: NDArray[np.int64], room: int) -> tuple[int, NDArray, NDArray]
 
 
 @given(matrices(infinite=True), st.sampled_from([8, 16, 24, 40]), st.data())
-def test_pack_rows(X, width, data):
+def test_pack_rows_matches_the_slow_implementation(X, width, data):
     columns = data.draw(some_columns(X.shape[1]))
     limits = np.array(data.draw(st.lists(st.sampled_from([1.0, 2.5e7, LARGEST]), min_size=6)))
     limits = limits[: len(columns)]
@@ -111,7 +111,7 @@ def test_pack_rows(X, width, data):
 
 
 @pytest.mark.parametrize("n_rows", [1, 17, packing.TILE, 2500])
-def test_pack_rows_in_tiles_of_the_usual_width(n_rows):
+def test_pack_rows_fills_tiles_of_the_usual_width(n_rows):
     X = np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     columns, limits = np.array([2, 0]), np.array([0.5, LARGEST])
     n_tiles = -(-n_rows // packing.TILE)
@@ -121,7 +121,7 @@ def test_pack_rows_in_tiles_of_the_usual_width(n_rows):
     np.testing.assert_array_equal(tiles, expected)
 
 
-def test_pack_rows_into_no_tile_and_of_no_column():
+def test_pack_rows_accepts_empty_tiles_and_columns():
     X = np.ones((5, 2))
     none, everything = np.empty(0, np.int64), np.arange(2)
     assert not pack(X, 0, everything, np.zeros(2), np.empty((0, 8, 2)))
@@ -130,7 +130,7 @@ def test_pack_rows_into_no_tile_and_of_no_column():
 
 @pytest.mark.parametrize("hash_part", [packing.hash_rows, packing.hash_columns])
 @given(matrices(), st.data())
-def test_hash_of_rows(hash_part, X, data):
+def test_hashes_of_rows_match_the_slow_implementation(hash_part, X, data):
     columns = np.sort(data.draw(some_columns(X.shape[1]).filter(len)))
     start = data.draw(st.integers(0, len(X)))
     stop = data.draw(st.integers(start, len(X)))
@@ -153,7 +153,7 @@ def test_hash_of_rows(hash_part, X, data):
         [packing.hash_rows, packing.hash_columns, packing.hash_columns],
     ),
 )
-def test_patterns_of_two_values_all_hash_differently(values, dtype, hash_part):
+def test_binary_patterns_have_distinct_hashes(values, dtype, hash_part):
     X = np.array(list(product(values, repeat=10)), dtype)
     hashes = np.empty(len(X), np.int64)
     hash_part(readonly(X.view(f"i{X.itemsize}")), 0, odd_multipliers(10), 0, len(X), hashes)
@@ -166,7 +166,7 @@ CROWDED = st.lists(st.integers(0, 40).map(lambda k: (k << 33) ^ (k << 1)), max_s
 
 
 @given(HASHES | CROWDED, st.integers(0, 30))
-def test_number_patterns(hashes, room):
+def test_number_patterns_by_first_appearance(hashes, room):
     keys = np.array(hashes, np.int64)
     expected_ids, expected_first = number_twin(keys)
     count, ids, first_rows = number(keys, room)
@@ -179,7 +179,7 @@ def test_number_patterns(hashes, room):
 
 
 @pytest.mark.parametrize("excess", [0, 1])
-def test_number_patterns_at_its_limit(excess):
+def test_number_patterns_reports_excess(excess):
     room = 4096
     keys = np.random.default_rng(1).integers(-(2**63), 2**63, room + excess)
     count, _, _ = number(keys, room)
@@ -187,12 +187,12 @@ def test_number_patterns_at_its_limit(excess):
 
 
 @pytest.mark.parametrize(("n", "expected"), [(256, 256), (257, -1)])
-def test_number_patterns_gives_up_where_all_want_one_slot(n, expected):
+def test_number_patterns_gives_up_on_one_slot(n, expected):
     assert number(np.arange(n) << 50, 4096)[0] == expected
 
 
 @given(matrices(), st.data())
-def test_nonzeros(X, data):
+def test_nonzeros_match_numpy(X, data):
     columns = data.draw(some_columns(X.shape[1]))
     X, indptr = readonly(X), np.zeros(len(X) + 1, np.int64)
     packing.count_nonzeros(X, columns, indptr)

@@ -136,7 +136,7 @@ def run_slots(columns: Floats, start: int, stop: int, grid: Grid, bits: int) -> 
 
 
 @pytest.mark.parametrize("bits", [1, 15])
-def test_slots(bits: int) -> None:
+def test_slots_match_the_slow_implementation(bits: int) -> None:
     for size in range(1, MOST + 1):
         columns, grid = draw_columns(n_rows=200), draw_grid(size, seed=size)
         slots = run_slots(columns, 13, 190, grid, bits)
@@ -154,7 +154,7 @@ def test_slots(bits: int) -> None:
     st.integers(0, 50),
     st.floats(0.01, 4.0),
 )
-def test_slots_of_any_rows(
+def test_slots_of_random_rows_match(
     seed: int, size: int, bits: int, start: int, n: int, width: float
 ) -> None:
     columns, grid = draw_columns(n_rows=100, seed=seed), draw_grid(size, seed=seed, width=width)
@@ -164,7 +164,7 @@ def test_slots_of_any_rows(
 
 
 @pytest.mark.parametrize("width", [0.01, 4.0])
-def test_huge_coordinates_have_places_too(width: float) -> None:
+def test_huge_coordinates_have_slots(width: float) -> None:
     ends = np.array([-1e5, -99_999.99, -0.0, 0.0, 99_999.99, 1e5], np.float32)
     columns = np.stack([np.repeat(ends, 6), np.tile(ends, 6)])
     grid = Grid(
@@ -189,23 +189,23 @@ def run_sums(
 
 
 @pytest.mark.parametrize(("parts", "lanes"), each_value(PARTS.values(), LANES))
-def test_sums(parts: list[list[int]], lanes: int) -> None:
+def test_sums_match_the_slow_implementation(parts: list[list[int]], lanes: int) -> None:
     for bits in [3, 9, 13]:
         columns, values = draw_columns(5), whole_numbers(N_ROWS, lanes)
         grid = draw_grid(3, 5)
         slots = slots_twin(columns, grid, bits)
         sums = np.zeros((2, 2**bits, lanes), np.float32)
         run_sums(columns, values, parts, grid, bits, sums)
-        for found, (start, stop) in zip(sums, parts, strict=True):
+        for result, (start, stop) in zip(sums, parts, strict=True):
             own = slice(start, stop)
-            np.testing.assert_array_equal(found, sums_twin(values[own], slots[own], bits))
+            np.testing.assert_array_equal(result, sums_twin(values[own], slots[own], bits))
 
 
 # The gain.
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2, 3])
-def test_gain(n_outputs: int) -> None:
+def test_gain_matches_the_slow_implementation(n_outputs: int) -> None:
     for shrinkage in [0.5, 5.0, 100.0]:
         for n_bins in [1, 7, 512]:
             lanes = 4 if n_outputs == 1 else 8
@@ -214,9 +214,9 @@ def test_gain(n_outputs: int) -> None:
             for part in (first, second):
                 part[:, 2 * n_outputs :] = rng.gamma(2.0, 10.0, part[:, 2 * n_outputs :].shape)
                 part[rng.random(n_bins) < 0.2] = 0.0
-            found = loops.crossed_gain(first, second, n_outputs, np.float32(shrinkage))
+            result = loops.crossed_gain(first, second, n_outputs, np.float32(shrinkage))
             expected, size = gain_twin(first, second, n_outputs, shrinkage)
-            assert found == pytest.approx(expected, abs=1e-6 * size)
+            assert result == pytest.approx(expected, abs=1e-6 * size)
             assert abs(expected) > 1e-4 * size
 
 
@@ -262,9 +262,9 @@ class Scoring:
         return gain_twin(first, second, self.n_outputs, self.shrinkage)
 
     def check(self) -> None:
-        for found, grid in zip(self.run(), self.grids, strict=True):
+        for result, grid in zip(self.run(), self.grids, strict=True):
             expected, size = self.twin(grid)
-            assert found == pytest.approx(expected, abs=1e-5 * size)
+            assert result == pytest.approx(expected, abs=1e-5 * size)
 
 
 MULTIPLIERS = np.random.default_rng(5).integers(0, 2**32, MOST, dtype=np.uint32) | np.uint32(1)
@@ -283,17 +283,17 @@ def draw_scoring(
 
 
 @any_lanes
-def test_grids_of_every_size(lanes: int) -> None:
+def test_scores_match_for_every_grid_size(lanes: int) -> None:
     draw_scoring(list(range(1, MOST + 1)), PARTS["not from 0"], lanes).check()
 
 
 @pytest.mark.parametrize(("parts", "bits", "lanes"), each_value(PARTS.values(), [15, 6, 1], LANES))
-def test_grids_over_any_parts(parts: list[list[int]], bits: int, lanes: int) -> None:
+def test_scores_match_for_every_partition(parts: list[list[int]], bits: int, lanes: int) -> None:
     draw_scoring([1, 2, 5], parts, lanes, bits=bits).check()
 
 
 @any_lanes
-def test_only_the_grids_asked_for_are_scored_and_each_by_itself(lanes: int) -> None:
+def test_given_grids_are_scored_separately(lanes: int) -> None:
     scoring = draw_scoring([3, 1, 3, 8, 3], PARTS["from 0"], lanes)
     whole, some = scoring.run(), scoring.run(1, 4)
     assert some[[0, 4]].tolist() == [-77.0, -77.0]
@@ -303,7 +303,7 @@ def test_only_the_grids_asked_for_are_scored_and_each_by_itself(lanes: int) -> N
 
 
 @any_lanes
-def test_far_outliers_leave_the_gain_defined(lanes: int) -> None:
+def test_outliers_leave_the_gain_finite(lanes: int) -> None:
     scoring = draw_scoring([1, 2, 7, 16], PARTS["not from 0"], lanes, width=0.02)
     scoring.columns[:, ::5] *= np.float32(5e4)
     np.clip(scoring.columns, -1e5, 1e5, out=scoring.columns)
@@ -311,7 +311,7 @@ def test_far_outliers_leave_the_gain_defined(lanes: int) -> None:
     scoring.check()
 
 
-def test_the_gain_is_what_the_loss_of_the_other_part_loses() -> None:
+def test_gain_is_the_fall_of_the_loss_on_the_other_part() -> None:
     """By the rows: bins as sets of rows, shrunken means, and the squared loss before and after."""
     rng = np.random.default_rng(0)
     n, shrinkage = 300, 2.0
@@ -331,6 +331,6 @@ def test_the_gain_is_what_the_loss_of_the_other_part_loses() -> None:
             before += 0.5 * (judged**2).sum()
             after += 0.5 * ((judged - value) ** 2).sum()
     parts = np.array([[0, 120], [120, n]])
-    (found,) = Scoring(columns, values, parts, [grid], 12, shrinkage).run()
-    assert found == pytest.approx(before - after, rel=1e-4)
-    assert 0.5 * before < found < before
+    (result,) = Scoring(columns, values, parts, [grid], 12, shrinkage).run()
+    assert result == pytest.approx(before - after, rel=1e-4)
+    assert 0.5 * before < result < before

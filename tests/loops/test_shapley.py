@@ -29,7 +29,7 @@ def subsets_of(n: int) -> list[tuple[int, ...]]:
 
 def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any) -> NDArray:
     """Return Shapley values (n_rows, s, K) by looking up every mixed row."""
-    n_players, found = len(keys), np.zeros((keys.shape[1], len(keys), K))
+    n_players, result = len(keys), np.zeros((keys.shape[1], len(keys), K))
     for i in range(keys.shape[1]):
         payoffs = {}
         for own in subsets_of(n_players):
@@ -42,8 +42,8 @@ def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any)
                     t = len(own)
                     share = factorial(t) * factorial(n_players - t - 1) / factorial(n_players)
                     grown = payoffs[tuple(sorted((*own, p)))] - payoffs[own]
-                    found[i, p] += share * grown
-    return found
+                    result[i, p] += share * grown
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +70,19 @@ def grid() -> dict[str, Any]:
     }
 
 
-def test_keys_of_players(grid: dict[str, Any]) -> None:
-    found = np.full((S, N), 7)
-    loops.player_keys(grid["rows"], *grid["cells"], found)
+def test_player_keys_match_the_slow_implementation(grid: dict[str, Any]) -> None:
+    result = np.full((S, N), 7)
+    loops.player_keys(grid["rows"], *grid["cells"], result)
     chosen, owners = grid["cells"][:2]
-    wanted = twin_keys(grid["rows"], chosen, owners, *grid["grid"], n_players=S)
-    np.testing.assert_array_equal(found, wanted)
+    expected = twin_keys(grid["rows"], chosen, owners, *grid["grid"], n_players=S)
+    np.testing.assert_array_equal(result, expected)
 
 
 def twin_of_orders(
     keys: NDArray, background: NDArray, offset: int, weight_of: Any, orders: NDArray
 ) -> NDArray:
     """Return the mean growth of payoffs when players join in an order, and in its reverse."""
-    found = np.zeros((keys.shape[1], len(keys), K))
+    result = np.zeros((keys.shape[1], len(keys), K))
     for i in range(keys.shape[1]):
         for b, order in enumerate(orders):
             for path in (order, order[::-1]):
@@ -90,12 +90,12 @@ def twin_of_orders(
                 for p in path:
                     before = weight_of(int(np.append(mixed, offset).sum()))
                     mixed[p] = keys[p, i]
-                    found[i, p] += weight_of(int(np.append(mixed, offset).sum())) - before
-    return found / (2 * len(orders))
+                    result[i, p] += weight_of(int(np.append(mixed, offset).sum())) - before
+    return result / (2 * len(orders))
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_values_of_a_grid(grid: dict[str, Any], sampled: bool) -> None:
+def test_grid_values_match_the_slow_implementation(grid: dict[str, Any], sampled: bool) -> None:
     keys, background = np.empty((S, N), np.int64), np.empty((S, M), np.int64)
     loops.player_keys(grid["rows"], *grid["cells"], keys)
     loops.player_keys(grid["others"], *grid["cells"], background)
@@ -123,20 +123,20 @@ def test_values_of_a_grid(grid: dict[str, Any], sampled: bool) -> None:
     out, players = np.ones((N, 5, K)), np.array([4, 1, 2])
     twice = np.concatenate([orders, orders])
     if sampled:
-        wanted = twin_of_orders(*game, weight_of, twice)
+        expected = twin_of_orders(*game, weight_of, twice)
         fits = loops.sampled_grid_values(*game, *bins, twice, players, *room, out)
     else:
-        wanted = twin_values(*game, weight_of)
+        expected = twin_values(*game, weight_of)
         factors = np.array([1 / 3, 1 / 6, 1 / 3])
         fits = loops.grid_values(*game, *bins, factors, players, *room, out)
-    assert np.abs(wanted).max() > 0.1
+    assert np.abs(expected).max() > 0.1
     assert fits
-    np.testing.assert_allclose(out[:, [4, 1, 2]] - 1.0, wanted, atol=1e-13)
+    np.testing.assert_allclose(out[:, [4, 1, 2]] - 1.0, expected, atol=1e-13)
     assert (out[:, [0, 3]] == 1.0).all()
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
-def test_products(kind: type[np.number[Any]]) -> None:
+def test_product_sums_and_totals_match_the_slow_implementation(kind: type[np.number[Any]]) -> None:
     rng, n_terms = np.random.default_rng(1), 11
     factors = rng.normal(size=(5, S, n_terms)).astype(kind)
     table = rng.normal(size=(4, n_terms)).astype(kind)

@@ -34,7 +34,7 @@ DEPOSITS = {4: deposit_all_4, 8: deposit_all_8}
 @pytest.mark.parametrize(
     ("lanes", "dtype"), [(4, np.float32), (4, np.float64), (8, np.float32), (8, np.float64)]
 )
-def test_deposits_at_any_place(lanes: int, dtype: type) -> None:
+def test_deposits_accept_every_offset(lanes: int, dtype: type) -> None:
     """Places need no alignment and may overlap; nothing beside them changes."""
     rng = np.random.default_rng(lanes)
     places = rng.integers(3, 50 - lanes - 3, 40)
@@ -56,7 +56,7 @@ def test_deposits_need_contiguous_arrays(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_four_codes_at_any_place(dtype: type) -> None:
+def test_four_codes_accept_every_offset(dtype: type) -> None:
     """In the order of memory, whatever the alignment, the largest code included."""
     codes = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, 40, dtype, endpoint=True)
     codes[7] = np.iinfo(dtype).max

@@ -71,7 +71,7 @@ def panels_of(weights: NDArray[Any]) -> NDArray[Any]:
     ("reach", "dtype"),
     each_value([1e-30, 0.25, 1.5, 100.0, 1e4, 1e6, 1e9, 1e15, 1e30], PRECISIONS),
 )
-def test_cosine_and_sine(reach: float, dtype: type) -> None:
+def test_cosine_and_sine_are_accurate(reach: float, dtype: type) -> None:
     error = PRECISIONS[dtype]
     angles = np.linspace(-reach, reach, 40_001).astype(dtype).reshape(1, -1)
     expected = paired_twin(angles)
@@ -80,7 +80,7 @@ def test_cosine_and_sine(reach: float, dtype: type) -> None:
 
 
 @any_precision
-def test_near_whole_quarters(dtype: type, error: float) -> None:
+def test_values_near_quarter_turns_are_accurate(dtype: type, error: float) -> None:
     quarters = (np.arange(-7000, 7000) / 2).astype(dtype)
     angles = np.stack([np.nextafter(quarters, dtype(-9e9)), quarters])
     np.testing.assert_allclose(paired(angles), paired_twin(angles), rtol=0, atol=error)
@@ -95,7 +95,7 @@ def test_whole_turns_are_exact(dtype: type) -> None:
 
 
 @any_type
-def test_a_zero_angle_is_exact_and_an_undefined_one_stays_so(dtype: type) -> None:
+def test_zero_angle_is_exact_and_nan_stays_nan(dtype: type) -> None:
     assert paired(np.zeros((1, 40), dtype)).tolist() == [[1.0, 0.0] * 40]
     with np.errstate(invalid="ignore"):
         undefined = paired(np.array([[np.nan, np.inf, -np.inf, 1.0]], dtype))[0]
@@ -103,7 +103,7 @@ def test_a_zero_angle_is_exact_and_an_undefined_one_stays_so(dtype: type) -> Non
 
 
 @given(st.lists(st.floats(-1e7, 1e7, width=32), min_size=1, max_size=40), st.floats(0.125, 2.0))
-def test_any_angles(values: list[float], scale: float) -> None:
+def test_any_angles_are_accurate(values: list[float], scale: float) -> None:
     for dtype, error in PRECISIONS.items():
         angles = np.array([values], dtype)
         tolerance = 2.0 * scale * error
@@ -114,7 +114,7 @@ def test_any_angles(values: list[float], scale: float) -> None:
 
 
 @pytest.mark.parametrize(("n", "dtype"), each_value([1, 7, 16, 33], PRECISIONS))
-def test_only_what_is_asked_for_is_written(n: int, dtype: type) -> None:
+def test_only_the_given_range_is_written(n: int, dtype: type) -> None:
     angles = np.random.default_rng(n).normal(size=(5, 40)).astype(dtype)
     for loop, columns in ((trig.paired, 2), (trig.cosines, 1)):
         whole = paired(angles) if columns == 2 else cosines(angles)
@@ -126,7 +126,7 @@ def test_only_what_is_asked_for_is_written(n: int, dtype: type) -> None:
 
 
 @any_type
-def test_a_feature_does_not_depend_on_its_place(dtype: type) -> None:
+def test_feature_does_not_depend_on_its_position(dtype: type) -> None:
     angles = np.random.default_rng(1).uniform(-2e4, 2e4, 67).astype(dtype)
     whole = paired(angles.reshape(1, -1))[0].reshape(-1, 2)
     for a, b in ((0, 1), (1, 18), (18, 67)):
@@ -137,7 +137,7 @@ def test_a_feature_does_not_depend_on_its_place(dtype: type) -> None:
 
 
 @pytest.mark.parametrize(("n_inputs", "dtype"), each_value([1, 3, 256, 257, 700], PRECISIONS))
-def test_projection(n_inputs: int, dtype: type) -> None:
+def test_projection_matches_numpy(n_inputs: int, dtype: type) -> None:
     for n_rows in [6, 24]:
         for n_panels in [1, 5]:
             rng, lanes = (
@@ -156,7 +156,7 @@ def test_projection(n_inputs: int, dtype: type) -> None:
 
 
 @any_type
-def test_a_projection_does_not_depend_on_the_rows_beside_it(dtype: type) -> None:
+def test_projection_does_not_depend_on_other_rows(dtype: type) -> None:
     rng, lanes = np.random.default_rng(0), trig.PANEL_BYTES // np.dtype(dtype).itemsize
     rows = rng.normal(size=(30, 300)).astype(dtype)
     panels = panels_of(rng.normal(size=(300, 3 * lanes)).astype(dtype))
@@ -169,7 +169,7 @@ def test_a_projection_does_not_depend_on_the_rows_beside_it(dtype: type) -> None
 
 
 @pytest.mark.parametrize(("dtype", "index"), each_value(PRECISIONS, [np.int32, np.int64]))
-def test_sparse_projection(dtype: type, index: type) -> None:
+def test_sparse_projection_matches_dense(dtype: type, index: type) -> None:
     rng, lanes = np.random.default_rng(3), trig.PANEL_BYTES // np.dtype(dtype).itemsize
     rows = rng.normal(size=(13, 40)) * (rng.random((13, 40)) < 0.3)
     rows[4] = 0.0
@@ -189,7 +189,7 @@ def test_sparse_projection(dtype: type, index: type) -> None:
 @pytest.mark.parametrize(
     ("order", "given_as", "dtype"), pairs(["C", "F", "strided"], PRECISIONS, PRECISIONS)
 )
-def test_scaled_rows(order: str, given_as: type, dtype: type) -> None:
+def test_scaled_rows_match_numpy(order: str, given_as: type, dtype: type) -> None:
     rng = np.random.default_rng(4)
     rows = np.asarray(rng.normal(size=(20, 7)).astype(given_as), order="F" if order == "F" else "C")
     rows = rows[::2, 1:] if order == "strided" else rows
@@ -202,7 +202,7 @@ def test_scaled_rows(order: str, given_as: type, dtype: type) -> None:
     assert (scaled[:, -1] == 77).all()
 
 
-def test_large_offsets_cost_no_digits() -> None:
+def test_large_offsets_keep_precision() -> None:
     rows = 1e9 + np.arange(6.0).reshape(-1, 1) / 8
     scaled = np.zeros((6, 1), np.float32)
     given = map(readonly, (rows, np.array([1e9]), np.array([8.0])))
@@ -210,7 +210,7 @@ def test_large_offsets_cost_no_digits() -> None:
     assert scaled[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_largest_numbers_stay_finite() -> None:
+def test_largest_floats_give_finite_values() -> None:
     rows, scaled = np.array([[-1.7e308], [1.7e308]]), np.zeros((2, 1), np.float32)
     for inverse in (0.0, 1e-300, 1.0, 1e300):
         given = map(readonly, (rows, np.array([1.7e308]), np.array([inverse])))

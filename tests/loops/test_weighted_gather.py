@@ -113,23 +113,23 @@ def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
 
 
 @given(PROBLEMS)
-def test_one_column(problem):
+def test_one_column_matches_the_slow_implementation(problem):
     check_both(problem, ())
 
 
 @given(PROBLEMS, st.integers(0, 19))
-def test_many_columns(problem, n_columns):
+def test_many_columns_match_the_slow_implementation(problem, n_columns):
     check_both(problem, (n_columns,))
 
 
-def test_every_lane_remainder():
+def test_every_lane_remainder_matches_the_slow_implementation():
     for n_columns in range(1, 20):
         for n_grids in [1, 2, 5]:
             check_both(make_problem(3, np.uint16, np.float32, n_grids, 21), (n_columns,))
 
 
 @given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
-def test_blocks_change_no_bit(problem, tail, data):
+def test_blocks_do_not_change_results(problem, tail, data):
     """Neither blocks of rows in a gather nor blocks of grids in a scatter."""
     rng = np.random.default_rng(1)
     n_grids, n_rows = problem.codes.shape
@@ -149,7 +149,7 @@ def test_blocks_change_no_bit(problem, tail, data):
 
 
 @pytest.mark.parametrize(("tail", "n_grids"), each_value([(), (1,), (3,), (8,)], [9, 1, 2]))
-def test_infinity_and_nan_keep_their_meaning(tail, n_grids):
+def test_infinity_and_nan_propagate(tail, n_grids):
     codes = np.tile(np.arange(1, 4, dtype=np.uint8), (n_grids, 1))
     starts = (3 * np.arange(n_grids) - 1).astype(np.uint64)
     problem = Problem(codes, np.full(codes.shape, 2, np.float32), starts, 3 * n_grids)
@@ -164,7 +164,7 @@ def test_infinity_and_nan_keep_their_meaning(tail, n_grids):
 
 
 @given(PROBLEMS)
-def test_squares(problem):
+def test_scatter_squares_matches_numpy(problem):
     factors, expected = whole_numbers(problem.codes.shape[1]), whole_numbers(problem.n_weights, 2)
     inner, whole = guarded(expected)
     loops.scatter_squares(*problem.parts, factors * problem.unit**2, inner)
@@ -175,7 +175,7 @@ def test_squares(problem):
 
 
 @given(PROBLEMS, st.data())
-def test_products_of_rows(problem, data):
+def test_sum_shared_matches_numpy(problem, data):
     codes, values = problem.codes.T.copy(), problem.values.T.astype(float)
     stored, n_rows = readonly(problem.stored.T.copy()), problem.codes.shape[1]
     shared = codes[:, None, :] == codes[None, :, :]
@@ -193,7 +193,7 @@ def read_all(stored, out):
         out[i] = loops.number(stored[i])
 
 
-def test_every_half_is_read():
+def test_every_half_precision_value_is_read():
     bits = np.arange(int(loops.LARGEST_HALF) + 1).astype(np.uint16)
     out = np.empty(len(bits))
     read_all(bits, out)
@@ -202,13 +202,13 @@ def test_every_half_is_read():
     assert (negative_or_not_finite.view(np.uint16) > loops.LARGEST_HALF).all()
 
 
-def test_singles_are_read():
+def test_single_precision_values_are_read():
     singles = np.array([-1.5, 3e38, 1e-45, np.inf], np.float32)
     out = np.empty(4)
     read_all(singles, out)
     np.testing.assert_array_equal(out, singles.astype(float))
 
 
-def test_other_values_are_refused_when_compiled():
+def test_other_value_types_are_rejected():
     with pytest.raises(TypingError, match="float32, or float16 as uint16"):
         read_all(np.ones(3), np.empty(3))

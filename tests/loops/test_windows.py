@@ -51,13 +51,13 @@ def draw(seed, n_grids, n_columns, n_rows):
     st.integers(0, 40),
     st.lists(st.floats(-2, 2), min_size=2, max_size=6),
 )
-def test_values(seed, n_grids, n_columns, n_rows, coefficients):
+def test_values_match_the_slow_implementation(seed, n_grids, n_columns, n_rows, coefficients):
     drawn = draw(seed, n_grids, n_columns, n_rows)
-    found = values(*drawn, np.array(coefficients), kind=np.float64)
-    np.testing.assert_allclose(found, twin(*drawn, coefficients), rtol=1e-12, atol=1e-12)
+    result = values(*drawn, np.array(coefficients), kind=np.float64)
+    np.testing.assert_allclose(result, twin(*drawn, coefficients), rtol=1e-12, atol=1e-12)
 
 
-def test_blocks_of_rows_change_no_bit():
+def test_blocks_of_rows_do_not_change_values():
     cuts = 0, 1, 511, 512, 513, 700, 1300
     columns, inverse, shifts = draw(1, 3, 5, 1300)
     whole = values(columns, inverse, shifts)
@@ -67,7 +67,7 @@ def test_blocks_of_rows_change_no_bit():
     assert np.concatenate(parts, axis=1).tobytes() == whole.tobytes()
 
 
-def test_the_edge_of_a_cell_is_that_of_the_cell_that_holds_it():
+def test_edge_of_a_cell_belongs_to_its_cell():
     """A window that is not even would jump here: both edges are the same number."""
     rng = np.random.default_rng(2)
     shifts, inverse = rng.random((1, 1)), rng.gamma(2.0, size=(1, 1))
@@ -76,19 +76,19 @@ def test_the_edge_of_a_cell_is_that_of_the_cell_that_holds_it():
     np.testing.assert_allclose(values(edges[None], inverse, shifts), edge, rtol=1e-6)
 
 
-def test_values_that_do_not_fit_become_the_largest():
+def test_overflowing_values_are_clipped():
     columns, inverse, shifts = np.zeros((4, 1)), np.ones((2, 4)), np.full((2, 4), 0.5)
     steep = np.array([100.0, 0.0])
     assert values(columns, inverse, shifts, steep, 65504.0).tolist() == [[65504.0]] * 2
     assert values(columns, inverse, shifts, steep).tolist() == [[1e8]] * 2
 
 
-def test_numbers_far_beyond_all_cells_have_the_value_one():
-    found = values(np.array([[1e300, -1e300]]), np.array([[1e10]]), np.zeros((1, 1)))
-    assert found.tolist() == [[1.0, 1.0]]
+def test_numbers_beyond_all_cells_have_value_one():
+    result = values(np.array([[1e300, -1e300]]), np.array([[1e10]]), np.zeros((1, 1)))
+    assert result.tolist() == [[1.0, 1.0]]
 
 
-def test_grids_apart_in_memory():
+def test_strided_grids_match():
     columns, inverse, shifts = draw(3, 4, 2, 30)
     out = np.full((4, 50), np.nan, np.float32)
     window_values(columns, inverse, shifts, PARABOLA, LARGEST, out[:, 10:40])

@@ -22,19 +22,19 @@ OFFSETS = np.array([0, 3, 5])
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint64, np.float32, bool])
-def test_codes_of_another_type_are_refused(dtype):
+def test_codes_of_another_type_are_rejected(dtype):
     with pytest.raises(InputError, match=np.dtype(dtype).name):
         BinnedMatrix(CODES.astype(dtype), OFFSETS)
 
 
 @pytest.mark.parametrize("shape", [(8,), (2, 2, 2)])
-def test_codes_of_another_dimension_are_refused(shape):
+def test_codes_of_another_dimension_are_rejected(shape):
     with pytest.raises(InputError, match=f"{len(shape)}-D"):
         BinnedMatrix(CODES.reshape(shape), OFFSETS)
 
 
 @pytest.mark.parametrize("offsets", [[0, 5], [0, 3, 5, 6], [[0, 3, 5]]])
-def test_offsets_of_another_length_are_refused(offsets):
+def test_offsets_of_another_length_are_rejected(offsets):
     with pytest.raises(InputError, match="3 offsets"):
         BinnedMatrix(CODES, np.array(offsets))
 
@@ -54,7 +54,7 @@ def test_unseen_bins_are_found():
     assert BinnedMatrix(CODES, OFFSETS, has_unseen=True).has_unseen
 
 
-def test_allowing_for_unseen_bins_changes_no_bit():
+def test_has_unseen_does_not_change_products():
     plain = BinnedMatrix(CODES, OFFSETS)
     careful = BinnedMatrix(CODES, OFFSETS, has_unseen=True)
     for tail in [(), (3,)]:
@@ -64,7 +64,7 @@ def test_allowing_for_unseen_bins_changes_no_bit():
         assert plain.rmatvec(v).tobytes() == careful.rmatvec(v).tobytes()
 
 
-def test_a_row_of_unseen_bins_gives_zero_whatever_the_weights():
+def test_row_of_unseen_bins_gives_zero():
     codes = CODES.copy()
     codes[:, 2] = 0
     matrix = BinnedMatrix(codes, OFFSETS)
@@ -75,7 +75,7 @@ def test_a_row_of_unseen_bins_gives_zero_whatever_the_weights():
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2"])
-def test_bad_n_jobs_is_refused(n_jobs):
+def test_invalid_n_jobs_is_rejected(n_jobs):
     matrix = BinnedMatrix(CODES, OFFSETS, n_jobs=n_jobs)
     with pytest.raises(InputError, match="n_jobs"):
         matrix.matvec(np.ones(5))
@@ -83,7 +83,7 @@ def test_bad_n_jobs_is_refused(n_jobs):
         matrix.rmatvec(np.ones(4))
 
 
-def test_a_slice_of_rows_shares_memory():
+def test_slice_of_rows_shares_memory():
     assert np.shares_memory(BinnedMatrix(CODES, OFFSETS).take_rows(slice(1, 3)).codes, CODES)
 
 
@@ -95,7 +95,7 @@ def test_chosen_rows_stay_grid_major(rows):
 
 
 @pytest.mark.parametrize("tail", [(), (3,), (8,)])
-def test_rows_taken_keep_every_bit_of_their_products(tail):
+def test_taken_rows_have_the_same_products(tail):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 9, (13, 200)).astype(np.uint16)
     matrix = BinnedMatrix(codes, np.arange(0, 14 * 8, 8))
@@ -110,7 +110,7 @@ def test_rows_taken_keep_every_bit_of_their_products(tail):
         np.uint16, st.tuples(st.integers(1, 12), st.integers(1, 20)), elements=st.integers(0, 9)
     )
 )
-def test_tocsr(codes):
+def test_tocsr_matches_the_dense_matrix(codes):
     matrix = BinnedMatrix(codes, np.arange(0, 9 * len(codes) + 1, 9), scale=0.5)
     csr = matrix.tocsr()
     assert isinstance(csr, sp.csr_array)
@@ -129,7 +129,7 @@ def test_tocsr(codes):
 @pytest.mark.parametrize(
     ("last_column", "index"), [(2**31 - 2, np.int32), (2**31 - 1, np.int64), (2**33, np.int64)]
 )
-def test_tocsr_takes_wide_indices_only_where_needed(last_column, index):
+def test_tocsr_uses_wide_indices_only_if_needed(last_column, index):
     codes = np.array([[1, 3], [2, 1]], np.uint32)
     matrix = BinnedMatrix(codes, np.array([0, last_column - 1, last_column + 1]))
     csr = matrix.tocsr()
@@ -138,7 +138,7 @@ def test_tocsr_takes_wide_indices_only_where_needed(last_column, index):
     assert csr.indices.tolist() == [0, last_column, 2, last_column - 1]
 
 
-def test_nbytes_counts_a_code_a_non_zero():
+def test_nbytes_counts_one_code_per_non_zero():
     codes = np.ones((256, 1000), np.uint16)
     matrix = BinnedMatrix(codes, np.arange(257))
     assert codes.nbytes <= matrix.nbytes < codes.nbytes + 5000
@@ -186,7 +186,7 @@ def test_shares_cover_all_grids(n_jobs):
         assert (len(shares) > 1) == (n_jobs > 1 and n_grids > 16)
 
 
-def test_grids_are_shared_where_weights_are_many_and_results_few():
+def test_grids_are_shared_for_many_weights_and_few_results():
     Z = many_grids(1000, 3, False)
     Z.n_jobs = 4
     assert len(Z._shares(1 << 20, 8)) == 1
@@ -207,7 +207,7 @@ def shares_by_hand(dense, n_bins):
 
 
 @over({"bins": BINS})
-def test_shares_are_those_of_the_dense_matrix(sample):
+def test_shares_match_the_dense_matrix(sample):
     binned, dense = sample.make(2), sample.dense
     if len(dense) == 0:
         with pytest.raises(InputError, match="at least one row"):

@@ -45,21 +45,21 @@ def assert_gram(gram, dense, weights):
 
 
 @over(WITH_GRAM)
-def test_column_gram(chunked):
+def test_column_gram_matches_numpy(chunked):
     for kind in ["none", "positive", "signed", "zero", "huge", "tiny"]:
         weights = row_weights(len(chunked.dense), kind)
         assert_gram(chunked.make(2).column_gram(weights), chunked.dense, weights)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_equal_weights_are_a_factor(dtype):
+def test_equal_weights_scale_the_gram_matrix(dtype):
     matrix = DenseMatrix(draw((3000, 40)).astype(dtype))
     gram = 0.3 * matrix.column_gram()
     np.testing.assert_array_equal(matrix.column_gram(np.full(3000, 0.3)), gram)
 
 
 @over(WITH_GRAM)
-def test_column_gram_of_some_columns(chunked):
+def test_column_gram_selects_columns(chunked):
     for kind in ["none", "signed"]:
         matrix, dense = chunked.make(2), chunked.dense
         n = dense.shape[1]
@@ -70,7 +70,7 @@ def test_column_gram_of_some_columns(chunked):
 
 
 @over(WITH_GRAM)
-def test_column_gram_is_written_where_asked(chunked):
+def test_column_gram_writes_to_out(chunked):
     matrix, n = chunked.make(2), chunked.dense.shape[1]
     weights = row_weights(len(chunked.dense), "signed")
     room = np.full((n + 2, n + 1), np.nan)
@@ -106,7 +106,7 @@ def weighing(weights):
 
 
 @over(WITH_GRAM)
-def test_pull_back_of_weighted_responses(chunked):
+def test_pull_back_weights_responses(chunked):
     for tail in [(), (1,), (3,), (0,)]:
         matrix, dense = chunked.make(2), chunked.dense
         w = draw((dense.shape[1], *tail))
@@ -114,28 +114,28 @@ def test_pull_back_of_weighted_responses(chunked):
         for weights in (row_weights(len(dense), "signed"), draw((len(dense), *tail), 1)):
             expected = dense.T @ (weights.T * (dense @ w).T).T
             size = np.abs(expected).max(initial=1.0)
-            found = matrix.pull_back(w, weighing(weights))
-            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * size)
+            result = matrix.pull_back(w, weighing(weights))
+            np.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-12 * size)
             out = np.full((*w.shape, 2), np.nan)[..., 0]
             assert matrix.pull_back(w, weighing(weights), out) is out
-            np.testing.assert_array_equal(out, found)
+            np.testing.assert_array_equal(out, result)
         np.testing.assert_array_equal(w, before)
 
 
 @over(WITH_GRAM)
-def test_threads_change_no_bit(chunked):
+def test_number_of_threads_does_not_change_products(chunked):
     one, *others = (chunked.make(n_jobs) for n_jobs in (1, 2, 5))
     n_rows, n_columns = chunked.dense.shape
     weights, w = row_weights(n_rows, "signed"), draw((n_columns, 2))
     for other in others:
         for asked in (None, weights):
             assert other.column_gram(asked).tobytes() == one.column_gram(asked).tobytes()
-        found = other.pull_back(w, weighing(weights))
-        assert found.tobytes() == one.pull_back(w, weighing(weights)).tobytes()
+        result = other.pull_back(w, weighing(weights))
+        assert result.tobytes() == one.pull_back(w, weighing(weights)).tobytes()
 
 
 @over(WITH_GRAM)
-def test_operands_that_do_not_fit_are_refused(chunked):
+def test_invalid_operands_are_rejected(chunked):
     matrix = chunked.make(1)
     n_rows, n_columns = chunked.dense.shape
     for bad in (np.ones(n_rows + 1), np.ones((n_rows, 2))):
@@ -150,7 +150,7 @@ def test_operands_that_do_not_fit_are_refused(chunked):
 
 
 @given(n_columns=st.integers(0, 10**7))
-def test_chunks_are_cut_by_the_columns_alone(n_columns):
+def test_chunks_depend_on_the_columns_only(n_columns):
     one, many = np.broadcast_to(0.0, (1, n_columns)), np.broadcast_to(0.0, (10**6, n_columns))
     rows = DenseMatrix(one, n_jobs=1).chunk_rows
     assert rows == DenseMatrix(many, n_jobs=7).chunk_rows
@@ -158,7 +158,7 @@ def test_chunks_are_cut_by_the_columns_alone(n_columns):
     assert rows == 256 or rows * n_columns <= 1 << 20
 
 
-def test_a_gram_matrix_takes_little_beside_itself():
+def test_gram_matrix_takes_little_extra_memory():
     rows = DenseMatrix(draw((2048, 1536)).astype(np.float32), n_jobs=2)
     weights = np.ones(2048)
     tracemalloc.start()
@@ -211,14 +211,14 @@ def test_every_product_reads_every_row_once(n_jobs):
         assert spans[-1][1] == 10_000
 
 
-def test_rows_in_one_product_are_those_of_ones():
+def test_products_of_rows_match_single_products():
     matrix = Watched(5_000, 3, None)
     np.testing.assert_array_equal(matrix.matvec(np.ones(3)), np.full(5_000, 3.0))
     np.testing.assert_array_equal(matrix.rmatvec(np.ones(5_000)), np.full(3, 5_000.0))
     np.testing.assert_array_equal(matrix.column_gram(), np.full((3, 3), 5_000.0))
 
 
-def test_totals_are_few_whatever_the_rows(monkeypatch):
+def test_number_of_totals_does_not_grow_with_rows(monkeypatch):
     totals = []
     original = module.map_blocks
 
@@ -233,7 +233,7 @@ def test_totals_are_few_whatever_the_rows(monkeypatch):
     assert totals == [62]
 
 
-def test_few_numbers_in_single_precision_are_one_total(monkeypatch):
+def test_few_single_precision_numbers_have_one_total(monkeypatch):
     totals = []
 
     def watched(function, blocks, n_jobs):

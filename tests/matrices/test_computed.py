@@ -41,7 +41,7 @@ class Squares:
 @pytest.mark.parametrize(
     ("kept_chunks", "stored", "again"), [(0, 0, 6244), (1, 1, 4196), (2, 2, 2148), (None, 3, 0)]
 )
-def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_chunks, stored, again):
+def test_cached_blocks_are_computed_once(kept_chunks, stored, again):
     for n_jobs in (1, 2, 5):
         squares = Squares()
         matrix = squares.matrix(kept_chunks, n_jobs)
@@ -55,7 +55,7 @@ def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_chunks, stor
             assert max(squares.blocks, default=0) <= CHUNK
 
 
-def test_nothing_is_computed_before_it_is_asked_for():
+def test_blocks_are_computed_lazily():
     squares = Squares()
     matrix = squares.matrix(None)
     assert matrix.shape == squares.rows.shape
@@ -65,14 +65,14 @@ def test_nothing_is_computed_before_it_is_asked_for():
 
 
 @pytest.mark.parametrize("kept_chunks", [0, 1, None])
-def test_a_product_in_one_pass_computes_rows_once(kept_chunks):
+def test_pull_back_computes_rows_once(kept_chunks):
     squares = Squares()
     squares.matrix(kept_chunks).pull_back(np.ones(2), lambda rows, responses: responses)
     assert sum(squares.blocks) == len(squares.rows)
 
 
 @pytest.mark.parametrize("kept_chunks", [0, 1, 2, None])
-def test_the_budget_changes_no_bit(kept_chunks):
+def test_cache_size_does_not_change_products(kept_chunks):
     squares = Squares()
     v = np.random.default_rng(1).normal(size=len(squares.rows))
     kept, other = squares.matrix(None), squares.matrix(kept_chunks, 3)
@@ -80,7 +80,7 @@ def test_the_budget_changes_no_bit(kept_chunks):
     assert other.column_gram().tobytes() == kept.column_gram().tobytes()
 
 
-def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
+def test_default_cache_size_follows_free_memory(monkeypatch):
     squares = Squares()
     # A matrix keeps a third of a limit: others are in use beside it.
     monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", str(3 * (2 * CHUNK * 8 + 17)))
@@ -89,12 +89,12 @@ def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
     assert matrix.take_rows(slice(CHUNK)).stored == 1.0
 
 
-def test_a_budget_is_handed_on_to_some_rows():
+def test_taken_rows_keep_the_cache_size():
     matrix = Squares().matrix(1)
     assert matrix.take_rows(slice(None)).stored == matrix.stored
 
 
-def test_any_rows_can_be_asked_for():
+def test_any_rows_can_be_taken():
     squares = Squares()
     matrix = squares.matrix(2)
     for start, stop in [(0, 5), (CHUNK - 3, CHUNK + 3), (100, 6000), (6200, 6244), (7, 7)]:
@@ -103,7 +103,7 @@ def test_any_rows_can_be_asked_for():
         np.testing.assert_array_equal(chunk, np.square(squares.rows[start:stop]))
 
 
-def test_threads_that_race_compute_what_is_kept_once():
+def test_racing_threads_compute_cached_blocks_once():
     squares = Squares()
     matrix = squares.matrix(None)
 
@@ -113,23 +113,23 @@ def test_threads_that_race_compute_what_is_kept_once():
 
     matrix.compute = slow
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: matrix.chunk(0, len(squares.rows)).copy(), range(16)))
+        result = list(pool.map(lambda _: matrix.chunk(0, len(squares.rows)).copy(), range(16)))
     assert sorted(squares.blocks) == [100, CHUNK, CHUNK, CHUNK]
-    for rows in found:
+    for rows in result:
         np.testing.assert_array_equal(rows, np.square(squares.rows))
 
 
-def test_whole_passes_from_several_threads():
+def test_concurrent_passes_give_the_same_products():
     squares = Squares()
     matrix = squares.matrix(1, n_jobs=2)
     w = np.array([1.0, 3.0])
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: matrix.matvec(w), range(8)))
-    for product in found:
+        result = list(pool.map(lambda _: matrix.matvec(w), range(8)))
+    for product in result:
         np.testing.assert_allclose(product, squares.expected @ w, rtol=1e-14)
 
 
-def test_what_failed_is_computed_again():
+def test_failed_blocks_are_computed_again():
     squares = Squares()
     matrix = squares.matrix(None)
 
@@ -143,7 +143,7 @@ def test_what_failed_is_computed_again():
     np.testing.assert_allclose(matrix.matvec(np.ones(2)), squares.expected.sum(axis=1))
 
 
-def test_sparse_rows():
+def test_sparse_rows_give_the_same_products():
     rows = sp.csr_array(sp.random(3000, 5, density=0.3, random_state=0))
 
     def double(part, out):
@@ -157,7 +157,7 @@ def test_sparse_rows():
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_rows_of_any_layout(order):
+def test_layout_of_rows_does_not_change_products(order):
     rows = np.asarray(np.random.default_rng(0).integers(0, 9, (50, 3)), order=order)
     rows.flags.writeable = False
     matrix = ComputedMatrix(rows[::2], lambda part, out: np.copyto(out, part), 3)
@@ -176,6 +176,6 @@ def test_rows_of_any_layout(order):
         ({"budget": 1e9}, "budget"),
     ],
 )
-def test_what_cannot_be_used_is_refused(options, words):
+def test_invalid_input_is_rejected(options, words):
     with pytest.raises(InputError, match=words):
         ComputedMatrix(np.ones((3, 2)), np.copyto, **{"n_columns": 2, **options})

@@ -36,7 +36,7 @@ def as_dense(matrix):
 
 
 @every_small_matrix
-def test_shape(matrix, dense):
+def test_shape_is_that_of_the_dense_matrix(matrix, dense):
     assert matrix.shape == dense.shape
     assert all(isinstance(n, int) for n in matrix.shape)
 
@@ -47,7 +47,7 @@ def tailed(cases):
 
 
 @every_matrix
-def test_products(matrix, dense):
+def test_products_match_the_dense_matrix(matrix, dense):
     for product, length, twin, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
         before = operand.copy()
@@ -56,7 +56,7 @@ def test_products(matrix, dense):
 
 
 @every_small_matrix
-def test_out_is_written_over_and_returned(matrix, dense):
+def test_out_is_overwritten_and_returned(matrix, dense):
     for product, length, twin, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
         out = np.full((len(twin), *tail), np.nan)
@@ -65,7 +65,7 @@ def test_out_is_written_over_and_returned(matrix, dense):
 
 
 @every_matrix
-def test_add_rmatvec_adds(matrix, dense):
+def test_add_rmatvec_adds_to_out(matrix, dense):
     for tail in TAILS:
         v, out = draw((len(dense), *tail)), draw((dense.shape[1], *tail), 1)
         operand, expected = v.copy(), out + dense.T @ v
@@ -75,7 +75,7 @@ def test_add_rmatvec_adds(matrix, dense):
 
 
 @every_small_matrix
-def test_add_rmatvec_refuses_operands_of_a_wrong_shape(matrix, dense):
+def test_add_rmatvec_rejects_operands_of_a_wrong_shape(matrix, dense):
     n_rows, n_columns = dense.shape
     for shape in [(), (n_rows + 1,), (n_rows, 2, 2)]:
         with pytest.raises(InputError, match=str(n_rows)):
@@ -88,7 +88,7 @@ def test_add_rmatvec_refuses_operands_of_a_wrong_shape(matrix, dense):
 
 
 @every_small_matrix
-def test_row_gram(matrix, dense):
+def test_row_gram_matches_the_dense_matrix(matrix, dense):
     few = slice(0, 150)
     gram = matrix.take_rows(few).row_gram()
     close(gram, dense[few] @ dense[few].T)
@@ -96,7 +96,7 @@ def test_row_gram(matrix, dense):
 
 
 @every_small_matrix
-def test_row_factors_have_the_products_of_rows(matrix, dense):
+def test_row_factors_give_the_products_of_rows(matrix, dense):
     few = matrix.take_rows(slice(0, 150))
     v = draw((few.shape[0], 2))
     one, other = few.row_factors()
@@ -104,7 +104,7 @@ def test_row_factors_have_the_products_of_rows(matrix, dense):
 
 
 @every_small_matrix
-def test_row_products(matrix, dense):
+def test_row_products_match_the_dense_matrix(matrix, dense):
     few = min(len(dense), 150)
     part, dense = matrix.take_rows(slice(0, few)), dense[:few]
     v, rows = draw((few, 3)), np.arange(few)[::-2]
@@ -113,19 +113,19 @@ def test_row_products(matrix, dense):
 
 
 @every_small_matrix
-def test_pull_back(matrix, dense):
+def test_pull_back_matches_two_products(matrix, dense):
     for tail in [(), (1,), (3,)]:
         w, targets = draw((dense.shape[1], *tail)), draw((len(dense), *tail), 1)
         before = w.copy()
-        found = matrix.pull_back(w, lambda rows, z, t=targets: np.tanh(z - t[rows]))
+        result = matrix.pull_back(w, lambda rows, z, t=targets: np.tanh(z - t[rows]))
         expected = dense.T @ np.tanh(dense @ w - targets)
         size = np.abs(expected).max(initial=1.0)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * size)
+        np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-11 * size)
         np.testing.assert_array_equal(w, before)
 
 
 @every_small_matrix
-def test_csr(matrix, dense):
+def test_tocsr_matches_the_dense_matrix(matrix, dense):
     csr = matrix.tocsr()
     assert csr.format == "csr"
     assert csr.dtype == np.float64
@@ -146,7 +146,7 @@ def test_out_need_not_be_contiguous(matrix, dense):
 
 
 @every_small_matrix
-def test_out_of_a_wrong_shape_is_refused(matrix, dense):
+def test_out_of_a_wrong_shape_is_rejected(matrix, dense):
     for product, length, twin in products(matrix, dense):
         # The second would take the result twice if it were broadcast.
         for shape in [(len(twin) + 1,), (2, len(twin)), (len(twin), 1)]:
@@ -155,7 +155,7 @@ def test_out_of_a_wrong_shape_is_refused(matrix, dense):
 
 
 @every_small_matrix
-def test_operands_in_other_layouts_and_types(matrix, dense):
+def test_layout_and_type_of_operands_do_not_change_products(matrix, dense):
     for tail in [(), (4,)]:
         for product, length, _ in products(matrix, dense):
             operand = np.round(100 * draw((length, *tail)))
@@ -170,7 +170,7 @@ def test_operands_in_other_layouts_and_types(matrix, dense):
 
 
 @every_small_matrix
-def test_operands_of_a_wrong_shape_are_refused(matrix, dense):
+def test_operands_of_a_wrong_shape_are_rejected(matrix, dense):
     for product, length, _ in products(matrix, dense):
         for shape in [(), (length + 1,), (length + 1, 3), (length, 2, 2)]:
             with pytest.raises(InputError, match=str(length)):
@@ -195,7 +195,7 @@ def test_products_are_linear(matrix, dense):
 
 
 @every_small_matrix
-def test_columns_at_once_are_the_columns_one_by_one(matrix, dense):
+def test_several_columns_match_single_columns(matrix, dense):
     for product, length, _ in products(matrix, dense):
         operand = draw((length, 5))
         together = product(operand)
@@ -204,7 +204,7 @@ def test_columns_at_once_are_the_columns_one_by_one(matrix, dense):
 
 
 @every_matrix
-def test_gram_diagonal(matrix, dense):
+def test_gram_diagonal_matches_the_dense_matrix(matrix, dense):
     weights = np.round(100 * draw(dense.shape[0]))
     close(matrix.gram_diagonal(), (dense**2).sum(axis=0))
     for kind in (np.float64, np.float32, np.int64):
@@ -212,13 +212,13 @@ def test_gram_diagonal(matrix, dense):
 
 
 @every_small_matrix
-def test_weights_of_a_wrong_shape_are_refused(matrix, dense):
+def test_weights_of_a_wrong_shape_are_rejected(matrix, dense):
     with pytest.raises(InputError, match=str(dense.shape[0])):
         matrix.gram_diagonal(np.ones(dense.shape[0] + 1))
 
 
 @every_small_matrix
-def test_blocks_cut_the_columns(matrix, dense):
+def test_blocks_partition_the_columns(matrix, dense):
     blocks = list(matrix.blocks())
     edges = [0, *(block.stop for block in blocks)]
     assert [block.start for block in blocks] == edges[:-1]
@@ -255,7 +255,7 @@ def row_choices(n_rows):
 
 
 @every_matrix
-def test_take_rows(matrix, dense):
+def test_take_rows_matches_the_dense_matrix(matrix, dense):
     v = draw((dense.shape[0], 2))
     for rows in row_choices(dense.shape[0]):
         part = matrix.take_rows(rows)
@@ -265,7 +265,7 @@ def test_take_rows(matrix, dense):
 
 
 @every_small_matrix
-def test_rows_that_do_not_exist_are_refused(matrix, dense):
+def test_missing_rows_are_rejected(matrix, dense):
     # NumPy 1.26 only warns if the result has no elements; warnings are errors in the tests.
     refused = IndexError if matrix.shape[1] else (IndexError, DeprecationWarning)
     for bad in [10**6, -(10**6)]:
@@ -274,13 +274,13 @@ def test_rows_that_do_not_exist_are_refused(matrix, dense):
 
 
 @every_small_matrix
-def test_a_mask_of_a_wrong_length_is_refused(matrix, dense):
+def test_mask_of_a_wrong_length_is_rejected(matrix, dense):
     with pytest.raises(IndexError):
         matrix.take_rows(np.ones(dense.shape[0] + 1, bool))
 
 
 @over(BY_CLASS)
-def test_threads_change_no_bit(sample):
+def test_number_of_threads_does_not_change_products(sample):
     for kind in ["one column", "few columns", "many columns"]:
         one, *others = (sample.make(n_jobs) for n_jobs in (1, 2, 3, None))
         n_rows, n_columns = sample.dense.shape

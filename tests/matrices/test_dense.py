@@ -13,12 +13,12 @@ from gramless.matrices.dense import DenseMatrix
     "bad",
     [np.zeros(3), np.zeros((2, 2, 2)), np.zeros((2, 2), int), np.zeros((2, 2), np.float16)],
 )
-def test_other_arrays_are_refused(bad):
+def test_other_arrays_are_rejected(bad):
     with pytest.raises(InputError, match="2-D array of float64 or float32"):
         DenseMatrix(bad)
 
 
-def test_the_array_and_slices_of_it_are_not_copied():
+def test_array_and_its_slices_are_not_copied():
     array = np.zeros((6, 2), np.float32)
     matrix = DenseMatrix(array)
     assert matrix.array is array

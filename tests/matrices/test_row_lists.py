@@ -21,14 +21,14 @@ CODES = (np.uint8, np.uint16, np.uint32)
 
 def rows_of(lists: RowLists, group: int, column: int) -> list[int]:
     """Return the rows of a column, of all parts, and check that each part's ascend."""
-    found: list[int] = []
+    results: list[int] = []
     for p, start in enumerate(lists.parts[:-1]):
         first, last = lists.bounds[p, column + group : column + group + 2]
         own = lists.rows[group, start : lists.parts[p + 1]][first:last].astype(int)
         assert (np.diff(own) > 0).all()
         assert ((own >= 0) & (own < lists.parts[p + 1] - start)).all()
-        found += (start + own).tolist()
-    return found
+        results += (start + own).tolist()
+    return results
 
 
 def assert_lists(lists: RowLists, codes: NDArray[Any], offsets: NDArray[np.int64]) -> None:
@@ -51,7 +51,7 @@ def assert_lists(lists: RowLists, codes: NDArray[Any], offsets: NDArray[np.int64
     st.sampled_from(CODES),
     st.sampled_from([1, 2]),
 )
-def test_rows_of_each_bin(
+def test_rows_of_each_bin_are_listed(
     data: st.DataObject, sizes: list[int], n_rows: int, part_rows: int, dtype: type, n_jobs: int
 ) -> None:
     codes = np.zeros((len(sizes), n_rows), dtype)
@@ -76,7 +76,7 @@ def test_parts_are_of_equal_size_and_large(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "n_parts"), [(1, 1), (32_768, 1), (32_769, 2), (65_537, 4)])
-def test_more_rows_than_one_part(n_rows: int, n_parts: int) -> None:
+def test_more_rows_than_one_part_are_listed(n_rows: int, n_parts: int) -> None:
     codes = np.random.default_rng(0).integers(0, 3, (2, n_rows)).astype(np.uint8)
     lists = list_bins(codes, np.array([0, 2, 4]), 1.0, 2)
     assert len(lists.parts) == n_parts + 1
@@ -87,7 +87,7 @@ def test_more_rows_than_one_part(n_rows: int, n_parts: int) -> None:
 @pytest.mark.parametrize(
     ("n_rows", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)]
 )
-def test_long_parts(n_rows: int, dtype: type) -> None:
+def test_long_parts_are_listed(n_rows: int, dtype: type) -> None:
     codes = np.random.default_rng(0).integers(0, 3, (2, n_rows)).astype(np.uint8)
     lists = list_bins(codes, np.array([0, 2, 4]), 1.0, 1, most_parts=1)
     assert len(lists.parts) == 2
@@ -98,7 +98,7 @@ def test_long_parts(n_rows: int, dtype: type) -> None:
     assert rows_of(ones, 2, 4) == list(range(n_rows))
 
 
-def test_threads_and_memory_do_not_matter() -> None:
+def test_threads_and_memory_do_not_change_lists() -> None:
     codes = np.random.default_rng(1).integers(1, 9, (5, 500)).astype(np.uint16)
     offsets = 8 * np.arange(6)
     expected = list_bins(codes, offsets, 1.0, 1, part_rows=100)
@@ -112,7 +112,7 @@ def test_threads_and_memory_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("part_rows", [4, 1000])
-def test_a_last_group_of_ones(part_rows: int) -> None:
+def test_last_group_of_ones_is_listed(part_rows: int) -> None:
     codes = np.random.default_rng(2).integers(0, 4, (3, 45)).astype(np.uint8)
     own = list_bins(codes, 3 * np.arange(4), 0.25, 1, part_rows)
     lists = own.with_ones()
@@ -127,12 +127,12 @@ def test_a_last_group_of_ones(part_rows: int) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
-def test_few_rows_and_no_grid(n_rows: int) -> None:
+def test_few_rows_and_empty_grids_are_listed(n_rows: int) -> None:
     lists = list_bins(np.zeros((0, n_rows), np.uint8), np.array([0]), 1.0, 1).with_ones()
     assert rows_of(lists, 0, 0) == list(range(n_rows))
 
 
-def test_matrices_keep_their_lists() -> None:
+def test_matrices_cache_their_lists() -> None:
     codes = np.array([[1, 2, 0, 1]], np.uint8)
     matrix = BinnedMatrix(codes, np.array([0, 2]), scale=3.0)
     assert matrix.row_lists is matrix.row_lists

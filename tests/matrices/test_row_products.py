@@ -44,9 +44,7 @@ MATRICES: list[FeatureMatrix] = [
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("kept", MATRICES)
-def test_products_are_those_of_the_matrix_and_its_transpose(
-    kept: FeatureMatrix, single: bool
-) -> None:
+def test_products_match_the_matrix_and_its_transpose(kept: FeatureMatrix, single: bool) -> None:
     rng = np.random.default_rng(2)
     part, rows = np.arange(100, 650), np.array([3, 40, 7])
     for own in (kept, kept.take_rows(slice(50, 600)), kept.take_rows(part)):
@@ -68,7 +66,7 @@ def test_products_are_those_of_the_matrix_and_its_transpose(
         np.testing.assert_allclose(own.row_gram(), dense @ dense.T, atol=eps, rtol=0)
 
 
-def test_sums_in_bins_are_those_of_a_slow_twin() -> None:
+def test_sums_in_bins_match_a_slow_implementation() -> None:
     """Whole numbers have exact sums."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (5, 40)).astype(np.uint16)
@@ -88,18 +86,18 @@ def test_sums_in_bins_are_those_of_a_slow_twin() -> None:
         np.testing.assert_array_equal(out, expected)
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
+def test_number_of_threads_does_not_change_products() -> None:
     v = np.random.default_rng(2).normal(size=(N_ROWS, 5))
-    found = []
+    results = []
     for n_jobs in (1, 3):
         matrix, dense = bins(n_jobs), single_row_gram(values(n_jobs))
         kept = SingleRowProducts(matrix, single_row_gram(matrix))
         parts = dense, kept.gram, kept.row_products(v), matrix.row_products(v)
-        found.append([np.asarray(part).tobytes() for part in parts])
-    assert found[0] == found[1]
+        results.append([np.asarray(part).tobytes() for part in parts])
+    assert results[0] == results[1]
 
 
-def test_where_codes_lie_changes_no_bit() -> None:
+def test_memory_layout_of_codes_does_not_change_products() -> None:
     inside, file = bins(), code_file(0)
     for part in np.array_split(np.arange(N_ROWS), 3):
         file.append(inside.codes[:, part])
@@ -108,5 +106,5 @@ def test_where_codes_lie_changes_no_bit() -> None:
     for single in (False, True):
         for rows in (None, np.array([3, 600, 7])):
             given = v if rows is None else v[:3]
-            found = [own.row_products(given, rows, single=single) for own in (inside, outside)]
-            np.testing.assert_array_equal(*found)
+            results = [own.row_products(given, rows, single=single) for own in (inside, outside)]
+            np.testing.assert_array_equal(*results)

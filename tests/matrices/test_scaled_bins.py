@@ -30,7 +30,7 @@ def wholes() -> list[FeatureMatrix]:
     return [BINS, HStack([BINS, DENSE], [1.0, 0.5])]
 
 
-def test_responses_to_weights_stay_the_same() -> None:
+def test_unscaled_weights_give_the_same_responses() -> None:
     for plain in wholes():
         scaled = scale_bins(plain, FACTORS)
         for tail in [(), (2,)]:
@@ -43,7 +43,7 @@ def test_responses_to_weights_stay_the_same() -> None:
             assert scaled_weights(plain, w) is w
 
 
-def test_the_bins_themselves_are_found_again() -> None:
+def test_plain_matrix_returns_the_bins() -> None:
     for plain in wholes():
         assert plain_matrix(plain) is plain
         np.testing.assert_array_equal(
@@ -51,22 +51,22 @@ def test_the_bins_themselves_are_found_again() -> None:
         )
 
 
-def test_an_intercept_stays_outside() -> None:
+def test_intercept_is_not_scaled() -> None:
     scaled = scale_bins(with_ones(BINS), FACTORS)
     assert without_ones(scaled)[1] == 1
     np.testing.assert_array_equal(scaled.toarray()[:, -1], 1.0)
 
 
-def test_a_penalty_on_scaled_weights_is_divided_by_squared_factors() -> None:
+def test_penalty_is_divided_by_squared_factors() -> None:
     scaled, y, alpha = ScaledBins(BINS, FACTORS), RNG.normal(size=80), 0.1
-    found = ConjugateGradient(tol=1e-12).solve(Problem(scaled, y, L2(alpha))).weights
+    result = ConjugateGradient(tol=1e-12).solve(Problem(scaled, y, L2(alpha))).weights
     Z, penalties = BINS.toarray(), alpha / scaled.factors**2
     expected = np.linalg.solve(Z.T @ Z / 80 + np.diag(penalties), Z.T @ y / 80)
-    np.testing.assert_allclose(unscaled_weights(scaled, found), expected, atol=1e-8)
+    np.testing.assert_allclose(unscaled_weights(scaled, result), expected, atol=1e-8)
 
 
 def test_single_precision_holds_squares_of_rounded_factors() -> None:
     given = np.concatenate([RNG.uniform(1e-6, 1e6, 1000), [0.0]])
-    found = rounded_factors(given)
-    np.testing.assert_allclose(found, given, rtol=1.0 / 4096)
-    np.testing.assert_array_equal((found**2).astype(np.float32), found**2)
+    result = rounded_factors(given)
+    np.testing.assert_allclose(result, given, rtol=1.0 / 4096)
+    np.testing.assert_array_equal((result**2).astype(np.float32), result**2)

@@ -18,7 +18,7 @@ def bins(first_code=1, n_jobs=None):
 
 
 @pytest.mark.parametrize("n_columns", [1, 12, 19])
-def test_products_are_near_those_in_double_precision(n_columns):
+def test_products_are_near_double_precision(n_columns):
     matrix, single = bins(), bins().to_single()
     rng = np.random.default_rng(1)
     w, v = rng.normal(size=(matrix.shape[1], n_columns)), rng.normal(size=(N_ROWS, n_columns))
@@ -29,13 +29,13 @@ def test_products_are_near_those_in_double_precision(n_columns):
     np.testing.assert_array_equal(single.take_rows(few).matvec(w), single.matvec(w)[few])
 
 
-def test_products_with_a_vector_are_those_in_double_precision():
+def test_vector_products_are_double_precision():
     matrix, w, v = bins(), np.linspace(0.0, 1.0, 11 * N_BINS), np.linspace(0.0, 1.0, N_ROWS)
     np.testing.assert_array_equal(matrix.to_single().matvec(w), matrix.matvec(w))
     np.testing.assert_array_equal(matrix.to_single().rmatvec(v), matrix.rmatvec(v))
 
 
-def test_threads_change_no_bit():
+def test_number_of_threads_does_not_change_products():
     v = np.random.default_rng(2).normal(size=(N_ROWS, 12))
     one, two = (matrix.matvec(matrix.rmatvec(v)).tobytes() for matrix in map(SingleBins, pair()))
     assert one == two
@@ -45,15 +45,15 @@ def pair():
     return bins(n_jobs=1), bins(n_jobs=2)
 
 
-def test_what_is_made_of_bins_is_single_too():
+def test_derived_matrices_are_single_precision():
     matrix, w = bins(), np.random.default_rng(3).normal(size=(11 * N_BINS, 3))
     centred = CentredMatrix(matrix, matrix.rmatvec(np.full(N_ROWS, 1 / N_ROWS)))
     for made in (centred, RowScaledMatrix(matrix, np.linspace(1, 2, N_ROWS))):
-        found, exact = made.to_single().matvec(w), made.matvec(w)
-        np.testing.assert_allclose(found, exact, rtol=0, atol=11 * 10 * 2**-23)
-        assert not np.array_equal(found, exact)
+        result, exact = made.to_single().matvec(w), made.matvec(w)
+        np.testing.assert_allclose(result, exact, rtol=0, atol=11 * 10 * 2**-23)
+        assert not np.array_equal(result, exact)
 
 
-def test_bins_never_seen_stay_in_double_precision():
+def test_unseen_bins_stay_double_precision():
     matrix = bins(first_code=0)
     assert matrix.to_single() is matrix

@@ -24,7 +24,7 @@ def bins(scale=1.0, **options) -> BinnedMatrix:
     return BinnedMatrix(CODES, np.array([0, 3, 5]), scale=scale, **options)
 
 
-def test_what_is_side_by_side_in_a_part_stands_by_itself():
+def test_nested_stacks_are_flattened():
     dense = DenseMatrix(ROWS)
     inner = HStack([bins(), dense], [2.0, 3.0])
     outer = HStack([dense, inner], [0.5, 10.0])
@@ -35,7 +35,7 @@ def test_what_is_side_by_side_in_a_part_stands_by_itself():
     assert inner.scales == [2.0, 3.0]
 
 
-def test_blocks_are_those_of_the_parts():
+def test_blocks_come_from_the_parts():
     matrix = HStack([DenseMatrix(ROWS), bins()], [1.0, 2.0])
     edges = [(block.start, block.stop) for block in matrix.blocks()]
     assert edges == [(0, 2), (2, 5), (5, 7)]
@@ -44,7 +44,7 @@ def test_blocks_are_those_of_the_parts():
     np.testing.assert_array_equal(second.matrix.tocsr().toarray(), 2.0 * np.eye(3)[CODES[0] - 1])
 
 
-def test_bytes_are_those_of_the_parts():
+def test_nbytes_sums_over_parts():
     parts = [bins(), DenseMatrix(ROWS), ComputedMatrix(ROWS, np.copyto, 2)]
     assert HStack(parts).nbytes == parts[0].nbytes + 64 + 32
 
@@ -71,7 +71,7 @@ def test_row_lists_are_joined():
     np.testing.assert_array_equal(dense_of(both.row_lists, 4), both.tocsr().toarray())
 
 
-def test_there_are_row_lists_only_where_all_parts_have_some():
+def test_row_lists_need_lists_of_all_parts():
     mixed = HStack([bins(), DenseMatrix(ROWS)])
     assert not mixed.has_row_lists
     assert not with_ones(mixed).has_row_lists
@@ -86,7 +86,7 @@ def test_dense_products_need_dense_parts(wrap):
 
 
 @pytest.mark.parametrize("parts", [[bins()], [DenseMatrix(ROWS)], [bins(), DenseMatrix(ROWS)]])
-def test_copies_have_the_same_abilities(parts):
+def test_copies_have_the_same_methods(parts):
     matrix = with_ones(HStack(parts))
     for twin in (pickle.loads(pickle.dumps(matrix)), copy.deepcopy(matrix)):
         assert twin.has_column_gram == matrix.has_column_gram
@@ -121,6 +121,6 @@ def test_one_part_keeps_its_scale():
         ([bins(), DenseMatrix(np.ones((3, 2)))], None, r"same rows, got \[4, 3\]"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(parts, scales, words):
+def test_invalid_parts_are_rejected(parts, scales, words):
     with pytest.raises(InputError, match=words):
         HStack(parts, scales)

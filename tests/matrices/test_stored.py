@@ -32,7 +32,7 @@ def both() -> tuple[BinnedMatrix, StoredBinnedMatrix]:
 
 @pytest.mark.parametrize("rows", [slice(None), slice(1000, 4801), np.arange(4000, 10, -3)], ids=str)
 @pytest.mark.parametrize("tail", [(), (5,)])
-def test_products_have_the_same_bits(both, rows, tail) -> None:
+def test_stored_matrix_has_the_same_products(both, rows, tail) -> None:
     rng = np.random.default_rng(1)
     inside, outside = (matrix.take_rows(rows) for matrix in both)
     w, v = (rng.normal(size=(n, *tail)) for n in inside.shape[::-1])
@@ -45,7 +45,7 @@ def test_products_have_the_same_bits(both, rows, tail) -> None:
     np.testing.assert_array_equal(*grams)
 
 
-def test_many_rows_that_are_taken_stay_on_the_disk(both) -> None:
+def test_many_taken_rows_stay_on_disk(both) -> None:
     rows = np.arange(1, N_ROWS, 2)
     with limited_memory(20_000):
         taken = both[1].take_rows(rows)
@@ -55,7 +55,7 @@ def test_many_rows_that_are_taken_stay_on_the_disk(both) -> None:
     np.testing.assert_array_equal(taken.row_gram(), both[0].take_rows(rows).row_gram())
 
 
-def test_first_grids(both) -> None:
+def test_first_grids_can_be_taken(both) -> None:
     w = np.random.default_rng(4).normal(size=5 * 39)
     padded = np.zeros(both[0].shape[1])
     padded[: len(w)] = w
@@ -65,12 +65,12 @@ def test_first_grids(both) -> None:
     np.testing.assert_allclose(fewer[0].matvec(w), both[0].matvec(padded), atol=1e-12)
 
 
-def test_lists_of_rows_are_refused(both) -> None:
+def test_row_lists_are_rejected(both) -> None:
     with pytest.raises(InputError, match="raise it, or take l1_ratio=0"):
         _ = both[1].row_lists
 
 
-def test_products_hold_a_block_at_a_time() -> None:
+def test_products_hold_one_block_at_a_time() -> None:
     n_rows = rows_of_block(64)
     file = code_file(0)
     codes = np.ones((64, n_rows), np.uint16)
@@ -86,7 +86,7 @@ def test_products_hold_a_block_at_a_time() -> None:
     assert peak.bytes() < 1.5 * (2 * 64 * n_rows + responses.nbytes)
 
 
-def test_no_file_has_a_name(both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_files_have_no_name(both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     file = code_file(100)
     file.append(np.ones((3, 10), np.uint8))
@@ -95,16 +95,16 @@ def test_no_file_has_a_name(both, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(blocks[0].columns, np.ones((3, 10)))
 
 
-def test_a_disk_that_is_too_small_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_insufficient_disk_space_is_reported_first(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", ["free"])(10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
     with pytest.raises(DataFileError, match="2.0 MB of the disk, and 1.0 MB are free.*TMPDIR"):
         code_file(2 * 10**6)
 
 
-def test_blocks_are_smaller_within_a_small_budget() -> None:
-    usual = rows_of_block(640)
+def test_small_budgets_use_smaller_blocks() -> None:
+    reference = rows_of_block(640)
     with limited_memory(100_000_000):
-        assert rows_of_block(640) == 8192 < usual
+        assert rows_of_block(640) == 8192 < reference
     with limited_memory(2 * 10**9):
-        assert rows_of_block(640) == usual
+        assert rows_of_block(640) == reference

@@ -32,7 +32,7 @@ def draw(shape, seed=0):
 # What it is made of.
 
 
-def test_bins_never_seen_have_no_value_and_the_given_arrays_stay():
+def test_unseen_bins_have_no_value_and_arguments_are_kept():
     codes = np.array([[1, 0, 2], [1, 1, 0], [0, 0, 1]], np.uint8)
     values = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
     for kind in (np.float32, HALF):
@@ -49,12 +49,12 @@ def test_bins_never_seen_have_no_value_and_the_given_arrays_stay():
     assert not seen.unseen_squares.any()
 
 
-def test_bytes():
+def test_nbytes_counts_codes_and_values():
     matrix = weighted(np.uint8, [5, 6], 1000, HALF).make(1)
     assert matrix.nbytes == 1000 * 2 * (1 + 2) + 3 * 8
 
 
-def test_every_grid_is_a_block_of_weighted_bins():
+def test_each_grid_is_a_block():
     for sample in WEIGHTED_BINS.values():
         matrix = sample.make(1)
         blocks = list(matrix.blocks())
@@ -62,7 +62,7 @@ def test_every_grid_is_a_block_of_weighted_bins():
         assert all(isinstance(block.matrix, WeightedBinnedMatrix) for block in blocks)
 
 
-def test_csr_is_canonical():
+def test_tocsr_is_canonical():
     for sample in WEIGHTED_BINS.values():
         csr = sample.make(1).tocsr()
         assert isinstance(csr, sp.csr_array)
@@ -88,7 +88,7 @@ def test_slices_of_rows_share_memory():
         (np.ones((1, 2), np.uint8), np.array([[1, -1]], HALF), [0, 1], "half precision"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(codes, values, offsets, message):
+def test_invalid_parts_are_rejected(codes, values, offsets, message):
     with pytest.raises(InputError, match=message):
         WeightedBinnedMatrix(codes, values, np.array(offsets))
 
@@ -105,7 +105,7 @@ def problem_matrix(request: pytest.FixtureRequest) -> tuple[FeatureMatrix, NDArr
 
 
 @pytest.mark.parametrize("tail", [(), (3,)])
-def test_ridge_against_the_dense_twin(problem_matrix, tail):
+def test_ridge_matches_the_dense_matrix(problem_matrix, tail):
     matrix, dense = problem_matrix
     targets, weights = draw((250, *tail)), np.random.default_rng(1).random(250)
     problem = Problem(matrix, targets, L2(0.02, n_free=1), sample_weight=weights)
@@ -113,23 +113,23 @@ def test_ridge_against_the_dense_twin(problem_matrix, tail):
     ridge = np.diag([0.02] * (dense.shape[1] - 1) + [0.0])
     expected = np.linalg.solve(dense.T * share @ dense + ridge, dense.T * share @ targets)
     for preconditioner in (SampledRows(), SampledRows(60), Identity()):
-        found = ConjugateGradient(preconditioner, tol=1e-10, max_iter=1000).solve(problem)
-        assert found.status == "converged"
-        np.testing.assert_allclose(found.weights, expected, rtol=0, atol=1e-7)
+        result = ConjugateGradient(preconditioner, tol=1e-10, max_iter=1000).solve(problem)
+        assert result.status == "converged"
+        np.testing.assert_allclose(result.weights, expected, rtol=0, atol=1e-7)
 
 
-def test_logistic_against_the_dense_twin(problem_matrix):
+def test_logistic_matches_the_dense_matrix(problem_matrix):
     matrix, dense = problem_matrix
     targets = np.sign(draw(250) + dense[:, 0])
-    found = NewtonCG(tol=1e-8).solve(Problem(matrix, targets, L2(0.01, n_free=1), Logistic()))
-    assert found.status == "converged"
-    w = found.weights
+    result = NewtonCG(tol=1e-8).solve(Problem(matrix, targets, L2(0.01, n_free=1), Logistic()))
+    assert result.status == "converged"
+    w = result.weights
     slopes = -targets / (1 + np.exp(targets * (dense @ w))) / 250
     gradient = dense.T @ slopes + 0.01 * np.append(w[:-1], 0.0)
     assert np.abs(gradient).max() < 1e-7
 
 
-def test_l1_takes_another_solver_than_that_of_plain_bins(problem_matrix):
+def test_l1_needs_another_solver_than_plain_bins(problem_matrix):
     matrix, dense = problem_matrix
     problem = Problem(matrix, draw(250), L1(0.05, n_free=1))
     with pytest.raises(InputError, match=r"GridDescent needs a matrix of bins.*RandomDescent"):

@@ -24,7 +24,7 @@ def parts() -> tuple[WhitenedMatrix, np.ndarray]:
 
 
 @pytest.mark.parametrize("tail", TAILS)
-def test_products(tail: tuple[int, ...]) -> None:
+def test_products_match_the_dense_matrix(tail: tuple[int, ...]) -> None:
     matrix, twin = parts()
     random = np.random.default_rng(1)
     w, v = random.normal(size=(N, *tail)), random.normal(size=(N_ROWS, *tail))
@@ -45,11 +45,11 @@ def test_pull_back_sees_all_rows_once(tail: tuple[int, ...], ones: bool) -> None
     twin = np.column_stack([twin, np.ones(N_ROWS)]) if ones else twin
     w = np.random.default_rng(2).normal(size=(twin.shape[1], *tail))
     expected = twin.T @ np.sin(twin @ w)
-    found = matrix.pull_back(w, lambda rows, responses: np.sin(responses))
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    result = matrix.pull_back(w, lambda rows, responses: np.sin(responses))
+    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
-def test_operands_that_do_not_fit() -> None:
+def test_invalid_operands_are_rejected() -> None:
     matrix, _ = parts()
     with pytest.raises(InputError, match="w must have 40 rows"):
         matrix.matvec(np.ones(41))

@@ -64,7 +64,7 @@ def times(inverse: Inverse, residual: NDArray) -> NDArray:
 
 
 @every_case
-def test_solution_is_that_of_a_direct_solve_and_has_no_gradient(
+def test_solution_matches_a_direct_solve_and_its_gradient_vanishes(
     name: str, preconditioner: str
 ) -> None:
     case = RIDGE_CASES[name]
@@ -156,7 +156,7 @@ def test_converged_outputs_are_dropped() -> None:
     assert len(widths) == solution.n_iter
 
 
-def test_iterations_together_are_those_of_the_hardest_output() -> None:
+def test_n_iter_is_that_of_the_hardest_output() -> None:
     problem, solver = uneven_problem(), precise(tol=1e-6)
     alone = [solver.solve(replace(problem, targets=t)).n_iter for t in problem.targets.T]
     assert solver.solve(problem).n_iter == max(alone)
@@ -196,9 +196,7 @@ def test_history_is_the_objective_at_every_iteration(
 
 
 @pytest.mark.parametrize(("preconditioner", "n_outputs"), each_value(ALL, [None, 3]))
-def test_a_warm_start_needs_fewer_iterations_to_the_same_end(
-    preconditioner: str, n_outputs: int | None
-) -> None:
+def test_warm_start_needs_fewer_iterations(preconditioner: str, n_outputs: int | None) -> None:
     problem, solver = skewed(n_outputs), precise(preconditioner, tol=1e-8)
     neighbour = solver.solve(replace(problem, penalty=L2(1.05e-4))).weights
     before = neighbour.copy()
@@ -217,7 +215,9 @@ def test_starting_at_the_solution_takes_no_iteration(name: str, preconditioner: 
 
 
 @pytest.mark.parametrize(("preconditioner", "exponent"), each_value(ALL, [-400, 400]))
-def test_targets_of_any_size(preconditioner: str, exponent: int) -> None:
+def test_scale_of_targets_does_not_change_the_iterations(
+    preconditioner: str, exponent: int
+) -> None:
     problem, solver = skewed(n_outputs=2), precise(preconditioner, tol=1e-6)
     plain = solver.solve(problem)
     scaled = solver.solve(replace(problem, targets=problem.targets * 2.0**exponent))
@@ -229,26 +229,28 @@ def test_targets_of_any_size(preconditioner: str, exponent: int) -> None:
 
 
 @pytest.mark.parametrize(("preconditioner", "n_outputs"), each_value(ALL, [None, 3]))
-def test_threads_do_not_change_a_bit(preconditioner: str, n_outputs: int | None) -> None:
+def test_number_of_threads_does_not_change_the_solution(
+    preconditioner: str, n_outputs: int | None
+) -> None:
     rng = np.random.default_rng(6)
     codes = rng.integers(1, 601, size=(80, 3000)).astype(np.uint16)
     targets = rng.normal(size=3000 if n_outputs is None else (3000, n_outputs))
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
         problem = Problem(with_ones(matrix), targets, L2(1e-3, n_free=1))
         solver = precise(preconditioner, tol=1e-3, n_jobs=n_jobs)
-        found.append(solver.solve(problem))
-    for other in found[1:]:
-        assert other.history == found[0].history
-        np.testing.assert_array_equal(other.weights, found[0].weights)
+        results.append(solver.solve(problem))
+    for other in results[1:]:
+        assert other.history == results[0].history
+        np.testing.assert_array_equal(other.weights, results[0].weights)
 
 
 class Quartic(Squared):
     name: ClassVar[str] = "quartic"
 
 
-def test_another_loss_is_refused() -> None:
+def test_other_losses_are_rejected() -> None:
     with pytest.raises(InputError, match=r"ConjugateGradient solves the squared loss.*'quartic'"):
         ConjugateGradient().solve(replace(skewed(), loss=Quartic()))
 
@@ -279,7 +281,7 @@ class Passes(DenseMatrix):
 @pytest.mark.parametrize(
     ("loss", "n_outputs"), each_value([Squared(), Logistic(), Multinomial()], [None, 3])
 )
-def test_an_iteration_is_one_pass(loss: Loss, n_outputs: int | None) -> None:
+def test_iteration_takes_one_pass_over_the_rows(loss: Loss, n_outputs: int | None) -> None:
     """And gives what two passes give."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(90, 6))

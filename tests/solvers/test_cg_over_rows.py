@@ -56,7 +56,7 @@ def shorter(system: System) -> RowSystem:
 @pytest.mark.parametrize(
     ("kind", "has_unseen"), each_value(["one output", "three outputs", "coupled"], [False, True])
 )
-def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> None:
+def test_iterates_match_those_over_columns(kind: str, has_unseen: bool) -> None:
     Z = matrix(has_unseen)
     system, inverse = system_of(kind, Z), sampled(Z)
     rows, columns = (
@@ -75,7 +75,7 @@ def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> Non
 @pytest.mark.parametrize(
     ("n_outputs", "n_free", "has_start"), pairs([1, 3], [0, 1, 2], [False, True])
 )
-def test_ridge_from_a_start_and_with_free_columns(
+def test_ridge_with_start_and_free_columns_matches_columns(
     n_outputs: int, n_free: int, has_start: bool
 ) -> None:
     Z: Any = matrix()
@@ -104,9 +104,7 @@ def test_ridge_from_a_start_and_with_free_columns(
         columns.step()
 
 
-def test_ridge_is_solved_over_the_rows_unless_somebody_looks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ridge_is_solved_over_rows_without_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[RowRuns] = []
 
     class Watched(RowRuns):
@@ -139,7 +137,7 @@ def test_outputs_that_need_no_step_stay_zero() -> None:
     assert runs.weights[:, 1].any()
 
 
-def test_where_it_pays() -> None:
+def test_row_vectors_are_used_only_if_shorter() -> None:
     Z = matrix()
     assert has_short_row_vectors(sampled(Z), Z)
     assert not has_short_row_vectors(sampled(Z, N_ROWS), Z), (

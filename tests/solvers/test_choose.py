@@ -40,7 +40,7 @@ def test_options_reach_the_solver() -> None:
         assert reason
 
 
-def test_names() -> None:
+def test_names_map_to_preconditioners() -> None:
     chosen = {name: choose_solver(name, tol=1, max_iter=1)[0] for name in SOLVERS}
     kinds = {k: v.preconditioner for k, v in chosen.items() if isinstance(v, ConjugateGradient)}
     assert kinds == {
@@ -51,14 +51,14 @@ def test_names() -> None:
     assert ConjugateGradient().preconditioner == SampledRows()
 
 
-def test_an_object_is_used_as_given() -> None:
+def test_solver_object_is_used_as_given() -> None:
     mine = ConjugateGradient(tol=1e-9)
     solver, reason = choose_solver(mine, tol=1.0, max_iter=1)
     assert solver is mine
     assert "ConjugateGradient" in reason
 
 
-def test_what_is_no_solver_is_refused() -> None:
+def test_invalid_solvers_are_rejected() -> None:
     for unknown in ("newtons", "", "PCG"):
         with pytest.raises(InputError, match=r"unknown solver.*'auto', 'pcg', 'cg'"):
             choose_solver(unknown, tol=1.0, max_iter=1)
@@ -84,47 +84,47 @@ LOSSES: dict[str, Loss] = {
 
 
 @pytest.mark.parametrize(("loss", "l1_ratio"), each_value(LOSSES, [1e-9, 0.5, 1.0]))
-def test_absolute_values_are_for_descent(loss: str, l1_ratio: float) -> None:
+def test_l1_penalty_chooses_descent(loss: str, l1_ratio: float) -> None:
     options = {"tol": 1e-3, "max_iter": 9, "loss": LOSSES[loss], "l1_ratio": l1_ratio, "n_jobs": 2}
     solver, reason = choose_solver("auto", **options)
     assert solver == GridDescent(tol=1e-3, max_iter=9, n_jobs=2)
     assert reason.startswith(f"grid: {loss} loss with absolute values")
     named = {"grid": GridDescent(), "random": RandomDescent()}
     for name, kind in named.items():
-        found, reason = choose_solver(name, **options)
-        assert found == replace(kind, tol=1e-3, max_iter=9, n_jobs=2)
+        result, reason = choose_solver(name, **options)
+        assert result == replace(kind, tol=1e-3, max_iter=9, n_jobs=2)
         assert reason == f"{name}, as asked"
 
 
-def test_without_absolute_values_the_loss_decides() -> None:
+def test_smooth_penalty_lets_the_loss_decide() -> None:
     for name, loss in LOSSES.items():
-        found = choose_solver("auto", tol=1, max_iter=1, loss=loss, l1_ratio=0.0)
-        assert found == choose_solver("auto", tol=1, max_iter=1, loss=loss)
-        assert isinstance(found[0], ConjugateGradient if name == "squared" else NewtonCG)
+        result = choose_solver("auto", tol=1, max_iter=1, loss=loss, l1_ratio=0.0)
+        assert result == choose_solver("auto", tol=1, max_iter=1, loss=loss)
+        assert isinstance(result[0], ConjugateGradient if name == "squared" else NewtonCG)
 
 
-def test_smooth_solvers_name_those_for_absolute_values() -> None:
+def test_smooth_solvers_reject_l1_and_name_alternatives() -> None:
     for solver in sorted(set(SOLVERS) - {"grid", "random"}):
-        said = f"'{solver}' needs a smooth penalty.*l1_ratio above 0.*'auto' or 'grid', 'random'"
+        message = f"'{solver}' needs a smooth penalty.*l1_ratio above 0.*'auto' or 'grid', 'random'"
         for l1_ratio in (1e-9, 1.0):
-            with pytest.raises(InputError, match=said):
+            with pytest.raises(InputError, match=message):
                 choose_solver(solver, tol=1, max_iter=1, l1_ratio=l1_ratio)
 
 
-def test_solvers_of_squares_name_those_for_any_loss() -> None:
+def test_least_squares_solvers_reject_other_losses_and_name_alternatives() -> None:
     for solver in sorted(set(SOLVERS) - {"newton", "grid", "random"}):
         with pytest.raises(InputError, match="'logistic' use 'auto' or 'newton', 'grid', 'random'"):
             choose_solver(solver, tol=1, max_iter=1, loss=Logistic())
 
 
-def test_random_descent_is_not_offered_for_coupled_outputs() -> None:
+def test_random_descent_is_not_suggested_for_coupled_outputs() -> None:
     """It would refuse them only when the features have been computed."""
     with pytest.raises(InputError, match="'random'.*multinomial.*'auto' or 'newton', 'grid'"):
         choose_solver("random", tol=1, max_iter=1, loss=Multinomial())
     assert choose_solver("auto", tol=1, max_iter=1, loss=Multinomial(), l1_ratio=1.0)[0]
 
 
-def test_what_is_offered_works_for_loss_and_penalty_together() -> None:
+def test_suggested_solvers_fit_loss_and_penalty() -> None:
     """A smooth solver of any loss would be refused in the next attempt."""
     with pytest.raises(InputError, match="'grid', 'random'") as caught:
         choose_solver("pcg", tol=1, max_iter=1, loss=Logistic(), l1_ratio=1.0)
@@ -173,7 +173,7 @@ def test_few_columns_are_solved_directly(plenty: None) -> None:
     assert direct < iterative
 
 
-def test_many_columns_are_solved_by_iterations(plenty: None) -> None:
+def test_many_columns_are_solved_iteratively(plenty: None) -> None:
     name, reason = auto(Shape(100_000, 20_000))
     assert name == "pcg"
     assert "20,000 columns" in reason
@@ -181,7 +181,7 @@ def test_many_columns_are_solved_by_iterations(plenty: None) -> None:
     assert iterative < direct
 
 
-def test_what_costs_more_in_a_pass_favours_the_direct_solution(plenty: None) -> None:
+def test_expensive_passes_favour_the_direct_solver(plenty: None) -> None:
     """Break-even is at some 1,050 columns that are stored, for one output."""
     assert auto(Shape(100_000, 2500))[0] == "pcg"
     assert auto(Shape(100_000, 2500, stored=0.0))[0] == "cholesky"
@@ -190,7 +190,7 @@ def test_what_costs_more_in_a_pass_favours_the_direct_solution(plenty: None) -> 
     assert auto(Shape(100_000, 1000, dtype=np.float64))[0] == "pcg"
 
 
-def test_parts_are_looked_into(plenty: None) -> None:
+def test_costs_include_every_part_of_a_matrix(plenty: None) -> None:
     """What a column of ones or other columns hide is seen."""
     one = Shape(100_000, 2500, stored=0.0)
     assert auto(with_ones(one))[0] == "cholesky"
@@ -202,14 +202,14 @@ def test_parts_are_looked_into(plenty: None) -> None:
     )
 
 
-def test_memory_forbids_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_limit_rules_out_the_direct_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "memory_for", lambda _: 10_000_000)
     name, reason = auto(Shape(100_000, 1024))
     assert name == "pcg"
     assert "would need 0.017 GB of the 0.01 GB" in reason
 
 
-def test_matrices_of_bins_are_chosen_for_as_before() -> None:
+def test_matrix_of_bins_does_not_change_the_choice() -> None:
     binned = BinnedMatrix(np.ones((3, 50), np.uint8), np.arange(4))
     for loss in (Squared(), Logistic()):
         for l1_ratio in (0.0, 1.0):
@@ -219,7 +219,7 @@ def test_matrices_of_bins_are_chosen_for_as_before() -> None:
             )
 
 
-def test_other_losses_and_penalties_are_chosen_for_as_before() -> None:
+def test_other_losses_and_penalties_choose_newton_and_descent() -> None:
     matrix = Shape(1000, 10)
     assert auto(matrix, loss=Logistic())[0] == "newton"
     name, reason = auto(matrix, l1_ratio=0.5)
@@ -228,7 +228,7 @@ def test_other_losses_and_penalties_are_chosen_for_as_before() -> None:
 
 
 @pytest.mark.parametrize("bytes_free", [10**9, 100])
-def test_solver_of_a_path(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_solver_solves_each_problem(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it chooses solves each problem as a fresh solver does."""
     monkeypatch.setattr(costs, "memory_for", lambda _: bytes_free)
     rng = np.random.default_rng(0)

@@ -78,7 +78,7 @@ def test_callback_gets_every_iteration_and_stops(solver: Any, problem: Problem) 
 
 
 @every_case
-def test_status_when_iterations_run_out(solver: Any, problem: Problem) -> None:
+def test_status_is_max_iter_when_iterations_run_out(solver: Any, problem: Problem) -> None:
     for max_iter in (0, 2):
         solution = replace(solver, tol=0.0, max_iter=max_iter).solve(problem)
         assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
@@ -90,7 +90,7 @@ def test_status_when_iterations_run_out(solver: Any, problem: Problem) -> None:
 
 
 @every_case
-def test_the_solution_as_a_start_needs_no_iteration(solver: Any, problem: Problem) -> None:
+def test_start_at_the_solution_needs_no_iteration(solver: Any, problem: Problem) -> None:
     solution = solver.solve(problem)
     before = solution.weights.copy()
     again = replace(solver, tol=1.01 * solver.tol).solve(problem, solution.weights)
@@ -100,7 +100,7 @@ def test_the_solution_as_a_start_needs_no_iteration(solver: Any, problem: Proble
 
 
 @every_case
-def test_other_starts_reach_the_same_end(solver: Any, problem: Problem) -> None:
+def test_other_starts_reach_the_same_solution(solver: Any, problem: Problem) -> None:
     cold = solver.solve(problem)
     far = 100.0 * np.random.default_rng(6).normal(size=shape_of(problem))
     for start in (cold.weights * 1.1, far):
@@ -111,7 +111,7 @@ def test_other_starts_reach_the_same_end(solver: Any, problem: Problem) -> None:
 
 
 @every_case
-def test_a_start_of_whole_zeros_is_no_start(solver: Any, problem: Problem) -> None:
+def test_zero_start_equals_no_start(solver: Any, problem: Problem) -> None:
     # With absolute values, descent over grids finds a start of its own.
     problem = replace(problem, penalty=L2(0.01, n_free=1))
     cold = solver.solve(problem)
@@ -121,7 +121,7 @@ def test_a_start_of_whole_zeros_is_no_start(solver: Any, problem: Problem) -> No
 
 
 @pytest.mark.parametrize(("solver", "problem"), [CASES[name] for name in ("cg", "newton", "grid")])
-def test_starts_of_another_shape_are_refused(solver: Any, problem: Problem) -> None:
+def test_starts_of_another_shape_are_rejected(solver: Any, problem: Problem) -> None:
     n_columns = problem.matrix.shape[1]
     for shape in ((5,), (7, 3), (n_columns + 1,), (n_columns + 1, 3)):
         with pytest.raises(InputError, match=f"must have {n_columns} rows"):
@@ -132,7 +132,7 @@ def test_starts_of_another_shape_are_refused(solver: Any, problem: Problem) -> N
 
 
 @pytest.mark.parametrize("solver", [*(solver for solver, _ in CASES.values()), Gmres()])
-def test_targets_of_zero_take_no_iteration(solver: Any) -> None:
+def test_zero_targets_take_no_iteration(solver: Any) -> None:
     for targets in (np.zeros(120), np.zeros((120, 1)), np.zeros((120, 3))):
         solution = solver.solve(Problem(MATRIX, targets, L2(0.1)))
         assert (solution.status, solution.history[0]["objective"]) == ("converged", 0.0)

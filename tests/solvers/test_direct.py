@@ -93,7 +93,7 @@ def close(found: Array, exact: Array, rtol: float = 1e-8) -> None:
     ("shape", "intercept", "n_outputs", "alpha"),
     pairs(SHAPES.values(), [False, True], [None, 3], [10.0, 1e-3]),
 )
-def test_solution_is_that_of_the_normal_equations(
+def test_solution_matches_the_normal_equations(
     shape: tuple[int, int], intercept: bool, n_outputs: int | None, alpha: float
 ) -> None:
     case = make_case(shape, alpha=alpha, intercept=intercept, n_outputs=n_outputs)
@@ -101,7 +101,7 @@ def test_solution_is_that_of_the_normal_equations(
 
 
 @pytest.mark.parametrize(("kind", "shape", "intercept"), pairs(KINDS, [TALL, WIDE], [False, True]))
-def test_any_matrix_and_rows_without_weight(
+def test_every_matrix_and_zero_weights_are_solved(
     kind: str, shape: tuple[int, int], intercept: bool
 ) -> None:
     case = make_case(shape, kind=kind, intercept=intercept, n_outputs=3, weighted=True)
@@ -111,7 +111,7 @@ def test_any_matrix_and_rows_without_weight(
 @pytest.mark.parametrize(
     ("shape", "kind", "intercept"), pairs([TALL, WIDE], ["dense", "single"], [False, True])
 )
-def test_without_a_penalty_the_norm_is_least(
+def test_zero_penalty_gives_the_minimum_norm_solution(
     shape: tuple[int, int], kind: str, intercept: bool
 ) -> None:
     """Two columns are alike and one is empty; the intercept counts like the others."""
@@ -121,7 +121,7 @@ def test_without_a_penalty_the_norm_is_least(
     close(solved(case), exact, 1e-7)
 
 
-def test_columns_that_a_rounded_gram_matrix_tells_apart_are_alike() -> None:
+def test_columns_equal_up_to_rounding_share_their_weight() -> None:
     """As in single precision on a processor whose BLAS sums the last columns in another order."""
     case = make_case(TALL, alpha=0.0, repeated=True)
     prepared = Cholesky().prepared(case.problem.matrix, case.problem.row_weights)
@@ -135,7 +135,9 @@ def test_columns_that_a_rounded_gram_matrix_tells_apart_are_alike() -> None:
 
 
 @pytest.mark.parametrize(("shape", "intercept"), each_value([TALL, WIDE], [False, True]))
-def test_singular_matrices_with_next_to_no_penalty(shape: tuple[int, int], intercept: bool) -> None:
+def test_singular_matrices_are_solved_with_tiny_penalties(
+    shape: tuple[int, int], intercept: bool
+) -> None:
     """Rounding makes it singular: the answer is the limit of small penalties."""
     case = make_case(shape, alpha=1e-19, intercept=intercept, repeated=True)
     roots, n_free = np.sqrt(case.problem.row_weights), int(intercept)
@@ -162,7 +164,7 @@ class Inexact(DenseMatrix):
         return exact + self.noise * np.abs(exact).max() * (noise + noise.T)
 
 
-def test_steps_make_up_for_an_inexact_gram_matrix() -> None:
+def test_refinement_corrects_an_inexact_gram_matrix() -> None:
     case = make_case(TALL, alpha=1e-2, intercept=False)
     problem = replace(case.problem, matrix=Inexact(case.dense))
     solution = Cholesky().solve(problem)
@@ -176,7 +178,7 @@ def test_steps_make_up_for_an_inexact_gram_matrix() -> None:
     assert solution.history[-1]["residual"] < 1e-9
 
 
-def test_steps_make_up_for_a_gram_matrix_that_is_wrong() -> None:
+def test_refinement_corrects_a_wrong_gram_matrix() -> None:
     """It has negative eigenvalues: what is solved with it is still positive."""
     case = make_case(TALL, alpha=1e-3)
     matrix = Inexact(case.dense)
@@ -189,18 +191,18 @@ def test_steps_make_up_for_a_gram_matrix_that_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-9])
-def test_alphas_below_the_rounding_of_single_precision(alpha: float) -> None:
+def test_penalties_below_single_precision_are_solved(alpha: float) -> None:
     """The Gram matrix in single precision has eigenvalues of -1e-9."""
     rng = np.random.default_rng(0)
     values = np.cos(rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 100))).astype(np.float32) / 10
     y = values.sum(axis=1) + rng.normal(size=3000)
-    found, exact = (
+    result, exact = (
         Cholesky().solve(Problem(DenseMatrix(own), y, L2(alpha)))
         for own in (values, values.astype(float))
     )
-    assert found.status == exact.status == "converged"
+    assert result.status == exact.status == "converged"
     best = exact.history[-1]["objective"]
-    assert found.history[-1]["objective"] == pytest.approx(best, rel=1e-9)
+    assert result.history[-1]["objective"] == pytest.approx(best, rel=1e-9)
 
 
 # What is told.
@@ -235,14 +237,14 @@ def test_callback_sees_the_weights_and_may_stop() -> None:
 @pytest.mark.parametrize(
     ("kind", "shape"), each_value(["dense", "single", "computed"], [(5000, 40), (60, 3000)])
 )
-def test_threads_change_no_bit(kind: str, shape: tuple[int, int]) -> None:
-    found = []
+def test_number_of_threads_does_not_change_the_solution(kind: str, shape: tuple[int, int]) -> None:
+    results = []
     for n_jobs in (1, 2, 3):
         case = make_case(shape, kind=kind, intercept=True, n_outputs=3)
         case.problem.matrix.parts[0].n_jobs = n_jobs  # type: ignore[attr-defined]
-        found.append(solved(case, n_jobs=n_jobs))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+        results.append(solved(case, n_jobs=n_jobs))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
 
 
 # A path of alphas.
@@ -263,22 +265,22 @@ class Counting(DenseMatrix):
 
 
 @pytest.mark.parametrize(("shape", "intercept"), each_value([TALL, WIDE], [False, True]))
-def test_a_path_takes_one_gram_matrix(shape: tuple[int, int], intercept: bool) -> None:
+def test_path_computes_one_gram_matrix(shape: tuple[int, int], intercept: bool) -> None:
     case = make_case(shape, intercept=intercept, n_outputs=3, weighted=True)
     own = Counting(case.dense[:, : shape[1]])
     matrix = with_ones(own) if intercept else own
     prepared = Cholesky().prepared(matrix, case.problem.row_weights)
     for alpha in (1.0, 1e-2, 0.0, 1e-4):
         problem = replace(case.problem, matrix=matrix, penalty=L2(alpha, n_free=int(intercept)))
-        found = prepared.solve(problem)
-        np.testing.assert_array_equal(found.weights, Cholesky().solve(problem).weights)
+        result = prepared.solve(problem)
+        np.testing.assert_array_equal(result.weights, Cholesky().solve(problem).weights)
         assert own.grams == 2
         own.grams = 1
     other = replace(problem, targets=problem.targets[:, 0] ** 2)
     close(prepared.solve(other).weights, Cholesky().solve(other).weights, 1e-6)
 
 
-def test_prepared_for_another_problem() -> None:
+def test_prepared_solver_rejects_another_problem() -> None:
     case = make_case()
     problem = case.problem
     prepared = Cholesky().prepared(problem.matrix, np.ones(TALL[0]))
@@ -296,7 +298,7 @@ def test_prepared_for_another_problem() -> None:
 # What it refuses.
 
 
-def test_other_losses_and_penalties() -> None:
+def test_other_losses_and_penalties_are_rejected() -> None:
     problem = make_case().problem
     prepared = Cholesky().prepared(problem.matrix, problem.row_weights)
     for solver in (Cholesky(), prepared):
@@ -306,7 +308,7 @@ def test_other_losses_and_penalties() -> None:
             solver.solve(replace(problem, penalty=L1(0.1)))
 
 
-def test_bins_are_solved_by_their_rows_alone() -> None:
+def test_bins_are_solved_over_rows() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(1, 9, size=(12, 20)).astype(np.uint8)
     matrix = BinnedMatrix(codes, np.arange(13) * 8)
@@ -318,7 +320,7 @@ def test_bins_are_solved_by_their_rows_alone() -> None:
 
 
 @both_shapes
-def test_more_memory_than_there_is(shape: tuple[int, int]) -> None:
+def test_gram_matrix_beyond_memory_is_rejected(shape: tuple[int, int]) -> None:
     told = pytest.raises(InputError, match="Gram matrix of .* need .* MB.*ConjugateGradient")
     with limited_memory(2 * 16 * 22**2), told:
         solved(make_case(shape))
@@ -327,7 +329,7 @@ def test_more_memory_than_there_is(shape: tuple[int, int]) -> None:
 # Factors.
 
 
-def test_factor_is_by_cholesky_where_that_is_stable() -> None:
+def test_factor_uses_cholesky_if_stable() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(50, 8))
     rows[:, 7] = rows[:, 6]
@@ -344,20 +346,20 @@ def test_factor_is_by_cholesky_where_that_is_stable() -> None:
 
 
 @pytest.mark.parametrize("negative", [-1e-9, -1e-5])
-def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: float) -> None:
+def test_factor_of_an_indefinite_matrix_is_positive(negative: float) -> None:
     """What is added is no more than ten times what is needed; free columns may need it too."""
     vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0]
     values = np.array([negative, *np.linspace(0.1, 1.0, 8)])
     ridge = np.array([1e-12] * 8 + [0.0])
     factor = factorise((vectors * values) @ vectors.T, ridge)
-    found = np.linalg.eigvalsh(factor(np.eye(9)))
-    assert found[0] > 0.0
-    assert found[-1] > 0.1 / abs(negative)
-    np.testing.assert_allclose(1.0 / found[:8], values[:0:-1], atol=11 * abs(negative))
+    result = np.linalg.eigvalsh(factor(np.eye(9)))
+    assert result[0] > 0.0
+    assert result[-1] > 0.1 / abs(negative)
+    np.testing.assert_allclose(1.0 / result[:8], values[:0:-1], atol=11 * abs(negative))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_a_gram_matrix_that_is_not_finite_is_refused(wrong: float) -> None:
+def test_non_finite_gram_matrix_is_rejected(wrong: float) -> None:
     for ridge in (0.0, 1.0):
         with pytest.raises(InputError, match="not finite"):
             factorise(np.full((3, 3), wrong), np.full(3, ridge))

@@ -82,7 +82,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_the_gradient_vanishes(options: dict[str, Any]) -> None:
+def test_gradient_vanishes_at_the_solution(options: dict[str, Any]) -> None:
     """Of the problem over the features of its kernel values; and the weights are Cholesky's."""
     case = make_case(**options)
     solution = Falkon(tol=1e-9, max_iter=500).solve(case.given)
@@ -92,12 +92,12 @@ def test_the_gradient_vanishes(options: dict[str, Any]) -> None:
     assert case.twin.kkt_residual(solution.weights + 0.01) > 1e-5 * largest
     direct = Cholesky().solve(case.twin).weights
     responses = case.twin.matrix.matvec(direct)
-    found = case.twin.matrix.matvec(solution.weights)
-    np.testing.assert_allclose(found, responses, atol=1e-5 * np.abs(responses).max())
+    result = case.twin.matrix.matvec(solution.weights)
+    np.testing.assert_allclose(result, responses, atol=1e-5 * np.abs(responses).max())
 
 
 @pytest.mark.parametrize("options", [CASES["plain"], {"kernel": "laplacian"}])
-def test_kernel_values_are_single_where_features_may_be(options: dict[str, Any]) -> None:
+def test_kernel_values_are_single_precision_if_features_allow(options: dict[str, Any]) -> None:
     """Features in single precision are off by more than what rounded kernel values do."""
     case = make_case(**options)
     made: Any = case.given.matrix
@@ -108,27 +108,27 @@ def test_kernel_values_are_single_where_features_may_be(options: dict[str, Any])
     assert 0.0 < by_values <= np.abs(made.chunk(0, N_ROWS) - whole).max()
 
 
-def test_kernel_values_are_double_where_features_must_be() -> None:
+def test_kernel_values_are_double_precision_if_features_require() -> None:
     case = make_case(bandwidth=15.0)
     made: Any = case.given.matrix
     assert made.nystrom.n_double_ > 0
     assert made.unwhitened().values.dtype == np.float64
     solution = Falkon(tol=1e-6, max_iter=500).solve(case.given)
     direct = case.double.matrix.matvec(Cholesky().solve(case.double).weights)
-    found = case.double.matrix.matvec(solution.weights)
-    np.testing.assert_allclose(found, direct, atol=1e-3 * np.abs(direct).max())
+    result = case.double.matrix.matvec(solution.weights)
+    np.testing.assert_allclose(result, direct, atol=1e-3 * np.abs(direct).max())
 
 
-def test_the_same_bits_for_any_number_of_threads() -> None:
-    found = [
+def test_number_of_threads_does_not_change_the_solution() -> None:
+    results = [
         Falkon(n_jobs=n_jobs).solve(make_case(n_outputs=2, intercept=True, n_jobs=n_jobs).given)
         for n_jobs in (1, 2, 3)
     ]
-    for other in found[1:]:
-        np.testing.assert_array_equal(other.weights, found[0].weights)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.weights, results[0].weights)
 
 
-def test_what_it_refuses() -> None:
+def test_other_losses_penalties_and_features_are_rejected() -> None:
     problem = make_case().given
     with pytest.raises(InputError, match="squared loss only"):
         Falkon().solve(replace(problem, loss=Logistic(), targets=np.sign(problem.targets)))
@@ -152,14 +152,14 @@ class Sized(NystromMatrix):
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
-def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str) -> None:
+def test_auto_chooses_falkon_for_many_landmarks(n: int, wanted: str) -> None:
     sized = Sized(50_000, n)
     for matrix in (sized, with_ones(sized)):
         _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
         assert reason.startswith(f"{wanted}: ")
 
 
-def test_estimators_take_it_by_name() -> None:
+def test_estimators_accept_falkon_by_name() -> None:
     X, y = table()
     models = [
         KernelRegressor(

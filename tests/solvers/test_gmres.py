@@ -17,7 +17,7 @@ PROBLEM = RIDGE_CASES["all"].problem
 
 
 @pytest.mark.parametrize("name", RIDGE_CASES)
-def test_solution_is_that_of_a_direct_solve_and_has_no_gradient(name: str) -> None:
+def test_solution_matches_a_direct_solve_and_its_gradient_vanishes(name: str) -> None:
     case = RIDGE_CASES[name]
     solution = Gmres(tol=1e-11, max_iter=2000, restart=100).solve(case.problem)
     assert solution.status == "converged"
@@ -29,18 +29,18 @@ def test_solution_is_that_of_a_direct_solve_and_has_no_gradient(name: str) -> No
     assert np.abs(case.problem.gradient(solution.weights)).max() <= 1e-8 * at_zero
 
 
-def test_too_few_iterations_are_told() -> None:
+def test_too_few_iterations_are_not_converged() -> None:
     solution = Gmres(tol=1e-12, max_iter=1).solve(PROBLEM)
     assert (solution.status, solution.n_iter) == ("max_iter", 1)
 
 
-def test_a_start_at_the_solution_needs_no_iteration() -> None:
+def test_start_at_the_solution_needs_no_iteration() -> None:
     solver = Gmres(tol=1e-6, max_iter=2000, restart=100)
     start = replace(solver, tol=1e-9).solve(PROBLEM).weights
     assert solver.solve(PROBLEM, start).n_iter == 0
 
 
-def test_the_callback_comes_once() -> None:
+def test_callback_is_called_once() -> None:
     calls: list[int] = []
 
     def stop(iteration: int, weights: np.ndarray) -> bool:
@@ -51,6 +51,6 @@ def test_the_callback_comes_once() -> None:
     assert len(calls) == 1
 
 
-def test_another_loss_is_refused() -> None:
+def test_other_losses_are_rejected() -> None:
     with pytest.raises(InputError, match="squared loss only"):
         Gmres().solve(replace(PROBLEM, loss=Logistic()))

@@ -81,7 +81,7 @@ def test_solution_is_optimal(
 
 
 @pytest.mark.parametrize(("penalty", "loss"), each_value(PENALTIES, ["squared", "logistic"]))
-def test_more_columns_than_rows(penalty: str, loss: str) -> None:
+def test_more_columns_than_rows_are_solved(penalty: str, loss: str) -> None:
     case = make_case(loss, penalty, WIDE, intercept=True)
     solution = precise().solve(case.problem)
     assert solution.status == "converged"
@@ -89,7 +89,7 @@ def test_more_columns_than_rows(penalty: str, loss: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["single", "computed", "side by side"])
-def test_any_matrix_with_a_gram_matrix(kind: str) -> None:
+def test_every_matrix_with_a_gram_matrix_is_solved(kind: str) -> None:
     case = make_case("logistic", intercept=True)
     values = case.dense[:, :-1]
 
@@ -107,7 +107,7 @@ def test_any_matrix_with_a_gram_matrix(kind: str) -> None:
     assert case.residual(solution.weights) <= 2e-5
 
 
-def test_no_penalty_and_columns_that_are_alike() -> None:
+def test_equal_columns_without_a_penalty_converge() -> None:
     case = make_case(penalty=L2(0.0))
     dense = case.dense.copy()
     dense[:, 4], dense[:, 5] = dense[:, 3], 0.0
@@ -117,7 +117,7 @@ def test_no_penalty_and_columns_that_are_alike() -> None:
     assert problem.kkt_residual(solution.weights) < 1e-4
 
 
-def test_start_and_callback() -> None:
+def test_start_reaches_the_solution_and_callback_stops() -> None:
     case = make_case("logistic", "net", n_outputs=2, intercept=True)
     end = precise().solve(case.problem)
     again = precise().solve(case.problem, start=end.weights)
@@ -129,14 +129,14 @@ def test_start_and_callback() -> None:
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_threads_change_no_bit(loss: str) -> None:
+def test_number_of_threads_does_not_change_the_solution(loss: str) -> None:
     case = make_case(loss, "net", (5000, 40), n_outputs=3)
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         case.problem.matrix.n_jobs = n_jobs  # type: ignore[attr-defined]
-        found.append(GridDescent(n_jobs=n_jobs).solve(case.problem).weights)
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+        results.append(GridDescent(n_jobs=n_jobs).solve(case.problem).weights)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
 
 
 # Gram matrices.
@@ -150,7 +150,7 @@ def counted(loss: str, shape: tuple[int, int], **options: Any) -> tuple[list[int
 
 
 @pytest.mark.parametrize("n_outputs", [None, 3])
-def test_squared_losses_share_a_gram_matrix(n_outputs: int | None) -> None:
+def test_squared_loss_computes_one_gram_matrix(n_outputs: int | None) -> None:
     """All rounds, outputs and penalties on the way use it; it grows when it must."""
     asked, solution = counted("squared", (200, 700), n_outputs=n_outputs)
     assert solution.n_iter > 1
@@ -158,13 +158,13 @@ def test_squared_losses_share_a_gram_matrix(n_outputs: int | None) -> None:
     assert (np.diff(asked) >= 0.49 * np.array(asked[:-1])).all()
 
 
-def test_other_losses_take_a_gram_matrix_of_the_working_set_each_round() -> None:
+def test_other_losses_compute_gram_matrices_of_working_sets() -> None:
     asked, solution = counted("logistic", (200, 700))
     assert max(asked) < 700
     assert len(asked) >= solution.n_iter
 
 
-def test_more_memory_than_there_is() -> None:
+def test_memory_limits_the_gram_matrix() -> None:
     """Columns are not asked for in advance where they do not fit."""
     needed = max(counted("squared", (200, 700))[0])
     with limited_memory(2 * 16 * (needed - 30) ** 2):
@@ -217,7 +217,7 @@ def test_jump_reaches_the_minimum_of_a_smooth_piece(penalty: Penalty) -> None:
 @given(
     seed=st.integers(0, 1000), penalty=st.sampled_from(sorted(PENALTIES)), rank=st.integers(1, 40)
 )
-def test_jump_never_raises_the_model(seed: int, penalty: str, rank: int) -> None:
+def test_jump_never_increases_the_model(seed: int, penalty: str, rank: int) -> None:
     before, quadratic = (quadratic_of(PENALTIES[penalty], seed=seed, rank=rank) for _ in range(2))
     quadratic.jump()
     assert value(quadratic, before) <= value(before, before) + 1e-12

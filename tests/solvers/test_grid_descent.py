@@ -120,7 +120,7 @@ def matrix_of(kind: str) -> BinnedMatrix:
         ),
     ],
 )
-def test_solution_is_optimal_to_the_tolerance_of_the_docstring(
+def test_solution_is_optimal_to_the_documented_tolerance(
     loss: str, penalty: str, matrix: str, intercept: bool, n_outputs: int | None, weighted: bool
 ) -> None:
     case = make_case(
@@ -142,9 +142,9 @@ def test_solution_is_optimal_to_the_tolerance_of_the_docstring(
         if scale == 0.0:
             scale = at_zero[: len(w) - intercept].max(axis=0)
         distance = case.problem.penalty.distance(w, case.gradient(w)).max(axis=0)
-        found = float((distance / scale).max())
-        np.testing.assert_allclose(solution.history[-1]["residual"], found, rtol=1e-6, atol=1e-10)
-        assert found <= tol * (1 + 1e-6)
+        result = float((distance / scale).max())
+        np.testing.assert_allclose(solution.history[-1]["residual"], result, rtol=1e-6, atol=1e-10)
+        assert result <= tol * (1 + 1e-6)
         assert case.residual(solution.weights) <= tol * (1 + 1e-6)
         assert case.problem.kkt_residual(solution.weights) <= tol * at_zero.max() * (1 + 1e-6)
     empty = ~case.dense.any(axis=0)
@@ -154,7 +154,7 @@ def test_solution_is_optimal_to_the_tolerance_of_the_docstring(
 @pytest.mark.parametrize(
     ("intercept", "n_outputs", "l1_ratio"), pairs([False, True], [None, 3], [0.3, 1.0])
 )
-def test_scikit_learn_s_regressions(
+def test_solution_matches_scikit_learn(
     intercept: bool, n_outputs: int | None, l1_ratio: float
 ) -> None:
     penalty: Penalty = L1(0.01) if l1_ratio == 1.0 else ElasticNet(0.01, l1_ratio)
@@ -167,14 +167,14 @@ def test_scikit_learn_s_regressions(
     if intercept:
         last = np.reshape(peer.intercept_, (1, *expected.shape[1:]))
         expected = np.concatenate([expected, last])
-    found = precise(tol=1e-6).solve(case.problem)
+    result = precise(tol=1e-6).solve(case.problem)
     least = case.problem.value(expected)
-    assert case.problem.value(found.weights) == pytest.approx(least, rel=1e-9)
-    np.testing.assert_allclose(found.weights, expected, atol=1e-3)
+    assert case.problem.value(result.weights) == pytest.approx(least, rel=1e-9)
+    np.testing.assert_allclose(result.weights, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize(("loss", "l1_ratio"), each_value(LOSSES, [0.0, 1.0]))
-def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
+def test_elastic_net_equals_l1_and_l2_at_its_ends(loss: str, l1_ratio: float) -> None:
     net = case_of(loss).problem
     alone: Penalty = L1(0.01) if l1_ratio == 1.0 else L2(0.01)
     first = precise().solve(replace(net, penalty=ElasticNet(0.01, l1_ratio)))
@@ -188,7 +188,7 @@ def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
 @pytest.mark.parametrize(
     ("loss", "penalty", "intercept"), each_value(LOSSES, reversed(PENALTIES), [False, True])
 )
-def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bool) -> None:
+def test_integer_weights_equal_repeated_rows(loss: str, penalty: str, intercept: bool) -> None:
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept)
     times = np.random.default_rng(5).integers(0, 4, N_ROWS)
     rows = np.repeat(np.arange(N_ROWS), times)
@@ -196,17 +196,17 @@ def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bo
     repeated = replace(
         case.problem, matrix=case.problem.matrix.take_rows(rows), targets=case.problem.targets[rows]
     )
-    found = [precise(tol=1e-6).solve(problem) for problem in (weighted, repeated)]
-    assert [solution.status for solution in found] == ["converged", "converged"]
-    values = [weighted.value(solution.weights) for solution in found]
+    results = [precise(tol=1e-6).solve(problem) for problem in (weighted, repeated)]
+    assert [solution.status for solution in results] == ["converged", "converged"]
+    values = [weighted.value(solution.weights) for solution in results]
     assert values[0] == pytest.approx(values[1], rel=1e-8)
-    assert values[1] == pytest.approx(repeated.value(found[1].weights), rel=1e-10)
+    assert values[1] == pytest.approx(repeated.value(results[1].weights), rel=1e-10)
 
 
 @pytest.mark.parametrize(
     ("n_rows", "loss"), each_value([32_768, 32_769, 140_000], ["squared", "logistic"])
 )
-def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
+def test_more_rows_than_one_part_are_solved(n_rows: int, loss: str) -> None:
     rng = np.random.default_rng(n_rows)
     codes = rng.integers(0, 4, (3, n_rows)).astype(np.uint8)
     matrix = BinnedMatrix(codes, 3 * np.arange(4))
@@ -227,7 +227,7 @@ def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
         ["huber", "squared", "logistic", "quantile", "multinomial"], PENALTIES, [True, True, False]
     ),
 )
-def test_one_row(loss: str, penalty: str, intercept: bool) -> None:
+def test_one_row_converges(loss: str, penalty: str, intercept: bool) -> None:
     """With a free weight, losses of one class fall for ever: only numbers have a minimum."""
     intercept = intercept and loss in ("squared", "huber", "quantile")
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept, matrix=binned(1))
@@ -241,7 +241,9 @@ def test_one_row(loss: str, penalty: str, intercept: bool) -> None:
     ("constant", "penalty", "intercept"),
     each_value([-3.0, 0.0, 1e3, 0.0], ["net", "l2", "l1"], [True, False]),
 )
-def test_constant_targets(constant: float, penalty: str, intercept: bool) -> None:
+def test_constant_targets_are_solved_by_the_intercept(
+    constant: float, penalty: str, intercept: bool
+) -> None:
     case = case_of("squared", penalty, intercept)
     problem = replace(case.problem, targets=np.full(N_ROWS, constant))
     solution = GridDescent(tol=1e-4).solve(problem)
@@ -271,13 +273,13 @@ def test_beyond_the_largest_alpha_all_weights_are_zero(
     assert not cold.weights.any()
     assert not warm.weights.any()
     within = replace(case.problem, penalty=ElasticNet(largest * 0.9, l1_ratio))
-    found = precise().solve(within)
-    assert found.status == "converged"
-    assert 0 < found.history[-1]["non_zeros"] < found.weights.size
+    result = precise().solve(within)
+    assert result.status == "converged"
+    assert 0 < result.history[-1]["non_zeros"] < result.weights.size
 
 
 @pytest.mark.parametrize("loss", ["squared hinge", "multinomial", "quantile"])
-def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
+def test_strong_penalty_keeps_the_intercept(loss: str) -> None:
     case = make_case(LOSSES[loss], L1(10.0), intercept=True, weighted=True)
     solution = precise(tol=1e-8).solve(case.problem)
     assert not solution.weights[:-1].any()
@@ -296,7 +298,7 @@ def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
 @pytest.mark.parametrize(
     ("penalty", "intercept"), each_value([L2(0.0), L1(0.0), ElasticNet(0.0, 0.5)], [False, True])
 )
-def test_no_penalty(penalty: Penalty, intercept: bool) -> None:
+def test_zero_penalty_reaches_least_squares(penalty: Penalty, intercept: bool) -> None:
     """More directions than bins: the columns of each grid add up to the same."""
     case = make_case(Squared(), penalty, intercept=intercept)
     began = time.perf_counter()
@@ -313,7 +315,7 @@ def test_no_penalty(penalty: Penalty, intercept: bool) -> None:
         ["squared hinge", "logistic", "multinomial"], [L2(0.0), L2(1e-9), L1(0.0), L1(1e-5)]
     ),
 )
-def test_separable_classes(loss: str, penalty: Penalty) -> None:
+def test_separable_classes_are_separated_with_finite_weights(loss: str, penalty: Penalty) -> None:
     """Without a penalty the logistic losses have no minimum: they fall for ever."""
     matrix = binned(20)
     rng = np.random.default_rng(7)
@@ -331,7 +333,7 @@ def test_separable_classes(loss: str, penalty: Penalty) -> None:
     ("loss", "penalty", "intercept"),
     each_value(["huber", "quantile"], ["l2", "net"], [True, False, True, False]),
 )
-def test_far_from_every_target(loss: str, penalty: str, intercept: bool) -> None:
+def test_zero_curvature_at_the_start_converges(loss: str, penalty: str, intercept: bool) -> None:
     """No row curves these losses at the start."""
     case = case_of(loss, penalty, intercept)
     problem = replace(case.problem, targets=case.problem.targets + 100.0)
@@ -343,7 +345,7 @@ def test_far_from_every_target(loss: str, penalty: str, intercept: bool) -> None
 
 
 @pytest.mark.slow
-def test_what_hardly_falls_any_more_ends_it() -> None:
+def test_stalled_objective_stops_the_solver() -> None:
     """Far more columns than rows, and next to no penalty: many more rounds would follow."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 10, (100, 60)).astype(np.uint8)
@@ -359,7 +361,7 @@ def test_what_hardly_falls_any_more_ends_it() -> None:
 
 
 @pytest.mark.parametrize("l1_ratio", [1e-3, 1e-9])
-def test_nearly_no_l1(l1_ratio: float) -> None:
+def test_tiny_l1_ratio_is_solved(l1_ratio: float) -> None:
     """Rounding may end it first: then the weights still are as good as can be."""
     case = make_case(Squared(), ElasticNet(0.01, l1_ratio))
     solution = GridDescent().solve(case.problem)
@@ -367,14 +369,14 @@ def test_nearly_no_l1(l1_ratio: float) -> None:
     assert case.residual(solution.weights) <= 1e-2
 
 
-def test_no_columns() -> None:
+def test_matrix_without_columns_converges() -> None:
     matrix = BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0]))
     for penalty in (L1(0.1), L2(0.1)):
         solution = GridDescent().solve(Problem(matrix, np.ones(5), penalty))
         assert (solution.status, solution.weights.shape) == ("converged", (0,))
 
 
-def test_only_a_column_of_ones() -> None:
+def test_column_of_ones_gives_the_mean() -> None:
     matrix = with_ones(BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0])))
     solution = GridDescent().solve(Problem(matrix, np.arange(5.0), L1(0.1, n_free=1)))
     assert solution.status == "converged"
@@ -385,7 +387,7 @@ def test_only_a_column_of_ones() -> None:
 
 
 @every_penalty
-def test_a_start_where_zero_is_the_solution(penalty: str) -> None:
+def test_start_returns_to_zero_if_zero_is_optimal(penalty: str) -> None:
     """Without L1 there is nothing to compare with: the gradient at zero weights is zero."""
     matrix = BinnedMatrix(np.array([[1, 1, 2, 2]], np.uint8), np.array([0, 2]))
     problem = Problem(matrix, np.array([1.0, -1.0, 1.0, -1.0]), PENALTIES[penalty])
@@ -401,7 +403,9 @@ def test_a_start_where_zero_is_the_solution(penalty: str) -> None:
     ("loss", "penalty", "n_outputs", "warm"),
     each_value(LOSSES, PENALTIES, [None, 3], [False, True]),
 )
-def test_history(loss: str, penalty: str, n_outputs: int | None, warm: bool) -> None:
+def test_history_records_objective_and_non_zeros(
+    loss: str, penalty: str, n_outputs: int | None, warm: bool
+) -> None:
     problem = case_of(loss, penalty, True, n_outputs).problem
     shape = (N_GRIDS * N_BINS + 1, *problem.targets.shape[1:])
     start = np.random.default_rng(5).normal(size=shape) if warm else np.zeros(shape)
@@ -426,7 +430,7 @@ def test_history(loss: str, penalty: str, n_outputs: int | None, warm: bool) -> 
 
 
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
-def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
+def test_seed_changes_the_path_but_not_the_solution(loss: str) -> None:
     problem = case_of(loss, "net").problem
     first, again, other = (precise(seed=seed).solve(problem) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.weights, again.weights)
@@ -440,7 +444,7 @@ def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
 
 
 @with_and_without_intercept
-def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
+def test_matrices_without_bins_or_gram_are_rejected(intercept: bool) -> None:
     # Its columns are not disjoint, and it has no Gram matrix of all of them.
     neither = NeighbourMatrix(np.ones((1, 4), np.uint32), 2)
     matrix = with_ones(neither) if intercept else neither
@@ -452,7 +456,7 @@ def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
 
 
 @pytest.mark.parametrize("solver", [ConjugateGradient(), NewtonCG(), Gmres()])
-def test_smooth_solvers_refuse_absolute_values(solver: Any) -> None:
+def test_smooth_solvers_reject_l1(solver: Any) -> None:
     for penalty in (L1(0.1), ElasticNet(0.1, 1e-3)):
         with pytest.raises(InputError, match="needs a smooth penalty; use GridDescent"):
             solver.solve(replace(case_of().problem, penalty=penalty))
@@ -462,7 +466,7 @@ def test_smooth_solvers_refuse_absolute_values(solver: Any) -> None:
     ("solver", "penalty"),
     each_value([ConjugateGradient(tol=1e-9), NewtonCG(tol=1e-6)], [L1(0.0), ElasticNet(0.1, 0.0)]),
 )
-def test_smooth_solvers_take_nets_without_absolute_values(solver: Any, penalty: Penalty) -> None:
+def test_smooth_solvers_accept_elastic_nets_without_l1(solver: Any, penalty: Penalty) -> None:
     problem = replace(case_of().problem, penalty=penalty)
     same = replace(problem, penalty=L2(penalty.l2))
     np.testing.assert_allclose(solver.solve(problem).weights, solver.solve(same).weights)
@@ -512,7 +516,7 @@ def assert_same(found: Solution, expected: Solution) -> None:
 @pytest.mark.usefixtures("many_cpus")
 @pytest.mark.parametrize("n_jobs", [2, 3])
 @pytest.mark.parametrize(("loss", "n_outputs"), [("squared", None), ("logistic", None)])
-def test_threads_do_not_change_a_bit(
+def test_number_of_threads_does_not_change_the_solution(
     loss: str, n_outputs: int | None, n_jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[int] = []
@@ -538,6 +542,6 @@ def test_threads_do_not_change_a_bit(
         pytest.param("multinomial", 2, marks=pytest.mark.slow),
     ],
 )
-def test_threads_do_not_change_a_bit_of_several_outputs(loss: str, n_jobs: int) -> None:
+def test_number_of_threads_does_not_change_several_outputs(loss: str, n_jobs: int) -> None:
     problem, expected = large(loss, 3)
     assert_same(problem.solve(n_jobs), expected)

@@ -62,14 +62,14 @@ def chosen_from(Z: BinnedMatrix, c: Array, alpha: float, draws: int = 0) -> Hess
     return sampler.draw(c, 0.5)
 
 
-def test_rows_without_curvature_are_left_out_and_no_others() -> None:
+def test_only_rows_without_curvature_are_omitted() -> None:
     sparse = np.where(np.arange(N_ROWS)[:, None] % 3 == 0, 1.0, 0.0)
     rows = chosen_from(matrix(), sparse, 0.0, 0)
     np.testing.assert_array_equal(rows.chosen, np.arange(0, N_ROWS, 3))
     np.testing.assert_array_equal(rows.upscale, 1.0)
 
 
-def test_the_expected_weights_are_the_curvatures() -> None:
+def test_expected_weights_are_the_curvatures() -> None:
     """Each draw is one of many: their mean is within five standard errors, their number too."""
     c, enough = curvatures(), 0.1 / N_ROWS
     Z, largest = matrix(), c.max(axis=1)
@@ -87,7 +87,7 @@ def test_the_expected_weights_are_the_curvatures() -> None:
     np.testing.assert_allclose(sums[certain], len(numbers) * largest[certain])
 
 
-def test_each_step_draws_anew_and_always_the_same() -> None:
+def test_draws_depend_on_the_step_only() -> None:
     c, Z = curvatures(), matrix()
     first, again, other = (chosen_from(Z, c, 0.1 / N_ROWS, step).chosen for step in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
@@ -95,7 +95,7 @@ def test_each_step_draws_anew_and_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("enough", [1.0, 1e-12])
-def test_all_rows_where_they_are_few_or_nearly_all_count(enough: float) -> None:
+def test_all_rows_are_used_if_few_or_nearly_all_matter(enough: float) -> None:
     Z, c = matrix(), np.ones((N_ROWS, 1))
     few = Z.take_rows(slice(0, 4000))
     assert chosen_from(few, c[:4000], enough, 0).matrix is few
@@ -112,18 +112,18 @@ LOSSES = [Logistic(), SquaredHinge(), Multinomial(), Huber(0.5)]
 @pytest.mark.parametrize(
     ("loss", "alpha"), [*((loss, 1e-3) for loss in LOSSES), (Logistic(), 1e-5)]
 )
-def test_the_solution_is_that_of_all_rows(loss: Loss, alpha: float) -> None:
+def test_solution_matches_that_of_all_rows(loss: Loss, alpha: float) -> None:
     problem = problem_of(loss, alpha)
-    found = NewtonCG(tol=1e-7, max_iter=60).solve(problem)
-    assert found.status == "converged"
+    result = NewtonCG(tol=1e-7, max_iter=60).solve(problem)
+    assert result.status == "converged"
     exact = NewtonCG(Diagonal(), tol=1e-8, all_rows_below=N_ROWS).solve(problem)
     assert exact.status == "converged"
-    np.testing.assert_allclose(found.weights, exact.weights, rtol=1e-4, atol=1e-5)
-    assert problem.value(found.weights) <= problem.value(exact.weights) * (1 + 1e-11)
+    np.testing.assert_allclose(result.weights, exact.weights, rtol=1e-4, atol=1e-5)
+    assert problem.value(result.weights) <= problem.value(exact.weights) * (1 + 1e-11)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=lambda loss: loss.name)
-def test_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver does choose, and not many."""
     problem, sizes = problem_of(loss, 1e-4), []
     draw = RowSampler.draw
@@ -138,9 +138,9 @@ def test_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean(sizes) < 0.6 * N_ROWS
 
 
-def test_threads_do_not_change_a_bit() -> None:
+def test_number_of_threads_does_not_change_the_solution() -> None:
     problems = {n: problem_of(Multinomial(), 1e-4, n) for n in (1, 2, 3)}
-    found = [NewtonCG(tol=1e-2, n_jobs=n).solve(problem) for n, problem in problems.items()]
-    for other in found[1:]:
-        assert other.history == found[0].history
-        np.testing.assert_array_equal(other.weights, found[0].weights)
+    results = [NewtonCG(tol=1e-2, n_jobs=n).solve(problem) for n, problem in problems.items()]
+    for other in results[1:]:
+        assert other.history == results[0].history
+        np.testing.assert_array_equal(other.weights, results[0].weights)

@@ -47,7 +47,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 
 
 @pytest.mark.parametrize(("loss", "size"), each_value(LOSSES, [1e-2, 1.0, 1e2]))
-def test_the_length_is_nearly_the_best(loss: Loss, size: float) -> None:
+def test_length_is_nearly_optimal(loss: Loss, size: float) -> None:
     share = 0.5 if size == 1e2 else 0.97
     line = line_of(loss, size)
     lengths, objective, before = searched(line)
@@ -59,7 +59,7 @@ def test_the_length_is_nearly_the_best(loss: Loss, size: float) -> None:
 
 
 @every_loss
-def test_newton_lengths_are_those_of_differences(loss: Loss) -> None:
+def test_newton_lengths_match_finite_differences(loss: Loss) -> None:
     line, h = line_of(loss), 1e-4
     at = np.full(len(line.penalty[0]), 0.7)
     if loss.name == "squared_hinge":
@@ -81,7 +81,7 @@ def test_uphill_steps_have_no_length() -> None:
     np.testing.assert_array_equal(objective, before)
 
 
-def test_flat_runs_go_on_as_long_as_it_helps() -> None:
+def test_flat_searches_continue_while_improving() -> None:
     line, zeros = line_of(Squared(), 1e-6), np.zeros(3)
     slope = np.full(3, -1e-12)
     lengths, objective = search(line, line.value(zeros), slope, zeros, np.ones(3, bool))
@@ -90,7 +90,7 @@ def test_flat_runs_go_on_as_long_as_it_helps() -> None:
 
 
 @every_loss
-def test_many_rows_are_the_sum_of_all(loss: Loss) -> None:
+def test_blocks_of_rows_sum_to_all_rows(loss: Loss) -> None:
     line = line_of(loss, n_rows=60_000)
     losses, lengths = line.losses, np.full(len(line.penalty[0]), 0.5)
     there = line.responses + 0.5 * line.change

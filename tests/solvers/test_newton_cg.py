@@ -83,8 +83,8 @@ def dense_twin(case: Case) -> Array:
 
     options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 50}
     start = np.zeros(int(np.prod(shape)))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return found.x.reshape(shape)
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return result.x.reshape(shape)
 
 
 def shape_of(case: Case) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ def test_gradient_vanishes_at_the_solution(loss: str, variant: str, precondition
 
 
 @pytest.mark.parametrize(("loss", "variant"), each_value(LOSSES, VARIANTS))
-def test_solution_is_that_of_a_dense_twin(loss: str, variant: str) -> None:
+def test_solution_matches_a_dense_implementation(loss: str, variant: str) -> None:
     case = case_of(loss, variant)
     solution, twin = precise().solve(case.problem), dense_twin(case)
     assert case.problem.value(solution.weights) <= case.problem.value(twin) * (1 + 1e-12)
@@ -134,11 +134,11 @@ def test_solution_is_that_of_a_dense_twin(loss: str, variant: str) -> None:
 
 
 @pytest.mark.parametrize(("variant", "preconditioner"), each_value(VARIANTS, PRECONDITIONERS))
-def test_squared_is_conjugate_gradients(variant: str, preconditioner: str) -> None:
+def test_squared_loss_matches_conjugate_gradients(variant: str, preconditioner: str) -> None:
     problem, chosen = case_of("squared", variant).problem, PRECONDITIONERS[preconditioner]
     exact = ConjugateGradient(chosen, tol=1e-11, max_iter=3000).solve(problem).weights
-    found = precise(preconditioner).solve(problem).weights
-    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-7)
+    result = precise(preconditioner).solve(problem).weights
+    np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def preconditioner_at(problem: Problem, w: Array, chosen: Preconditioner) -> Inv
     ("loss", "variant", "warm"),
     each_value(LOSSES, [*VARIANTS][2:] + [*VARIANTS][:2], [False, True]),
 )
-def test_history_is_the_objective_and_never_rises(loss: str, variant: str, warm: bool) -> None:
+def test_history_is_the_objective_and_never_increases(loss: str, variant: str, warm: bool) -> None:
     case = case_of(loss, variant)
     start = (
         np.random.default_rng(5).normal(size=shape_of(case)) if warm else np.zeros(shape_of(case))
@@ -193,7 +193,7 @@ def test_history_is_the_objective_and_never_rises(loss: str, variant: str, warm:
     assert (np.diff(products) > 0).all()
 
 
-def test_no_more_conjugate_gradients_than_allowed() -> None:
+def test_conjugate_gradient_iterations_are_limited() -> None:
     problem = case_of("logistic").problem
     solution = precise("plain", max_inner=2, max_iter=1000).solve(problem)
     products = [entry["products"] for entry in solution.history]
@@ -205,7 +205,7 @@ def test_no_more_conjugate_gradients_than_allowed() -> None:
 
 
 @pytest.mark.parametrize(("loss", "size"), each_value(LOSSES, [1e2, 1e5]))
-def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
+def test_bad_start_is_replaced(loss: str, size: float) -> None:
     case = case_of(loss)
     start = size * np.random.default_rng(6).normal(size=shape_of(case))
     # Classes keep a common constant as large as the start, and responses are rounded with it. So is
@@ -222,7 +222,7 @@ def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
 
 
 @pytest.mark.parametrize("loss", SEPARABLE)
-def test_a_start_where_zero_is_the_solution(loss: str) -> None:
+def test_start_returns_to_zero_if_zero_is_optimal(loss: str) -> None:
     """The gradient at zero weights is zero: nothing to compare with."""
     codes = np.array([[1, 1, 2, 2]], np.uint8)
     targets = np.array([1.0, -1.0, 1.0, -1.0])
@@ -250,7 +250,9 @@ def test_a_start_where_zero_is_the_solution(loss: str) -> None:
         )
     ],
 )
-def test_separable_classes(loss: str, alpha: float, intercept: bool, preconditioner: str) -> None:
+def test_separable_classes_are_separated_with_finite_weights(
+    loss: str, alpha: float, intercept: bool, preconditioner: str
+) -> None:
     """Without a penalty the logistic losses have no minimum: they fall for ever."""
     case = make_case(LOSSES[loss], n_outputs=2, intercept=intercept, alpha=alpha)
     rng = np.random.default_rng(7)
@@ -268,7 +270,7 @@ def test_separable_classes(loss: str, alpha: float, intercept: bool, preconditio
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_all_margins_over_one(intercept: bool) -> None:
+def test_margins_over_one_converge(intercept: bool) -> None:
     """No row curves the squared hinge loss at the start, only the penalty does."""
     case = make_case(SquaredHinge(), intercept=intercept, alpha=1e-3)
     cold = precise().solve(case.problem)
@@ -294,7 +296,7 @@ def test_all_margins_over_one(intercept: bool) -> None:
         PRECONDITIONERS,
     ),
 )
-def test_far_from_every_target(
+def test_zero_curvature_at_the_start_converges(
     loss: Loss, n_outputs: int | None, intercept: bool, alpha: float, preconditioner: str
 ) -> None:
     """No row curves these losses at the start, and perhaps none at the end."""
@@ -313,7 +315,7 @@ class Lying(Squared):
         return super().value(z, y) * [1.0, -1.0]
 
 
-def test_an_output_that_stalls_does_not_hold_up_the_others() -> None:
+def test_stalled_output_does_not_stop_the_others() -> None:
     case = make_case(Squared(), n_outputs=2)
     exact = precise().solve(case.problem).weights
     solution = precise().solve(replace(case.problem, loss=Lying()))
@@ -322,16 +324,16 @@ def test_an_output_that_stalls_does_not_hold_up_the_others() -> None:
     assert not solution.weights[:, 1].any()
 
 
-def test_several_quantiles_are_those_of_fits_of_each() -> None:
+def test_quantiles_match_separate_fits() -> None:
     case, levels = make_case(Squared(), n_outputs=3), (0.1, 0.5, 0.8)
     together = replace(case.problem, loss=SmoothPinball(levels, 0.2))
-    found = NewtonCG(tol=1e-3).solve(together)
-    assert found.weights.shape == shape_of(case)
+    result = NewtonCG(tol=1e-3).solve(together)
+    assert result.weights.shape == shape_of(case)
     for k, level in enumerate(levels):
         targets = np.ascontiguousarray(case.problem.targets[:, k])
         alone = replace(together, targets=targets, loss=SmoothPinball(level, 0.2))
         expected = NewtonCG(tol=1e-3).solve(alone).weights
-        np.testing.assert_array_equal(found.weights[:, k], expected)
+        np.testing.assert_array_equal(result.weights[:, k], expected)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ def test_several_quantiles_are_those_of_fits_of_each() -> None:
         (Poisson(), 1e-10, "converged"),
     ],
 )
-def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:
+def test_no_steps_are_taken_within_rounding(loss: Loss, tol: float, status: str) -> None:
     """Terms of 3e4 and more make up objectives of about 1, whose last digits are noise."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(300, 20))
@@ -357,7 +359,7 @@ def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:
     assert solution.n_iter < 40
 
 
-def test_no_penalty_and_no_curvature() -> None:
+def test_zero_penalty_and_curvature_give_finite_weights() -> None:
     matrix = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
     problem = Problem(matrix, np.array([50.0, 52.0, -80.0]), L2(0.0), Huber(5.0))
     solution = precise().solve(problem)
@@ -372,17 +374,19 @@ def test_no_penalty_and_no_curvature() -> None:
     ("loss", "n_outputs", "preconditioner"),
     each_value(LOSSES, [None, 3], ["sampled rows", "diagonal"]),
 )
-def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, preconditioner: str) -> None:
+def test_number_of_threads_does_not_change_the_solution(
+    loss: str, n_outputs: int | None, preconditioner: str
+) -> None:
     rng = np.random.default_rng(6)
     codes = rng.integers(1, 601, size=(80, 2000)).astype(np.uint16)
     scores = rng.normal(size=2000 if n_outputs is None else (2000, n_outputs))
     targets = targets_of(LOSSES[loss], scores)
-    found = []
+    results = []
     for n_jobs in (1, 2, 3):
         matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
         problem = Problem(with_ones(matrix), targets, L2(1e-3, n_free=1), LOSSES[loss])
         solver = precise(preconditioner, tol=1e-2, n_jobs=n_jobs)
-        found.append(solver.solve(problem))
-    for other in found[1:]:
-        assert other.history == found[0].history
-        np.testing.assert_array_equal(other.weights, found[0].weights)
+        results.append(solver.solve(problem))
+    for other in results[1:]:
+        assert other.history == results[0].history
+        np.testing.assert_array_equal(other.weights, results[0].weights)

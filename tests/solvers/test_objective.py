@@ -20,7 +20,7 @@ def point(case: Case) -> np.ndarray:
 
 
 @every_case
-def test_value_is_weighted_mean_loss_plus_penalty(case: Case) -> None:
+def test_value_is_the_weighted_mean_loss_plus_penalty(case: Case) -> None:
     w, problem = point(case), case.problem
     given = np.ones(len(case.dense)) if problem.sample_weight is None else problem.sample_weight
     np.testing.assert_allclose(problem.row_weights, given / given.sum())
@@ -33,7 +33,7 @@ def test_value_is_weighted_mean_loss_plus_penalty(case: Case) -> None:
 
 
 @every_case
-def test_gradient_is_that_of_finite_differences(case: Case) -> None:
+def test_gradient_matches_finite_differences(case: Case) -> None:
     w, step = point(case), 1e-5
     gradient = case.problem.gradient(w)
     assert gradient.shape == w.shape
@@ -45,7 +45,7 @@ def test_gradient_is_that_of_finite_differences(case: Case) -> None:
         assert gradient[at] == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-def test_problems_and_solutions_cannot_be_changed() -> None:
+def test_problems_and_solutions_are_read_only() -> None:
     with pytest.raises(AttributeError):
         RIDGE_CASES["all"].problem.targets = np.zeros(1)  # type: ignore[misc]
     with pytest.raises(AttributeError):

@@ -145,7 +145,9 @@ def tried(solver: str, loss: str, penalty: str, matrix: str) -> bool:
 
 
 @pytest.mark.parametrize(("solver", "loss", "penalty", "matrix"), list(cases()))
-def test_no_weight_is_far_from_optimal(solver: str, loss: str, penalty: str, matrix: str) -> None:
+def test_weights_are_near_optimal_for_every_solver(
+    solver: str, loss: str, penalty: str, matrix: str
+) -> None:
     problem = problem_of(loss, penalty, matrix)
     solution = with_options(ALL_SOLVERS[solver], tol=TOL, max_iter=5000).solve(problem)
     assert solution.status == "converged"
@@ -155,11 +157,11 @@ def test_no_weight_is_far_from_optimal(solver: str, loss: str, penalty: str, mat
     assert problem.kkt_residual(solution.weights + 0.01) > 100 * TOL * largest
 
 
-def test_declarations_are_neither_too_wide_nor_too_narrow() -> None:
+def test_declared_losses_and_penalties_are_exactly_those_solved() -> None:
     assert {case for case in EVERYTHING if taken(*case)} == set(known())
 
 
-def test_everything_else_is_refused() -> None:
+def test_undeclared_combinations_are_rejected() -> None:
     """By name, with a solver that takes the problem, if there is one."""
     by_name = {type(solver).__name__: key for key, solver in ALL_SOLVERS.items()}
     for case in EVERYTHING:

@@ -34,19 +34,19 @@ REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
 ]
 
 
-def test_options_that_cannot_be_used() -> None:
+def test_invalid_options_are_rejected() -> None:
     for kind, name, value in REFUSED:
         with pytest.raises(InputError, match=f"{kind.__name__}: {name} must be"):
             kind(**{name: value})
 
 
-def test_more_threads_than_any_machine_has() -> None:
+def test_huge_n_jobs_is_accepted() -> None:
     assert thread_count(4096) == 4096
     with pytest.raises(InputError, match="n_jobs must be at most 4,096 threads, got 1000000"):
         thread_count(10**6)
 
 
-def test_a_vanishing_l1_penalty_is_no_endless_path() -> None:
+def test_vanishing_l1_penalty_ends_the_path() -> None:
     features = RandomBinning(n_grids=4, random_state=0).fit_matrix(
         np.random.default_rng(0).normal(size=(60, 2))
     )

@@ -106,7 +106,7 @@ def close(measured: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
 @pytest.mark.parametrize(
     ("weights", "intercept", "n_rows", "n_outputs"), pairs(WEIGHTS, (False, True), SIZES, (1, 3))
 )
-def test_it_inverts_the_sampled_hessian(
+def test_sampled_rows_inverts_the_sampled_hessian(
     weights: str, intercept: bool, n_rows: int | None, n_outputs: int
 ) -> None:
     inverse, M = make_case(weights, intercept=intercept).operator(n_rows)
@@ -121,7 +121,9 @@ def test_it_inverts_the_sampled_hessian(
 @pytest.mark.parametrize(
     ("n_rows", "weights", "intercept"), each_value(SIZES, WEIGHTS, (False, True))
 )
-def test_it_is_symmetric_and_positive(n_rows: int | None, weights: str, intercept: bool) -> None:
+def test_inverse_is_symmetric_and_positive(
+    n_rows: int | None, weights: str, intercept: bool
+) -> None:
     inverse, M = make_case(weights, intercept=intercept).operator(n_rows)
     written_out = times(inverse, np.eye(len(M)))
     close(written_out, written_out.T)
@@ -146,7 +148,7 @@ def test_subtract_subtracts_the_low_rank_part(
     close(direction, expected)
 
 
-def test_a_diagonal_has_no_low_rank_part() -> None:
+def test_diagonal_has_no_low_rank_part() -> None:
     inverse = DiagonalInverse(np.array([1.0, 2.0]))
     for n_outputs in (1, 3):
         residual, direction = draw(2, n_outputs), draw(2, n_outputs)
@@ -156,7 +158,7 @@ def test_a_diagonal_has_no_low_rank_part() -> None:
         assert inverse.energy(coefficients).tolist() == [0.0] * n_outputs
 
 
-def test_outputs_together_or_alone_are_the_same() -> None:
+def test_outputs_are_preconditioned_as_if_separately() -> None:
     inverse, M = make_case("uneven").operator(50)
     residual = draw(len(M), 4)
     together = times(inverse, residual)
@@ -170,7 +172,9 @@ def test_outputs_together_or_alone_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("weights", "alpha", "intercept"), pairs(WEIGHTS, (1e-2, 1e-5), (False, True))
 )
-def test_with_all_rows_it_is_the_hessian(weights: str, alpha: float, intercept: bool) -> None:
+def test_sample_of_all_rows_inverts_the_hessian(
+    weights: str, alpha: float, intercept: bool
+) -> None:
     """A free intercept is penalised in M alone: one more eigenvalue, one more iteration."""
     case = make_case(weights, alpha, intercept=intercept)
     inverse, M = case.operator(N_ROWS)
@@ -184,7 +188,7 @@ def test_with_all_rows_it_is_the_hessian(weights: str, alpha: float, intercept: 
     assert solution.n_iter <= 2 + intercept
 
 
-def test_small_tables_are_taken_whole() -> None:
+def test_small_tables_use_all_rows() -> None:
     case = make_case()
     small = replace(
         case.problem,
@@ -204,14 +208,14 @@ def test_only_rows_of_positive_weight_are_drawn(weights: str) -> None:
     for n_rows in SIZES:
         inverse = SampledRows(n_rows).inverse(case.problem)
         taken = case.binned.taken
-        wanted = 256 if n_rows is None else n_rows
-        assert len(taken) == min(wanted, np.count_nonzero(S))
+        expected = 256 if n_rows is None else n_rows
+        assert len(taken) == min(expected, np.count_nonzero(S))
         assert (np.diff(taken) > 0).all()
         assert (S[taken] > 0).all()
         np.testing.assert_allclose(inverse.roots**2, S[taken] / S[taken].sum(), rtol=1e-12)
 
 
-def test_default_number_of_rows() -> None:
+def test_default_sample_size_depends_on_the_table() -> None:
     expected = {100: 100, 2000: 256, 10_000: 500, 169_472: 2048, 10**6: 2048}
     for n_rows, drawn in expected.items():
         matrix = BinnedMatrix(np.ones((1, n_rows), np.uint8), np.array([0, 1]))
@@ -220,7 +224,7 @@ def test_default_number_of_rows() -> None:
         assert sample.complete == (drawn == n_rows)
 
 
-def test_the_sample_is_always_the_same() -> None:
+def test_sample_is_reproducible() -> None:
     case = make_case("uneven")
     first = SampledRows(40).inverse(case.problem)
     taken = case.binned.taken
@@ -229,7 +233,7 @@ def test_the_sample_is_always_the_same() -> None:
     assert first.factor.tobytes() == second.factor.tobytes()
 
 
-def test_rows_are_drawn_all_over() -> None:
+def test_rows_are_drawn_from_the_whole_table() -> None:
     """Not the first ones: tables are sorted. The mean of 40 of 300 has a deviation of 13."""
     case = make_case()
     SampledRows(40).inverse(case.problem)
@@ -240,7 +244,7 @@ def test_rows_are_drawn_all_over() -> None:
 
 
 @pytest.mark.parametrize("n_rows", [None, 40, N_ROWS])
-def test_a_sample_serves_a_path(n_rows: int | None) -> None:
+def test_sample_serves_every_alpha(n_rows: int | None) -> None:
     case = make_case("uneven")
     sample = SampledRows(n_rows).draw(case.problem.matrix, case.problem.row_weights)
     for alpha in (1.0, 1e-2, 1e-4, 1e-8, 0.0, 1e-2):
@@ -267,7 +271,7 @@ def test_equal_mu_share_a_factor() -> None:
     assert len(sample._last) == 1
 
 
-def test_a_sample_is_a_preconditioner() -> None:
+def test_sample_can_be_used_as_preconditioner() -> None:
     case = make_case("uneven", intercept=True)
     sample = SampledRows(40).draw(case.problem.matrix, case.problem.row_weights)
     once = ConjugateGradient(sample, tol=1e-6).solve(case.problem)
@@ -282,7 +286,7 @@ def test_a_sample_is_a_preconditioner() -> None:
 @pytest.mark.parametrize(
     ("alpha", "n_rows", "intercept"), pairs((0.0, 1e-320), (None, 7, N_ROWS), (False, True))
 )
-def test_next_to_no_penalty(alpha: float, n_rows: int | None, intercept: bool) -> None:
+def test_tiny_penalties_converge(alpha: float, n_rows: int | None, intercept: bool) -> None:
     case = make_case("zeros", alpha, intercept=intercept)
     solver = ConjugateGradient(SampledRows(n_rows), tol=1e-9, max_iter=1000)
     solution = solver.solve(case.problem)
@@ -293,7 +297,7 @@ def test_next_to_no_penalty(alpha: float, n_rows: int | None, intercept: bool) -
     np.testing.assert_allclose(root * responses, root * (case.dense @ exact), atol=1e-8)
 
 
-def test_a_matrix_of_zeros() -> None:
+def test_zero_matrix_is_preconditioned() -> None:
     matrix = BinnedMatrix(np.zeros((2, 5), np.uint8), np.array([0, 0, 3]))
     for n_rows, alpha in product((None, 2), (0.0, 1.0)):
         problem = Problem(matrix, np.ones(5), L2(alpha))
@@ -313,8 +317,8 @@ def random_binning(n_jobs: int | None = None) -> tuple[FeatureMatrix, NDArray[np
 
 
 @pytest.mark.parametrize("n_outputs", [None, 3])
-def test_threads_change_no_bit(n_outputs: int | None) -> None:
-    found = []
+def test_number_of_threads_does_not_change_the_inverse(n_outputs: int | None) -> None:
+    results = []
     for n_jobs in (1, 2, 3):
         matrix, y = random_binning(n_jobs)
         targets = y if n_outputs is None else np.outer(y, 1 + np.arange(n_outputs)) ** 2
@@ -323,9 +327,9 @@ def test_threads_change_no_bit(n_outputs: int | None) -> None:
         with threadpool_limits(n_jobs, "blas"):
             factor = SampledRows().inverse(problem).factor
             solution = ConjugateGradient(SampledRows(), tol=1e-3, n_jobs=n_jobs).solve(problem)
-        found.append((factor.tobytes(), solution.weights.tobytes(), solution.history))
-    assert found[1] == found[0]
-    assert found[2] == found[0]
+        results.append((factor.tobytes(), solution.weights.tobytes(), solution.history))
+    assert results[1] == results[0]
+    assert results[2] == results[0]
 
 
 @cache
@@ -348,7 +352,9 @@ def iterations_to(problem: Problem, preconditioner: Preconditioner, enough: floa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "times_fewer"), [(1e-5, 1.5), (1e-6, 2.5)])
-def test_far_fewer_iterations_than_the_diagonal(alpha: float, times_fewer: float) -> None:
+def test_sampled_rows_need_far_fewer_iterations_than_the_diagonal(
+    alpha: float, times_fewer: float
+) -> None:
     problem, enough = nearly_solved(alpha)
     sampled = iterations_to(problem, SampledRows(), enough)
     assert times_fewer * sampled < iterations_to(problem, Diagonal(), enough)
@@ -362,25 +368,25 @@ def test_more_rows_need_fewer_iterations() -> None:
     assert counts[-1] <= 2
 
 
-def test_tol_is_about_the_gap() -> None:
+def test_gap_is_of_the_order_of_squared_tol() -> None:
     """The norm of the gradient is close to the distance: the gap is of the order of tol^2."""
     matrix, y = random_binning()
     problem = Problem(matrix, y, L2(1e-5))
     least = problem.value(ConjugateGradient(SampledRows(3000), tol=1e-10).solve(problem).weights)
     start = problem.value(np.zeros(matrix.shape[1]))
     for tol in (1e-1, 1e-2, 1e-3):
-        found = problem.value(ConjugateGradient(tol=tol).solve(problem).weights)
-        relative = (found - least) / (start - least)
+        result = problem.value(ConjugateGradient(tol=tol).solve(problem).weights)
+        relative = (result - least) / (start - least)
         assert tol**2 / 30 < relative < 30 * tol**2
 
 
 def test_fewer_rows_are_drawn_if_memory_is_limited() -> None:
     matrix = DenseMatrix(np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32))
-    usual = SampledRows().drawn(matrix)
+    reference = SampledRows().drawn(matrix)
     with limited_memory(8_000_000):
         fewer = SampledRows().drawn(matrix)
         given = SampledRows(400).drawn(matrix)
     n_rows = len(fewer.chosen)
-    assert n_rows < len(usual.chosen)
+    assert n_rows < len(reference.chosen)
     assert 1.9e6 < n_rows * (16 * n_rows + 12 * 50) <= 2e6
     assert len(given.chosen) == 400

@@ -110,26 +110,26 @@ def test_solution_is_optimal(loss: str, penalty: str, matrix: str, solver: str) 
 
 
 @every_solver
-def test_no_penalty(solver: str) -> None:
+def test_zero_penalty_is_solved(solver: str) -> None:
     case = make_case(Squared(), L2(0.0), "dense")
-    found = precise(SOLVERS[solver], tol=1e-9).solve(case.problem).weights
+    result = precise(SOLVERS[solver], tol=1e-9).solve(case.problem).weights
     expected = np.linalg.lstsq(case.dense, case.problem.targets, rcond=None)[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-7)
 
 
 @every_solver
-def test_a_strong_penalty_leaves_the_intercept_alone(solver: str) -> None:
+def test_strong_penalty_keeps_the_intercept(solver: str) -> None:
     case = make_case(Squared(), L1(1e3), "intercept")
-    found = precise(SOLVERS[solver]).solve(case.problem).weights
-    assert not found[:-1].any()
-    np.testing.assert_allclose(found[-1], case.problem.targets.mean(), rtol=1e-5)
+    result = precise(SOLVERS[solver]).solve(case.problem).weights
+    assert not result[:-1].any()
+    np.testing.assert_allclose(result[-1], case.problem.targets.mean(), rtol=1e-5)
 
 
 # Several outputs.
 
 
 @pytest.mark.parametrize("solver", REPEATABLE)
-def test_outputs_are_solved_as_if_alone(solver: str) -> None:
+def test_outputs_are_solved_as_if_separately(solver: str) -> None:
     problem = make_case(Squared(), L1(0.01), "intercept", n_outputs=3).problem
     together = precise(SOLVERS[solver]).solve(problem)
     assert together.weights.shape == (21, 3)
@@ -145,7 +145,7 @@ def test_outputs_are_solved_as_if_alone(solver: str) -> None:
 
 
 @pytest.mark.parametrize(("loss", "n_simultaneous"), each_value(LOSSES, [1, 5, 20]))
-def test_one_step_is_that_of_a_slow_twin(loss: str, n_simultaneous: int) -> None:
+def test_one_step_matches_a_slow_implementation(loss: str, n_simultaneous: int) -> None:
     """Shortened as Theorem 19 says, from the same point, written out."""
     case = case_of(loss, "net", "intercept")
     problem, dense, s = case.problem, case.dense, case.problem.row_weights
@@ -170,7 +170,7 @@ def test_one_step_is_that_of_a_slow_twin(loss: str, n_simultaneous: int) -> None
 @pytest.mark.parametrize(
     ("loss", "matrix", "n_simultaneous"), each_value(LOSSES, MATRICES, [4, 12, 1])
 )
-def test_objective_falls(loss: str, matrix: str, n_simultaneous: int) -> None:
+def test_objective_decreases(loss: str, matrix: str, n_simultaneous: int) -> None:
     solver = RandomDescent(n_simultaneous, tol=0.0, max_iter=30)
     history = solver.solve(case_of(loss, "net", matrix).problem).history
     objective = np.array([entry["objective"] for entry in history])
@@ -180,7 +180,7 @@ def test_objective_falls(loss: str, matrix: str, n_simultaneous: int) -> None:
 
 
 @pytest.mark.parametrize("solver", REPEATABLE)
-def test_repetition_changes_no_bit(solver: str) -> None:
+def test_repeated_solves_are_identical(solver: str) -> None:
     problem = make_case(Logistic(), L1(0.01), n_outputs=2).problem
     short = precise(SOLVERS[solver], tol=0.0, max_iter=3)
     first, again = short.solve(problem), short.solve(problem)
@@ -190,7 +190,7 @@ def test_repetition_changes_no_bit(solver: str) -> None:
     assert first.weights.tobytes() != other.weights.tobytes()
 
 
-def test_threads_change_no_bit() -> None:
+def test_number_of_threads_does_not_change_the_solution() -> None:
     problem = make_case(Squared(), L1(0.01), n_outputs=5).problem
     one, two = (RandomDescent(3, n_jobs=n).solve(problem).weights for n in (1, 2))
     assert one.tobytes() == two.tobytes()
@@ -200,7 +200,7 @@ def test_threads_change_no_bit() -> None:
 
 
 @every_solver
-def test_columns_of_zeros(solver: str) -> None:
+def test_zero_columns_have_zero_weight(solver: str) -> None:
     array = np.random.default_rng(0).normal(size=(20, 4))
     array[:, [1, 3]] = 0.0
     start = np.full(4, 2.0)
@@ -212,14 +212,14 @@ def test_columns_of_zeros(solver: str) -> None:
 
 
 @every_solver
-def test_unknown_losses_are_refused(solver: str) -> None:
+def test_unknown_losses_are_rejected(solver: str) -> None:
     targets = np.where(np.eye(3)[np.arange(50) % 3] > 0, 1.0, -1.0)
     problem = replace(case_of().problem, targets=targets, loss=Multinomial())
     with pytest.raises(InputError, match=r"'squared', 'squared_hinge'.*not 'multinomial'"):
         SOLVERS[solver].solve(problem)
 
 
-def test_bad_options_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     for name, bad in (("tol", -1e-3), ("tol", np.nan), ("max_iter", -1), ("seed", None)):
         for solver in (RandomDescent, ParallelRandomDescent):
             with pytest.raises(InputError, match=f"{solver.__name__}: {name}"):

@@ -68,7 +68,7 @@ def check_same_steps(found: Solution, expected: Solution, error: float) -> None:
 
 
 @pytest.mark.parametrize(("loss", "several", "warm"), CASES)
-def test_steps_are_those_over_the_columns(loss: Loss, several: bool, warm: bool) -> None:
+def test_steps_match_those_over_columns(loss: Loss, several: bool, warm: bool) -> None:
     problem = problem_of(loss, several)
     start = None
     if warm:
@@ -83,7 +83,7 @@ def test_steps_are_those_over_the_columns(loss: Loss, several: bool, warm: bool)
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_of_many_rows_those_that_curve_are_sampled_alike(warm: bool) -> None:
+def test_sampled_steps_match_those_over_columns(warm: bool) -> None:
     # Most rows are sure of their class after the first steps.
     problem = problem_of(Multinomial(), several=True)
     solver = NewtonCG(tol=1e-2, all_rows_below=100)

@@ -111,34 +111,36 @@ def test_columns_are_grouped_by_their_grids() -> None:
 @pytest.mark.parametrize(
     ("penalty", "chosen", "alike"), pairs(PENALTIES.values(), CHOSEN.values(), [True, False])
 )
-def test_the_minimum_of_the_model(penalty: Penalty, chosen: tuple[int, ...], alike: bool) -> None:
+def test_descent_reaches_the_minimum_of_the_model(
+    penalty: Penalty, chosen: tuple[int, ...], alike: bool
+) -> None:
     case = make_case(penalty, chosen, alike=alike)
     slopes, before = case.task.slopes.copy(), case.task.weights.copy()
-    found = descended(case)
-    assert case.distance(found.after) < 1e-8
-    assert case.value(found.after) <= case.value(before)
+    result = descended(case)
+    assert case.distance(result.after) < 1e-8
+    assert case.value(result.after) <= case.value(before)
     np.testing.assert_array_equal(case.task.slopes, slopes)
-    np.testing.assert_array_equal(found.before, before)
-    np.testing.assert_array_equal(found.step, found.after - before)
-    assert 1 <= found.sweeps < 5000
+    np.testing.assert_array_equal(result.before, before)
+    np.testing.assert_array_equal(result.step, result.after - before)
+    assert 1 <= result.sweeps < 5000
     if penalty.l1 == 0.0:
         best = minimize(case.value, before, method="BFGS", tol=1e-9)
-        assert case.value(found.after) <= best.fun + 1e-9
+        assert case.value(result.after) <= best.fun + 1e-9
 
 
 @pytest.mark.parametrize(("chosen", "alike"), each_value(CHOSEN.values(), [True, False]))
 def test_responses_follow_the_weights(chosen: tuple[int, ...], alike: bool) -> None:
     case = make_case(PENALTIES["net"], chosen, alike=alike)
-    found = descended(case)
+    result = descended(case)
     for n_jobs in (1, 3):
         out = np.ones((1, N_ROWS))
-        BinDescent(case.matrix.row_lists, n_jobs).add_responses([found], out)
-        expected = 1.0 + case.dense[:, chosen] @ found.step
+        BinDescent(case.matrix.row_lists, n_jobs).add_responses([result], out)
+        expected = 1.0 + case.dense[:, chosen] @ result.step
         np.testing.assert_allclose(out[0], expected, rtol=1e-12, atol=1e-13)
 
 
 @alike
-def test_tolerance_and_limit_of_the_sweeps(alike: bool) -> None:
+def test_sweeps_stop_at_tolerance_or_limit(alike: bool) -> None:
     case = make_case(PENALTIES["l1"], CHOSEN["all columns"], alike=alike)
     assert descended(case, tols=(np.inf, np.inf)).sweeps == 1
     assert descended(case, tols=(0.0, 0.0), max_sweeps=3).sweeps == 3
@@ -150,7 +152,7 @@ def test_tolerance_and_limit_of_the_sweeps(alike: bool) -> None:
     np.testing.assert_array_equal(nothing.after, case.task.weights)
 
 
-def test_a_small_set_is_worth_more_sweeps() -> None:
+def test_small_sets_take_more_sweeps() -> None:
     """Until they have cost as much as a gradient of all columns: of 5 grids, there and back."""
     case = make_case(PENALTIES["l1"], (7,), alike=True)
     n_rows = int((case.dense[:, 7] != 0.0).sum())
@@ -159,38 +161,38 @@ def test_a_small_set_is_worth_more_sweeps() -> None:
     assert descended(case, tols=(-1.0, np.inf)).sweeps == 1
 
 
-def test_rows_without_weight_do_not_matter() -> None:
+def test_zero_weight_rows_do_not_change_the_result() -> None:
     """All rows of some bins may weigh nothing: without a penalty such weights are anything."""
     case = make_case(L2(0.0, n_free=1), CHOSEN["all columns"], alike=False)
     weightless = case.dense[:, 2] != 0.0
     slopes, curvatures = case.task.slopes.copy(), case.task.curvatures.copy()
     slopes[weightless] = curvatures[weightless] = 0.0
     case = replace(case, task=replace(case.task, slopes=slopes, curvatures=curvatures))
-    found = descended(case)
-    assert np.isfinite(found.after).all()
-    assert case.distance(found.after) < 1e-8
+    result = descended(case)
+    assert np.isfinite(result.after).all()
+    assert case.distance(result.after) < 1e-8
 
 
 @pytest.mark.parametrize(("penalty", "alike"), each_value(PENALTIES.values(), [True, False]))
-def test_threads_change_no_bit(penalty: Penalty, alike: bool) -> None:
+def test_number_of_threads_does_not_change_the_result(penalty: Penalty, alike: bool) -> None:
     case = make_case(penalty, CHOSEN["all columns"], alike=alike)
     expected = descended(case, n_jobs=1)
     for n_jobs in (2, 3, 2, 3, None):
-        found = descended(case, n_jobs=n_jobs)
-        assert found.after.tobytes() == expected.after.tobytes()
-        assert found.sweeps == expected.sweeps
+        result = descended(case, n_jobs=n_jobs)
+        assert result.after.tobytes() == expected.after.tobytes()
+        assert result.sweeps == expected.sweeps
 
 
 @pytest.mark.parametrize("n_jobs", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_pool_that_is_busy_to_the_end(n_jobs: int) -> None:
+def test_descent_does_not_wait_for_a_busy_pool(n_jobs: int) -> None:
     """Nobody waits for threads that never start."""
     case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=False)
     expected = descended(case, n_jobs=1)
     pool = threads._pool(n_jobs - 1)
     sleeping = [pool.submit(time.sleep, 0.5) for _ in range(n_jobs - 1)]
-    found = descended(case, n_jobs=n_jobs)
+    result = descended(case, n_jobs=n_jobs)
     assert not any(each.done() for each in sleeping)
-    assert found.after.tobytes() == expected.after.tobytes()
+    assert result.after.tobytes() == expected.after.tobytes()
     for each in sleeping:
         each.result(timeout=20)
 
