@@ -77,6 +77,7 @@ class ReadLimits:
             raise self._error(path, problem, "max_ratio", 8 * unpacked // packed)
 
     def rows_of_block(self, row_bytes: int) -> int:
+        """Return the number of rows of this size that are read at once."""
         return int(max(1, min(1 << 16, self.block_bytes // max(1, row_bytes))))
 
     def _error(
