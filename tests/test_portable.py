@@ -1,4 +1,4 @@
-"""Model files read by NumPy alone predict as the models do; what is not covered is refused."""
+"""Model files read by NumPy alone predict as the models do; unsupported ones raise an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release says in several places, said alike."""
+"""The places that state the version and contents of a release agree."""
 
 from __future__ import annotations
 

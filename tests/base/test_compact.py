@@ -1,4 +1,4 @@
-"""Compact forms of arrays: every bit comes back, fewer bytes are kept, damaged ones are refused."""
+"""Compact forms of arrays: exact, smaller, and damaged ones raise an error."""
 
 from __future__ import annotations
 

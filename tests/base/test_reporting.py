@@ -1,3 +1,5 @@
+"""Log records, verbose lines and callbacks of fits."""
+
 import logging
 from concurrent.futures import ThreadPoolExecutor
 

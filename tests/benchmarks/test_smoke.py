@@ -1,4 +1,4 @@
-"""Every benchmark runs, on made-up data and tiny sizes."""
+"""Every benchmark runs on generated data of tiny sizes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
         ("direct.py", 10),
     ],
 )
-def test_loops(script: str, n_cases: int) -> None:
+def test_micro_benchmarks_time_every_loop(script: str, n_cases: int) -> None:
     report = json.loads(run(f"micro/{script}", "--json"))
     assert report["machine"]["cores"]
     rows = report["tables"]["Loops"]
@@ -98,7 +98,7 @@ def test_loops(script: str, n_cases: int) -> None:
     assert all(row["ns/unit"] > 0 for row in rows)
 
 
-def test_bins(folder: Path) -> None:
+def test_bins_match_references_bit_for_bit(folder: Path) -> None:
     bins, kernels, summary = tables("claims/bins.py", folder).values()
     assert {row["given as"] for row in bins} >= {"float32", "uint8", "CSR", "dense"}
     assert all(row["identical"] for row in bins)
@@ -110,7 +110,7 @@ def test_generator_skips_without_its_library(folder: Path, tmp_path: Path) -> No
     assert tables("claims/generator.py", folder, "--library", str(tmp_path / "none.so")) == {}
 
 
-def test_disk(folder: Path) -> None:
+def test_fit_on_disk_matches_fit_in_memory_within_its_limit(folder: Path) -> None:
     compared, (verdict,), (plain,) = tables("claims/disk.py", folder).values()
     assert [row["fit"] for row in compared] == ["in memory", "on the disk"]
     assert verdict["same bits"]
@@ -118,14 +118,14 @@ def test_disk(folder: Path) -> None:
     assert plain["within"]
 
 
-def test_memory(folder: Path) -> None:
+def test_fits_stay_within_predicted_memory(folder: Path) -> None:
     fits, nonzeros = tables("claims/memory.py", folder).values()
     assert [row["data set"] for row in fits] == ["covtype_1vs2_169k", "made up"]
     assert all(row["within"] for row in fits)
     assert all(row["bytes a non-zero"] < row["SciPy CSR"] for row in nonzeros)
 
 
-def test_time_budget(folder: Path) -> None:
+def test_time_budget_reports_worst_ratio(folder: Path) -> None:
     rows, worst = tables("claims/time_budget.py", folder).values()
     assert [row["classes"] for row in rows] == ["numbers", 2, 10]
     assert worst[0]["wall / budget"] == max(row["wall / budget"] for row in rows)
@@ -133,7 +133,7 @@ def test_time_budget(folder: Path) -> None:
 
 # Half a dozen processes load the library.
 @pytest.mark.timeout(300)
-def test_clusters(folder: Path) -> None:
+def test_fits_on_workers_match_local_fit(folder: Path) -> None:
     fits, model = tables("claims/clusters.py", folder).values()
     assert [row["fit"] for row in fits] == ["local", "1 worker", "2 workers"]
     assert all(row["same bits"] and row["off"] < 1e-8 for row in fits[1:])
@@ -141,19 +141,19 @@ def test_clusters(folder: Path) -> None:
     assert model[-1]["machines"] == 100
 
 
-def test_products(folder: Path) -> None:
+def test_products_agree_to_rounding(folder: Path) -> None:
     (rows,) = tables("claims/products.py", folder).values()
     assert len(rows) == 12
     assert all(row["largest difference"] < 1e-9 for row in rows)
 
 
-def test_ridge(folder: Path) -> None:
+def test_ridge_reaches_its_tolerance(folder: Path) -> None:
     (rows,) = tables("claims/ridge.py", folder).values()
     assert len(rows) == 12
     assert all(row["gap"] <= 1e-4 * (1 + 1e-6) for row in rows)
 
 
-def test_smooth(folder: Path) -> None:
+def test_smooth_losses_reach_their_tolerance(folder: Path) -> None:
     (rows,) = tables("claims/smooth.py", folder, "--only", "ijcnn1").values()
     assert len(rows) == 12
     assert all(row["gap"] <= 1e-4 for row in rows if row["outcome"] == "reached")
@@ -169,7 +169,7 @@ def l1_peers() -> None:
 
 
 @pytest.mark.usefixtures("l1_peers")
-def test_lasso(folder: Path) -> None:
+def test_lasso_solvers_all_reach_their_tolerance(folder: Path) -> None:
     arguments = ("--only", "ijcnn1", "--depths", "10", "30")
     for rows in tables("claims/lasso.py", folder, *arguments).values():
         assert [row["solver"] for row in rows] == ["ours", "celer", "skglm", "scikit-learn"]
@@ -178,7 +178,7 @@ def test_lasso(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("l1_peers")
-def test_lasso_says_what_took_too_long(folder: Path) -> None:
+def test_lasso_reports_solvers_that_time_out(folder: Path) -> None:
     arguments = ("--only", "ijcnn1", "--depths", "10", "--seconds", "1e-6")
     (rows,) = tables("claims/lasso.py", folder, *arguments).values()
     cut_off = [row for row in rows if row["solver"] != "ours"]
@@ -187,7 +187,7 @@ def test_lasso_says_what_took_too_long(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("l1_peers")
-def test_l1(folder: Path) -> None:
+def test_l1_solvers_all_reach_their_tolerance(folder: Path) -> None:
     arguments = ("--only", "ijcnn1", "--depths", "10", "30")
     (rows,) = tables("claims/l1.py", folder, *arguments).values()
     assert len(rows) == 2 * (4 + 3)
@@ -196,7 +196,7 @@ def test_l1(folder: Path) -> None:
     assert all(row["F* surely within"] < 1e-4 for row in rows)
 
 
-def test_multinomial(folder: Path) -> None:
+def test_multinomial_reaches_its_tolerance(folder: Path) -> None:
     times, errors = tables("claims/multinomial.py", folder, "--only", "letter").values()
     assert len(times) == 4
     assert all(row["outcome"] == "reached" and row["seconds"] for row in times)
@@ -204,7 +204,7 @@ def test_multinomial(folder: Path) -> None:
     assert all(0.0 <= row["test error"] < 0.5 for row in errors)
 
 
-def test_sparsity(folder: Path) -> None:
+def test_l1_keeps_fewer_weights_than_l2_at_similar_error(folder: Path) -> None:
     rows, counts = tables("claims/sparsity.py", folder, "--only", "ijcnn1").values()
     assert len(rows) == len(counts) == 4
     for row in rows:
@@ -214,7 +214,7 @@ def test_sparsity(folder: Path) -> None:
             assert 0 < row["L1 weights"] < row["L2 weights"]
 
 
-def test_versus_bounds(folder: Path, tmp_path: Path) -> None:
+def test_versus_compares_errors_with_known_bounds(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     sets = ("--sets", "cadata", "w8a", "absent", "--picture", str(tmp_path / "versus.png"))
     result = tables("versus/run.py", folder, *sets, "--methods", "gramless", "svc", "nystroem")
@@ -225,7 +225,7 @@ def test_versus_bounds(folder: Path, tmp_path: Path) -> None:
     assert w8a["bound"] is None
 
 
-def test_tables(folder: Path, tmp_path: Path) -> None:
+def test_tables_summary_agrees_with_its_rows(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
     names, picture = ("cadata", "letter", "wide", "w8a", "absent"), tmp_path / "tables.svg"
     result = tables("claims/tables.py", folder, "--picture", str(picture), "--only", *names)
@@ -248,7 +248,7 @@ def test_tables(folder: Path, tmp_path: Path) -> None:
     assert 0.0 <= summary["share no worse"] <= 1.0
 
 
-def test_inputs(folder: Path) -> None:
+def test_inputs_summary_agrees_with_its_rows(folder: Path) -> None:
     first, *alike, (summary,) = tables("claims/inputs.py", folder).values()
     assert first[0]["five on top"] <= first[0]["tables"] == 1
     assert len(first[0]["worst ranks"].split()) == 5
@@ -261,12 +261,12 @@ def test_inputs(folder: Path) -> None:
     assert summary["worst ratio"] == max(row["ratio"] for row in rows)
 
 
-def test_svc(folder: Path) -> None:
+def test_svc_reports_each_data_set(folder: Path) -> None:
     (rows,) = tables("claims/svc.py", folder).values()
     assert [row["data set"] for row in rows] == ["ijcnn1"]
 
 
-def test_scaling(folder: Path, tmp_path: Path) -> None:
+def test_scaling_reports_exponents_and_saves_picture(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "new" / "scaling.png"
     result = tables("claims/scaling.py", folder, "--picture", str(picture))
@@ -274,7 +274,7 @@ def test_scaling(folder: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
-def test_memory_budgets(folder: Path) -> None:
+def test_fits_stay_within_memory_budgets(folder: Path) -> None:
     kinds = ("--kinds", "regressor, effort 1", "kernel PCA", "--budgets", "30")
     fits, beyond = tables("claims/memory_budgets.py", folder, *kinds).values()
     assert [row["kind"] for row in fits] == ["regressor, effort 1", "kernel PCA"]
@@ -282,7 +282,7 @@ def test_memory_budgets(folder: Path) -> None:
     assert beyond == [{"fits": 0}]
 
 
-def test_rows(folder: Path) -> None:
+def test_rows_reports_both_methods_at_each_size(folder: Path) -> None:
     pytest.importorskip("lightgbm")
     (rows,) = tables("claims/rows.py", folder).values()
     assert [row["method"] for row in rows] == ["gramless", "lightgbm"] * 2
@@ -290,20 +290,20 @@ def test_rows(folder: Path) -> None:
     assert all(row["error over ours"] == 1.0 for row in rows[::2])
 
 
-def test_latency(folder: Path) -> None:
+def test_latency_reports_single_rows_and_batches(folder: Path) -> None:
     one, batch = tables("claims/latency.py", folder).values()
     assert 0 < one[0]["median ms"] <= one[0]["p99 ms"]
     assert batch[0]["rows a second"] > 0
 
 
-def test_polynomial_targets(folder: Path) -> None:
+def test_polynomial_targets_reports_every_number_of_inputs(folder: Path) -> None:
     result = tables("claims/polynomial_targets.py", folder, "--repeats", "1")
     for rows in (result["Linear functions"], result["Quadratic functions"]):
         assert [row["inputs"] for row in rows] == [5, 12, 12, 40, 40]
         assert all(0.0 < row["gramless"] < 1.0 for row in rows)
 
 
-def test_pareto(folder: Path, tmp_path: Path) -> None:
+def test_pareto_reports_log_loss_for_classes_only(folder: Path, tmp_path: Path) -> None:
     picture = ("--picture", str(tmp_path / "pareto.png"))
     methods = ("--methods", "extra_trees", "effort_1")
     result = tables("pareto.py", folder, "--sets", "ijcnn1", "cadata", *methods, *picture)
@@ -313,24 +313,24 @@ def test_pareto(folder: Path, tmp_path: Path) -> None:
     assert [row["tables"] for row in summary] == [1, 1]
 
 
-def test_positive_targets(folder: Path) -> None:
+def test_positive_targets_are_predicted_as_positive(folder: Path) -> None:
     *_, rows, summary = tables("claims/positive_targets.py", folder).values()
     assert all(row["gramless"] >= 0 and row["s"] > 0 for row in rows)
     assert len(summary) == 1
 
 
-def test_quantiles(folder: Path) -> None:
+def test_quantiles_never_cross(folder: Path) -> None:
     *_, rows, widths, _ = tables("claims/quantiles.py", folder).values()
     assert {row["crossing rows"] for row in rows} == {0}
     assert all(row["width ratio"] > 0 for row in widths)
 
 
-def test_survival(folder: Path) -> None:
+def test_survival_concordance_is_near_truth(folder: Path) -> None:
     made_up, *_ = tables("claims/survival.py", folder).values()
     assert all(0.5 < row["concordance"] < row["true"] + 0.05 for row in made_up)
 
 
-def test_clustering(folder: Path) -> None:
+def test_clustering_reports_every_method(folder: Path) -> None:
     only = ("--sets", "letter", "--no-count", "--repeats", "1")
     noisy, rows, shares, seconds = tables("claims/clustering.py", folder, *only).values()
     assert all(row["spectral"] > row["spectral, min_correlation=0"] for row in noisy)
@@ -341,20 +341,20 @@ def test_clustering(folder: Path) -> None:
     assert seconds[-1]["rows"] == "slope"
 
 
-def test_decomposition(folder: Path) -> None:
+def test_decomposition_residuals_are_small(folder: Path) -> None:
     (rows,) = tables("claims/decomposition.py", folder).values()
     assert len(rows) == 4
     assert all(row["residual"] <= 1e-4 for row in rows)
 
 
-def test_startup(folder: Path) -> None:
+def test_startup_times_every_kind_of_process(folder: Path) -> None:
     imports, fits, predictions = tables("claims/startup.py", folder).values()
     assert len(imports) == 2
     assert [row["process"] for row in fits] == ["fresh installation", "second process"]
     assert [row["process"] for row in predictions] == ["no loops yet", "loops kept", "portable"]
 
 
-def test_versus(folder: Path, tmp_path: Path) -> None:
+def test_versus_lists_each_method_once_and_saves_picture(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "versus.png"
     arguments = ("--sets", "letter", "--picture", str(picture))
@@ -364,7 +364,7 @@ def test_versus(folder: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
-def test_approximations(folder: Path) -> None:
+def test_approximations_compare_size_at_fourier_error(folder: Path) -> None:
     only = ("--only", "ijcnn1", "--methods", "binning", "nystrom")
     rows, means = tables("claims/approximations.py", folder, *only).values()
     assert [row["method"] for row in rows] == ["fourier", "binning", "nystrom"]
@@ -375,25 +375,25 @@ def test_approximations(folder: Path) -> None:
     assert [row["method"] for row in means] == ["binning", "nystrom"]
 
 
-def test_falkon(folder: Path) -> None:
+def test_falkon_compares_binning_with_nystrom_error(folder: Path) -> None:
     (rows,) = tables("claims/falkon.py", folder, "--only", "ijcnn1").values()
     assert [row["method"] for row in rows] == ["nystrom", "binning"]
     assert rows[1]["reached"] == (rows[1]["error"] <= rows[0]["error"])
 
 
-def test_sizes(folder: Path) -> None:
+def test_sizes_reports_each_data_set(folder: Path) -> None:
     (rows,) = tables("claims/size.py", folder, "--only", "ijcnn1", "cadata").values()
     assert [row["data set"] for row in rows] == ["ijcnn1", "cadata"]
     assert all(row["ratio"] > 0 and row["time ratio"] > 0 for row in rows)
 
 
-def test_sizes_of_made_up_tables(folder: Path) -> None:
+def test_sizes_reports_generated_tables(folder: Path) -> None:
     (rows,) = tables("claims/size.py", folder, "--made-up", "400").values()
     assert [row["data set"] for row in rows] == ["waves, 400 rows", "jumps, 400 rows"]
     assert all(row["rows"] == 400 and row["ratio"] > 0 for row in rows)
 
 
-def test_wide_tables(folder: Path) -> None:
+def test_wide_tables_reports_noise_and_mixed_inputs(folder: Path) -> None:
     methods = "--methods", "gramless_random", "gramless"
     rows, over = tables(
         "claims/wide.py", folder, *methods, "--noise", "30", "--mixed", "40"
@@ -418,11 +418,11 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("script", OTHERS)
-def test_other_features(script: str, folder: Path) -> None:
+def test_other_benchmarks_fill_their_tables(script: str, folder: Path) -> None:
     assert all(len(rows) > 0 for rows in tables(f"claims/{script}", folder).values())
 
 
-def test_doubly_stochastic_rate(folder: Path) -> None:
+def test_doubly_stochastic_objective_decreases_at_a_rate(folder: Path) -> None:
     (rows,) = tables("claims/doubly_rate.py", folder).values()
     assert len({(row["strategy"], row["batch"]) for row in rows}) == len(rows) == 24
     for row in rows:
@@ -432,7 +432,7 @@ def test_doubly_stochastic_rate(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("update", ["papers", "newton"])
-def test_doubly_stochastic_runs(update: str, folder: Path) -> None:
+def test_doubly_stochastic_runs_report_curves_and_storage(update: str, folder: Path) -> None:
     result = tables("claims/doubly.py", folder, "--sets", "letter", "--update", update)
     *curves, ends, stored = result.values()
     assert [len(rows) for rows in curves] == [12, 12, 12, 12]
@@ -441,20 +441,20 @@ def test_doubly_stochastic_runs(update: str, folder: Path) -> None:
     assert [row["run"].split(",")[0] for row in stored] == ["SVRG", "SGD"]
 
 
-def test_doubly_stochastic_beside_svc(folder: Path) -> None:
+def test_doubly_stochastic_is_compared_with_svc(folder: Path) -> None:
     (rows,) = tables("claims/doubly_svc.py", folder, "--sets", "letter").values()
     assert [row["method"] for row in rows] == ["SVC", "CDSG", "ours, binning", "ours, fourier"]
     assert all(0 <= row["training error"] <= 1 for row in rows)
 
 
-def test_doubly_stochastic_digits(folder: Path) -> None:
+def test_doubly_stochastic_digits_runs_one_pass_and_plans(folder: Path) -> None:
     run, curve, plan = tables("claims/doubly_digits.py", folder).values()
     assert run[0]["steps"] == curve[-1]["rows"] // 200 == 9
     assert run[0]["peak MB"] > 0
     assert plan[0]["plan s"] > run[0]["s of steps"]
 
 
-def test_anomalies(folder: Path) -> None:
+def test_anomalies_reports_every_data_set(folder: Path) -> None:
     made_up_areas, real, ranks, alarms, (time,) = tables("claims/anomalies.py", folder).values()
     assert {row["rows"] for row in real} == {"mnist", "letter", "ijcnn1"}
     assert all(0.0 <= row["ECOD"] <= 1.0 for row in made_up_areas + real)

@@ -1,4 +1,4 @@
-"""Models with smooth kernels beside their grids, and the effort of a fit, in commands."""
+"""Commands with smooth kernels and with efforts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in the measure of a loss, beside simple predictions of the same rows."""
+"""Errors in the measure of the loss, compared with those of simple predictions of the same rows."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Readers of NumPy, Parquet and IPC files."""
+
 from __future__ import annotations
 
 import datetime

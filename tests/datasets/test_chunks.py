@@ -1,3 +1,5 @@
+"""Files read in chunks, compared with whole tables."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Errors for damaged, missing and unsupported files."""
+
 from __future__ import annotations
 
 from itertools import product

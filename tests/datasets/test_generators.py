@@ -1,3 +1,5 @@
+"""Generated data sets: shapes, formulas and reproducibility."""
+
 from __future__ import annotations
 
 from itertools import product

@@ -1,3 +1,5 @@
+"""The reader of LIBSVM files: indices, labels, blocks and invalid lines."""
+
 from __future__ import annotations
 
 from itertools import product

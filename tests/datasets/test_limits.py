@@ -1,3 +1,5 @@
+"""Limits of memory while files are read."""
+
 from __future__ import annotations
 
 import io

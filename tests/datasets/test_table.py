@@ -1,3 +1,5 @@
+"""Conversion of a table to numbers, categories and frames."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Readers of CSV and TSV: delimiters, encodings, headers and types."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Bins merged from partitions of the rows."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Controls of fits that are for one machine: refused before a cluster is asked for."""
+"""Options for fits on one machine raise an error before a cluster is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits on a cluster beside those on one machine."""
+"""Fits on a cluster compared with fits on one machine."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Sums that do not depend on the order or grouping of their terms."""
+
 from __future__ import annotations
 
 import numpy as np

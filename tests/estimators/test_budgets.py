@@ -1,4 +1,4 @@
-"""Huge parameters and wide rows: refused before memory is taken, or done with little work."""
+"""Huge parameters and wide rows raise an error before memory is allocated, or cost little work."""
 
 from __future__ import annotations
 

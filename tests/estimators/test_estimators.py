@@ -1,4 +1,4 @@
-"""KernelRegressor and KernelClassifier: exact twins, weights, labels, frames, scikit-learn."""
+"""KernelRegressor and KernelClassifier: exact solutions, weights, labels, frames, scikit-learn."""
 
 from __future__ import annotations
 

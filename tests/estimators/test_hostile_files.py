@@ -1,4 +1,4 @@
-"""Model files whose checksums are right and whose parts do not fit: refused, before any loop."""
+"""Model files with valid checksums and inconsistent parts raise an error before any loop runs."""
 
 from __future__ import annotations
 

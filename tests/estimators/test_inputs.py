@@ -1,4 +1,4 @@
-"""Rows of every kind become inputs: which are categories, where gaps go, what is refused."""
+"""Conversion of rows of every type: categories, missing values and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits in a memory budget: the same model to the bit, told what it cost."""
+"""Fits in a memory budget: bitwise the same model, and a report of the memory used."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Labels and targets of every type: integers, text, dates and missing values."""
+
 from dataclasses import dataclass
 
 import numpy as np

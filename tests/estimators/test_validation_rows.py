@@ -1,4 +1,4 @@
-"""Validation rows given to ``fit``: in pipelines, with weights, and unlike the training rows."""
+"""Validation rows passed to ``fit``: in pipelines, with weights, unlike the training rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of cells: keys come back, files that do not fit are refused."""
+"""Ranks of cells: keys are recovered, and files with inconsistent parts raise an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bins against a twin that compares the cells themselves: two different bins share no key."""
+"""Bins against a reference that compares the cells themselves: different bins share no key."""
 
 from __future__ import annotations
 

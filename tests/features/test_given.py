@@ -1,4 +1,4 @@
-"""Grids that are given: the features of drawn ones, whoever chose them."""
+"""Given grids produce the same features as drawn ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaced columns, partial dependence and shared grids, beside slow twins."""
+"""Replaced columns, partial dependence and shared grids against slow references."""
 
 from __future__ import annotations
 

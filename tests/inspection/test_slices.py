@@ -1,4 +1,4 @@
-"""Groups of rows with large losses: found, confirmed in other rows, told in words."""
+"""Groups of rows with large losses: search, confirmation on other rows, and description."""
 
 from __future__ import annotations
 

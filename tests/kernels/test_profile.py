@@ -1,4 +1,4 @@
-"""The user's own profile: what is accepted, what is refused, and how well grids follow it."""
+"""The user's own profile: valid and invalid ones, and how closely grids follow it."""
 
 from __future__ import annotations
 

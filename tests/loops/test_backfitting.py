@@ -1,4 +1,4 @@
-"""Backfitting of grids: against slow twins, the exact ridge solution, and the optimum of a loss."""
+"""Backfitting of grids against slow references, exact ridge solutions and the optimum of a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The binning loops against slow NumPy twins: cells and their keys, patterns, non-zeros, blocks."""
+"""The binning loops against slow NumPy references: cells, keys, patterns, non-zeros, blocks."""
 
 from __future__ import annotations
 

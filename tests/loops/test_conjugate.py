@@ -1,4 +1,4 @@
-"""The fused vector work of conjugate gradients against NumPy twins, exact in whole numbers."""
+"""The fused vector loops of conjugate gradients against NumPy, exact for integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinate descent: sweeps over a Gram matrix, and random steps, against slow twins."""
+"""Coordinate descent, by sweeps over a Gram matrix and by random steps, against slow references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of rows of float32 with vectors against NumPy twins, exact in whole numbers."""
+"""Products of float32 rows with vectors against NumPy, exact for integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of multiples of a power of two against their NumPy twin."""
+"""Sums of multiples of a power of two against a NumPy reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows times weights of Fourier features, beside whole arrays."""
+"""Products of rows with weights of Fourier features, compared with products of whole arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The products with codes, shared bins, and the lanes below, against slow NumPy twins."""
+"""Products with codes, shared bins and vector lanes against slow NumPy references."""
 
 from __future__ import annotations
 

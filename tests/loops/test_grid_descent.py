@@ -1,4 +1,4 @@
-"""Descent over grids against slow twins over dense arrays, and in several threads at once."""
+"""Descent over grids against slow references over dense arrays, also in several threads at once."""
 
 from __future__ import annotations
 

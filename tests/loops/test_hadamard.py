@@ -1,4 +1,4 @@
-"""The fast Walsh-Hadamard transform, octonions, and projections by them, against slow twins."""
+"""The fast Walsh-Hadamard transform, octonions and their projections against slow references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard normals from words: against SciPy, a slow twin, the distribution, and frozen bits."""
+"""Standard normals from words: against SciPy, a reference, the distribution and frozen bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packing loops against slow NumPy twins."""
+"""The packing loops against slow NumPy reference implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of rows against a slow twin."""
+"""Lists of rows against a slow reference."""
 
 from __future__ import annotations
 

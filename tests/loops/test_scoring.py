@@ -1,4 +1,4 @@
-"""What grids gain: every loop against a slow NumPy twin, and the gain against the loss."""
+"""Gains of grids: every loop against a slow NumPy reference, and the gain against the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops of Shapley values against slow twins in NumPy."""
+"""Loops of Shapley values against slow NumPy references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector instructions that no other loop's twin covers alone: a few numbers or codes at once."""
+"""Vector instructions that no other test covers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with codes and values against slow NumPy twins."""
+"""Products with codes and values against slow NumPy references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of windows inside cells against a slow twin."""
+"""Values of windows inside cells against a slow reference implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a binned matrix has: codes, offsets, a scale and a SciPy twin."""
+"""What only a binned matrix has: codes, offsets, a scale and an equal SciPy matrix."""
 
 from __future__ import annotations
 

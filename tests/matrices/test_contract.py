@@ -1,4 +1,4 @@
-"""Every matrix against its dense twin: products, diagonals, blocks, rows and threads."""
+"""Every matrix against an equal dense one: products, diagonals, blocks, rows and threads."""
 
 from __future__ import annotations
 

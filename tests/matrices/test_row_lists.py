@@ -1,4 +1,4 @@
-"""The rows of every bin against a slow twin, cut into parts or not."""
+"""The rows of every bin against a slow reference, with and without parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted bins against their dense twins: products, parts, threads, precision, solvers."""
+"""Weighted bins against equal dense matrices: products, parts, threads, precision, solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of equal rows, beside those that NumPy finds by sorting whole rows."""
+"""Groups of equal rows, compared with those from sorting whole rows in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a few dozen to a few hundred rows: what is fitted to them, and how it is judged."""
+"""Tables of a few dozen to a few hundred rows: the fitted models and their validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions along which targets vary, beside axes."""
+"""Directions along which targets vary, compared with axes."""
 
 from __future__ import annotations
 

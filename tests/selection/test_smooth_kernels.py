@@ -1,4 +1,4 @@
-"""Smooth kernels beside grids: bandwidths that follow how finely the grids divide."""
+"""Smooth kernels with grids: bandwidths follow the resolution of the grids."""
 
 from __future__ import annotations
 

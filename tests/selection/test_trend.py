@@ -1,4 +1,4 @@
-"""A polynomial trend, alone or beside grids, where rows held back are predicted better."""
+"""A polynomial trend, alone or with grids, where it predicts held-out rows better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Newton-CG against dense twins: every loss, optimality, the account of the work, hard cases."""
+"""Newton-CG against dense references: every loss, optimality, counts of the work, hard cases."""
 
 from __future__ import annotations
 

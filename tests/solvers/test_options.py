@@ -1,4 +1,4 @@
-"""Options that no array can take are refused when a solver is made."""
+"""Solvers raise an error for options that arrays cannot hold, at construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample of the rows as a preconditioner, against dense twins written from its definition."""
+"""The preconditioner from a sample of the rows against dense references by its definition."""
 
 from __future__ import annotations
 

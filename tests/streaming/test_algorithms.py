@@ -1,4 +1,4 @@
-"""Doubly stochastic training, step for step, against slow twins of the paper's algorithms."""
+"""Doubly stochastic training, step by step, against slow reference implementations."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The shuffle of chunks on disk: epochs, order and samples of rows."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Sources of shuffled rows: arrays and mapped files, epochs and held-out rows."""
+
 from __future__ import annotations
 
 from pathlib import Path

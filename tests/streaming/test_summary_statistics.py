@@ -1,3 +1,5 @@
+"""Moments, samples and other statistics of chunks against NumPy."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
