@@ -85,7 +85,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
     ----------
     offset_ : float
         Threshold of scores: ``decision_function`` is ``score_samples`` minus this. It is learned
-        from scores of training rows without their own count, because new rows are not counted.
+        from scores of training rows that are not counted themselves, like new rows.
     training_offset_ : float
         Threshold of scores of the training rows, which :meth:`fit_predict` uses.
     bin_counts_ : BinCounts
@@ -339,7 +339,14 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         """
         check_is_fitted(self)
         binned = self.bin_counts_
-        excess, grids = self._excess_rarity(), binned.bins.grids
+        rarities, grids = rarity(binned.shares(), self.resolution), binned.bins.grids
+        # Of each grid, the rarity of each code minus the mean rarity of the training rows. Code 0
+        # is an unknown bin.
+        excess = []
+        for a, b in pairwise(binned.bins.offsets_):
+            mean = binned.counts[a:b] @ rarities[a:b] / binned.total
+            of_codes = np.append(rarities[-1], rarities[a:b])
+            excess.append((of_codes - mean) / binned.n_grids)
         sources = self.inputs_.sources(self.n_features_in_)
         # 1 (n_inputs, n_features_in_) if an input comes from a column.
         to_columns = sp.csr_array(
@@ -392,7 +399,6 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
     def _weighted_rows(
         self, rows: Rows, sample_weight: ArrayLike | None
     ) -> tuple[Rows, FloatArray | None]:
-        """Return the rows of positive weight, and their weights or None."""
         if sample_weight is None:
             return rows, None
         weights = checked_weights(sample_weight, rows.shape[0], "AnomalyDetector")
@@ -442,15 +448,6 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         means = [binned.mean_over_grids(matrix, values) for matrix in matrices]
         return np.concatenate([np.zeros(0), *means])
 
-    def _excess_rarity(self) -> list[FloatArray]:
-        """Return, for each grid, the rarity of each code minus the mean rarity of the rows."""
-        binned, result = self.bin_counts_, []
-        rarities = rarity(binned.shares(), self.resolution)
-        for a, b in pairwise(binned.bins.offsets_):
-            mean = binned.counts[a:b] @ rarities[a:b] / binned.total
-            result.append((np.append(rarities[-1], rarities[a:b]) - mean) / binned.n_grids)
-        return result
-
 
 def _rows_per_block(grids: Grids) -> int:
     """Return the number of rows per block, which is smaller if memory is short."""
@@ -472,7 +469,7 @@ def draw_grids(
     """Draw grids over few inputs each, with about ``sqrt(resolution)`` to ``resolution`` cells.
 
     Widths are shares of the range of an input in ``resolution`` rows of the sample. These rows are
-    drawn for each grid, so that an extreme row affects few grids. Each category has its own cell.
+    drawn for each grid, so that an extreme row affects few grids. Each category is one cell.
     ``categorical`` has the length of the inputs; the columns after them are axes, which separate
     grids divide.
     """
@@ -534,7 +531,6 @@ def _fence(scores: FloatArray, weights: FloatArray) -> float:
 
 
 def _quantiles(values: FloatArray, weights: FloatArray, levels: list[float]) -> FloatArray:
-    """Return weighted quantiles."""
     if (weights == 1.0).all():
         return np.quantile(values, levels)
     order = np.argsort(values, kind="stable")

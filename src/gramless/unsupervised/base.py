@@ -34,12 +34,10 @@ from gramless.preprocessing.rows import Rows, checked_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.unsupervised.lanczos import SingularTriplets
 
-_NEIGHBOUR_RANK = 10  # of the neighbour, among 1,000 rows, whose distance is the bandwidth
+_NEIGHBOUR_RANK = 10  # the bandwidth is the distance of this neighbour among 1,000 rows
 
 
 class TableEstimator(StatefulEstimator, ABC):
-    """Base of estimators for tables with missing values and categories, or sparse tables."""
-
     categorical_features: str | ArrayLike
     inputs_: RowInputs
 

@@ -20,7 +20,6 @@ MAX_SAMPLED = 10_000  # rows
 
 
 def hashed_grids(widths: FloatArray, shifts: FloatArray, seed: int) -> Grids:
-    """Return grids with these widths and shifts (n_grids, n_columns) and random hashes."""
     n_grids, n_columns = widths.shape
     generators = streams(seed, "cells", n_grids)
     hashes = np.array([rng.integers(-(2**63), 2**63 - 1, n_columns + 1) for rng in generators])
@@ -55,7 +54,6 @@ class BinCounts(Stateful):
         return cls(bins, np.zeros(len(grids)), 0, 0.0, codes, empty, empty, np.zeros(0, bool))
 
     def check(self) -> None:
-        """Raise InputError if the parts of counts from a file are inconsistent."""
         fields = vars(self)
         bins = part_in(fields, "bins", GivenBinning)
         number_in(fields, "n_rows", int, 1)
@@ -120,7 +118,6 @@ class BinCounts(Stateful):
 
     @property
     def n_grids(self) -> int:
-        """Number of grids."""
         return len(self.codes)
 
     def shares(self, joined: float = 0.0) -> FloatArray:

@@ -23,7 +23,6 @@ from gramless.base.random import stream
 from gramless.base.state import State, Stateful, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, one_openmp_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
-from gramless.estimators.features import feature_blocks
 from gramless.estimators.given_rows import take_given_rows
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import SizedMap
@@ -40,7 +39,7 @@ T = TypeVar("T")
 _START_ROWS = 10_000  # for the starts of k-means; the best start continues with all rows
 _VECTOR_ROWS = 100_000  # for the singular vectors, if a consensus follows
 _CORRELATION_ROWS, _MAX_CORRELATED_INPUTS = 5000, 1000
-_BLOCK_ROWS = 1 << 14  # whose coordinates are in memory at once
+_BLOCK_ROWS = 1 << 14  # the coordinates of one block are in memory at once
 _REGULARIZATION = 0.1  # for kernel features, in multiples of the mean degree
 # Eigenvalues of the Laplacian below this, divided by the number of landmarks, are practically 0.
 _MIN_EIGENVALUE = 0.5
@@ -120,7 +119,6 @@ class BaseClusterings(Stateful):
         return BinnedMatrix(codes, offsets, has_unseen=False, n_jobs=n_jobs)
 
     def check(self) -> None:
-        """Raise InputError if the parts of clusterings from a file are inconsistent."""
         n_clusters = array_in(vars(self), "n_clusters", np.int64, (None,))
         require(
             len(n_clusters) > 0 and bool((n_clusters > 0).all()), "clusterings have no clusters"
@@ -132,10 +130,10 @@ class BaseClusterings(Stateful):
 class SpectralClustering(ClusterMixin, ProjectingMachine):
     """Spectral clustering in time linear in the rows.
 
-    Rows are the nodes of a graph whose weights are the products of their features, ``W = Z Z.T``,
-    which is never formed. The leading left singular vectors of ``D^-1/2 Z``, with the degrees
-    ``D = diag(Z (Z.T 1))``, are scaled to rows of length 1 and clustered by k-means (Wu et al.
-    2018, SC_RB). New rows are projected in the same way and assigned to the nearest centre.
+    Rows are the nodes of a graph. The weights of its edges are the products of their features,
+    ``W = Z Z.T``; W is never formed. The leading left singular vectors of ``D^-1/2 Z``, with the
+    degrees ``D = diag(Z (Z.T 1))``, are scaled to rows of length 1 and clustered by k-means (Wu et
+    al. 2018, SC_RB). New rows are projected in the same way and assigned to the nearest centre.
 
     By default, the weight of two rows is the share of their nearest landmarks that they have in
     common. The coordinates are clustered several times into more clusters than requested, and the
@@ -152,11 +150,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     n_init : int, default=10
         Number of starts of k-means on at most 10,000 rows; the best start continues with all rows.
     n_base_clusterings : int or "auto", default="auto"
-        Number of k-means clusterings whose consensus defines the clusters. Each has 2 to 6 times as
-        many clusters as requested, but at most the larger of 60 and twice as many. With 0, k-means
-        on the coordinates of the graph defines the clusters; this is also used if the normalised
-        cut of the consensus is larger by more than a tenth. "auto" is 20 for up to 20 clusters with
-        neighbours, otherwise 0.
+        Number of k-means clusterings; their consensus defines the clusters. Each has 2 to 6 times
+        as many clusters as requested, but at most the larger of 60 and twice as many. With 0,
+        k-means on the coordinates of the graph defines the clusters; this is also used if the
+        normalised cut of the consensus is larger by more than a tenth. "auto" is 20 for up to 20
+        clusters with neighbours, otherwise 0.
     regularization : float or "auto", default="auto"
         Added to the degrees, as a multiple of their mean, so that a few isolated rows do not form
         clusters (Qin & Rohe 2013). "auto" is 0 for neighbours and 0.1 for other features.
@@ -275,32 +273,30 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         for name in ("n_init", "n_neighbors", "n_landmarks"):
             check_count(self, name)
         weighted_rows, row_weights, used = self._without_ignored(X, sample_weight)
-        labels = self._fit_rows(weighted_rows, row_weights)
-        if used is not None:
-            ignored = np.setdiff1d(np.arange(_num_samples(X)), used)
-            labels = np.append(labels, self.predict(take_given_rows(X, ignored)))
-            labels = labels[np.argsort(np.append(used, ignored))]
-        self.labels_: Labels = labels
-        return self
-
-    def _fit_rows(self, X: TableLike, sample_weight: ArrayLike | None) -> Labels:
         min_clusters = self._min_clusters()
-        rows, _ = self._learn_inputs(X)
+        rows, _ = self._learn_inputs(weighted_rows)
         n_rows = rows.shape[0]
         if n_rows < min_clusters:
             raise InputError(
                 f"SpectralClustering: needs at least one row per cluster, got n_samples={n_rows} "
                 f"rows for {min_clusters} clusters."
             )
-        weights = self._relative_weights(sample_weight, n_rows)
+        weights = self._relative_weights(row_weights, n_rows)
         first, group = equal_rows(rows)
         if len(first) == n_rows and weights.min() == weights.max():
             self._fit_distinct(rows, weights / weights.mean())
-            return self.labels_
-        # Among copies of rows, the nearest neighbours and the bandwidths would be at distance 0.
-        sums = np.bincount(group, weights=weights)
-        self._fit_distinct(take_rows(rows, first), sums / sums.mean())
-        return self.labels_[group]
+            labels = self.labels_
+        else:
+            # Among copies of rows, nearest neighbours and bandwidths would be at distance 0.
+            sums = np.bincount(group, weights=weights)
+            self._fit_distinct(take_rows(rows, first), sums / sums.mean())
+            labels = self.labels_[group]
+        if used is not None:
+            ignored = np.setdiff1d(np.arange(_num_samples(X)), used)
+            labels = np.append(labels, self.predict(take_given_rows(X, ignored)))
+            labels = labels[np.argsort(np.append(used, ignored))]
+        self.labels_: Labels = labels
+        return self
 
     def _fit_distinct(self, rows: Rows, row_weights: FloatArray) -> None:
         n_clusters, n_rows = self._requested_clusters(), rows.shape[0]
@@ -360,12 +356,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         -------
         array (n_samples,)
             Labels from 0 to ``n_clusters_ - 1``. With bins as features, a row without any known bin
-            is assigned to the cluster whose centre is nearest to 0.
+            is assigned to the cluster with the centre nearest to 0.
         """
         self._check_fitted()
-        rows = self.inputs_.transform(self, X)
-        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
-        parts = [self._by_blocks(block, self._coordinates) for block in blocks]
+        parts = [self._by_blocks(block, self._coordinates) for block in self._feature_blocks(X)]
         labels = (_nearest(part, self.cluster_centers_) for part in chain(*parts))
         return np.concatenate([np.zeros(0, np.int32), *labels])
 
@@ -592,7 +586,7 @@ def informative_inputs(rows: FloatArray, min_correlation: float) -> BoolArray:
 
     Inputs that distinguish clusters depend on each other. So an input is noise if neither its
     values nor their squares have a correlation of at least ``min_correlation`` with those of
-    another input. Inputs whose values form groups are not noise, nor are inputs of one or two
+    another input. Inputs with values in groups are not noise, nor are inputs of one or two
     values. If fewer than two inputs with more than ten values would be kept, no input is noise.
     The function takes ``4 * n_rows * n_inputs**2`` operations.
     """
@@ -608,9 +602,9 @@ def informative_inputs(rows: FloatArray, min_correlation: float) -> BoolArray:
 def variance_within_groups(values: FloatArray) -> float:
     """Return the variance within groups of values, relative to that of uniform values.
 
-    The groups minimise this ratio among exact one-dimensional k-means with k = 2 to 6, whose
-    variance within groups is ``1 / k**2`` of the total for uniform values. One per cent of the
-    values is left out at either end.
+    The groups minimise this ratio among exact one-dimensional k-means with k = 2 to 6. For uniform
+    values, their variance within groups is ``1 / k**2`` of the total. One per cent of the values is
+    left out at either end.
     """
     x = np.quantile(values, np.linspace(_TRIMMED, 1.0 - _TRIMMED, _N_QUANTILES))
     x = x - x.mean()

@@ -58,7 +58,6 @@ class EncodedTable:
 
     @property
     def categorical_mask(self) -> BoolArray:
-        """Mask of the inputs that are categories."""
         if self.categorical is None:
             return np.zeros(self.rows.shape[1], bool)
         return self.categorical
@@ -121,7 +120,6 @@ class _PooledColumns(NamedColumns):
         return self._n_rows
 
     def column(self, name: str) -> AnyArray:
-        """Return one column."""
         return self._columns[name].values
 
 
@@ -164,5 +162,5 @@ def _parse_text(name: str, column: PlainColumn) -> PlainColumn:
 
 
 def _named_estimator() -> BaseEstimator:
-    """Return an estimator whose class name is ``OWNER``, for messages of scikit-learn."""
+    # scikit-learn's messages name the class of the estimator.
     return type(OWNER, (BaseEstimator,), {})()

@@ -73,8 +73,8 @@ class SingularTriplets:
             relative to their gaps.
         max_iter : int, default=200
             Maximum number of products of A and A.T with a block of vectors. A block has
-            ``n_components + 2`` vectors or up to 3 more, so that multiple singular values are found
-            with their multiplicity.
+            ``n_components + 2`` vectors or up to 3 more, so that the result has multiple singular
+            values with their multiplicity.
         seed : int, default=0
             Seed of the first block.
 
@@ -149,7 +149,7 @@ _SINGLE = _Precision(1e-6, 2e-6, np.float32, tall.directions_by_gram)
 
 
 class _Side:
-    """The products of a matrix: ``forth`` maps its shorter to its longer side, ``back`` back."""
+    """Products with a matrix: ``forth`` maps its shorter to its longer side, ``back`` returns."""
 
     def __init__(self, matrix: FeatureMatrix, precision: _Precision) -> None:
         n_rows, n_columns = matrix.shape
@@ -178,14 +178,17 @@ class _Basis:
 
     @property
     def vectors(self) -> FloatArray:
-        """Q, (size, s)."""
         return self._storage[:, : len(self.projected)]
 
     def extend(self) -> None:
         """Add the next block to the basis, and compute the one after it."""
         n_new = self.following.shape[1]
         if len(self.projected) + n_new > self._storage.shape[1]:
-            self._restart()
+            # The storage is full: continue from the best vectors.
+            values, rotation = self._eigenvectors(_KEPT_BLOCKS * self._width)
+            kept = tall.times(self.vectors, rotation, self._side.n_jobs)
+            self._storage[:, : len(values)] = kept
+            self.projected, self.link = np.diag(values**2), self.link @ rotation
         n_old = len(self.projected)
         image = self._side.back(self._side.forth(self.following))
         self._storage[:, n_old : n_old + n_new] = self.following
@@ -197,7 +200,6 @@ class _Basis:
 
     @property
     def is_complete(self) -> bool:
-        """True if the basis spans an invariant subspace."""
         return self.following.shape[1] == 0
 
     def extend_until(self, n_components: int, tol: float, max_blocks: int) -> int:
@@ -220,12 +222,6 @@ class _Basis:
         """Return the leading approximate eigenvectors (size, m), orthonormal in float64."""
         vectors = tall.times(self.vectors, self._eigenvectors(n_vectors)[1], self._side.n_jobs)
         return tall.directions_by_gram(vectors.astype(np.float64), 0.0, self._side.n_jobs)[0]
-
-    def _restart(self) -> None:
-        values, rotation = self._eigenvectors(_KEPT_BLOCKS * self._width)
-        kept = tall.times(self.vectors, rotation, self._side.n_jobs)
-        self._storage[:, : len(values)] = kept
-        self.projected, self.link = np.diag(values**2), self.link @ rotation
 
     def _eigenvectors(self, n_vectors: int) -> tuple[FloatArray, FloatArray]:
         """Return the roots of the leading eigenvalues of ``projected``, and eigenvectors (s, m)."""

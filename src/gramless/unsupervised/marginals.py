@@ -52,7 +52,6 @@ class MarginalCells(Stateful):
         return cls(first, starts, np.concatenate([np.zeros(0), *surprises]), unseen)
 
     def check(self) -> None:
-        """Raise InputError if the parts from a file are inconsistent."""
         first = array_in(vars(self), "first", np.int64, (None,))
         starts = array_in(vars(self), "starts", np.int64, (len(first) + 1,))
         surprises = array_in(vars(self), "surprises", np.float64, (None,), finite=True)

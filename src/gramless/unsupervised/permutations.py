@@ -57,7 +57,7 @@ def standardised(statistics: FloatArray) -> FloatArray:
 def adjusted_p_values(statistics: FloatArray) -> FloatArray:
     """Return p-values (m,) of several statistics, adjusted for multiple tests.
 
-    Each is the share of permutations whose largest statistic is at least as large as this one
+    Each is the share of permutations with a largest statistic at least as large as this one
     (Westfall & Young 1993, single step). The probability that any true null hypothesis has a
     p-value of at most alpha is at most alpha.
 
@@ -135,7 +135,6 @@ class RowBlocks:
         return result
 
     def rows(self) -> list[IntArray]:
-        """Return the rows of each block."""
         order = np.argsort(self.numbers, kind="stable")
         counts = np.bincount(self.numbers, minlength=self.n_blocks)
         return np.split(order, np.cumsum(counts)[:-1])

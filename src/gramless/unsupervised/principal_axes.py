@@ -33,7 +33,6 @@ class PrincipalAxes(Stateful):
     directions: FloatArray
 
     def check(self) -> None:
-        """Raise InputError if the parts of axes from a file are inconsistent."""
         unit = array_in(vars(self), "unit", np.float64, (None,), finite=True)
         require((unit > 0.0).all(), "unit is not positive")
         array_in(vars(self), "centre", np.float64, unit.shape, finite=True)
@@ -63,7 +62,6 @@ class PrincipalAxes(Stateful):
 
     @property
     def n_axes(self) -> int:
-        """Number of axes."""
         return self.directions.shape[1]
 
     def coordinates(self, X: Rows) -> FloatArray:

@@ -87,7 +87,7 @@ def directions_by_gram(
 ) -> tuple[AnyArray, FloatArray]:
     """Return the same as :func:`directions` from the eigenvectors of ``a.T @ a``, which is faster.
 
-    P is less orthonormal: a direction whose value is a fraction of the largest has errors of the
+    P is less orthonormal: a direction with a fraction of the largest value has errors of the
     machine precision divided by the square of that fraction. Applying the function to P again
     corrects this.
     """

@@ -209,9 +209,13 @@ def two_sample_test(
     table = EncodedTable.of(pooled_table, sum(n_rows), categorical_features)
     if min(n_rows) < 2:
         raise InputError(f"{OWNER}: needs at least two rows of each table, got {n_rows}.")
-    weights = [
-        _checked_weights(weight, n) for weight, n in zip((x_weight, y_weight), n_rows, strict=True)
-    ]
+    weights = []
+    for weight, n in zip((x_weight, y_weight), n_rows, strict=True):
+        weights.append(checked_weights(weight, n, OWNER))
+        if np.count_nonzero(weights[-1]) < 2:
+            raise InputError(
+                f"{OWNER}: at least two rows of each table must have a positive weight."
+            )
     seed = seed_from(random_state)
     samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
     # "auto" is "quantile", or "standard" for sparse rows.
@@ -436,10 +440,3 @@ class _RankedInput:
         if is_category:
             return float(np.abs(self.shares).sum() / 2.0)
         return float(np.abs(np.cumsum(self.shares)).max())
-
-
-def _checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
-    weights = checked_weights(sample_weight, n_rows, OWNER)
-    if np.count_nonzero(weights) < 2:
-        raise InputError(f"{OWNER}: at least two rows of each table must have a positive weight.")
-    return weights
