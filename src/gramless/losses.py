@@ -136,8 +136,8 @@ class Loss(Stateful, ABC):
     def comparable_value(self, z: Values, y: Values) -> Values:
         """Return the loss for comparisons of models, in which outliers weigh less.
 
-        If the loss is robust, each row whose target is farther than ``FAR_TARGET`` from 0 has a
-        constant subtracted: the amount by which the loss of a prediction of 0 would fall if the
+        If the loss is robust, a constant is subtracted for each row with a target farther than
+        ``FAR_TARGET`` from 0: the amount by which the loss of a prediction of 0 would fall if the
         target were clipped to ``FAR_TARGET``. Without it, the losses of a few outliers would hide
         all differences between models.
         """
@@ -412,7 +412,7 @@ class CumulativeLogistic(Loss):
 
     @classmethod
     def of_ranks(cls, y: Values, weights: Values | None, n_classes: int) -> CumulativeLogistic:
-        """Return the loss whose class probabilities at ``z = 0`` are the class frequencies."""
+        """Return the loss with the class frequencies as class probabilities at ``z = 0``."""
         # Half a row more for each class keeps the thresholds of empty classes finite.
         masses = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
         below = np.cumsum(masses)[:-1] / masses.sum()
@@ -744,7 +744,7 @@ class Poisson(TweedieFamily):
 class Gamma(TweedieFamily):
     """``L(z, y) = z - log y + y exp(-z) - 1``, half the gamma deviance at the mean ``exp(z)``.
 
-    It is for positive targets whose standard deviation is proportional to their mean.
+    It is for positive targets with a standard deviation in proportion to their mean.
 
     Examples
     --------

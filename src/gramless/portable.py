@@ -102,7 +102,7 @@ class PortableModel:
             data = file.read()
         header = json.loads(text)
         metadata = header.pop("__metadata__")
-        # The checksum was computed with zeros in its own place.
+        # The checksum was computed with zeros in its place.
         signature = metadata["header_sha256"].encode()
         signed = length.to_bytes(8, "little") + text
         entry = b'"header_sha256":"%s"'
@@ -161,7 +161,7 @@ class PortableModel:
         ----------
         X : array-like of numbers (n_samples, n_features), data frame, or dict of columns
             Missing numbers are NaN. A model that was fitted to a data frame needs a data frame of
-            pandas, polars or pyarrow, or a dict, whose columns are matched by name.
+            pandas, polars or pyarrow, or a dict; columns are matched by name.
 
         Returns
         -------
@@ -252,7 +252,12 @@ class PortableModel:
         if scaler["kind"] in ("none", "standard"):
             return X
         if scaler["kind"] == "whiten":
-            return self._whitened(scaler["whitening"], X)
+            means, axes = scaler["whitening"]["mean"], scaler["whitening"]["axes"]
+            # The terms are added in the same order as in the fit, for the same bits.
+            sums = np.zeros(X.shape[::-1])
+            for column, mean, directions in zip(X.T, means, axes, strict=True):
+                sums += directions[:, None] * (column - mean)
+            return sums.T.astype(X.dtype, copy=False)
         first_rank = X.shape[1] if scaler["kind"] == "both" else 0
         out = np.zeros((len(X), len(scaler["unit"])))
         for j, unit in enumerate(scaler["unit"]):
@@ -263,14 +268,6 @@ class PortableModel:
                 column, k = X[:, j % X.shape[1]], j - first_rank
                 out[:, j] = np.interp(column, scaler["knots"][k], scaler["levels"][k])
         return out
-
-    @staticmethod
-    def _whitened(whitening: Fitted, X: Array) -> Array:
-        # The terms are added in the same order as in the fit, for the same bits.
-        sums = np.zeros(X.shape[::-1])
-        for column, mean, axes in zip(X.T, whitening["mean"], whitening["axes"], strict=True):
-            sums += axes[:, None] * (column - mean)
-        return sums.T.astype(X.dtype, copy=False)
 
     def _decoded(self, value: Fitted) -> Fitted:
         if isinstance(value, list):
@@ -405,7 +402,12 @@ def category_label(value: Any) -> str:
     "2024-01-31 12:30:00", without the time if it is midnight.
     """
     if isinstance(value, str):
-        return _text_label(value)
+        if value.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(value)) is not None:
+            return _POSITIVE_ZERO.get(whole[1], whole[1])
+        if len(value) > len("2024-01-31") and value[4] == value[7] == "-":
+            with contextlib.suppress(ValueError, OverflowError):
+                return _datetime_label(seconds_of_date(value))
+        return value
     if is_missing(value):
         return ""
     label_of = LABEL_WRITERS.get(type_of(value))
@@ -415,15 +417,6 @@ def category_label(value: Any) -> str:
         text = f"{value.normalize():f}"
         return _POSITIVE_ZERO.get(text, text)
     return label(value)
-
-
-def _text_label(text: str) -> str:
-    if text.endswith("0") and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
-        return _POSITIVE_ZERO.get(whole[1], whole[1])
-    if len(text) > len("2024-01-31") and text[4] == text[7] == "-":
-        with contextlib.suppress(ValueError, OverflowError):
-            return _datetime_label(seconds_of_date(text))
-    return text
 
 
 def _datetime_label(seconds: float) -> str:
@@ -486,7 +479,7 @@ def _values(name: str, X: Any) -> list[Any]:
     try:
         keys = {str(key): key for key in getattr(X, "columns", ()) if isinstance(key, int)}
         column = X[keys.get(name, name)]
-    # Each library raises its own errors for a column that does not exist.
+    # Libraries raise different errors for a column that does not exist.
     except Exception as error:
         raise ValueError(
             f"the rows have no column {name!r}; give a data frame or a dict with the columns of "
@@ -526,7 +519,6 @@ def _encoded_column(code: Part, values: list[Any]) -> Array:
 
 
 def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
-    """Return the numbers of a column, NaN for missing ones."""
     type_ = code.get("type") or "number"
     for now in {type_of(value) for value in present}:
         # Files of 0.2.0 have no types, and do not distinguish seconds from other numbers.
@@ -588,7 +580,6 @@ def _parse_number(cell: str, notation: str) -> float:
 
 
 def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
-    """Return the category codes of a column."""
     code_of = {category: k for k, category in enumerate(code["categories"])}
     type_, unknown = code.get("type"), len(code_of)
     if code_of.keys() <= {"", "True", "False"}:
@@ -698,9 +689,14 @@ class _Bins:
         return int(part["offsets_"][-1])
 
     def __call__(self, X: Array) -> Array:
-        """Return the sums of the bins' weights; bins without training rows have none."""
         if self.projection is not None:
-            X = _with_combinations(X, self.projection)
+            # Linear combinations follow the inputs. Their terms are added in the order of the
+            # inputs, because rounding in another order could move a sum into another cell.
+            sums = np.zeros((len(X), self.projection.shape[1]))
+            with np.errstate(over="ignore"):
+                for column, factors in zip(X.T, self.projection, strict=True):
+                    sums += np.clip(column[:, None] * factors, -1e100, 1e100)
+            X = np.hstack([X, sums])
         X = np.clip(X, -self.input_bounds, self.input_bounds)[:, None]
         scaled = (X - self.shifts) * self.inverse_widths
         scaled = np.clip(scaled, -self.cell_bounds, self.cell_bounds)
@@ -714,19 +710,8 @@ class _Bins:
             positions = np.where((candidates <= self.end) & is_smaller, candidates, positions)
         positions = np.minimum(positions, self.end - 1)
         bin_weights = self.weights[positions]
-        bin_weights[self.keys[positions] != keys] = 0.0
+        bin_weights[self.keys[positions] != keys] = 0.0  # bins without training rows
         return bin_weights.sum(axis=1)
-
-
-def _with_combinations(X: Array, projection: Array) -> Array:
-    """Return rows followed by linear combinations of their inputs."""
-    # The terms are added in the order of the inputs, because rounding in another order could move
-    # a sum into another cell.
-    sums = np.zeros((len(X), projection.shape[1]))
-    with np.errstate(over="ignore"):
-        for column, factors in zip(X.T, projection, strict=True):
-            sums += np.clip(column[:, None] * factors, -1e100, 1e100)
-    return np.hstack([X, sums])
 
 
 def _keys_of_cells(part: Part) -> Array:
@@ -773,7 +758,6 @@ class _Gaussians:
         return len(part["landmarks_"])
 
     def __call__(self, X: Array) -> Array:
-        """Return weighted sums of kernel values."""
         differences = X[:, None] - self.landmarks
         differences[..., self.categorical] = differences[..., self.categorical] != 0.0
         squares = np.square(differences * self.inverse_bandwidth).sum(axis=2)
@@ -792,7 +776,6 @@ class _Projected:
         return _Gaussians.n_columns(part["map_"])
 
     def __call__(self, X: Array) -> Array:
-        """Return weighted sums of kernel values."""
         return self.inner(X @ self.projection)
 
 
@@ -812,7 +795,6 @@ class _Trend:
         return len(part["factors_"])
 
     def __call__(self, X: Array) -> Array:
-        """Return weighted sums of centred products."""
         factors = np.clip((X - self.centre) / self.spread, -6.0, 6.0)
         # The factor -1, in products of one factor, refers to the ones at the end.
         factors = np.hstack([factors, X[:, self.columns] == self.values, np.ones((len(X), 1))])
