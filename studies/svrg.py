@@ -14,8 +14,7 @@ from gramless.base.numeric import as_float
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ChunkedMatrix, DenseMatrix
 from gramless.matrices.stacked import with_ones, without_ones
 from gramless.solvers.base import Capabilities, Iterations, Solver, check_options
 from gramless.solvers.objective import Callback, Problem, Solution, columns

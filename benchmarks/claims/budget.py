@@ -24,7 +24,7 @@ from benchmarks.common import (
     say,
 )
 from gramless import RandomFourier
-from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import ComputedMatrix
 from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem

@@ -18,9 +18,7 @@ from _timing import Case, memory_bandwidth, options, product_rate, run
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ChunkedMatrix, ComputedMatrix, DenseMatrix
 
 QUICK = {"rows": 3000, "features": 50, "square": 100}
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.features.binning import RandomBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
-from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.codes import PlainBins
 from gramless.preprocessing.rows import Rows
 from studies.methods import least_squares
 from studies.settings import Setting

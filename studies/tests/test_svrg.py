@@ -16,8 +16,7 @@ from gramless.base.random import stream
 from gramless.losses import Hinge, Logistic, Multinomial, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, ElasticNet
 from gramless.solvers.newton_cg import NewtonCG

@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gramless.features.neighbours import NeighbourMatrix
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.neighbours import NeighbourMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
-from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.scaled_bins import ScaledBins, rounded_factors
+from gramless.matrices.codes import PlainBins
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
-from gramless.matrices.weighted import WeightedBinnedMatrix
+from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
+from gramless.matrices.weighted import ScaledBins, WeightedBinnedMatrix, rounded_factors
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.matrices import chunked as module
-from gramless.matrices import dense as dense_module
-from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices import dense as module
+from gramless.matrices.dense import ChunkedMatrix, DenseMatrix
 
 from .samples import WITH_GRAM, over
 
@@ -240,7 +238,7 @@ def test_few_single_precision_numbers_have_one_total(monkeypatch):
         totals.append(len(blocks))
         return [function(*block) for block in blocks]
 
-    monkeypatch.setattr(dense_module, "map_blocks", watched)
+    monkeypatch.setattr(module, "map_blocks", watched)
     matrix = DenseMatrix(np.ones(((1 << 20) + 1, 2), np.float32))
     np.testing.assert_array_equal(matrix.rmatvec(np.ones((1 << 20) + 1)), [(1 << 20) + 1] * 2)
     assert totals == [3]

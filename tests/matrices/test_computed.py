@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
-from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import ComputedMatrix
 
 CHUNK = 2048
 

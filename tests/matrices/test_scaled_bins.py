@@ -7,7 +7,8 @@ import numpy as np
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.scaled_bins import (
+from gramless.matrices.stacked import HStack, with_ones, without_ones
+from gramless.matrices.weighted import (
     ScaledBins,
     plain_matrix,
     rounded_factors,
@@ -15,7 +16,6 @@ from gramless.matrices.scaled_bins import (
     scaled_weights,
     unscaled_weights,
 )
-from gramless.matrices.stacked import HStack, with_ones, without_ones
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
-from gramless.matrices.single_bins import SingleBins
+from gramless.matrices.binned import BinnedMatrix, SingleBins
+from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
 
 N_ROWS, N_BINS = 9000, 40
 

@@ -11,8 +11,7 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import TaskSizes
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.row_lists import RowLists
 from gramless.matrices.stacked import HStack, with_ones
 

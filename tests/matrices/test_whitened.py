@@ -8,7 +8,7 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import with_ones
-from gramless.matrices.whitened import WhitenedMatrix
+from gramless.matrices.transformed import WhitenedMatrix
 
 N_ROWS, N = 300, 40
 TAILS = [(), (1,), (3,)]

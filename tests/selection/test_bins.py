@@ -9,7 +9,7 @@ from gramless import KernelRegressor
 from gramless.losses import Logistic, Poisson, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.scaled_bins import ScaledBins
+from gramless.matrices.weighted import ScaledBins
 from gramless.selection.bins import (
     count_power_of,
     prior_deviations,

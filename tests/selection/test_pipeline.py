@@ -17,7 +17,7 @@ from gramless.features.hybrid import JoinedMaps
 from gramless.losses import Logistic, Multinomial, Squared
 from gramless.matrices.base import Vector
 from gramless.matrices.codes import bytes_of_grid
-from gramless.matrices.scaled_bins import plain_matrix, unscaled_weights
+from gramless.matrices.weighted import plain_matrix, unscaled_weights
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import REQUIRED_GAIN, Candidate, Fitted, FittedFeatures
 from gramless.selection.candidates.random_features import RandomFeatures

@@ -13,8 +13,7 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ChunkedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L2
 from gramless.solvers import choose as costs

@@ -13,8 +13,7 @@ from gramless.base.memory import limited_memory
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2
 from gramless.solvers.direct import Cholesky

@@ -14,10 +14,9 @@ from gramless.base.errors import InputError
 from gramless.features.nystrom import NystromMatrix
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import with_ones
-from gramless.matrices.whitened import WhitenedMatrix
+from gramless.matrices.transformed import WhitenedMatrix
 from gramless.penalties import L1, L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.direct import Cholesky

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from gramless.base.errors import InputError
 from gramless.base.memory import limited_memory
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, Penalty
 from gramless.solvers.grid_descent import GridDescent

@@ -17,10 +17,10 @@ from sklearn.linear_model import Lasso
 
 from gramless.base import threads
 from gramless.base.errors import InputError
+from gramless.features.neighbours import NeighbourMatrix
 from gramless.losses import Loss, Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import TaskSizes
-from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.stacked import with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set

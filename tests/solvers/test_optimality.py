@@ -18,8 +18,7 @@ from gramless.features.nystrom import Nystrom
 from gramless.losses import Huber, Loss, SmoothPinball
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers.base import Solver

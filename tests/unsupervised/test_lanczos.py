@@ -8,7 +8,7 @@ import pytest
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
+from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
 from gramless.unsupervised.lanczos import SingularTriplets
 
 

@@ -46,7 +46,7 @@ from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
 from gramless.matrices.base import Vector
-from gramless.matrices.scaled_bins import multiplied, plain_matrix, unscaled_weights
+from gramless.matrices.weighted import multiplied, plain_matrix, unscaled_weights
 from gramless.selection.bins import prior_deviations, row_counts
 from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG

@@ -13,7 +13,7 @@ from gramless.distributed.blocks import Layout, RowBlock
 from gramless.distributed.rows import BlockFunction, ClusterRows, Shared, gram_product
 from gramless.distributed.workspace import Workspace
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.scaled_bins import multiplied, scale_bins
+from gramless.matrices.weighted import multiplied, scale_bins
 from gramless.penalties import Penalty
 from gramless.solvers.cg import ConjugateRuns, Curvature
 from gramless.solvers.objective import Problem, columns

@@ -67,7 +67,7 @@ from gramless.losses import LOSSES, OUTLIER_BOUND, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import take_array_rows
-from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
+from gramless.matrices.weighted import first_part, plain_matrix, unscaled_weights
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
 from gramless.selection.bandwidth_search import RELEVANCES

@@ -21,8 +21,7 @@ from gramless.features.base import as_output
 from gramless.features.binning import GivenBinning
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.codes import bytes_of_grid
-from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.codes import PlainBins, bytes_of_grid
 from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import LEAST_TO_GROW

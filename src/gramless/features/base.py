@@ -35,7 +35,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.kernels import Kernel, KernelLike, as_kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import ComputedMatrix
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows, check_width

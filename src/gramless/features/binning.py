@@ -20,8 +20,7 @@ from gramless.features.cells import CellRanks
 from gramless.features.grids import CodeType, Grids, KnownBins, divided_inputs
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
-from gramless.matrices.codes import bytes_of_codes, bytes_of_grid
-from gramless.matrices.plain_bins import PlainBins
+from gramless.matrices.codes import PlainBins, bytes_of_codes, bytes_of_grid
 from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.categories import CategoryCodes
 from gramless.preprocessing.rows import Rows, check_rows, dense_columns

@@ -12,7 +12,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, Table
 from gramless.features.base import SeparableMap
 from gramless.features.landmarks import InputKernel, Values, dense_rows, fill
 from gramless.kernels import KernelLike, as_kernel
-from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import ComputedMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 

@@ -32,8 +32,8 @@ from gramless.features.landmarks import (
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
 from gramless.matrices.base import Vector
-from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.whitened import WhitenedMatrix
+from gramless.matrices.dense import ComputedMatrix
+from gramless.matrices.transformed import WhitenedMatrix
 from gramless.preprocessing.rows import Rows
 
 LandmarkKind = Literal["uniform", "kmeans", "leverage"]

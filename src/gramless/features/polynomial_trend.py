@@ -12,7 +12,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, Table
 from gramless.features.base import SeparableMap
 from gramless.features.landmarks import dense_rows
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import ComputedMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 # Standardised inputs are clipped to it, because squares of outliers would dominate a fit.

@@ -211,7 +211,7 @@ class FeatureMatrix(ABC):
         return self
 
     def row_factors(self) -> tuple[FeatureMatrix, FeatureMatrix]:
-        """Return ``A`` and ``B`` with ``A @ B.T = Z @ Z.T`` whose products cost least."""
+        """Return the cheapest ``A`` and ``B`` with ``A @ B.T = Z @ Z.T``."""
         return self, self
 
     def row_gram(self) -> FloatArray:
@@ -221,7 +221,7 @@ class FeatureMatrix(ABC):
             return columns.T @ columns
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield the blocks of columns that form separate terms, such as grids; by default one."""
+        """Yield blocks of columns that form separate terms, such as grids; by default one block."""
         yield ColumnBlock(0, self.shape[1], self)
 
     def tocsr(self) -> sp.csr_array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,7 @@ from gramless.base.types import AnyArray, FloatArray
 from gramless.loops.dense import responses_to_few
 from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix, take_array_rows
+from gramless.matrices.dense import ChunkedMatrix, DenseMatrix, take_array_rows
 from gramless.matrices.stacked import stacked_parts
 
 Floats = NDArray[np.float32]
@@ -105,15 +103,23 @@ class SingleRowProducts(WrappedMatrix):
                 out += scale**2 * part.row_products(v, rows, single=True)
         v_single = np.asarray(v, np.float32)
         selected = self.values if rows is None else self._select(rows)
-        for values, others in zip(self.values, selected, strict=True):
-            with one_blas_thread():
-                blocks = row_blocks(len(others), _PART_ROWS)
-                parts = map_blocks(
-                    partial(_transposed_product, others, v_single), blocks, self.n_jobs
-                )
-                product = product_of_rows(values, np.sum(parts, axis=0))
-                add = partial(_add_product, product, out)
-                map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
+
+        def add_product(values: Floats, others: Floats) -> None:
+            parts = map_blocks(
+                lambda first, last: others[first:last].T @ v_single[first:last],
+                row_blocks(len(others), _PART_ROWS),
+                self.n_jobs,
+            )
+            product = product_of_rows(values, np.sum(parts, axis=0))
+
+            def add(first: int, last: int) -> None:
+                out[first:last] += product(first, last)
+
+            map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
+
+        with one_blas_thread():
+            for values, others in zip(self.values, selected, strict=True):
+                add_product(values, others)
         return out
 
 
@@ -128,14 +134,6 @@ def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
 
     map_blocks(scale_rows, row_blocks(len(array), _BLOCK_ROWS), n_jobs)
     return result
-
-
-def _transposed_product(values: Floats, v: Floats, first: int, last: int) -> Floats:
-    return values[first:last].T @ v[first:last]
-
-
-def _add_product(product: BlockProduct, out: FloatArray, first: int, last: int) -> None:
-    out[first:last] += product(first, last)
 
 
 def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:

@@ -26,7 +26,7 @@ from gramless.matrices.base import (
     operand,
     row_weights_of,
 )
-from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.dense import ChunkedMatrix
 from gramless.matrices.row_lists import RowLists
 
 
@@ -135,7 +135,6 @@ class HStack(FeatureMatrix):
 
     @property
     def is_chunked(self) -> bool:
-        """True if all parts are read in chunks of rows."""
         return all(isinstance(part, ChunkedMatrix) for part in self.parts)
 
     @property
@@ -284,21 +283,18 @@ class HStack(FeatureMatrix):
 
     @cached_property
     def _joined(self) -> ChunkedMatrix:
-        """All parts as one matrix, without the scales."""
         return _JoinedChunks([cast(ChunkedMatrix, part) for part in self.parts])
 
     def _column_scales(self) -> FloatArray:
         return np.repeat(self.scales, np.diff(self._bounds))
 
     def _scaled_parts(self) -> Iterator[tuple[slice, FeatureMatrix, float]]:
-        """Yield the columns, the matrix and the scale of each part."""
         bounds = pairwise(self._bounds)
         for (start, stop), part, scale in zip(bounds, self.parts, self.scales, strict=True):
             yield slice(start, stop), part, scale
 
 
 def with_ones(matrix: FeatureMatrix) -> HStack:
-    """Return the matrix with a column of ones appended."""
     return HStack([matrix, OnesColumn(matrix.shape[0])])
 
 

@@ -16,7 +16,7 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.base import Rows, Vector, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.plain_bins import CodePiece, PlainBins
+from gramless.matrices.codes import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
 
 BLOCK_BYTES = 1 << 25  # of the codes that are mapped at a time
@@ -42,7 +42,6 @@ def rows_of_block(n_grids: int) -> int:
 
 
 def code_file(n_bytes: float) -> BlockFile:
-    """Return a new file for ``n_bytes`` bytes of codes."""
     return BlockFile("codes", "raise memory_budget, or lower n_grids", n_bytes)
 
 
@@ -87,7 +86,6 @@ class StoredBinnedMatrix(PlainBins):
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of the codes in the file."""
         sizes = (block.n_rows * block.dtype.itemsize for block in self.code_blocks)
         return self.n_grids * sum(sizes)
 
@@ -152,7 +150,6 @@ class StoredBinnedMatrix(PlainBins):
         return self._like(file.blocks(), self.offsets)
 
     def _load_rows(self, numbers: IntArray) -> AnyArray:
-        """Return the codes (n_grids, n) of some rows."""
         codes = padded_rows((self.n_grids, len(numbers)), self._widest)
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
             in_block = np.flatnonzero((numbers >= a) & (numbers < b))
@@ -199,7 +196,6 @@ class StoredBinnedMatrix(PlainBins):
             block.forget()
 
     def _block(self, codes: AnyArray) -> BinnedMatrix:
-        """Return the matrix in memory with the given codes."""
         return BinnedMatrix(
             codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
         )

@@ -7,8 +7,8 @@ import numpy as np
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.scaled_bins import first_part, rounded_factors, scale_bins
+from gramless.matrices.codes import PlainBins
+from gramless.matrices.weighted import first_part, rounded_factors, scale_bins
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal

@@ -14,7 +14,7 @@ from gramless.features.base import FeatureMap
 from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts
-from gramless.matrices.scaled_bins import plain_matrix, unscaled_weights
+from gramless.matrices.weighted import plain_matrix, unscaled_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal

@@ -9,9 +9,9 @@ from gramless.base.memory import memory_for
 from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.dense import ChunkedMatrix
 from gramless.matrices.stacked import stacked_parts, without_ones
-from gramless.matrices.whitened import WhitenedMatrix
+from gramless.matrices.transformed import WhitenedMatrix
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.direct import BYTES_A_NUMBER, Cholesky

@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.matrices.base import Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import with_ones, without_ones
-from gramless.matrices.whitened import WhitenedMatrix
+from gramless.matrices.transformed import WhitenedMatrix
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor

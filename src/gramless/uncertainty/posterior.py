@@ -15,7 +15,7 @@ from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.dense import ChunkedMatrix
 from gramless.matrices.stacked import HStack
 from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.solvers.base import require_ridge

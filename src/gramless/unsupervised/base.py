@@ -27,7 +27,7 @@ from gramless.estimators.parameters import check_count, check_number, is_auto, s
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.normalised import RowScaledMatrix
+from gramless.matrices.transformed import RowScaledMatrix
 from gramless.preprocessing.equal_rows import equal_rows
 from gramless.preprocessing.median import median_distance, neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, checked_weights

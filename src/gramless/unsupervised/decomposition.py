@@ -14,7 +14,7 @@ from gramless.base.state import State, array_in, part_in
 from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
+from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
 from gramless.unsupervised.base import ProjectingMachine, degree_normalised
 
 _ROUNDING = 1e-12  # singular values below this fraction of the norm of the features count as zero

@@ -12,8 +12,8 @@ from gramless.features.expansion import KernelExpansion
 from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.scaled_bins import scaled_weights
 from gramless.matrices.stacked import HStack
+from gramless.matrices.weighted import scaled_weights
 from gramless.selection.bins import (
     count_power_of,
     scaled_by_priors,

@@ -10,8 +10,8 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.features.grids import Grids
 from gramless.features.nystrom import Nystrom
 from gramless.features.projected import ProjectedMap
-from gramless.matrices.plain_bins import PlainBins
-from gramless.matrices.scaled_bins import first_part, plain_matrix, unscaled_weights
+from gramless.matrices.codes import PlainBins
+from gramless.matrices.weighted import first_part, plain_matrix, unscaled_weights
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import Cost
