@@ -33,7 +33,7 @@ def code(page: Path) -> str:
 
 
 def test_imports_of_the_guide_exist() -> None:
-    seen = 0
+    n_blocks = 0
     for page in PAGES:
         for node in ast.walk(ast.parse(code(page), page.name)):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
@@ -45,8 +45,8 @@ def test_imports_of_the_guide_exist() -> None:
             assert not missing, f"{page.name}, line {node.lineno}: {node.module} has no {missing}"
             unlisted = {name.name for name in node.names} - LISTED
             assert not unlisted, f"{page.name}, line {node.lineno}: no reference of {unlisted}"
-            seen += 1
-    assert seen > 10
+            n_blocks += 1
+    assert n_blocks > 10
 
 
 def docstrings() -> dict[str, str]:
@@ -75,29 +75,29 @@ def test_every_public_name_and_method_has_a_docstring() -> None:
 
 def test_reference_lists_imports_of_examples() -> None:
     texts = docstrings() | {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES}
-    seen = 0
+    n_blocks = 0
     for place, text in texts.items():
         for module, names in IMPORT.findall(text):
             unlisted = set(names.replace(" ", "").split(",")) - LISTED
             assert not unlisted, f"{place}: {module} has no reference of {unlisted}"
-            seen += 1
-    assert seen > 30
+            n_blocks += 1
+    assert n_blocks > 30
 
 
 def test_reference_lists_parameter_types() -> None:
     sources = (DOCS.parent / "src").rglob("*.py")
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sources)
     ours = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for place, text in docstrings().items():
         for section in PARAMETERS.findall(text):
             # Types, such as "schedule : str or InverseTime", and calls, such as ``Uniform(1, 2)``.
             named = re.findall(r"^\w[\w, ]* : (.*)", section, re.MULTILINE)
             named += re.findall(r"``(\w+)\(", section)
-            seen |= {word: place for text in named for word in re.findall(r"\w+", text)}
-    unlisted = {word: seen[word] for word in (ours & seen.keys()) - LISTED}
+            places |= {word: place for text in named for word in re.findall(r"\w+", text)}
+    unlisted = {word: places[word] for word in (ours & places.keys()) - LISTED}
     assert not unlisted, f"taken as parameters, without a reference: {unlisted}"
-    assert {"InverseTime", "Strategy", "Uniform", "Solver"} <= seen.keys()
+    assert {"InverseTime", "Strategy", "Uniform", "Solver"} <= places.keys()
 
 
 def test_indices_list_their_pages() -> None:
@@ -117,9 +117,11 @@ def test_indices_list_their_pages() -> None:
 )
 def test_reference_lists_public_names(name: str) -> None:
     module = importlib.import_module(f"gramless.{name}" if name else "gramless")
-    own = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
-    own = [key for key in own if vars(module)[key].__module__ == module.__name__]
-    public = set(getattr(module, "__all__", own))
+    names = [
+        key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"
+    ]
+    names = [key for key in names if vars(module)[key].__module__ == module.__name__]
+    public = set(getattr(module, "__all__", names))
     assert public - LISTED - NOT_CLASSES == set()
     assert all(hasattr(module, key) for key in public)
 

@@ -232,7 +232,7 @@ def test_separable_losses_are_pointwise_in_any_shape() -> None:
         "amounts": np.abs,
         "ranks": lambda y: 1.0 * (y > 0),
     }
-    for loss in (own for own in ALL.values() if not own.coupled):
+    for loss in (each for each in ALL.values() if not each.coupled):
         for shape in [(0,), (3,), (4, 2), (2, 0), (0, 3), (5, 1)]:
             z, y = np.random.default_rng(0).normal(size=(2, *shape))
             y = of_kind.get(loss.targets[0], np.asarray)(y)
@@ -492,8 +492,8 @@ def test_quantiles_are_separate_losses() -> None:
     for k, level in enumerate(levels):
         alone = SmoothPinball(level, 0.2)
         for name in ("value", "gradient", "curvature", "surrogate_curvature"):
-            result, own = getattr(joint, name)(z, copies), getattr(alone, name)(z[:, k], y)
-            np.testing.assert_array_equal(result[:, k], own)
+            result, separate = getattr(joint, name)(z, copies), getattr(alone, name)(z[:, k], y)
+            np.testing.assert_array_equal(result[:, k], separate)
         constant = alone.initial_constant(y, weights)
         assert joint.initial_constant(copies, weights)[k] == constant
         assert weights[y < constant].sum() < level * weights.sum() <= weights[y <= constant].sum()
@@ -530,8 +530,8 @@ def test_cumulative_loss_matches_its_definition() -> None:
     below = 1.0 / (1.0 + np.exp(z[:, None] - np.array(THRESHOLDS)))
     shares = np.diff(np.column_stack([np.zeros(40), below, np.ones(40)]), axis=1)
     np.testing.assert_allclose(loss.probabilities(z), shares, atol=1e-15)
-    own = shares[np.arange(40), y.astype(int)]
-    np.testing.assert_allclose(loss.value(z, y), -np.log(own), rtol=1e-7)
+    probabilities = shares[np.arange(40), y.astype(int)]
+    np.testing.assert_allclose(loss.value(z, y), -np.log(probabilities), rtol=1e-7)
     slope = slopes(lambda at: loss.value(at, y), z, 1e-5)
     np.testing.assert_allclose(loss.gradient(z, y), slope, atol=1e-8)
     bend = (loss.gradient(z + 1e-5, y) - loss.gradient(z - 1e-5, y)) / 2e-5

@@ -64,11 +64,11 @@ def fitted() -> dict[str, KernelRegressor | KernelClassifier | KernelSurvival]:
     X = rows(0)
     z = np.sin(2 * X[:, 0]) + np.nan_to_num(X[:, 1]) * (X[:, 3] == 1)
     labels = np.array(["low", "mid", "high"])[np.digitize(z, [-0.5, 0.5])]
-    own = {"random_state": 0, "n_grids": 24}
-    given = {**own, "grids": "random", "bandwidth": 2.0, "alpha": 1e-3}
+    options = {"random_state": 0, "n_grids": 24}
+    given = {**options, "grids": "random", "bandwidth": 2.0, "alpha": 1e-3}
     return {
-        "grown": KernelRegressor(effort=1, **own).fit(X, np.column_stack([z, X[:, 0]])),
-        "classes": KernelClassifier(categorical_features=[3], **own).fit(X, labels),
+        "grown": KernelRegressor(effort=1, **options).fit(X, np.column_stack([z, X[:, 0]])),
+        "classes": KernelClassifier(categorical_features=[3], **options).fit(X, labels),
         "random": KernelClassifier(scaling="both", **given).fit(X, z > 0),
         "counts": KernelRegressor(loss="poisson", **given).fit(X, np.rint(np.exp(z))),
         "whitened": KernelRegressor(scaling="whiten", **given).fit(X[:, [0, 2]], z),
@@ -122,11 +122,11 @@ def test_numpy_alone_predicts_the_same(tmp_path: Path) -> None:
             if "proba" in loaded:
                 expected["proba"] = model.predict_proba
             for answer, method in expected.items():
-                own = method(new[:, columns])
-                if own.dtype.kind == "f":
-                    np.testing.assert_allclose(loaded[answer], own, rtol=1e-9, atol=1e-12)
+                predicted = method(new[:, columns])
+                if predicted.dtype.kind == "f":
+                    np.testing.assert_allclose(loaded[answer], predicted, rtol=1e-9, atol=1e-12)
                 else:
-                    np.testing.assert_array_equal(loaded[answer], own)
+                    np.testing.assert_array_equal(loaded[answer], predicted)
     assert "proba" in np.load(tmp_path / "classes.npz")
 
 

@@ -21,10 +21,10 @@ FEW = RNG.random((60, 40)) < 0.1
 ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 2.0**-149, 2.0**127])
 
 
-def same_bits(found, expected):
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert found.flags.c_contiguous
-    assert found.tobytes() == expected.tobytes()
+def same_bits(actual, expected):
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.flags.c_contiguous
+    assert actual.tobytes() == expected.tobytes()
 
 
 def restored(array):

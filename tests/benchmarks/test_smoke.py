@@ -229,9 +229,9 @@ def test_tables_summary_agrees_with_its_rows(folder: Path, tmp_path: Path) -> No
     pytest.importorskip("lightgbm")
     names, picture = ("cadata", "letter", "wide", "w8a", "absent"), tmp_path / "tables.svg"
     result = tables("claims/tables.py", folder, "--picture", str(picture), "--only", *names)
-    told = picture.read_text()
-    assert all(name in told for name in ("cadata", "letter", "w8a"))
-    assert "wide" not in told
+    text = picture.read_text()
+    assert all(name in text for name in ("cadata", "letter", "w8a"))
+    assert "wide" not in text
     *each, whole, (summary,) = result.values()
     assert [rows[0]["data set"] for rows in each] == ["cadata", "letter", "w8a"]
     assert whole == [rows[0] for rows in each]

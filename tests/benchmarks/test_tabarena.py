@@ -87,10 +87,10 @@ def test_fits_predicts_and_is_saved(
         assert np.mean((result - y) ** 2) < 0.2 * np.var(y)
     else:
         assert np.mean(model.predict(rows) == y) > 0.85
-    own = model.model
-    assert (own.n_jobs, own.random_state, own.effort) == (1, 0, 1)
-    assert 590.0 < own.time_budget < 600.0
-    assert list(own.feature_names_in_) == ["number", "gaps", "count", "flag", "kind"]
+    estimator = model.model
+    assert (estimator.n_jobs, estimator.random_state, estimator.effort) == (1, 0, 1)
+    assert 590.0 < estimator.time_budget < 600.0
+    assert list(estimator.feature_names_in_) == ["number", "gaps", "count", "flag", "kind"]
     loaded = model_class.load(model.save())
     np.testing.assert_array_equal(loaded.predict_proba(rows), result)
 
@@ -110,8 +110,8 @@ def test_hyperparameters_weights_and_seed_reach_the_estimator(
         random_seed=7,
         time_limit=600.0,
     )
-    own = model.model
-    assert (own.n_grids, own.random_state, own.time_budget) == (24, 7, 100.0)
+    estimator = model.model
+    assert (estimator.n_grids, estimator.random_state, estimator.time_budget) == (24, 7, 100.0)
     without = fitted(
         model_class, X, "regression", tmp_path / "plain", hyperparameters=given, random_seed=7
     )

@@ -29,13 +29,13 @@ def classifier(**options: Any) -> DoublyStochasticClassifier:
     return DoublyStochasticClassifier(**{**GIVEN, **options})
 
 
-def same_run(found: Any, expected: Any) -> None:
+def same_run(actual: Any, expected: Any) -> None:
     """Compare all but times bit for bit."""
-    np.testing.assert_array_equal(found.weights_, expected.weights_)
-    np.testing.assert_array_equal(found.constant_, expected.constant_)
-    assert found.n_iter_ == expected.n_iter_
+    np.testing.assert_array_equal(actual.weights_, expected.weights_)
+    np.testing.assert_array_equal(actual.constant_, expected.constant_)
+    assert actual.n_iter_ == expected.n_iter_
     for name in ("history_", "evaluations_"):
-        mine, other = getattr(found, name), getattr(expected, name)
+        mine, other = getattr(actual, name), getattr(expected, name)
         assert mine.keys() == other.keys()
         for column in mine.keys() - {"seconds"}:
             np.testing.assert_array_equal(mine[column], other[column], err_msg=column)

@@ -59,11 +59,11 @@ def answers(model: Any, rows: Any) -> dict[str, NDArray[Any]]:
     return result
 
 
-def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> None:
-    assert found.keys() == expected.keys()
+def same(actual: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> None:
+    assert actual.keys() == expected.keys()
     for name, values in expected.items():
-        assert found[name].dtype == values.dtype
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
+        assert actual[name].dtype == values.dtype
+        np.testing.assert_array_equal(actual[name], values, err_msg=name)
 
 
 # What grown grids have a part in; the others are run on these estimators with random ones.

@@ -83,10 +83,10 @@ def again(model, path):
     return load(path)
 
 
-def same(found, expected):
-    assert type(found) is type(expected)
-    assert found.dtype.kind == expected.dtype.kind
-    np.testing.assert_array_equal(found, expected)
+def same(actual, expected):
+    assert type(actual) is type(expected)
+    assert actual.dtype.kind == expected.dtype.kind
+    np.testing.assert_array_equal(actual, expected)
 
 
 CLASSES = {

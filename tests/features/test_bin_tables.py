@@ -175,7 +175,10 @@ def test_unseen_bins_are_number_zero():
     codes, tables, keys = learn(X, group)
     result = find(tables, other, group)
     np.testing.assert_array_equal(result[:, :1500], codes[:, ::-1])
-    known = [np.isin(twin, own) for twin, own in zip(keys_twin(other, group), keys, strict=True)]
+    known = [
+        np.isin(twin, group_keys)
+        for twin, group_keys in zip(keys_twin(other, group), keys, strict=True)
+    ]
     np.testing.assert_array_equal(result != 0, known)
     assert not result[:, 1500:3000].any()
     assert not find(BinTables.empty(8), X, group).any()
@@ -224,8 +227,8 @@ def test_tables_of_grids_of_different_sizes_hold_their_keys():
         keys = [rng.integers(-(2**63), 2**63, size) for size in sizes]
         tables = BinTables.from_keys(keys)
         assert tables.counts.tolist() == sizes
-        for g, own in enumerate(keys):
-            np.testing.assert_array_equal(tables.keys(g), own)
+        for g, group_keys in enumerate(keys):
+            np.testing.assert_array_equal(tables.keys(g), group_keys)
 
 
 def test_repeated_keys_are_rejected():

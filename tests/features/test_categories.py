@@ -214,7 +214,7 @@ def test_relevance_separates_categories_in_more_grids(X: NDArray) -> None:
     scaler = Scaler.fit("standard", X, categorical=MASK)
     weighted = scaler.weighted(np.array([1.0, 4.0, 1.0, 1.0]))
     grids, strong = (
-        Grids.draw(Laplacian(), 2.0 * own.unit, 2000, 0, MASK) for own in (scaler, weighted)
+        Grids.draw(Laplacian(), 2.0 * each.unit, 2000, 0, MASK) for each in (scaler, weighted)
     )
     assert np.isfinite(grids.widths[:, 1]).mean() == pytest.approx(1 - np.exp(-0.5), abs=0.04)
     assert np.isfinite(strong.widths[:, 1]).mean() == pytest.approx(1 - np.exp(-2.0), abs=0.04)

@@ -61,8 +61,8 @@ def test_frequent_bins_come_first() -> None:
     ranked, _ = fitted(X)
     counts = (ranked.transform(X) != 0).sum(axis=0)
     assert ranked._cells is not None
-    for a, own in zip(ranked.offsets_, ranked._cells.runs, strict=False):
-        first, second, last = np.split(counts[a : a + own.sum()], np.cumsum(own)[:-1])
+    for a, runs in zip(ranked.offsets_, ranked._cells.runs, strict=False):
+        first, second, last = np.split(counts[a : a + runs.sum()], np.cumsum(runs)[:-1])
         assert (first >= 32).all()
         assert ((second >= 4) & (second < 32)).all()
         assert (last < 4).all()

@@ -86,9 +86,9 @@ def test_extreme_inputs_are_combined() -> None:
 def test_grids_without_combinations_are_allowed() -> None:
     inputs = grids().take(~grids().divides_combinations).over_inputs()
     wide = inputs.projected(PROJECTION)
-    for own in (inputs, wide):
+    for choice in (inputs, wide):
         binning = GivenBinning()
-        binning.fit_grids(X, own)
+        binning.fit_grids(X, choice)
         assert binning.n_inputs == 4
     np.testing.assert_array_equal(wide.divides_combinations, False)
     assert len(Grids.joined([wide, grids()])) == len(wide) + 12
@@ -132,7 +132,7 @@ def test_shapley_values_belong_to_inputs() -> None:
         return float((features.transform(mixed) @ weights).mean())
 
     sizes = [1 / 4, 1 / 12, 1 / 12, 1 / 4]
-    for row, own in zip(rows, result[:, :, 0], strict=True):
+    for row, sums in zip(rows, result[:, :, 0], strict=True):
         values = [payoff(subset, row) for subset in range(16)]
         expected = [
             sum(
@@ -142,5 +142,5 @@ def test_shapley_values_belong_to_inputs() -> None:
             )
             for j in range(4)
         ]
-        np.testing.assert_allclose(own, expected, atol=1e-12)
+        np.testing.assert_allclose(sums, expected, atol=1e-12)
         assert mean[0] == pytest.approx(values[0])

@@ -82,14 +82,14 @@ def test_ridge_on_features_is_kernel_ridge() -> None:
 
 
 def test_number_of_threads_does_not_change_features() -> None:
-    X, seen = some_rows(1100), set()
+    X, distinct = some_rows(1100), set()
     for n_jobs in (1, 2, 3):
         features = ExactKernel("laplacian", random_state=0, n_jobs=n_jobs)
         matrix = features.fit_matrix(np.concatenate([X, X[:200]]))
         w = np.linspace(-1.0, 1.0, matrix.shape[1])
         products = matrix.matvec(w), features.feature_matrix(X).matvec(w), features.transform(X[:9])
-        seen.add(tuple(array.tobytes() for array in (features.factor_, *products)))
-    assert len(seen) == 1
+        distinct.add(tuple(array.tobytes() for array in (features.factor_, *products)))
+    assert len(distinct) == 1
 
 
 def test_too_many_rows_are_rejected_with_advice() -> None:

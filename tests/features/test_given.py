@@ -33,9 +33,9 @@ def random() -> RandomBinning:
     return RandomBinning(n_grids=21, bandwidth=BANDWIDTH, random_state=4).fit(X)
 
 
-def same(found: sp.csr_array, expected: sp.csr_array) -> None:
-    assert found.shape == expected.shape
-    np.testing.assert_array_equal(found.toarray(), expected.toarray())
+def same(actual: sp.csr_array, expected: sp.csr_array) -> None:
+    assert actual.shape == expected.shape
+    np.testing.assert_array_equal(actual.toarray(), expected.toarray())
 
 
 def test_drawn_grids_match_random_binning() -> None:
@@ -57,11 +57,11 @@ def test_attributes_match_random_binning() -> None:
 
 
 def test_form_of_rows_does_not_change_features() -> None:
-    rows, new = (own.astype(np.float32).astype(np.float64) for own in (X, NEW[:-1]))
+    rows, new = (array.astype(np.float32).astype(np.float64) for array in (X, NEW[:-1]))
     plain = GivenBinning()
     plain.fit_grids(rows, GRIDS)
     for form in (
-        lambda own: own.astype(np.float32),
+        lambda array: array.astype(np.float32),
         np.asfortranarray,
         sp.csr_array,
         np.ndarray.tolist,

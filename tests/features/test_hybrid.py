@@ -123,10 +123,10 @@ def test_median_replaces_all_bandwidths():
 
 def test_categories_come_from_the_parts_unless_given():
     rows = np.column_stack([X[:, :2], np.arange(300) % 4])
-    own = Hybrid([bins(categorical=[2]), waves()])
-    own.fit(rows)
-    assert own.maps_[0].categorical == [2]
-    assert own.maps_[1].categorical is None
+    automatic = Hybrid([bins(categorical=[2]), waves()])
+    automatic.fit(rows)
+    assert automatic.maps_[0].categorical == [2]
+    assert automatic.maps_[1].categorical is None
     given = Hybrid([bins(), waves()], categorical=[2], bandwidth=3.0, random_state=0)
     matrix = given.fit_matrix(rows)
     assert all(part.categorical == [2] for part in given.maps_)
@@ -134,7 +134,7 @@ def test_categories_come_from_the_parts_unless_given():
     relabelled[:, 2] = np.array([3, 1, 0, 2])[rows[:, 2].astype(int)]
     twin = clone(given).fit_matrix(relabelled)
     np.testing.assert_allclose(matrix.parts[0].row_gram(), twin.parts[0].row_gram(), atol=1e-12)
-    for hybrid in (own, given):
+    for hybrid in (automatic, given):
         with pytest.raises(InputError, match="input 2 is a category"):
             clone(hybrid).fit(rows + 0.5)
 

@@ -348,7 +348,7 @@ def test_predictions_need_kernel_values_only(tail: tuple[int, ...]) -> None:
 def test_number_of_threads_does_not_change_features(landmarks: Any, kernel: str) -> None:
     X = some_rows(2500)
     w = np.random.default_rng(0).normal(size=(120, 2))
-    seen = set()
+    distinct = set()
     for n_jobs in (1, 2, 3):
         features = Nystrom(kernel, n_components=120, landmarks=landmarks, random_state=0)
         matrix = features.set_params(n_jobs=n_jobs).fit_matrix(X)
@@ -360,8 +360,8 @@ def test_number_of_threads_does_not_change_features(landmarks: Any, kernel: str)
             matrix.matvec(w),
             features.feature_matrix(X).matvec(w),
         )
-        seen.add(tuple(array.tobytes() for array in arrays))
-    assert len(seen) == 1
+        distinct.add(tuple(array.tobytes() for array in arrays))
+    assert len(distinct) == 1
 
 
 # What it accepts
@@ -461,9 +461,9 @@ def test_cached_predictions_are_not_reused_for_other_weights() -> None:
         nystrom.fit(given)
         n_columns = nystrom._n_features_out
         for weights in (rng.normal(size=n_columns), rng.normal(size=(n_columns, 2))):
-            for own in (weights, weights, -weights):
-                result = nystrom.rows_matrix(new).matvec(own)
-                np.testing.assert_allclose(result, nystrom.transform(new) @ own, atol=1e-9)
+            for factors in (weights, weights, -weights):
+                result = nystrom.rows_matrix(new).matvec(factors)
+                np.testing.assert_allclose(result, nystrom.transform(new) @ factors, atol=1e-9)
     assert "_cached_coefficients" not in nystrom.__getstate__()
 
 

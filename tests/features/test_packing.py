@@ -40,19 +40,19 @@ def rows_of_every_kind(n_rows=1500, seed=0):
 def unpacked(block, n_features):
     """Put the numbers of a packed block back where they came from; NaN if one came twice."""
     X = np.zeros((block.n_rows, n_features))
-    seen = np.zeros(n_features, np.int64)
+    counts = np.zeros(n_features, np.int64)
     for k, column in enumerate(block.tiled):
         X[:, column] = block.tiles[:, :, k].reshape(-1)[: block.n_rows]
-        seen[column] += 1
+        counts[column] += 1
     first = 0
     for ids, (columns, values) in zip(block.ids, block.patterns, strict=True):
         X[:, columns] = values[ids[: block.n_rows] - first]
-        seen[columns] += 1
+        counts[columns] += 1
         first += len(values)
     at = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
     np.add.at(X, (at, block.sparse[block.indices]), block.values)
-    seen[block.sparse] += 1
-    assert (seen == 1).all()
+    counts[block.sparse] += 1
+    assert (counts == 1).all()
     return X
 
 

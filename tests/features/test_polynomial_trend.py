@@ -27,11 +27,11 @@ def trend(n_jobs: int | None = 2) -> PolynomialTrend:
 
 def test_features_are_constant_inputs_and_products() -> None:
     z = np.clip((NEW - X.mean(axis=0)) / np.append(X[:, :3].std(axis=0), 1.0), -6.0, 6.0)
-    own = np.clip((X - X.mean(axis=0)) / np.append(X[:, :3].std(axis=0), 1.0), -6.0, 6.0)
+    scaled = np.clip((X - X.mean(axis=0)) / np.append(X[:, :3].std(axis=0), 1.0), -6.0, 6.0)
     pairs = [(2, None), (0, None), (1, None), (2, 2), (2, 0), (0, 0)]
     expected = [np.ones(len(NEW))]
     for a, b in pairs:
-        known = own[:, a] if b is None else own[:, a] * own[:, b]
+        known = scaled[:, a] if b is None else scaled[:, a] * scaled[:, b]
         new = z[:, a] if b is None else z[:, a] * z[:, b]
         expected.append((new - known.mean()) / known.std())
     weight = np.sqrt(6.0 / len(expected))

@@ -111,11 +111,11 @@ def test_error_names_the_part_that_lacks_features():
 
 
 def test_features_that_a_part_lacks_are_rejected():
-    told = r"Hat\(\) has no distribution of frequencies: .*closed inverse"
-    with pytest.raises(KernelError, match=told):
+    message = r"Hat\(\) has no distribution of frequencies: .*closed inverse"
+    with pytest.raises(KernelError, match=message):
         Scaled(Hat(), 2.0).n_uniforms(3)
-    told = r"Gaussian\(\) has no distribution of widths: .*not convex"
-    with pytest.raises(KernelError, match=told):
+    message = r"Gaussian\(\) has no distribution of widths: .*not convex"
+    with pytest.raises(KernelError, match=message):
         Sum([Gaussian()], [1.0]).sample_widths(stream(0, "grids"), (3,))
 
 

@@ -27,9 +27,9 @@ def add_many(array, index, value, n_calls):
 
 
 @loop
-def fetch_many(counter, index, n_calls, seen):
+def fetch_many(counter, index, n_calls, fetched):
     for k in range(n_calls):
-        seen[k] = atomics.fetch_add(counter, index, 1)
+        fetched[k] = atomics.fetch_add(counter, index, 1)
 
 
 @loop
@@ -68,14 +68,14 @@ def receive(flag, box, n_messages, got):
 
 
 @loop
-def meet(arrived, n_threads, n_rounds, rounds, own, behind):
+def meet(arrived, n_threads, n_rounds, rounds, thread, behind):
     for k in range(1, n_rounds + 1):
-        rounds[own] = k
+        rounds[thread] = k
         if atomics.fetch_add(arrived, 0, 1) + 1 < k * n_threads:
             while atomics.load(arrived, 0) < k * n_threads:
                 atomics.pause()
         for other in range(n_threads):
-            behind[own] += rounds[other] < k
+            behind[thread] += rounds[other] < k
 
 
 def in_threads(*calls):
@@ -111,11 +111,11 @@ def test_fetch_add_returns_the_old_value():
 
 def test_fetch_add_gives_each_number_once():
     counter = np.zeros(1, np.int64)
-    seen = np.empty((N_THREADS, N_CALLS), np.int64)
-    in_threads(*[(fetch_many, counter, 0, N_CALLS, own) for own in seen])
-    np.testing.assert_array_equal(np.sort(seen.ravel()), np.arange(seen.size))
-    assert counter[0] == seen.size
-    assert (np.diff(seen) > 0).all()
+    fetched = np.empty((N_THREADS, N_CALLS), np.int64)
+    in_threads(*[(fetch_many, counter, 0, N_CALLS, thread) for thread in fetched])
+    np.testing.assert_array_equal(np.sort(fetched.ravel()), np.arange(fetched.size))
+    assert counter[0] == fetched.size
+    assert (np.diff(fetched) > 0).all()
 
 
 @pytest.mark.parametrize("array", [np.arange(3), np.arange(3.0)])

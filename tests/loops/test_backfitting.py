@@ -51,9 +51,9 @@ def twin(state: dict[str, Any], grids: list[int], first: int, last: int, ridge: 
     slopes, curvatures, weights, raw = state.values()
     ridge = np.float32(ridge)
     for g in grids:
-        own = np.arange(N_ROWS)
+        rows = np.arange(N_ROWS)
         for c in range(N_BINS[g]):
-            members = own[codes[g] == c + 1]
+            members = rows[codes[g] == c + 1]
             fitted = [i for i in members if first <= i < last]
             slope, curvature = np.zeros((2, *raw.shape[1:]), np.float32)
             for i in fitted:

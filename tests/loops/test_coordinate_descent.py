@@ -218,16 +218,16 @@ def test_sets_of_coordinates_are_equally_likely():
     n_columns, n_simultaneous, n_draws = 5, 2, 6000
     arguments = Twin(Squared(), n_columns=n_columns).arguments((loops.SQUARED, 0.0, 0.0))
     uniforms = np.random.default_rng(1).random((n_draws, 1, n_simultaneous))
-    order, seen = np.arange(n_columns), Counter()
+    order, counts = np.arange(n_columns), Counter()
     for row in uniforms:
         loops.simultaneous_steps(row, order, *arguments)
-        seen[tuple(sorted(order[:n_simultaneous]))] += 1
+        counts[tuple(sorted(order[:n_simultaneous]))] += 1
     pairs = list(combinations(range(n_columns), n_simultaneous))
     expected = n_draws / len(pairs)
-    chi_squared = sum((seen[pair] - expected) ** 2 / expected for pair in pairs)
+    chi_squared = sum((counts[pair] - expected) ** 2 / expected for pair in pairs)
     # The 99.99 % quantile with 9 degrees of freedom.
     assert chi_squared < 33.7
-    assert sum(seen[pair] for pair in pairs) == n_draws
+    assert sum(counts[pair] for pair in pairs) == n_draws
 
 
 def test_the_largest_uniform_number_draws_the_last_coordinate():

@@ -63,9 +63,9 @@ def make_lists(parts: list[int], dtype: type = np.uint16, seed: int = 0) -> List
             part, place = codes[g][parts[p] : parts[p + 1]], 0
             for b in range(sizes[g]):
                 bounds[p, offsets[g] + g + b] = place
-                own = np.flatnonzero(part == b + 1)
-                rows[g, parts[p] + place : parts[p] + place + len(own)] = own
-                place += len(own)
+                part_rows = np.flatnonzero(part == b + 1)
+                rows[g, parts[p] + place : parts[p] + place + len(part_rows)] = part_rows
+                place += len(part_rows)
             bounds[p, offsets[g] + g + sizes[g]] = place
     return Lists(dense, offsets, values, np.array(parts), rows, bounds)
 
@@ -250,10 +250,10 @@ def test_type_of_row_numbers_does_not_change_sweeps() -> None:
 # Threads.
 
 
-def assert_same_bits(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
-    assert found[0].tobytes() == expected[0].tobytes()
-    assert found[1].tobytes() == expected[1].tobytes()
-    assert found[2:] == expected[2:]
+def assert_same_bits(actual: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
+    assert actual[0].tobytes() == expected[0].tobytes()
+    assert actual[1].tobytes() == expected[1].tobytes()
+    assert actual[2:] == expected[2:]
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,9 @@ def test_add_columns_matches_the_slow_implementation(columns: list[int], parts: 
                 *(*lists.chosen(columns), changes, lists.rows, lists.bounds, lists.parts),
                 *(lists.values, p, out),
             )
-            own = slice(parts[p], parts[p + 1])
+            part_rows = slice(parts[p], parts[p + 1])
             expected = before.copy()
-            expected[own] += lists.dense[own][:, columns] @ changes
+            expected[part_rows] += lists.dense[part_rows][:, columns] @ changes
             np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -325,8 +325,8 @@ def test_sum_columns_matches_the_slow_implementation(columns: list[int], parts: 
                 *(*lists.chosen(columns), lists.rows, lists.bounds, lists.parts),
                 *(lists.values, p, vector, out),
             )
-            own = slice(parts[p], parts[p + 1])
-            expected = vector[own] @ lists.dense[own][:, columns] ** 2
+            part_rows = slice(parts[p], parts[p + 1])
+            expected = vector[part_rows] @ lists.dense[part_rows][:, columns] ** 2
             np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
 
 

@@ -67,8 +67,8 @@ def one_by_one(word: int) -> float:
 
 def ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: float) -> float:
     sums = [0.0, 0.0]
-    for side, own in enumerate(coefficients):
-        for coefficient in reversed(own):
+    for side, terms in enumerate(coefficients):
+        for coefficient in reversed(terms):
             sums[side] = sums[side] * x + coefficient
     return sums[0] / sums[1]
 

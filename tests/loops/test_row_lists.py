@@ -26,7 +26,7 @@ def listed(codes: Any, n_bins: int, dtype: type) -> tuple[list[int], list[int]]:
 def twin(codes: list[int], n_bins: int) -> tuple[list[int], list[int]]:
     bins = [[i for i, code in enumerate(codes) if code == b + 1] for b in range(n_bins)]
     ends = [sum(map(len, bins[:b])) for b in range(n_bins + 1)]
-    return [i for own in bins for i in own], ends
+    return [i for rows in bins for i in rows], ends
 
 
 @given(st.data(), st.integers(0, 12), st.sampled_from(CODES), st.sampled_from(ROWS))
@@ -63,8 +63,12 @@ def test_one_row_of_each_bin_is_found(data: st.DataObject, n_bins: list[int], ki
     codes = np.array(drawn, kind).reshape(len(n_bins), n_rows)
     result = np.full(sum(n_bins), -1)
     last_rows(readonly(codes), np.cumsum([0, *n_bins]), result)
-    numbers = [(own, b + 1) for own, n in zip(drawn, n_bins, strict=True) for b in range(n)]
-    expected = [max((i for i in range(n_rows) if own[i] == b), default=-1) for own, b in numbers]
+    numbers = [
+        (row_bins, b + 1) for row_bins, n in zip(drawn, n_bins, strict=True) for b in range(n)
+    ]
+    expected = [
+        max((i for i in range(n_rows) if row_bins[i] == b), default=-1) for row_bins, b in numbers
+    ]
     assert result.tolist() == expected
 
 

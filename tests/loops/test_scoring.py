@@ -115,11 +115,11 @@ def gain_twin(
 ) -> tuple[float, float]:
     """Return the gain in float64, and the sum of its parts' sizes."""
     gain, size, k = 0.0, 0.0, n_outputs
-    for fitted, judged in ((first, second), (second, first)):
-        fitted, judged = fitted.astype(np.float64), judged.astype(np.float64)
+    for fitted, held_out in ((first, second), (second, first)):
+        fitted, held_out = fitted.astype(np.float64), held_out.astype(np.float64)
         values = fitted[:, :k] / (fitted[:, [2 * k]] + shrinkage)
-        linear = judged[:, k : 2 * k] * values
-        square = 0.5 * judged[:, [2 * k + 1]] * values**2
+        linear = held_out[:, k : 2 * k] * values
+        square = 0.5 * held_out[:, [2 * k + 1]] * values**2
         gain += float(linear.sum() - square.sum())
         size += float(np.abs(linear).sum() + np.abs(square).sum())
     return gain, size
@@ -197,8 +197,8 @@ def test_sums_match_the_slow_implementation(parts: list[list[int]], lanes: int) 
         sums = np.zeros((2, 2**bits, lanes), np.float32)
         run_sums(columns, values, parts, grid, bits, sums)
         for result, (start, stop) in zip(sums, parts, strict=True):
-            own = slice(start, stop)
-            np.testing.assert_array_equal(result, sums_twin(values[own], slots[own], bits))
+            part = slice(start, stop)
+            np.testing.assert_array_equal(result, sums_twin(values[part], slots[part], bits))
 
 
 # The gain.
@@ -324,12 +324,12 @@ def test_gain_is_the_fall_of_the_loss_on_the_other_part() -> None:
     )
     bins, before, after = np.floor(columns[0]), 0.0, 0.0
     halves = np.arange(n) < 120, np.arange(n) >= 120
-    for own, other in (halves, halves[::-1]):
+    for part, other in (halves, halves[::-1]):
         for b in range(4):
-            value = residual[own & (bins == b)].sum() / ((own & (bins == b)).sum() + shrinkage)
-            judged = residual[other & (bins == b)]
-            before += 0.5 * (judged**2).sum()
-            after += 0.5 * ((judged - value) ** 2).sum()
+            value = residual[part & (bins == b)].sum() / ((part & (bins == b)).sum() + shrinkage)
+            held_out = residual[other & (bins == b)]
+            before += 0.5 * (held_out**2).sum()
+            after += 0.5 * ((held_out - value) ** 2).sum()
     parts = np.array([[0, 120], [120, n]])
     (result,) = Scoring(columns, values, parts, [grid], 12, shrinkage).run()
     assert result == pytest.approx(before - after, rel=1e-4)

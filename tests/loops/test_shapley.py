@@ -19,12 +19,12 @@ N, M, S, K = 40, 15, 3, 2
 def twin_keys(columns: Any, chosen: Any, owners: Any, *grid: Any, n_players: int) -> NDArray:
     inverse, shifts, multipliers, limits = grid
     cells = np.clip((columns[chosen].T - shifts) * inverse, -limits, limits)
-    own = multipliers * np.floor(cells).astype(np.int64)
-    return np.stack([own[:, owners == p].sum(axis=1) for p in range(n_players)])
+    entries = multipliers * np.floor(cells).astype(np.int64)
+    return np.stack([entries[:, owners == p].sum(axis=1) for p in range(n_players)])
 
 
 def subsets_of(n: int) -> list[tuple[int, ...]]:
-    return [own for size in range(n + 1) for own in combinations(range(n), size)]
+    return [subset for size in range(n + 1) for subset in combinations(range(n), size)]
 
 
 def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any) -> NDArray:
@@ -32,16 +32,16 @@ def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any)
     n_players, result = len(keys), np.zeros((keys.shape[1], len(keys), K))
     for i in range(keys.shape[1]):
         payoffs = {}
-        for own in subsets_of(n_players):
-            joined = [keys[p, i] if p in own else background[p] for p in range(n_players)]
+        for subset in subsets_of(n_players):
+            joined = [keys[p, i] if p in subset else background[p] for p in range(n_players)]
             mixed = sum((np.broadcast_to(part, background.shape[1]) for part in joined), offset)
-            payoffs[own] = np.mean([weight_of(key) for key in np.asarray(mixed)], axis=0)
+            payoffs[subset] = np.mean([weight_of(key) for key in np.asarray(mixed)], axis=0)
         for p in range(n_players):
-            for own in payoffs:
-                if p not in own:
-                    t = len(own)
+            for subset in payoffs:
+                if p not in subset:
+                    t = len(subset)
                     share = factorial(t) * factorial(n_players - t - 1) / factorial(n_players)
-                    grown = payoffs[tuple(sorted((*own, p)))] - payoffs[own]
+                    grown = payoffs[tuple(sorted((*subset, p)))] - payoffs[subset]
                     result[i, p] += share * grown
     return result
 
@@ -152,7 +152,7 @@ def test_product_sums_and_totals_match_the_slow_implementation(kind: type[np.num
     loops.product_totals(factors, steps, room, totals)
     assert (out[:, 0] == 1.0).all()
     assert (totals[0] == 1.0).all()
-    for m, own in enumerate(products[1:], 1):
-        assert own is not None
-        np.testing.assert_allclose(out[:, m] - 1.0, (own @ table[m]).real, atol=1e-12)
-        np.testing.assert_allclose(totals[m] - 1.0, own.sum(axis=0), atol=1e-12)
+    for m, product in enumerate(products[1:], 1):
+        assert product is not None
+        np.testing.assert_allclose(out[:, m] - 1.0, (product @ table[m]).real, atol=1e-12)
+        np.testing.assert_allclose(totals[m] - 1.0, product.sum(axis=0), atol=1e-12)

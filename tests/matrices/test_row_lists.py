@@ -24,10 +24,10 @@ def rows_of(lists: RowLists, group: int, column: int) -> list[int]:
     results: list[int] = []
     for p, start in enumerate(lists.parts[:-1]):
         first, last = lists.bounds[p, column + group : column + group + 2]
-        own = lists.rows[group, start : lists.parts[p + 1]][first:last].astype(int)
-        assert (np.diff(own) > 0).all()
-        assert ((own >= 0) & (own < lists.parts[p + 1] - start)).all()
-        results += (start + own).tolist()
+        listed = lists.rows[group, start : lists.parts[p + 1]][first:last].astype(int)
+        assert (np.diff(listed) > 0).all()
+        assert ((listed >= 0) & (listed < lists.parts[p + 1] - start)).all()
+        results += (start + listed).tolist()
     return results
 
 
@@ -114,16 +114,16 @@ def test_threads_and_memory_do_not_change_lists() -> None:
 @pytest.mark.parametrize("part_rows", [4, 1000])
 def test_last_group_of_ones_is_listed(part_rows: int) -> None:
     codes = np.random.default_rng(2).integers(0, 4, (3, 45)).astype(np.uint8)
-    own = list_bins(codes, 3 * np.arange(4), 0.25, 1, part_rows)
-    lists = own.with_ones()
+    listed = list_bins(codes, 3 * np.arange(4), 0.25, 1, part_rows)
+    lists = listed.with_ones()
     assert lists.offsets.tolist() == [0, 3, 6, 9, 10]
     assert lists.values.tolist() == [0.25, 0.25, 0.25, 1.0]
     assert lists.bounds.flags.c_contiguous
-    assert lists.rows.dtype == own.rows.dtype
-    assert lists.bounds.dtype == own.bounds.dtype
+    assert lists.rows.dtype == listed.rows.dtype
+    assert lists.bounds.dtype == listed.bounds.dtype
     assert rows_of(lists, 3, 9) == list(range(45))
     for column in range(9):
-        assert rows_of(lists, column // 3, column) == rows_of(own, column // 3, column)
+        assert rows_of(lists, column // 3, column) == rows_of(listed, column // 3, column)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])

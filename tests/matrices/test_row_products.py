@@ -47,8 +47,8 @@ MATRICES: list[FeatureMatrix] = [
 def test_products_match_the_matrix_and_its_transpose(kept: FeatureMatrix, single: bool) -> None:
     rng = np.random.default_rng(2)
     part, rows = np.arange(100, 650), np.array([3, 40, 7])
-    for own in (kept, kept.take_rows(slice(50, 600)), kept.take_rows(part)):
-        dense, v = own.toarray(), rng.normal(size=(own.shape[0], 5))
+    for matrix in (kept, kept.take_rows(slice(50, 600)), kept.take_rows(part)):
+        dense, v = matrix.toarray(), rng.normal(size=(matrix.shape[0], 5))
         # Products of norms bound each inner product.
         norms = np.linalg.norm(dense, axis=1)
         rough = single or isinstance(kept, SingleRowProducts)
@@ -56,14 +56,14 @@ def test_products_match_the_matrix_and_its_transpose(kept: FeatureMatrix, single
         eps = (50 + N_ROWS) * unit * norms.max() ** 2
         bound = eps * np.abs(v).sum(axis=0).max()
         np.testing.assert_allclose(
-            own.row_products(v, single=single), dense @ (dense.T @ v), atol=bound, rtol=0
+            matrix.row_products(v, single=single), dense @ (dense.T @ v), atol=bound, rtol=0
         )
         few, expected = (
-            own.row_products(v[:3], rows, single=single),
+            matrix.row_products(v[:3], rows, single=single),
             dense @ (dense[rows].T @ v[:3]),
         )
         np.testing.assert_allclose(few, expected, atol=bound, rtol=0)
-        np.testing.assert_allclose(own.row_gram(), dense @ dense.T, atol=eps, rtol=0)
+        np.testing.assert_allclose(matrix.row_gram(), dense @ dense.T, atol=eps, rtol=0)
 
 
 def test_sums_in_bins_match_a_slow_implementation() -> None:
@@ -106,5 +106,7 @@ def test_memory_layout_of_codes_does_not_change_products() -> None:
     for single in (False, True):
         for rows in (None, np.array([3, 600, 7])):
             given = v if rows is None else v[:3]
-            results = [own.row_products(given, rows, single=single) for own in (inside, outside)]
+            results = [
+                matrix.row_products(given, rows, single=single) for matrix in (inside, outside)
+            ]
             np.testing.assert_array_equal(*results)

@@ -55,8 +55,8 @@ def dense_of(lists: RowLists, n_rows: int) -> np.ndarray:
         for j in range(lists.offsets[g], lists.offsets[g + 1]):
             for p, start in enumerate(lists.parts[:-1]):
                 places = slice(*lists.bounds[p, j + g : j + g + 2])
-                own = lists.rows[g, start : lists.parts[p + 1]]
-                dense[start + own[places].astype(int), j] += value
+                bin_rows = lists.rows[g, start : lists.parts[p + 1]]
+                dense[start + bin_rows[places].astype(int), j] += value
     return dense
 
 

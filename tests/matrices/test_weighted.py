@@ -45,8 +45,8 @@ def test_unseen_bins_have_no_value_and_arguments_are_kept():
         assert matrix.take_rows(np.array([2, 0])).unseen_squares.tolist() == [9.0, 49 / 4]
         np.testing.assert_array_equal(given[0], codes)
         np.testing.assert_array_equal(given[1], values)
-    seen = WeightedBinnedMatrix(np.maximum(codes, 1), given[1], np.array([0, 2, 3, 4]))
-    assert not seen.unseen_squares.any()
+    all_seen = WeightedBinnedMatrix(np.maximum(codes, 1), given[1], np.array([0, 2, 3, 4]))
+    assert not all_seen.unseen_squares.any()
 
 
 def test_nbytes_counts_codes_and_values():

@@ -176,17 +176,17 @@ def test_history_is_the_objective_at_every_iteration(
     case = RIDGE_CASES[name]
     start = np.random.default_rng(5).normal(size=case.exact.shape) if warm else None
     first = np.zeros_like(case.exact) if start is None else start
-    seen = [case.problem.value(first)]
+    values = [case.problem.value(first)]
     solution = precise(preconditioner, tol=1e-6).solve(
-        case.problem, start, lambda iteration, w: seen.append(case.problem.value(w))
+        case.problem, start, lambda iteration, w: values.append(case.problem.value(w))
     )
     objectives = [entry["objective"] for entry in solution.history]
-    assert len(objectives) == solution.n_iter + 1 == len(seen)
+    assert len(objectives) == solution.n_iter + 1 == len(values)
     # A sampled inverse is a difference: it loses as many digits as the Hessian's largest
     # eigenvalue is larger than the smallest that the inverse assumes.
     ratio = ALL[preconditioner].inverse(case.problem).diagonal.max() * np.trace(case.hessian)
-    rounding = max(1e-13, 10 * np.finfo(float).eps * ratio) * abs(seen[0])
-    np.testing.assert_allclose(objectives, seen, rtol=1e-8, atol=rounding)
+    rounding = max(1e-13, 10 * np.finfo(float).eps * ratio) * abs(values[0])
+    np.testing.assert_allclose(objectives, values, rtol=1e-8, atol=rounding)
     assert (np.diff(objectives) <= 0).all()
     end = case.problem.value(solution.weights)
     assert objectives[-1] == pytest.approx(end, rel=1e-8, abs=rounding)

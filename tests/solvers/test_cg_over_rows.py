@@ -117,10 +117,10 @@ def test_ridge_is_solved_over_rows_without_a_callback(monkeypatch: pytest.Monkey
     solver = cg.ConjugateGradient(SampledRows(50), tol=1e-9)
     over_rows = solver.solve(problem)
     assert len(made) == 1
-    seen: list[int] = []
-    over_columns = solver.solve(problem, callback=lambda k, w: seen.append(k))
+    iterations: list[int] = []
+    over_columns = solver.solve(problem, callback=lambda k, w: iterations.append(k))
     assert len(made) == 1
-    assert len(seen) == over_columns.n_iter
+    assert len(iterations) == over_columns.n_iter
     np.testing.assert_allclose(over_rows.weights, over_columns.weights, rtol=1e-6, atol=1e-9)
     assert problem.kkt_residual(over_rows.weights) < 1e-9
 

@@ -68,8 +68,8 @@ def test_invalid_solvers_are_rejected() -> None:
 
 def test_removed_solvers_name_the_file_that_holds_them() -> None:
     for solver, place in REMOVED_SOLVERS.items():
-        told = rf"'{solver}' left gramless after .*0\.2\.0.* {re.escape(place)}"
-        with pytest.raises(InputError, match=told):
+        message = rf"'{solver}' left gramless after .*0\.2\.0.* {re.escape(place)}"
+        with pytest.raises(InputError, match=message):
             choose_solver(solver, tol=1.0, max_iter=1)
         assert (Path(__file__).parents[2] / place).is_file()
 

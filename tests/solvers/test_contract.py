@@ -49,14 +49,14 @@ def shape_of(problem: Problem) -> tuple[int, ...]:
 @every_case
 def test_history_is_the_objective_at_every_iteration(solver: Any, problem: Problem) -> None:
     start = np.random.default_rng(5).normal(size=shape_of(problem))
-    before, seen = start.copy(), [problem.value(start)]
+    before, values = start.copy(), [problem.value(start)]
     solution = replace(solver, max_iter=30).solve(
-        problem, start, lambda iteration, w: seen.append(problem.value(w))
+        problem, start, lambda iteration, w: values.append(problem.value(w))
     )
     np.testing.assert_array_equal(start, before)
     objectives = [entry["objective"] for entry in solution.history]
-    assert len(objectives) == solution.n_iter + 1 == len(seen)
-    np.testing.assert_allclose(objectives, seen, rtol=1e-9)
+    assert len(objectives) == solution.n_iter + 1 == len(values)
+    np.testing.assert_allclose(objectives, values, rtol=1e-9)
     assert objectives[-1] == pytest.approx(problem.value(solution.weights), rel=1e-9)
     # One set of random coordinates may raise it: only the mean over all of them falls.
     assert never_rises(solution) or isinstance(solver, RandomDescent)
@@ -64,17 +64,17 @@ def test_history_is_the_objective_at_every_iteration(solver: Any, problem: Probl
 
 @every_case
 def test_callback_gets_every_iteration_and_stops(solver: Any, problem: Problem) -> None:
-    seen: list[tuple[int, Array]] = []
+    calls: list[tuple[int, Array]] = []
 
     def stop_at_two(iteration: int, w: Array) -> bool:
-        seen.append((iteration, w.copy()))
+        calls.append((iteration, w.copy()))
         return iteration == 2
 
     solution = solver.solve(problem, callback=stop_at_two)
-    assert [iteration for iteration, _ in seen] == [1, 2]
+    assert [iteration for iteration, _ in calls] == [1, 2]
     assert (solution.status, solution.n_iter, len(solution.history)) == ("stopped", 2, 3)
-    assert (seen[0][1] != seen[1][1]).any()
-    np.testing.assert_array_equal(seen[-1][1], solution.weights)
+    assert (calls[0][1] != calls[1][1]).any()
+    np.testing.assert_array_equal(calls[-1][1], solution.weights)
 
 
 @every_case

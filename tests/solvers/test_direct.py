@@ -80,9 +80,9 @@ def solved(case: Case, **options: Any) -> Array:
     return solution.weights
 
 
-def close(found: Array, exact: Array, rtol: float = 1e-8) -> None:
-    assert found.shape == exact.shape
-    np.testing.assert_allclose(found, exact, rtol=0.0, atol=rtol * np.abs(exact).max())
+def close(actual: Array, exact: Array, rtol: float = 1e-8) -> None:
+    assert actual.shape == exact.shape
+    np.testing.assert_allclose(actual, exact, rtol=0.0, atol=rtol * np.abs(exact).max())
 
 
 # The solution.
@@ -196,8 +196,8 @@ def test_penalties_below_single_precision_are_solved(alpha: float) -> None:
     values = np.cos(rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 100))).astype(np.float32) / 10
     y = values.sum(axis=1) + rng.normal(size=3000)
     result, exact = (
-        Cholesky().solve(Problem(DenseMatrix(own), y, L2(alpha)))
-        for own in (values, values.astype(float))
+        Cholesky().solve(Problem(DenseMatrix(array), y, L2(alpha)))
+        for array in (values, values.astype(float))
     )
     assert result.status == exact.status == "converged"
     best = exact.history[-1]["objective"]
@@ -224,10 +224,10 @@ def test_history_holds_the_start_and_the_end(shape: tuple[int, int]) -> None:
 
 def test_callback_sees_the_weights_and_may_stop() -> None:
     case = make_case()
-    seen: list[Any] = []
-    solution = Cholesky().solve(case.problem, callback=lambda k, w: seen.append((k, w)))
+    calls: list[Any] = []
+    solution = Cholesky().solve(case.problem, callback=lambda k, w: calls.append((k, w)))
     assert solution.status == "converged"
-    ((iteration, weights),) = seen
+    ((iteration, weights),) = calls
     assert iteration == 1
     np.testing.assert_array_equal(weights, solution.weights)
     assert Cholesky().solve(case.problem, callback=lambda k, w: True).status == "stopped"
@@ -266,15 +266,15 @@ class Counting(DenseMatrix):
 @pytest.mark.parametrize(("shape", "intercept"), each_value([TALL, WIDE], [False, True]))
 def test_path_computes_one_gram_matrix(shape: tuple[int, int], intercept: bool) -> None:
     case = make_case(shape, intercept=intercept, n_outputs=3, weighted=True)
-    own = Counting(case.dense[:, : shape[1]])
-    matrix = with_ones(own) if intercept else own
+    counting = Counting(case.dense[:, : shape[1]])
+    matrix = with_ones(counting) if intercept else counting
     prepared = Cholesky().prepared(matrix, case.problem.row_weights)
     for alpha in (1.0, 1e-2, 0.0, 1e-4):
         problem = replace(case.problem, matrix=matrix, penalty=L2(alpha, n_free=int(intercept)))
         result = prepared.solve(problem)
         np.testing.assert_array_equal(result.weights, Cholesky().solve(problem).weights)
-        assert own.grams == 2
-        own.grams = 1
+        assert counting.grams == 2
+        counting.grams = 1
     other = replace(problem, targets=problem.targets[:, 0] ** 2)
     close(prepared.solve(other).weights, Cholesky().solve(other).weights, 1e-6)
 
@@ -320,8 +320,8 @@ def test_bins_are_solved_over_rows() -> None:
 
 @both_shapes
 def test_gram_matrix_beyond_memory_is_rejected(shape: tuple[int, int]) -> None:
-    told = pytest.raises(InputError, match="Gram matrix of .* need .* MB.*ConjugateGradient")
-    with limited_memory(2 * 16 * 22**2), told:
+    raises = pytest.raises(InputError, match="Gram matrix of .* need .* MB.*ConjugateGradient")
+    with limited_memory(2 * 16 * 22**2), raises:
         solved(make_case(shape))
 
 

@@ -150,12 +150,12 @@ class Sized(NystromMatrix):
         return WhitenedMatrix(DenseMatrix(np.empty((1, self.shape[1]), np.float32)), np.eye(1))
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
-def test_auto_chooses_falkon_for_many_landmarks(n: int, wanted: str) -> None:
+@pytest.mark.parametrize(("n", "expected"), [(200, "cholesky"), (4000, "falkon")])
+def test_auto_chooses_falkon_for_many_landmarks(n: int, expected: str) -> None:
     sized = Sized(50_000, n)
     for matrix in (sized, with_ones(sized)):
         _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
-        assert reason.startswith(f"{wanted}: ")
+        assert reason.startswith(f"{expected}: ")
 
 
 def test_estimators_accept_falkon_by_name() -> None:

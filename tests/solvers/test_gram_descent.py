@@ -168,8 +168,8 @@ def test_memory_limits_the_gram_matrix() -> None:
     needed = max(counted("squared", (200, 700))[0])
     with limited_memory(2 * 16 * (needed - 30) ** 2):
         assert max(counted("squared", (200, 700))[0]) <= needed - 30
-    told = pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent")
-    with limited_memory(2 * 16 * 100**2), told:
+    raises = pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent")
+    with limited_memory(2 * 16 * 100**2), raises:
         counted("squared", (200, 700))
 
 
@@ -180,7 +180,9 @@ def quadratic_of(penalty: Penalty, n: int = 12, seed: int = 0, rank: int = 40) -
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(rank, n))
     weights = np.where(rng.random(n) < 0.6, rng.normal(size=n), 0.0)
-    l1, l2 = (np.where(np.arange(n) < n - 1, own, 0.0) for own in (penalty.l1, penalty.l2))
+    l1, l2 = (
+        np.where(np.arange(n) < n - 1, strength, 0.0) for strength in (penalty.l1, penalty.l2)
+    )
     return Quadratic(rows.T @ rows / n, rng.normal(size=n), weights, l1, l2)
 
 

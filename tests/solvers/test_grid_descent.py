@@ -409,15 +409,15 @@ def test_history_records_objective_and_non_zeros(
     problem = case_of(loss, penalty, True, n_outputs).problem
     shape = (N_GRIDS * N_BINS + 1, *problem.targets.shape[1:])
     start = np.random.default_rng(5).normal(size=shape) if warm else np.zeros(shape)
-    seen = [start]
+    iterates = [start]
     solution = precise(max_sweeps=3).solve(
-        problem, start if warm else None, lambda step, w: seen.append(w.copy())
+        problem, start if warm else None, lambda step, w: iterates.append(w.copy())
     )
     history = solution.history
-    assert len(history) == solution.n_iter + 1 == len(seen)
+    assert len(history) == solution.n_iter + 1 == len(iterates)
     assert all(set(e) == {"objective", "residual", "sweeps", "non_zeros"} for e in history)
     # Without a start the solver finds one of its own: its weights are not seen.
-    known = list(zip(history, seen, strict=True))[0 if warm else 1 :]
+    known = list(zip(history, iterates, strict=True))[0 if warm else 1 :]
     values = [problem.value(w) for _, w in known]
     np.testing.assert_allclose([entry["objective"] for entry, _ in known], values, rtol=1e-11)
     assert [entry["non_zeros"] for entry, _ in known] == [np.count_nonzero(w) for _, w in known]
@@ -507,10 +507,10 @@ def large(loss: str, n_outputs: int | None = None) -> tuple[Large, Solution]:
     return problem, problem.solve(1)
 
 
-def assert_same(found: Solution, expected: Solution) -> None:
-    assert found.weights.tobytes() == expected.weights.tobytes()
-    assert found.history == expected.history
-    assert found.status == expected.status
+def assert_same(actual: Solution, expected: Solution) -> None:
+    assert actual.weights.tobytes() == expected.weights.tobytes()
+    assert actual.history == expected.history
+    assert actual.status == expected.status
 
 
 @pytest.mark.usefixtures("many_cpus")

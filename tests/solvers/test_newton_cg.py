@@ -178,15 +178,15 @@ def test_history_is_the_objective_and_never_increases(loss: str, variant: str, w
     start = (
         np.random.default_rng(5).normal(size=shape_of(case)) if warm else np.zeros(shape_of(case))
     )
-    seen = [case.problem.value(start)]
+    values = [case.problem.value(start)]
     solution = precise().solve(
         case.problem,
         start if warm else None,
-        lambda step, w: seen.append(case.problem.value(w)),
+        lambda step, w: values.append(case.problem.value(w)),
     )
     objectives = [entry["objective"] for entry in solution.history]
-    assert len(objectives) == solution.n_iter + 1 == len(seen)
-    np.testing.assert_allclose(objectives, seen, rtol=1e-11)
+    assert len(objectives) == solution.n_iter + 1 == len(values)
+    np.testing.assert_allclose(objectives, values, rtol=1e-11)
     assert (np.diff(objectives) <= 1e-14 * abs(objectives[-1])).all()
     products = [entry["products"] for entry in solution.history]
     assert products[0] == 0

@@ -93,8 +93,8 @@ def targets_of(loss: str) -> np.ndarray:
 def with_options(solver: Any, **options: Any) -> Solver:
     """Return a solver with those options that it has."""
     known = {field.name for field in fields(solver)}
-    own: Solver = replace(solver, **{k: v for k, v in options.items() if k in known})
-    return own
+    chosen: Solver = replace(solver, **{k: v for k, v in options.items() if k in known})
+    return chosen
 
 
 @cache
@@ -129,10 +129,12 @@ def known() -> Iterator[tuple[str, str, str, str]]:
 def cases() -> Iterator[Any]:
     """Yield a solver with each loss, penalty and matrix that it takes; more pairs are slow."""
     for solver in ALL_SOLVERS:
-        own = [case for case in EVERYTHING if case[0] == solver and taken(*case) and tried(*case)]
-        each = covering(own, together=1)
+        solvable = [
+            case for case in EVERYTHING if case[0] == solver and taken(*case) and tried(*case)
+        ]
+        each = covering(solvable, together=1)
         yield from each
-        for case in covering(own):
+        for case in covering(solvable):
             if case not in each:
                 yield pytest.param(*case, marks=pytest.mark.slow)
 
@@ -166,8 +168,8 @@ def test_undeclared_combinations_are_rejected() -> None:
     for case in EVERYTHING:
         if taken(*case):
             continue
-        own = type(ALL_SOLVERS[case[0]]).__name__
-        with pytest.raises(InputError, match=f"^{own} (solves|takes|needs) ") as raised:
+        named = type(ALL_SOLVERS[case[0]]).__name__
+        with pytest.raises(InputError, match=f"^{named} (solves|takes|needs) ") as raised:
             ALL_SOLVERS[case[0]].solve(problem_of(*case[1:]))
         able = {name for name, key in by_name.items() if taken(key, *case[1:])}
         assert not able or able & set(re.findall(r"\w+", str(raised.value))), case

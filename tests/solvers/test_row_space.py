@@ -57,14 +57,14 @@ def over_columns(solver: NewtonCG, problem: Problem, start: Vector | None = None
     return solver.solve(problem, start, callback=lambda k, w: False)
 
 
-def check_same_steps(found: Solution, expected: Solution, error: float) -> None:
+def check_same_steps(actual: Solution, expected: Solution, error: float) -> None:
     """Both have gone the same way, up to the rounding of products."""
-    assert (found.n_iter, found.status) == (expected.n_iter, "converged")
-    assert found.history[-1]["products"] == expected.history[-1]["products"]
+    assert (actual.n_iter, actual.status) == (expected.n_iter, "converged")
+    assert actual.history[-1]["products"] == expected.history[-1]["products"]
     size = np.abs(expected.weights).max()
-    np.testing.assert_allclose(found.weights, expected.weights, atol=error * size, rtol=0)
-    for own, other in zip(found.history, expected.history, strict=True):
-        assert own["objective"] == pytest.approx(other["objective"], rel=error)
+    np.testing.assert_allclose(actual.weights, expected.weights, atol=error * size, rtol=0)
+    for step, other in zip(actual.history, expected.history, strict=True):
+        assert step["objective"] == pytest.approx(other["objective"], rel=error)
 
 
 @pytest.mark.parametrize(("loss", "several", "warm"), CASES)

@@ -151,10 +151,10 @@ class Pair:
         near(self.ours.expansion.averaged_weights(), np.concatenate(twin))
 
 
-def near(found: Any, expected: Any, least: float = 1e-30) -> None:
+def near(actual: Any, expected: Any, least: float = 1e-30) -> None:
     """Compare to some roundings of float32, relative to the largest number."""
     scale = max(float(np.abs(expected).max()), least)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * scale)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5 * scale)
 
 
 # Step for step.

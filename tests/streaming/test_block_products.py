@@ -63,11 +63,11 @@ def responses_twin(
     )
 
 
-def near(found: Array, expected: Array, terms: float) -> None:
+def near(actual: Array, expected: Array, terms: float) -> None:
     """Compare sums of so many features, each wrong by some roundings."""
-    assert found.shape == expected.shape
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, rtol=0, atol=3e-6 * np.sqrt(terms) + 1e-6)
+    assert actual.shape == expected.shape
+    assert actual.dtype == np.float64
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-6 * np.sqrt(terms) + 1e-6)
 
 
 def check(products: CpuProducts, X: Any, n_blocks: int, n_outputs: int) -> None:
