@@ -96,7 +96,6 @@ class Capabilities:
         return None
 
     def check_matrix(self, matrix: FeatureMatrix, who: str) -> None:
-        """Raise InputError if the solver named ``who`` does not support a matrix."""
         need = self.matrix
         if need is not None and not need.met_by(matrix):
             raise InputError(
@@ -190,7 +189,6 @@ class Solver(Stateful, ABC):
 
 
 def require_ridge(problem: Problem, who: str) -> None:
-    """Raise InputError if the problem is not ridge regression."""
     lack = RIDGE.lack(problem.loss, l1=problem.penalty.l1 > 0.0)
     if lack is not None:
         raise InputError(f"{who} {lack}.")
@@ -217,7 +215,6 @@ def check_options(options: object) -> None:
 
 
 def check_start(start: Vector, shape: tuple[int, ...], who: str) -> None:
-    """Raise InputError if initial weights do not have the shape (n_columns, K)."""
     if start.shape != shape:
         raise InputError(
             f"{who}: start must have {shape[0]} rows, and {shape[1]} columns if these are several; "
@@ -258,7 +255,6 @@ class Iterations:
         return self._state.weights.reshape(self._shape)
 
     def __iter__(self) -> Iterator[tuple[int, Vector]]:
-        """Yield the number of an iteration and the weights after it."""
         for iteration in self._numbers():
             yield iteration, self.weights
 
@@ -288,10 +284,7 @@ class Iterations:
 
 
 class IterativeSolver(Solver):
-    """A solver that improves its weights in at most ``max_iter`` steps.
-
-    The history has an entry for the start and one for each iteration.
-    """
+    # The history has an entry for the start and one for each iteration.
 
     max_iter: int
 

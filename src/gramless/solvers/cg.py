@@ -99,7 +99,7 @@ MIN_ACTIVE_SHARE = 0.75
 
 
 class Curvature(Protocol):
-    """The ``C`` of ``Z' C Z``: a number for each row and output, or a K x K block for each row."""
+    """The ``C`` of ``Z' C Z``: a number per row and output, or a K x K block per row."""
 
     @property
     def coupled(self) -> bool:
@@ -179,7 +179,6 @@ class Runs(ABC):
         """Drop the data of all other outputs."""
 
     def step(self) -> bool:
-        """Advance all active outputs by one iteration."""
         length = _safe_divide(self.energy, self._curvatures())
         runs_in_one = len(self.active) if self.curvature.coupled else 1
         self.decrease += 0.5 * inner(length, self.energy) / runs_in_one
@@ -190,7 +189,7 @@ class Runs(ABC):
         return True
 
     def converged(self) -> bool:
-        """Return whether all outputs have converged; drop converged ones when they are many."""
+        """Return whether all outputs have converged; drop converged ones when there are many."""
         keep = self.relative[self.active] > self.tol
         if np.count_nonzero(keep) <= MIN_ACTIVE_SHARE * len(keep):
             self._store()
@@ -209,12 +208,10 @@ class Runs(ABC):
         return max_iter
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the current weights."""
         residual = float(self.relative.max(initial=0.0))
         return {"objective": self.at_zero - self.decrease, "residual": residual}
 
     def _store(self) -> None:
-        """Copy the iterates of the active outputs into the solution."""
         if self.iterate is not self.solution:
             self.solution[:, self.active] = self.iterate
 
@@ -280,7 +277,6 @@ class System:
 
     @classmethod
     def from_problem(cls, problem: Problem) -> System:
-        """Return the equations of a squared-loss problem."""
         row_weights = problem.row_weights[:, None]
         right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
         ridge = problem.penalty.diagonal(right[:, 0])
@@ -347,12 +343,12 @@ class ConjugateRuns(Runs):
         return self.solution
 
     def numbers(self) -> dict[str, AnyArray]:
-        """Return copies of everything that changes from step to step, for :meth:`take_up`."""
+        # Copies of everything that changes from step to step.
         self._store()
         return {key: np.array(vars(self)[name]) for key, name in self._changing.items()}
 
     def take_up(self, numbers: Mapping[str, AnyArray]) -> None:
-        """Continue from the :meth:`numbers` of other runs of the same system."""
+        """Continue from the :meth:`numbers` of runs of the same system."""
         for key, name in self._changing.items():
             setattr(self, name, numbers[key])
         self.decrease = float(self.decrease)
@@ -436,7 +432,6 @@ class RowSystem:
 
     @classmethod
     def from_problem(cls, problem: Problem, start: Vector | None) -> RowSystem:
-        """Return the equations of a squared-loss problem."""
         matrix, penalty, row_weights = problem.matrix, problem.penalty, problem.row_weights[:, None]
         weighted = row_weights * columns(problem.targets)
         n, n_outputs = weighted.shape
@@ -544,7 +539,6 @@ class RowRuns(Runs):
         self.buffer = np.empty((len(self.buffer), len(self.active)))
 
     def _preconditioned(self) -> tuple[Vector, Vector]:
-        """Return the preconditioned residual and the responses to it."""
         inverse, n = self.inverse, self.n_rows
         scaled = self.residual / inverse.mu
         columns = rmatvec(self.right, scaled[:n], self.buffer)
@@ -575,6 +569,5 @@ class RowRuns(Runs):
         return np.asarray(sums + np.einsum("fk,fk->k", a[n:-1], self._free_part(b)))
 
     def _free_part(self, vector: Vector) -> Vector:
-        """Return a vector's entries in the free columns."""
         of_rows = np.einsum("nf,nk->fk", self.free, vector[: self.n_rows])
         return np.asarray(vector[-1] * self.given_free + of_rows + vector[self.n_rows : -1])

@@ -73,7 +73,17 @@ def choose_solver(
         raise InputError(f"solver must be a name or a Solver with its options, got {solver!r}.")
     name, reason = solver, "as asked"
     if solver == "auto":
-        name, reason = _choose_name(loss, l1_ratio, matrix, n_outputs)
+        if l1_ratio > 0:
+            parts = "grids" if matrix is None or matrix.has_row_lists else "columns"
+            name, reason = "grid", f"{loss.name} loss with absolute values, descent over {parts}"
+        elif loss.name != "squared":
+            name, reason = "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
+        elif matrix is None or not matrix.has_column_gram:
+            name, reason = "pcg", "squared loss, preconditioned with a sample of the rows"
+        else:
+            costs = Costs.of(matrix, n_outputs)
+            is_direct_better, reason = costs.compare()
+            name = "cholesky" if is_direct_better else "falkon" if costs.unwhitened else "pcg"
     if name in REMOVED_SOLVERS:
         raise InputError(
             f"solver {name!r} left gramless after version 0.2.0; use 'auto'. Its code is in "
@@ -117,21 +127,6 @@ def path_solver(
             return Cholesky(n_jobs).prepared(matrix, row_weights)
     sample = SampledRows().draw(matrix, row_weights)
     return ConjugateGradient(sample, tol, max_iter, n_jobs)
-
-
-def _choose_name(
-    loss: Loss, l1_ratio: float, matrix: FeatureMatrix | None, n_outputs: int
-) -> tuple[str, str]:
-    if l1_ratio > 0:
-        parts = "grids" if matrix is None or matrix.has_row_lists else "columns"
-        return "grid", f"{loss.name} loss with absolute values, descent over {parts}"
-    if loss.name != "squared":
-        return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
-    if matrix is None or not matrix.has_column_gram:
-        return "pcg", "squared loss, preconditioned with a sample of the rows"
-    costs = Costs.of(matrix, n_outputs)
-    is_direct_better, reason = costs.compare()
-    return "cholesky" if is_direct_better else "falkon" if costs.unwhitened else "pcg", reason
 
 
 # Multiplications and additions per second and core, by the bytes of a number.
@@ -189,7 +184,6 @@ class Costs:
         return cls(size, what, gram, one_pass, start, unwhitened=True)
 
     def direct(self, n_alphas: int = 1) -> float:
-        """Return the seconds of direct solutions for ``n_alphas`` penalties."""
         return self.gram_seconds + n_alphas * self.size**3 / 3 / _FACTOR_RATE
 
     def compare(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
@@ -206,7 +200,7 @@ class Costs:
 
 
 def _itemsize(part: FeatureMatrix) -> int:
-    """Return the bytes of a number: 8, except in chunked matrices and their products."""
+    """Return the bytes of a number: 8, or fewer in chunked matrices."""
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8

@@ -114,8 +114,6 @@ class Cholesky(Solver):
 
 @dataclass(frozen=True)
 class PreparedCholesky(Solver):
-    """A solver of ridge problems over one matrix, see :meth:`Cholesky.prepared`."""
-
     matrix: FeatureMatrix = field(repr=False)
     row_weights: FloatArray = field(repr=False)
     gram: Gram = field(repr=False)
@@ -167,11 +165,9 @@ class Point:
 
     @property
     def norms(self) -> FloatArray:
-        """The norm of the gradient of each output."""
         return np.sqrt(np.einsum("dk,dk->k", self.descent, self.descent))
 
     def record(self, problem: Problem, scale: FloatArray) -> dict[str, float]:
-        """Return the entry of the history, with residuals relative to ``scale``."""
         losses, norms = 0.5 * weighted_sums(problem.row_weights, self.errors**2).sum(), self.norms
         relative = np.divide(norms, scale, out=norms, where=scale > 0)
         objective = float(losses) + problem.penalty.value(self.weights)
@@ -209,8 +205,6 @@ class Gram(ABC):
 
 @dataclass(frozen=True)
 class ColumnGram(Gram):
-    """The Gram matrix ``Z' S Z``, (n_columns, n_columns)."""
-
     matrix: FeatureMatrix
     row_weights: FloatArray
     gram: FloatArray
@@ -221,23 +215,18 @@ class ColumnGram(Gram):
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
     def factor(self, penalty: Penalty) -> BorderedFactor:
-        """Return the factor of ``Z' S Z + ridge``."""
         n, gram = len(self.gram), self.gram
         ridge = penalty.diagonal(np.empty(n))
         if not ridge.any() and is_singular(gram):
             # In single precision, linearly dependent columns may look independent, because BLAS
-            # need not sum equal columns in the same order.
-            gram = self._gram_in_double()
+            # need not sum equal columns in the same order: sum in double precision.
+            weights, gram = self.row_weights[:, None], np.empty((n, n))
+            for start, stop in row_blocks(n, _COLUMNS_PER_BLOCK):
+                block = matvec(self.matrix, np.eye(n, stop - start, -start))
+                gram[:, start:stop] = rmatvec(self.matrix, weights * block)
+            # Products are symmetric only up to rounding.
+            gram = 0.5 * (gram + gram.T)
         return BorderedFactor(gram, ridge, np.empty((n, 0)), np.empty((0, 0)))
-
-    def _gram_in_double(self) -> FloatArray:
-        n, weights = self.matrix.shape[1], self.row_weights[:, None]
-        gram = np.empty((n, n))
-        for start, stop in row_blocks(n, _COLUMNS_PER_BLOCK):
-            block = matvec(self.matrix, np.eye(n, stop - start, -start))
-            gram[:, start:stop] = rmatvec(self.matrix, weights * block)
-        # Products are symmetric only up to rounding.
-        return 0.5 * (gram + gram.T)
 
 
 @dataclass(frozen=True)
@@ -245,8 +234,8 @@ class RowGram(Gram):
     """The Gram matrix ``S^1/2 Z Z' S^1/2``, (n_rows, n_rows).
 
     The penalised weights are ``Z' S^1/2 a`` with an unknown for each row, ``a = S^1/2 error /
-    alpha``. The free weights are further unknowns. Without a penalty, all weights are of the first
-    kind, and the solution is that of least norm.
+    alpha``. The free weights are additional unknowns. Without a penalty, all weights are of the
+    first kind, and the solution is that of least norm.
     """
 
     matrix: FeatureMatrix
@@ -285,12 +274,11 @@ class RowGram(Gram):
     def refine(
         self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Return the point after one step of iterative refinement."""
+        # One step of iterative refinement.
         return self.point(problem, point.unknowns + factor.solve(point.residual))
 
 
 def _descent_and_errors(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
-    """Return the negative gradient of the objective, and the errors of all rows."""
     errors = columns(problem.targets).astype(float)
     if weights.any():
         errors -= matvec(problem.matrix, weights)

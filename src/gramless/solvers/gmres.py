@@ -30,7 +30,7 @@ class Gmres(Solver):
     restart : int, default=20
         Vectors of ``n_columns`` kept between restarts.
     n_jobs : int or None, default=None
-        Not used: the products of the matrix have their own threads.
+        Not used: the matrix determines the threads of its products.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import FloatArray, IntArray
+from gramless.base.types import FloatArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed, check_start
@@ -45,7 +45,7 @@ class GridDescent(IterativeSolver):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
     RB16's Algorithm 2 updates one bin at a time. This solver updates all bins of a grid at
-    once, each to the minimum of its own quadratic model, which is exact because the bins
+    once, each to the minimum of its quadratic model, which is exact because the bins
     share no row. Each sweep visits the grids in a new random order. Sweeps update only a
     working set of bins. The bins that violate optimality most join it until no bin
     violates it, so the solution is that of the whole problem. For losses other than the
@@ -149,7 +149,7 @@ class _State:
 
     @property
     def scale(self) -> FloatArray:
-        """The violation of optimality that ``tol`` is relative to, for each output."""
+        """The violation of optimality of each output to which ``tol`` is relative."""
         if self.penalty.l1 == 0.0:
             return self.at_zero
         min_l1 = _MIN_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
@@ -170,7 +170,6 @@ class _State:
         self._update_residuals()
 
     def _set_weights(self, weights: Vector) -> None:
-        """Set the weights and their responses."""
         self.weights, moves = weights, []
         for k, w in enumerate(weights.T):
             used = np.flatnonzero(w)
@@ -217,22 +216,8 @@ class _State:
         return float(self.mean_losses.sum()) + self.penalty.value(self.weights)
 
     def _task(self, k: int) -> Task:
-        """Return the working set of an output with its model and tolerances."""
-        options, columns = self.options, self._working_set(k)
-        worst = float(self.relative[k] * self.scale[k])
-        min_tol = _MIN_INNER_TOL_SHARE * options.tol * float(self.scale[k])
-        return Task(
-            *(k, columns, self.weights[columns, k]),
-            *(self.slopes[k], self.curvatures[k], self.gradient[:, k]),
-            *(self.penalty, self.n_penalised),
-            tols=(max(_INNER_TOL_SHARE * worst, min_tol), min_tol),
-            max_sweeps=options.max_sweeps,
-            orders=stream(options.seed, f"order of grids, output {k}", self.rounds),
-        )
-
-    def _working_set(self, k: int) -> IntArray:
-        """Return the columns with non-zero weights, and those that violate optimality most."""
-        violations, weights = self.violations[k], self.weights[:, k]
+        violations, weights, options = self.violations[k], self.weights[:, k], self.options
+        # The columns with non-zero weights, and those that violate optimality most.
         is_in_set = weights != 0.0
         is_in_set[self.n_penalised :] = True
         new = np.flatnonzero((violations > 0.0) & ~is_in_set)
@@ -240,7 +225,17 @@ class _State:
         if len(new) > max_new:
             new = new[np.argpartition(-violations[new], max_new)[:max_new]]
         is_in_set[new] = True
-        return np.flatnonzero(is_in_set)
+        columns = np.flatnonzero(is_in_set)
+        worst = float(self.relative[k] * self.scale[k])
+        min_tol = _MIN_INNER_TOL_SHARE * options.tol * float(self.scale[k])
+        return Task(
+            *(k, columns, weights[columns]),
+            *(self.slopes[k], self.curvatures[k], self.gradient[:, k]),
+            *(self.penalty, self.n_penalised),
+            tols=(max(_INNER_TOL_SHARE * worst, min_tol), min_tol),
+            max_sweeps=options.max_sweeps,
+            orders=stream(options.seed, f"order of grids, output {k}", self.rounds),
+        )
 
     def _step_lengths(self, moves: list[Move], shifts: Vector) -> FloatArray:
         """Return the step length of each output; coupled outputs have the same.
@@ -273,7 +268,6 @@ class _State:
         return self.losses.by_run(changes)
 
     def _differentiate(self) -> None:
-        """Set the losses, slopes, curvatures and the gradient of all columns."""
         loss, z, targets = self.problem.loss, self.responses.T, self.losses.targets
         self.mean_losses = self.losses.mean(z)
         row_weights = self.losses.row_weights
@@ -287,7 +281,6 @@ class _State:
         self.gradient = rmatvec(self.problem.matrix, np.ascontiguousarray(self.slopes.T))
 
     def _update_residuals(self) -> None:
-        """Set the violation of optimality by each weight, and the largest relative to the scale."""
         penalty, n_outputs = self.penalty, len(self.violations)
 
         def set_violations(a: int, b: int) -> list[float]:

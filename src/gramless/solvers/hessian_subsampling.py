@@ -65,7 +65,6 @@ class RowSampler:
 
     @cached_property
     def squared_norm(self) -> float:
-        """The mean squared norm of the rows, estimated from at most 256 of them."""
         n_rows = self.matrix.shape[0]
         step = max(1, n_rows // MEASURED_ROWS)
         sample = self.matrix.take_rows(np.arange(0, n_rows, step)[:MEASURED_ROWS])

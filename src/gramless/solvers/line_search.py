@@ -47,11 +47,9 @@ class Losses:
             return weighted_sums(self.row_weights, self.loss.value(responses, self.targets))
 
     def slopes(self, responses: Vector) -> Vector:
-        """Return the derivative by each response, (n_rows, K)."""
         return self.row_weights[:, None] * self.loss.gradient(responses, self.targets)
 
     def curvatures(self, responses: Vector) -> Vector:
-        """Return the second derivative by each response, (n_rows, K)."""
         return self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
 
     def curvature(self, responses: Vector) -> Curvature:
@@ -61,16 +59,13 @@ class Losses:
         return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, rows: NDArray[np.intp] | slice, upscale: FloatArray | float = 1.0) -> Losses:
-        """Return the losses of some rows, with weights times ``upscale``."""
         return Losses(self.loss, self.targets[rows], self.row_weights[rows] * upscale)
 
     def by_run(self, sums: FloatArray) -> Numbers:
-        """Return sums over runs, given sums over outputs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
 
 def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[Vector, Vector]:
-    """Return the slopes and curvatures of each response, both (n_rows, K)."""
     slopes, curvatures = np.empty_like(responses), np.empty_like(responses)
 
     def fill(first: int, last: int) -> None:
@@ -124,8 +119,6 @@ class AnyLine(ABC):
 
 @dataclass(frozen=True)
 class Line(AnyLine):
-    """The objective along a step that changes the responses of all rows by ``change``."""
-
     losses: Losses
     responses: Vector
     change: Vector
@@ -201,7 +194,7 @@ def _extend_flat(
 
 
 def _refine(line: AnyLine, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
-    """Take Newton steps along the line while they lower the objective."""
+    # Newton steps along the line, while they lower the objective.
     for _ in range(_MAX_REFINEMENTS):
         refined = np.where(lengths > 0, line.newton_lengths(lengths), 0.0)
         if not (np.abs(refined - lengths) > _MIN_CHANGE * lengths).any():

@@ -26,7 +26,7 @@ class MonotoneBins(Solver):
     bins of a grid with a sign must be in the order of the cells of one input; their weights do not
     decrease (1) or do not increase (-1). Bins without rows get the weight of a neighbour.
 
-    For one grid this is the pool adjacent violators algorithm, whose solution is optimal. For
+    For one grid this is the pool adjacent violators algorithm, and its solution is optimal. For
     several grids, pooled bins stay pooled, and the solution is the optimum over the pooled bins.
     The order holds exactly, also after rounding.
 
@@ -91,11 +91,10 @@ class Pools:
 
     @property
     def n_columns(self) -> int:
-        """The number of pools."""
         return int(np.count_nonzero(self.starts))
 
     def place(self, n_columns: int) -> IntArray:
-        """Return the pool of each column; each column after the bins is one more pool."""
+        """Return the pool of each column; columns after the bins are pools of one."""
         of_bins = np.cumsum(self.starts) - 1
         return np.concatenate([of_bins, self.n_columns + np.arange(n_columns - len(of_bins))])
 
@@ -114,7 +113,6 @@ class Pools:
         return result
 
     def pool_violators(self, weights: Vector) -> Pools:
-        """Return the pools after adjacent ones that violate the order are merged."""
         starts = self.starts.copy()
         for r in np.flatnonzero(self.signs):
             a, b = self.offsets[r : r + 2]
@@ -126,7 +124,6 @@ class Pools:
         return replace(self, starts=starts)
 
     def pooled(self, matrix: FeatureMatrix) -> FeatureMatrix:
-        """Return the matrix with one column for each pool."""
         bins = bins_of(matrix)
         place = self.place(len(self.starts))
         offsets = np.append(place[bins.offsets[:-1]], self.n_columns)
@@ -167,7 +164,6 @@ def pool_adjacent(values: FloatArray, masses: FloatArray) -> IntArray:
 
 
 def bins_of(matrix: FeatureMatrix) -> BinnedMatrix:
-    """Return the bins of a matrix without its intercept. Raise InputError for other features."""
     inner, _ = without_ones(matrix)
     if not isinstance(inner, BinnedMatrix):
         raise InputError(

@@ -86,7 +86,7 @@ class NewtonCG(IterativeSolver):
     ``n_rows``; the codes of the sampled rows are copied.
 
     ``n_iter`` counts Newton steps. ``products`` in the history counts the inner iterations so
-    far. Status ``"stalled"`` means that the gain of further steps is below rounding.
+    far. Status ``"stalled"`` means that the gain of more steps is below rounding.
 
     Examples
     --------
@@ -207,7 +207,6 @@ class NewtonState(ABC):
         return self.weights
 
     def by_run(self, sums: FloatArray) -> FloatArray:
-        """Return sums over runs, given sums over outputs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
     def curvature_floor(self, flat: BoolArray) -> CurvatureFloor:
@@ -220,15 +219,12 @@ class NewtonState(ABC):
         return flat
 
     def _norm(self, gradient: Vector) -> FloatArray:
-        """Return the norm of each run in the metric of the current preconditioner."""
         return np.sqrt(self.by_run(self._energy(gradient)) / self.total)
 
     def _energy(self, gradient: Vector) -> FloatArray:
-        """Return ``gradient' inverse gradient`` of each output."""
         return energy(self.inverse, gradient, None, self.options.n_jobs)
 
     def _product(self, a: Vector, b: Vector) -> FloatArray:
-        """Return the inner product of the two vectors of each output."""
         return weighted_inner(None, a, b, self.options.n_jobs)
 
     def converged(self) -> bool:
@@ -278,13 +274,11 @@ class NewtonState(ABC):
         return True
 
     def inner_tol(self) -> float:
-        """Return the tolerance of the conjugate gradients of a step."""
         # From a start that is worse than zero weights, rough directions may make no progress.
         is_better = bool((self.relative <= 1.0).all())
         return self.options.inner_tol if is_better else min(self.options.inner_tol, _CAREFUL_TOL)
 
     def _update_residuals(self) -> None:
-        """Set the norm of each run's gradient relative to that at zero weights."""
         norm = self._norm(self.gradient)
         # The metric at zero weights alone is too lax if they have little curvature. For runs that
         # start there, the stricter of both metrics applies.
@@ -301,7 +295,7 @@ class NewtonState(ABC):
 class _SeparateStates:
     """Newton states of separate outputs, or a single state in the space of rows.
 
-    If few rows have curvature, each output needs its own rows: together, the outputs would use the
+    If few rows have curvature, each output needs other rows: together, the outputs would use the
     rows of all, with a preconditioner that suits none. The weights are computed on demand.
     """
 
@@ -322,7 +316,6 @@ class _SeparateStates:
         return {**total, "residual": max(one["residual"] for one in records)}
 
     def step(self) -> bool:
-        """Take a Newton step of each unfinished output; return False if none helps."""
         has_moved = False
         for k, state in enumerate(self.states):
             if not (self.stalled[k] or state.converged()):
@@ -407,21 +400,21 @@ class _LocalNewtonState(NewtonState):
             self.curvature = chosen.curvature(self.responses[self.rows.chosen])
         weights = sampled.mean(axis=1)
         self.total = float(weights.sum())
-        # The preconditioner is that of the ridge problem whose sample weights are the curvatures.
+        # The preconditioner is that of the ridge problem with the curvatures as sample weights.
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
         targets = self.problem.targets[self.rows.chosen]
         ridge = Problem(self.rows.matrix, targets, penalty, sample_weight=weights)
+        # Steps with all rows share the work of one preconditioner.
         maker = self._preconditioner_of_all if self.uses_all_rows else self.options.preconditioner
         self.inverse = maker.inverse(ridge)
 
     @cached_property
     def _preconditioner_of_all(self) -> Preconditioner:
-        """The preconditioner of the steps with all rows, which share its work."""
         return self.options.preconditioner.drawn(self.problem.matrix)
 
 
 class _RowNewtonState(_LocalNewtonState):
-    """Newton steps whose vectors are combinations of the rows; see :class:`RowSpace`."""
+    """Newton steps with vectors that are combinations of the rows, see :class:`RowSpace`."""
 
     problem: Problem
     space: RowSpace
@@ -508,7 +501,7 @@ def _has_fast_row_products(problem: Problem) -> bool:
 class CurvatureFloor:
     """A lower bound of the curvature, without which free weights would be undetermined.
 
-    ``flat`` outputs have no curvature of their own. Without a penalty, every row gets a little.
+    Outputs in ``flat`` have no curvature. Without a penalty, every row gets a small one.
     """
 
     flat: BoolArray
@@ -516,7 +509,6 @@ class CurvatureFloor:
     typical: float
 
     def apply(self, curvatures: Vector, row_weights: FloatArray) -> Vector:
-        """Return the curvatures (n_rows, K), raised to the lower bound."""
         typical, weights = self.typical, row_weights[:, None]
         floor = min(_FLAT_SHARE * self.alpha, typical) if self.alpha > 0 else typical
         if self.flat.any():

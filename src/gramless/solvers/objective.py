@@ -5,7 +5,7 @@
     objective(w) = sum_i s_i L(z_i, y_i) + penalty(w),    z = Z w,    sum_i s_i = 1
 
 The objective is the weighted mean of the loss plus the penalty (RB16, equations 1 and
-23). K outputs are K such problems over one matrix, whose objectives are summed.
+23). K outputs are K such problems over one matrix; their objectives are summed.
 
 Columns without a penalty, the *free* columns, are the last ones of a matrix. The intercept is one
 of them: its column of ones need not be computed.
@@ -153,7 +153,6 @@ class Solution:
 
 
 def check_weights(n_columns: int, n_outputs: int) -> None:
-    """Raise InputError if the weights of several outputs do not fit into memory."""
     needed = float(BYTES_A_WEIGHT) * n_columns * n_outputs
     if n_outputs > 1 and needed > _UNCHECKED_BYTES:
         check_memory(
@@ -169,7 +168,6 @@ def columns(array: Vector) -> Vector:
 
 
 def last_columns(matrix: FeatureMatrix, n: int) -> FloatArray:
-    """Return the last columns of a matrix, (n_rows, n)."""
     n_rows, n_columns = matrix.shape
     if n == 0:
         return np.empty((n_rows, 0))

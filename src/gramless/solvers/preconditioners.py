@@ -35,7 +35,7 @@ _MIN_ROWS_IN_LITTLE_MEMORY = 64
 class Inverse(Protocol):
     """A symmetric positive operator: a diagonal minus a low-rank part.
 
-    Solvers apply the diagonal, which is most of the work, in their own loops.
+    Solvers apply the diagonal, which is most of the work, in their loops.
     """
 
     @property
@@ -43,7 +43,7 @@ class Inverse(Protocol):
         """The diagonal part, (n_columns,)."""
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return what :meth:`subtract` needs for a residual (n_columns, K)."""
+        """Return the input of :meth:`subtract` for a residual (n_columns, K)."""
 
     def energy(self, coefficients: Vector) -> Vector:
         """Return the low-rank part of ``residual' inverse residual``, (K,)."""
@@ -86,8 +86,6 @@ def energy(
 
 @dataclass(frozen=True)
 class DiagonalInverse:
-    """A diagonal matrix as an :class:`Inverse`."""
-
     diagonal: Vector
 
     def coefficients(self, residual: Vector) -> Vector:
@@ -116,7 +114,6 @@ class SampledInverse:
 
     @cached_property
     def diagonal(self) -> Vector:
-        """``1 / mu`` for every column."""
         return np.full(self.rows.shape[1], 1.0 / self.mu)
 
     def coefficients(self, residual: Vector) -> Vector:
@@ -139,14 +136,11 @@ class SampledInverse:
         add_rmatvec(self.rows, -self.row_coefficients(coefficients), direction)
 
     def row_coefficients(self, coefficients: Vector) -> Vector:
-        """Return the coefficients of the rows in the low-rank part, (m, K)."""
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 
 
 @dataclass(frozen=True)
 class FactorInverse:
-    """The inverse of a factorised matrix, as a preconditioner."""
-
     factor: BorderedFactor
 
     @cached_property
@@ -218,11 +212,18 @@ class SampledRows(Preconditioner, Stateful):
         return self.draw(matrix, np.ones(matrix.shape[0]))
 
     def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> RowSample:
-        """Return the preconditioner with a sample of the rows whose weight is not 0."""
+        """Return the preconditioner with a sample of the rows of non-zero weight."""
         candidates = np.flatnonzero(row_weights)
         n_wanted = self.n_rows
         if n_wanted is None:
-            n_wanted = min(default_rows(len(candidates)), _max_rows_in_memory(matrix))
+            n_wanted = default_rows(len(candidates))
+            if memory_limit() is not None:
+                # A sample takes at most half of the user's budget: the most rows m are the positive
+                # root of 16 m^2 + per_row m = budget / 2.
+                per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
+                half = per_row / (2 * _BYTES_PER_PAIR)
+                most = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_PER_PAIR) - half
+                n_wanted = min(n_wanted, max(_MIN_ROWS_IN_LITTLE_MEMORY, int(most)))
         chosen = candidates[sampled_places(len(candidates), n_wanted)]
         rows = matrix.take_rows(chosen)
         return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
@@ -288,17 +289,5 @@ def resolution(n_rows: int) -> float:
     return _RESOLUTION / n_rows
 
 
-def _max_rows_in_memory(matrix: FeatureMatrix) -> int:
-    """Return the size of a sample that takes at most half of the user's memory budget."""
-    if memory_limit() is None:
-        return _MAX_ROWS
-    per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
-    # The positive root of 16 m^2 + per_row m = budget / 2.
-    half = per_row / (2 * _BYTES_PER_PAIR)
-    rows = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_PER_PAIR) - half
-    return max(_MIN_ROWS_IN_LITTLE_MEMORY, int(rows))
-
-
 def default_rows(n_rows: int) -> int:
-    """Return the default sample size of :class:`SampledRows`."""
     return int(np.clip(_ROWS_PER_ROOT * np.sqrt(n_rows), _MIN_ROWS, _MAX_ROWS))

@@ -90,7 +90,7 @@ class RandomDescent(IterativeSolver):
 class ParallelRandomDescent(IterativeSolver):
     """Algorithm 2 of RB16: threads that step along random coordinates without locks.
 
-    Each thread draws coordinates from its own stream. It takes full steps based on the current
+    Each thread draws coordinates from a separate stream. It takes full steps based on the current
     shared responses, and adds to them atomically. With several threads, unlike in all other
     solvers of this package, the last bits and the number of epochs depend on timing. With one
     thread, the same seed gives the same bits.
@@ -162,8 +162,6 @@ class StoredColumns:
 
 
 class _Output(ABC):
-    """The weights and responses of one output, their objective and residual."""
-
     def __init__(self, problem: Problem, stored: StoredColumns, start: Vector | None) -> None:
         penalty = problem.penalty
         self.problem, self.stored = problem, stored
@@ -196,13 +194,12 @@ class _Output(ABC):
         self.objective = self.value()
 
     def value(self) -> float:
-        """Return the objective at the current weights and responses, without a product."""
         losses = self.problem.loss.value(self.responses, self.problem.targets)
         mean = inner(self.row_weights, losses)
         return mean + self.problem.penalty.value(self.weights)
 
     def arguments(self, curvatures: FloatArray) -> tuple[object, ...]:
-        """Return the arguments of both loops that follow the draws."""
+        # The arguments of both loops after the draws.
         stored, targets = self.stored, self.problem.targets
         rows = self.row_weights, targets, self.responses
         return stored.matrix, *rows, curvatures, stored.loss, self.penalty, self.weights
@@ -229,7 +226,6 @@ class SimultaneousSteps(_Output):
         self.steps_per_draw = max(1, _DRAWS // max(1, tau))
 
     def step(self, n_steps: int) -> None:
-        """Take steps of ``n_simultaneous`` coordinates each."""
         n_drawn, arguments = self.steps_per_draw, self.arguments(self.curvatures)
         for done in range(0, n_steps, n_drawn):
             shape = (min(n_drawn, n_steps - done), self.n_simultaneous)
@@ -270,8 +266,6 @@ class SharedSteps(_Output):
 
 
 class _Outputs:
-    """The state of all outputs; a step is an epoch."""
-
     def __init__(self, outputs: Sequence[_Output], tol: float, n_jobs: int | None) -> None:
         self.outputs, self.tol, self.n_jobs = outputs, tol, n_jobs
 
@@ -283,7 +277,6 @@ class _Outputs:
         return all(output.residual <= self.tol for output in self.outputs)
 
     def step(self) -> bool:
-        """Run an epoch of each output that has not converged."""
         active = [(output,) for output in self.outputs if not output.residual <= self.tol]
         map_blocks(lambda output: output.epoch(), active, self.n_jobs)
         return True
@@ -298,7 +291,6 @@ class _Outputs:
 def _create_outputs(
     run: Callable[..., _Output], problem: Problem, start: Vector | None
 ) -> list[_Output]:
-    """Return the state of each output, with shared columns."""
     stored, targets = StoredColumns.of(problem), columns(problem.targets).T
     starts = [None] * len(targets) if start is None else columns(np.asarray(start)).T
     problems = [replace(problem, targets=np.array(y, np.float64)) for y in targets]

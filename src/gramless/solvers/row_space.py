@@ -56,7 +56,6 @@ class RowSpace:
         return np.concatenate([u, np.zeros((1, u.shape[1])), self.matrix.row_products(u)])
 
     def multiple(self, t: FloatArray) -> Vector:
-        """Return the vector ``t g``."""
         u = np.zeros_like(self.of_given)
         return np.concatenate([u, t[None], t * self.of_given])
 
@@ -70,7 +69,6 @@ class RowSpace:
         return product
 
     def weights(self, vector: Vector) -> Vector:
-        """Return a vector as weights (n_columns, K)."""
         weights = rmatvec(self.matrix, np.ascontiguousarray(vector[: self.n_rows]))
         if self.given is not None:
             add_times(weights, vector[self.n_rows], self.given, self.matrix.n_jobs)
@@ -91,8 +89,6 @@ class RowSpace:
 
 
 class RowSpaceRuns(Runs):
-    """Conjugate gradients for ``(Z' C Z + alpha I) w = right``, with vectors in a row space."""
-
     def __init__(
         self,
         space: RowSpace,

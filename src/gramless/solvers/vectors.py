@@ -62,7 +62,6 @@ def over_blocks(function: Callable[[int, int], T], like: Vector, n_jobs: int | N
 
 
 def matvec(matrix: FeatureMatrix, w: Vector, out: Vector | None = None) -> Vector:
-    """Return ``Z @ w`` for ``w`` (n_columns, K)."""
     # The loops over one-dimensional vectors are faster.
     if w.shape[1] == 1:
         return matrix.matvec(w[:, 0], None if out is None else out[:, 0])[:, None]
@@ -70,7 +69,6 @@ def matvec(matrix: FeatureMatrix, w: Vector, out: Vector | None = None) -> Vecto
 
 
 def rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector | None = None) -> Vector:
-    """Return ``Z.T @ v`` for ``v`` (n_rows, K)."""
     if v.shape[1] == 1:
         return matrix.rmatvec(v[:, 0], None if out is None else out[:, 0])[:, None]
     return matrix.rmatvec(v, out)

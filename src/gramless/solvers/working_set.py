@@ -64,8 +64,6 @@ class Move:
 
 @dataclass(frozen=True)
 class BinDescent:
-    """Descent over the bins of a matrix, grid by grid."""
-
     lists: RowLists
     n_jobs: int | None
 
@@ -157,14 +155,11 @@ _REMEDY = "raise alpha for fewer columns, or use RandomDescent, which needs no G
 
 @dataclass(frozen=True)
 class _WeightedGram:
-    """The Gram matrix of some ascending columns, weighted by the curvatures of the rows."""
-
     curvatures: FloatArray
     columns: IntArray
     gram: FloatArray
 
     def of(self, columns: IntArray) -> FloatArray:
-        """Return the Gram matrix of a subset of the columns."""
         if len(columns) == len(self.columns):
             return self.gram
         positions = np.searchsorted(self.columns, columns)
@@ -203,7 +198,6 @@ class GramDescent:
             out[[move.output for move in moves]] += matvec(self.matrix, steps).T
 
     def _gram_of(self, tasks: list[Task]) -> _WeightedGram:
-        """Return the Gram matrix of all columns of tasks with equal curvatures."""
         curvatures, cached = tasks[0].curvatures, self.cached
         columns = np.unique(np.concatenate([task.columns for task in tasks]))
         if cached is not None and np.array_equal(curvatures, cached.curvatures):
@@ -234,7 +228,6 @@ def _extend(columns: IntArray, n_cached: int, tasks: list[Task]) -> IntArray:
 
 
 def _group_by_curvatures(tasks: list[Task]) -> Iterator[list[Task]]:
-    """Yield runs of consecutive tasks with equal curvatures of the rows."""
     first = 0
     for last in range(1, len(tasks) + 1):
         curvatures = tasks[first].curvatures
@@ -285,7 +278,6 @@ class Quadratic:
         return np.flatnonzero((self.weights != 0.0) | (self.l1 == 0.0))
 
     def sweep(self, orders: IntArray, tol: float) -> int:
-        """Move each weight in turn to its minimum; return the number of sweeps."""
         state = (self.gram, self.gradient, self.weights, self.l1, self.l2)
         return int(coordinate_descent.sweep(*state, orders, tol))
 
