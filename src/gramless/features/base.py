@@ -310,7 +310,6 @@ class SizedMap(FeatureMap):
         return params | ({"kernel": as_kernel(kernel)} if callable(kernel) else {})
 
     def _checked(self, X: TableLike) -> Rows:
-        """Return the validated rows of a fit."""
         rows = check_rows(self, X, reset=True)
         check_categories(rows, self._mask(rows))
         return rows

@@ -66,7 +66,6 @@ def draw_frequencies(
 
 
 def _orthogonal_draws(seed: int, n: int, n_inputs: int) -> FloatArray:
-    """Draw normal vectors whose directions are mutually orthogonal."""
     size = min(n_inputs, _MAX_ORTHOGONAL, max(1, _MAX_QR_NUMBERS // n_inputs))
     shape = (max(1, _STREAM_FREQUENCIES // size), n_inputs, size)
     normals = np.empty((n, n_inputs))

@@ -277,7 +277,6 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         return parts
 
     def _shares(self) -> FloatArray:
-        """Return the weights divided by their sum."""
         n_maps = len(self._parts())
         weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
         if weights.shape != (n_maps,) or not (np.isfinite(weights) & (weights > 0)).all():

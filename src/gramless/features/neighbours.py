@@ -270,7 +270,6 @@ class NearestLandmarks(FeatureMap):
 
 
 def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the standard deviation of each input."""
     if not sp.issparse(rows):
         numbers = np.asarray(rows, np.float64)
         return numbers.mean(axis=0), numbers.std(axis=0)

@@ -213,7 +213,6 @@ class PolynomialTrend(SeparableMap):
 
 
 def _moments(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the standard deviation of each column."""
     mean = np.average(values, axis=0, weights=weights)
     return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
 

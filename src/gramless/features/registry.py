@@ -1,4 +1,4 @@
-"""Registry of feature maps by name, which imports each at its first use."""
+"""Feature maps by name; each is imported when it is first used."""
 
 from __future__ import annotations
 

@@ -230,7 +230,6 @@ def _restored(value: object) -> object:
 def _checked(
     X: ArrayLike, Y: ArrayLike | None, bandwidth: ArrayLike, categorical: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Return validated rows, other rows, bandwidths and the mask of categorical inputs."""
     rows = check_array(X, dtype=np.float64, input_name="X")
     others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
     n_inputs = rows.shape[1]
