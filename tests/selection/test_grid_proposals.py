@@ -21,7 +21,7 @@ FIELDS = ("inputs", "sizes", "widths", "shifts")
 
 
 def proposer_of(n_inputs: int, seed: int = 0, settings: ProposalSettings | None = None) -> Proposer:
-    none = np.zeros(n_inputs, bool)
+    none = np.zeros(n_inputs, int)
     return Proposer(n_inputs, np.random.default_rng(seed), none, settings or ProposalSettings())
 
 
@@ -78,18 +78,41 @@ def test_proposed_grids_are_valid(proposer: Proposer, n_grids: int) -> None:
     assert ((grids.inputs >= 0) & (grids.inputs < proposer.n_inputs)).all()
 
 
-def test_proposals_separate_single_categories() -> None:
-    proposer = Proposer(5, np.random.default_rng(0), np.arange(5) == 2)
-    for _ in range(4):
+def cells_of_input_2(n_categories: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return widths and shifts of proposals that divide the only categorical of five inputs."""
+    proposer = Proposer(5, np.random.default_rng(0), np.where(np.arange(5) == 2, n_categories, 0))
+    cells = []
+    for _ in range(20):
         grids = proposer.propose(100)
         widths, shifts = grids.dense(5)
         divides = np.isfinite(widths[:, 2])
         assert 10 < divides.sum() < 100
-        assert (widths[divides, 2] == 1.0).all()
-        assert (shifts[divides, 2] == 0.5).all()
+        cells.append((widths[divides, 2], shifts[divides, 2]))
         others = widths[:, [0, 1, 3, 4]]
         assert len(np.unique(others[np.isfinite(others)])) > 50
         proposer.reward(grids.take(np.arange(8)))
+    widths, shifts = map(np.concatenate, zip(*cells, strict=True))
+    return widths, shifts
+
+
+def test_half_of_the_divisions_of_categories_group_them() -> None:
+    widths, shifts = cells_of_input_2(30)
+    assert set(widths) == {1.0, 2.0, 3.0, 4.0, 6.0, 9.0}
+    # Five standard deviations of a share.
+    np.testing.assert_allclose((widths == 1.0).mean(), 0.5, atol=2.5 / np.sqrt(len(widths)))
+    np.testing.assert_allclose((widths == 3.0).mean(), 1 / 7, atol=2.5 / np.sqrt(len(widths)))
+    for width in (1.0, 3.0, 9.0):
+        whole, counts = np.unique(shifts[widths == width] - 0.5, return_counts=True)
+        assert whole.tolist() == list(range(int(width)))
+        assert counts.max() < 3 * counts.min()
+
+
+def test_groups_never_hold_all_categories() -> None:
+    assert set(cells_of_input_2(4)[0]) == {1.0, 2.0, 3.0}
+    for n_categories in (1, 2):
+        widths, shifts = cells_of_input_2(n_categories)
+        assert set(widths) == {1.0}
+        assert set(shifts) == {0.5}
 
 
 def test_fresh_proposals_are_uniform_in_size_and_inputs() -> None:

@@ -230,15 +230,41 @@ def test_inputs_that_only_matter_together_are_relevant() -> None:
     assert result.score < 0.2
 
 
-def test_categories_are_separated_one_by_one() -> None:
+def test_categories_are_divided_at_whole_numbers() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 30, 1500), rng.normal(size=(1500, 2))]).astype(float)
     y = rng.permutation(30)[X[:, 0].astype(int)] % 2 - 0.5
     result = grown(X, y, n_grids=16, categorical=np.array([True, False, False]))
     assert result.relevance(3).argmax() == 0
     assert result.score < 0.02
+    divided = np.isfinite(result.grids.widths[:, 0])
+    widths, shifts = result.grids.widths[divided, 0], result.grids.shifts[divided, 0]
+    assert (widths % 1.0 == 0.0).all()
+    assert (shifts % 1.0 == 0.5).all()
+
+
+def test_groups_of_categories_are_those_that_final_grids_put_together() -> None:
+    # Codes with gaps: cells are of codes, not of ranks among the rows of growth.
+    rng = np.random.default_rng(0)
+    codes = rng.choice([0.0, 1.0, 5.0, 6.0, 40.0, 41.0], 900)
+    X = np.column_stack([codes, rng.normal(size=900)])
+    y = np.isin(codes, [5.0, 6.0]) - 0.3
+    result = grown(X, y, n_grids=40, categorical=np.array([True, False]))
+    assert result.score < 0.02
+    widths, shifts = result.grids.widths[:, 0], result.grids.shifts[:, 0]
+    grouped = np.isfinite(widths) & (widths > 1.0)
+    assert grouped.any()
+    assert not (np.floor((codes[:, None] - shifts[grouped]) / widths[grouped]) == 0).all()
+
+
+def test_categories_with_huge_codes_are_separated_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.choice([0.0, 1.0, 2.0**30, 2.0**30 + 1.0], 600)
+    X = np.column_stack([codes, rng.normal(size=600)])
+    result = grown(X, codes % 2 - 0.5, n_grids=16, categorical=np.array([True, False]))
+    assert result.score < 0.02
     widths = result.grids.widths[:, 0]
-    assert (widths[np.isfinite(widths)] == 1.0).all()
+    assert set(widths[np.isfinite(widths)]) == {1.0}
 
 
 # When growth goes on, and when it ends.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gramless.base.types import BoolArray, FloatArray
 
 MOST_INPUTS = 16  # the largest number of inputs that a grown grid divides
+_GROUP_SIZES = (2, 2, 3, 3, 4, 6, 9)  # categories in a cell, if it holds more than one
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class ProposalSettings:
     swap: float = 0.15
     # Cells at 100,000 standard deviations must have indices of 32 bits.
     narrowest: float = 1e-4
+    # The share of divisions of a categorical input whose cells hold several categories.
+    grouped: float = 0.5
     # The latest winners, which are changed.
     n_parents: int = 200
     # What a win adds to the odds of an input, times the number of inputs, and of a size.
@@ -117,12 +120,14 @@ class Proposer:
     Some grids are random: a random number of random inputs with random widths. Most are changes of
     earlier winners, with other widths and shifts, and sometimes one input more, fewer or exchanged.
     Inputs and sizes of winners become more probable. A grid that divides a categorical input
-    separates all of its categories. A grid over an ``uncombined`` input divides no other input.
+    separates all of its categories or groups of them. A grid over an ``uncombined`` input divides
+    no other input. ``n_categories`` has the number of categories of each input, 0 for numbers and 1
+    for categories that are not to be grouped.
     """
 
     n_inputs: int
     generator: np.random.Generator
-    categorical: BoolArray
+    n_categories: NDArray[np.intp]
     settings: ProposalSettings = field(default_factory=ProposalSettings)
     uncombined: BoolArray | None = None
 
@@ -143,10 +148,23 @@ class Proposer:
             proposals = proposals.without_combinations(self.uncombined)
         widths = np.maximum(proposals.widths, self.settings.narrowest)
         shifts = self.generator.random(widths.shape) * widths
-        # Categories are whole numbers, so these cells hold one each.
-        is_category = self.categorical[proposals.inputs]
-        widths[is_category], shifts[is_category] = 1.0, 0.5
+        n_categories = self.n_categories[proposals.inputs]
+        is_category = n_categories > 0
+        cells = self._cells_of_categories(n_categories[is_category])
+        widths[is_category], shifts[is_category] = cells
         return replace(proposals, widths=widths, shifts=shifts)
+
+    def _cells_of_categories(self, n_categories: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return widths and shifts of divisions of categories, whose codes are whole numbers.
+
+        A cell holds one category, or in some divisions a few with neighbouring codes.
+        """
+        drawn = self.generator.choice(_GROUP_SIZES, len(n_categories))
+        is_grouped = self.generator.random(len(n_categories)) < self.settings.grouped
+        # Larger cells would not divide the input.
+        widths = np.where(is_grouped, np.minimum(drawn, np.maximum(n_categories - 1, 1)), 1)
+        shifts = np.floor(self.generator.random(len(widths)) * widths) + 0.5
+        return widths.astype(np.float64), shifts
 
     def reward(self, winners: GridProposals) -> None:
         """Make grids like those that were kept more probable."""

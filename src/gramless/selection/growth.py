@@ -172,14 +172,16 @@ class GridSpace:
         The columns of ``rows`` that grids can divide.
     columns : array (n_inputs, n_rows)
         These columns, centred, in units of ``unit``.
+    n_categories : array (n_inputs,)
+        Number of categories of each input; 0 for numbers, 1 if their codes are too large to group.
     """
 
     rows: FloatArray
     inputs: NDArray[np.intp]
     centre: FloatArray
     unit: FloatArray
-    categorical: NDArray[np.bool_]
     columns: Floats
+    n_categories: NDArray[np.intp]
     uncombined: NDArray[np.bool_] | None = None
     projection: FloatArray | None = None
 
@@ -204,6 +206,7 @@ class GridSpace:
         categorical = categories[inputs]
         centre = np.zeros(len(inputs))
         columns = np.empty((len(inputs), len(rows)), np.float32)
+        n_categories = categorical.astype(np.intp)
 
         def fill(k: int) -> None:
             values = rows[:, inputs[k]]
@@ -212,12 +215,16 @@ class GridSpace:
             with np.errstate(over="ignore"):
                 distance = (values - centre[k]) / unit[k]
             if categorical[k]:
-                distance = np.unique(distance, return_inverse=True)[1]
+                codes, ranks = np.unique(distance, return_inverse=True)
+                if np.abs(codes).max() < _MAX_DISTANCE:
+                    n_categories[k] = len(codes)
+                else:
+                    distance = ranks
             columns[k] = np.clip(distance, -_MAX_DISTANCE, _MAX_DISTANCE)
 
         map_blocks(fill, [(k,) for k in range(len(inputs))], n_jobs)
         uncombined = None if uncombined is None else uncombined[inputs]
-        return cls(rows, inputs, centre, unit, categorical, columns, uncombined, projection)
+        return cls(rows, inputs, centre, unit, columns, n_categories, uncombined, projection)
 
     def grids(self, chosen: GridProposals, generator: np.random.Generator) -> Grids:
         input_widths, input_shifts = chosen.dense(len(self.inputs))
@@ -515,7 +522,7 @@ class _Growth:
         self.has_user_score = user_score is not None
         n_inputs = len(space.inputs)
         self.proposer = Proposer(
-            n_inputs, generator, space.categorical, uncombined=space.uncombined
+            n_inputs, generator, space.n_categories, uncombined=space.uncombined
         )
         drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
