@@ -59,7 +59,7 @@ from gramless.estimators.targets import TargetEncoder
 from gramless.estimators.validation_warnings import warn_of_validation_rows
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
-from gramless.features.hybrid import parts_of
+from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.shapley import shapley_values
 from gramless.features.shapley_grids import Players
 from gramless.kernels import bandwidth_vector
@@ -83,7 +83,7 @@ from gramless.selection.config import EFFORTS, SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
 from gramless.selection.pipeline import select
-from gramless.selection.selected import SelectedModel
+from gramless.selection.selected import AddedKernel, SelectedModel
 from gramless.selection.splits import drawn_rows
 from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
 from gramless.selection.validation import relative_error
@@ -210,7 +210,7 @@ class KernelMachine(StatefulEstimator, ABC):
         solver, _ = self._solver(Squared(), batch.matrix, tighten=_WARM_TOL)
         codes, intercept = encoder.encode(targets), encoder.fits_intercept
         weights = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
-        self.features_ = batch.feature_map
+        self.features_ = batch.all_features(self.n_jobs)
         self.alpha_: float = alpha
         self.n_samples_fit_: int = n_rows
         self.weights_, self.intercept_ = encoder.decode_weights(weights)
@@ -545,7 +545,9 @@ class KernelMachine(StatefulEstimator, ABC):
         # Named solvers, and those for an L1 penalty, may not support features other than bins.
         if self.monotonic_cst is None and is_auto(self.solver) and self.l1_ratio == 0:
             return config
-        return replace(config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0)
+        return replace(
+            config, ridge_rows=0, n_landmarks=0, tries_trend=False, count_power=0.0, blends=False
+        )
 
     def _grows_grids(
         self,
@@ -642,6 +644,8 @@ class KernelMachine(StatefulEstimator, ABC):
         weights = self._drop_unused_bins(weights, self.features_)
         self.weights_, self.intercept_ = selection.encoder.decode_weights(weights)
         self._round_weights(selection)
+        if selection.selected.added is not None:
+            self._add_kernel(selection.selected.added, selection.encoder)
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
@@ -656,6 +660,14 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
+
+    def _add_kernel(self, added: AddedKernel, encoder: TargetEncoder) -> None:
+        """Put a kernel machine beside the other features, whose weights are rounded already."""
+        maps = [*parts_of(self.features_), added.expansion]
+        self.features_ = JoinedMaps.of(maps, [1.0] * len(maps), self.n_jobs)
+        weights, constant = encoder.decode_weights(added.weights)
+        self.weights_ = np.concatenate([added.factor * self.weights_, weights])
+        self.intercept_ = added.factor * self.intercept_ + constant
 
     def _round_weights(self, selection: Selection) -> None:
         """Round the weights of grown grids as far as validation rows allow, and drop zeros.

@@ -81,17 +81,41 @@ def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -
     alpha = model._given_alpha()
     if alpha is None:
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
+    # The landmarks of a kernel machine are rows, which it predicts better than others: weights fitted
+    # to the same rows would rely on it alone.
+    features, _ = split_added_kernel(model.features_)
+    weights = encoder.encode_weights(model.weights_, model.intercept_)
+    weights, _ = split_weights(features, weights, len(model.weights_))
     return EarlierFit(
         # The limits follow from the earlier rows; these rows can exceed them.
         scaler=replace(model.scaler_, limits=None),
-        feature_map=model.features_,
+        feature_map=features,
         settings=model.settings_,
         alpha=alpha,
         bandwidth=model.bandwidth_,
         relevance=model.relevance_,
         growth=model.growth_,
-        weights=encoder.encode_weights(model.weights_, model.intercept_),
+        weights=weights,
     )
+
+
+def split_added_kernel(features: FeatureMap) -> tuple[FeatureMap, KernelExpansion | None]:
+    """Return the map without a kernel machine that was added to it, and that machine."""
+    maps = parts_of(features)
+    if not isinstance(features, JoinedMaps) or not isinstance(maps[-1], KernelExpansion):
+        return features, None
+    scales = features.scales_[:-1].tolist()
+    rest = maps[0] if len(scales) == 1 else JoinedMaps.of(maps[:-1], scales, features.n_jobs)
+    return rest, maps[-1]
+
+
+def split_weights(features: FeatureMap, weights: Vector, n_columns: int) -> tuple[Vector, Vector]:
+    """Return the weights of some features with that of the intercept, and those of other features.
+
+    The latter are those of the columns from that of the features up to ``n_columns``.
+    """
+    n = features._n_features_out
+    return np.concatenate([weights[:n], weights[n_columns:]]), weights[n:n_columns]
 
 
 def _are_equal(first: object, second: object) -> bool:
@@ -126,19 +150,37 @@ def check_batches(model: StatefulEstimator) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The features of new rows, and the weights of the fitted model for these features."""
+    """The features of new rows, and the weights of the fitted model for these features.
+
+    A kernel machine that was ``added`` to the features keeps its weights, and adds ``added_raw`` to
+    the raw predictions of the rows.
+    """
 
     feature_map: FeatureMap
     matrix: FeatureMatrix
     weights: Vector
     root: FloatArray | None = None
+    added: KernelExpansion | None = None
+    added_weights: Vector | None = None
+    added_raw: Vector | float = 0.0
 
     @classmethod
     def of(cls, model: StatefulEstimator, rows: Rows, encoder: TargetEncoder) -> Batch:
         """Return the features of rows, with additional columns for new bins."""
-        features, n_jobs = model.features_, model.n_jobs
+        features, added = split_added_kernel(model.features_)
         weights = encoder.encode_weights(model.weights_, model.intercept_)
-        scaled = model.scaler_.rows(rows, n_jobs)
+        weights, added_weights = split_weights(features, weights, len(model.weights_))
+        scaled = model.scaler_.rows(rows, model.n_jobs)
+        batch = cls._of_features(features, scaled, weights, model.n_jobs)
+        if added is None:
+            return batch
+        raw = added.rows_matrix(scaled).matvec(added_weights)
+        return replace(batch, added=added, added_weights=added_weights, added_raw=raw)
+
+    @classmethod
+    def _of_features(
+        cls, features: FeatureMap, scaled: Rows, weights: Vector, n_jobs: int | None
+    ) -> Batch:
         maps = parts_of(features)
         if isinstance(features, KernelExpansion):
             # With whitened features, the penalty on |w|^2 is the norm of the function.
@@ -161,6 +203,15 @@ class Batch:
         joined = JoinedMaps.of([bins, *maps[1:]], scales, n_jobs)
         return cls(joined, HStack([matrix, *others], scales), weights)
 
+    def all_features(self, n_jobs: int | None) -> FeatureMap:
+        """Return the map with all of its parts."""
+        if self.added is None:
+            return self.feature_map
+        maps, scales = parts_of(self.feature_map), [1.0]
+        if isinstance(self.feature_map, JoinedMaps):
+            scales = self.feature_map.scales_.tolist()
+        return JoinedMaps.of([*maps, self.added], [*scales, 1.0], n_jobs)
+
     def step(
         self,
         loss: Loss,
@@ -177,7 +228,7 @@ class Batch:
         be like that of these rows.
         """
         matrix = with_ones(self.matrix) if intercept else self.matrix
-        raw = matrix.matvec(self.weights)
+        raw = matrix.matvec(self.weights) + self.added_raw
         gradients, curvatures = (
             columns(np.broadcast_to(derivative(raw, codes), raw.shape))
             for derivative in (loss.gradient, loss.surrogate_curvature)
@@ -199,6 +250,9 @@ class Batch:
             )
             updated[:, k] += solver.solve(problem).weights
         weights = updated.reshape(self.weights.shape)
+        if self.added_weights is not None:
+            n = self.matrix.shape[1]
+            return np.concatenate([weights[:n], self.added_weights, weights[n:]])
         if self.root is None:
             return weights
         n = len(self.root)

@@ -49,6 +49,8 @@ class SearchConfig:
         For classes, tables of fewer rows have fewer and larger rounds, and fewer grids and
         landmarks, because the overhead of a round would be most of the time; no nearby penalties
         are tried, because so few rows cannot tell them apart. 0 changes nothing.
+    blends : bool
+        Whether kernel ridge regression may be added to a model of classes.
     """
 
     most_grids: int = 640
@@ -71,6 +73,7 @@ class SearchConfig:
     n_directions: int = 0
     tries_nearby_alphas: bool = True
     quick_rows: int = 2000
+    blends: bool = True
 
     def of_targets(self, loss: Loss, n_rows: int) -> SearchConfig:
         """Return the configuration for tables of ``n_rows`` rows with a loss."""
@@ -111,6 +114,7 @@ _FAST = SearchConfig(
     tries_trend=False,
     dropped_share=0.0,
     quick_rows=0,
+    blends=False,
 )
 _THOROUGH = SearchConfig(
     proposals=400,

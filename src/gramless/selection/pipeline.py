@@ -19,6 +19,7 @@ from gramless.selection.candidates.kernel_ridge import (
     KernelRidge,
     screen_kernel_ridge,
 )
+from gramless.selection.candidates.kernel_ridge_blend import KernelRidgeBlend
 from gramless.selection.candidates.random_features import RandomFeatures
 from gramless.selection.candidates.refits import AdaptedLoss, NearbyPenalties
 from gramless.selection.candidates.smooth_kernels import SmoothKernels
@@ -44,6 +45,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     KernelRidge(),
     NearbyPenalties(of_piecewise_linear_losses=False),
     TrendCandidate(),
+    KernelRidgeBlend(),
 )
 
 

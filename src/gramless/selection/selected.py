@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from gramless.base.numeric import rounded_to_multiples
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
+from gramless.features.expansion import KernelExpansion
 from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_products import SingleRowProducts
@@ -51,6 +52,15 @@ class Shrinkage:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class AddedKernel:
+    """A kernel machine that is added to the predictions of the features, times a ``factor``."""
+
+    expansion: KernelExpansion
+    weights: Vector
+    factor: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SelectedModel:
     """The features of all rows that selection chose, and the penalty of their fit.
 
@@ -79,6 +89,8 @@ class SelectedModel:
         How prior deviations of bins depend on their rows, see :func:`prior_deviations`.
     shrinkage : Shrinkage, optional
         How predictions are shrunk towards a constant after the final fit.
+    added : AddedKernel, optional
+        What is added to the predictions of the final fit.
     products : SingleRowProducts, optional
         The same features with row products in single precision, if trials had them.
     """
@@ -101,6 +113,7 @@ class SelectedModel:
     rounding_step: float = 0.0
     count_power: float = 0.0
     shrinkage: Shrinkage | None = None
+    added: AddedKernel | None = None
     products: SingleRowProducts | None = field(default=None, repr=False)
 
     @property

@@ -1,0 +1,164 @@
+"""Kernel ridge regression added to the best model of classes, each fitted alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from gramless.base.random import stream
+from gramless.features.expansion import KernelExpansion
+from gramless.features.landmarks import InputKernel, dense_rows
+from gramless.losses import Loss
+from gramless.matrices.base import Vector
+from gramless.preprocessing.scaling import Scaler
+from gramless.selection.budget import Cost
+from gramless.selection.candidate import DENSE_TIME_SHARE, Fitted, GrownFeatures, Refinement
+from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
+from gramless.selection.goal import scaled_score
+from gramless.selection.kernel_ridge import GaussianRidge, GaussianTrials, sampled_splits
+from gramless.selection.selected import AddedKernel, SelectedModel
+from gramless.selection.splits import ROWS_OF_ONE_SPLIT
+from gramless.selection.task import SelectionTask
+from gramless.selection.validation import ValidationResult
+
+# Rows that are fitted first, and at most; two classes gain less from more rows.
+_FIRST_ROWS, _MOST_ROWS, _MOST_ROWS_OF_TWO_CLASSES = 1500, 5000, 2500
+_MOST_CATEGORICAL = 0.5  # share of the inputs; kernel values of categories take long
+_PROMISING = 0.99  # the blend with the first rows must lower the score to this share
+_SECONDS_A_CUBE, _BYTES_A_PAIR = 1e-10, 24  # of the rows that are fitted, and for inputs
+# Factors of the features: rounded weights stay short, which powers of two keep.
+_FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
+_LARGEST_FACTOR, _TOLERANCE = 50.0, 0.01  # of the predictions by kernel ridge regression
+
+
+class KernelRidgeBlend(Refinement):
+    """Kernel ridge regression, added to the predictions of the best features.
+
+    Grids and smooth kernels predict other rows wrongly than a kernel machine with a landmark in
+    every row does. Inputs weighted as the grids weigh them would make it predict better alone, but
+    add less.
+    """
+
+    name = "the blend with kernel ridge regression"
+    time_share = DENSE_TIME_SHARE
+
+    def is_wanted(self, task: SelectionTask) -> bool:
+        """Return whether targets are classes of enough rows, and nothing forbids another model."""
+        is_open = task.least_squares is not None and not task.fixed.fixes_model
+        has_rows = task.n_rows >= ROWS_OF_ONE_SPLIT and task.goal.loss.is_of_classes
+        is_wanted = task.config.blends and has_rows and task.monotone is None
+        few_categories = np.mean(task.scaler.categorical_mask) <= _MOST_CATEGORICAL
+        return is_open and is_wanted and bool(few_categories) and not task.validation_has_ended
+
+    def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
+        """Return the seconds and bytes of two fits to as many rows as are blended."""
+        n, width = _most_rows(task), len(best.scaler.unit)
+        return Cost(_SECONDS_A_CUBE * n**3, _BYTES_A_PAIR * n * (n + width))
+
+    def refine(self, task: SelectionTask, best: GrownFeatures) -> BlendedFeatures | None:
+        """Blend with a fit to some of the training rows and, if that helps, to more of them."""
+        screen = task.once(screen_kernel_ridge)
+        if screen is None:
+            kernels = GaussianTrials.of(task, sampled_splits([task.split], task.seed))
+        else:
+            kernels = screen.kernels
+        training = stream(task.seed, "blend").permutation(task.split[0])
+        blended = _blended(task, best, kernels.best, training[:_FIRST_ROWS])
+        if not _is_promising(task, best, blended):
+            return None
+        if len(training) <= _FIRST_ROWS:
+            return blended
+        return _blended(task, best, kernels.best, training[: _most_rows(task)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlendedFeatures(GrownFeatures):
+    """Features to which a kernel machine is added; ``factors`` are those of both."""
+
+    kernel: GaussianRidge
+    factors: tuple[float, float]
+
+    def finish(self, task: SelectionTask) -> SelectedModel:
+        """Return the model with kernel ridge regression fitted to enough of the rows."""
+        data, n_jobs = task.data, task.n_jobs
+        rows = stream(task.seed, "blend").permutation(data.n_fitted)[: _most_rows(task)]
+        _, weights = self.kernel.fitted(data, rows, n_jobs)
+        landmarks = dense_rows(self.scaler.rows(data.rows[rows], n_jobs))
+        expansion = KernelExpansion.of(_over(self.scaler, self.kernel), landmarks, n_jobs)
+        added = AddedKernel(
+            expansion=expansion, weights=self.factors[1] * weights, factor=self.factors[0]
+        )
+        return replace(super().finish(task), added=added)
+
+
+def _most_rows(task: SelectionTask) -> int:
+    most = _MOST_ROWS_OF_TWO_CLASSES if task.data.n_outputs == 1 else _MOST_ROWS
+    return min(most, task.data.n_fitted)
+
+
+def _over(scaler: Scaler, kernel: GaussianRidge) -> InputKernel:
+    """Return the kernel over the rows of another scaler, of kind "both".
+
+    These are the rows of the kinds "none" and "standard", followed by ranks.
+    """
+    bandwidth = kernel.source.bandwidth
+    ignored = np.full(len(scaler.unit) - len(bandwidth), np.inf)
+    return InputKernel(
+        kernel.source.kernel, np.concatenate([bandwidth, ignored]), scaler.categorical_mask
+    )
+
+
+def _blended(
+    task: SelectionTask, best: GrownFeatures, kernel: GaussianRidge, rows: np.ndarray
+) -> BlendedFeatures:
+    """Return the best features with kernel ridge regression on some training rows added."""
+    data, loss, (_, held_back) = task.data, task.goal.loss, task.split
+    expansion, weights = kernel.fitted(data, rows, task.n_jobs)
+    scaled = kernel.scaler.rows(data.rows[held_back], task.n_jobs)
+    raw = expansion.rows_matrix(scaled).matvec(weights)
+    weight = data.weights_of(held_back)
+    factors = blend_factors(loss, best.result.raw, raw, data.targets[held_back], weight)
+    both = factors[0] * best.result.raw + factors[1] * raw
+    score, own_loss = best.goal.scored(data, both, held_back)
+    validation: ValidationResult = replace(best.result, raw=both, score=score, loss=own_loss)
+    fields = vars(best) | {"validation": validation}
+    return BlendedFeatures(**fields, kernel=kernel, factors=factors)
+
+
+def blend_factors(
+    loss: Loss, first: Vector, second: Vector, targets: Vector, weights: np.ndarray | None
+) -> tuple[float, float]:
+    """Return the factors of two raw predictions whose sum has the lowest mean loss.
+
+    The factor of the first is a power of two.
+    """
+
+    def mean_loss(factor: float, of_first: float) -> float:
+        losses = loss.by_row(of_first * first + factor * second, targets)
+        return float(np.average(losses, weights=weights))
+
+    tried = []
+    for of_first in _FACTORS_OF_FEATURES:
+        result = minimize_scalar(
+            mean_loss,
+            args=(of_first,),
+            bounds=(0.0, _LARGEST_FACTOR),
+            method="bounded",
+            options={"xatol": _TOLERANCE},
+        )
+        tried.append((float(result.fun), of_first, float(result.x)))
+    return min(tried)[1:]
+
+
+def _is_promising(task: SelectionTask, best: Fitted, blended: Fitted) -> bool:
+    """Return whether the blend is clearly better, by more than the standard error of the gain."""
+    assert best.validation is not None
+    assert blended.validation is not None
+    rows, loss = best.validation.rows, task.goal.loss
+    targets, weights = task.data.targets[rows], task.data.weights_of(rows)
+    gains = loss.by_row(best.validation.raw, targets) - loss.by_row(blended.validation.raw, targets)
+    gain = np.average(gains, weights=weights)
+    error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(gains))
+    return bool(gain > error) and blended.score < scaled_score(best.score, _PROMISING)

@@ -1,0 +1,153 @@
+"""Kernel ridge regression added to models of classes: when, with what weights, and afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor, load, save
+from gramless.features.expansion import KernelExpansion
+from gramless.features.hybrid import parts_of
+from gramless.losses import Logistic, Multinomial
+from gramless.portable import PortableModel
+from gramless.selection.candidates.kernel_ridge_blend import blend_factors
+
+Array = NDArray[np.float64]
+
+
+def waves(n_rows: int, n_classes: int, seed: int = 0) -> tuple[Array, NDArray[np.intp]]:
+    """Return classes that depend on oblique waves, which grids along the inputs learn slowly."""
+    rng = np.random.default_rng(0)
+    directions, phases = rng.normal(size=(8, n_classes)), rng.uniform(0.0, 6.3, n_classes)
+    X = np.random.default_rng(seed + 1).normal(size=(n_rows, 8))
+    return X, np.cos(0.8 * X @ directions + phases).argmax(axis=1)
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def blended(request: pytest.FixtureRequest) -> KernelClassifier:
+    model = KernelClassifier(random_state=0).fit(*waves(1800, request.param))
+    assert isinstance(parts_of(model.features_)[-1], KernelExpansion)
+    return model
+
+
+def parts(model: KernelClassifier, X: Array) -> tuple[Array, Array]:
+    """Return what the kernel machine adds to raw predictions, and what all else adds."""
+    machine = parts_of(model.features_)[-1]
+    assert isinstance(machine, KernelExpansion)
+    n = len(machine.landmarks_)
+    added = machine.transform(model.scaler_.rows(X)) @ model.weights_[-n:]
+    return added, model.decision_function(X) - added
+
+
+def test_factors_minimise_the_mean_loss() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((300,), (300, 3)):
+        truth = rng.normal(size=shape)
+        first, second = (2.0 * truth + rng.normal(size=shape) for _ in range(2))
+        if len(shape) == 1:
+            loss, targets = Logistic(), np.where(truth > 0.0, 1.0, -1.0)
+        else:
+            loss, targets = Multinomial(), 2.0 * np.eye(3)[truth.argmax(axis=1)] - 1.0
+        weights = rng.uniform(0.1, 2.0, 300)
+        a, b = blend_factors(loss, first, second, targets, weights)
+
+        def mean_loss(a: float, b: float) -> float:
+            losses = loss.by_row(a * first + b * second, targets)  # noqa: B023
+            return float(np.average(losses, weights=weights))  # noqa: B023
+
+        grid = [mean_loss(2.0**k, c) for k in range(-4, 2) for c in np.linspace(0.0, 10.0, 201)]
+        assert np.log2(a) % 1.0 == 0.0
+        assert mean_loss(a, b) <= min(grid) + 1e-4
+
+
+def test_blend_predicts_waves_better_than_its_parts(blended: KernelClassifier) -> None:
+    X, y = waves(3000, len(blended.classes_), seed=7)
+    added, rest = parts(blended, X)
+
+    def error(raw: Array) -> float:
+        predicted = raw > 0.0 if raw.ndim == 1 else raw.argmax(axis=1)
+        return float(np.mean(predicted != y))
+
+    both = error(blended.decision_function(X))
+    assert both < error(rest)
+    assert both < error(added) + 0.005
+
+
+def test_added_machine_is_kernel_ridge_regression_on_all_rows(blended: KernelClassifier) -> None:
+    X, y = waves(1800, len(blended.classes_))
+    machine = parts_of(blended.features_)[-1]
+    assert isinstance(machine, KernelExpansion)
+    landmarks = machine.landmarks_
+    assert len(landmarks) == len(X)
+    weights = blended.weights_[-len(landmarks) :]
+    gram = machine.transform(landmarks)
+    order = [np.flatnonzero((blended.scaler_.rows(X) == row).all(axis=1))[0] for row in landmarks]
+    targets = np.where(y == 1, 1.0, -1.0) if weights.ndim == 1 else 2.0 * np.eye(4)[y] - 1.0
+    # (K + ridge) a = b y with two unknown numbers, the ridge and the factor b.
+    left = np.stack([targets[order].ravel(), -weights.ravel()], axis=1)
+    right = (gram @ weights).ravel()
+    (factor, ridge), residual, *_ = np.linalg.lstsq(left, right, rcond=None)
+    assert factor > 0.0
+    assert ridge > 0.0
+    assert residual[0] < 1e-12 * np.sum(right**2)
+
+
+def test_files_and_portable_models_keep_predictions(
+    blended: KernelClassifier, tmp_path: Path
+) -> None:
+    X, _ = waves(200, 2, seed=3)
+    path = tmp_path / "model.gramless"
+    save(blended, path)
+    expected = blended.predict_proba(X)
+    np.testing.assert_array_equal(load(path).predict_proba(X), expected)
+    np.testing.assert_allclose(PortableModel(path).predict_proba(X), expected, atol=1e-9)
+
+
+def test_partial_fit_keeps_the_added_machine_and_learns_new_rows(
+    blended: KernelClassifier, tmp_path: Path
+) -> None:
+    save(blended, tmp_path / "model.gramless")
+    model = load(tmp_path / "model.gramless")
+    X, y = waves(1500, len(model.classes_), seed=5)
+    y = np.where(X[:, 0] > 1.0, 0, y)  # new rows differ
+    added, _ = parts(model, X)
+    before = model.score(X, y)
+    model.partial_fit(X, y)
+    np.testing.assert_array_equal(parts(model, X)[0], added)
+    assert model.score(X, y) > before
+
+
+def test_warm_start_fits_without_the_added_machine() -> None:
+    X, y = waves(1800, 2)
+    model = KernelClassifier(warm_start=True, random_state=0).fit(X, y)
+    n_parts = len(parts_of(model.features_))
+    model.fit(X, y)
+    assert len(parts_of(model.features_)) == n_parts - 1
+    X, y = waves(2000, 2, seed=9)
+    assert model.score(X, y) > 0.7
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    X, y = waves(900, 3)
+    one, two = (KernelClassifier(random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert isinstance(parts_of(one.features_)[-1], KernelExpansion)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+
+
+def test_nothing_is_added_where_grids_suffice_or_the_user_chose_otherwise() -> None:
+    X, y = waves(600, 2)
+    is_noise = np.random.default_rng(4).random(len(X)) < 0.2
+    by_axis = ((X[:, 0] > 0.3) ^ is_noise).astype(int)
+    models = [
+        KernelClassifier(random_state=0).fit(X, by_axis),
+        KernelClassifier(effort=1, random_state=0).fit(X, y),
+        KernelClassifier(l1_ratio=1, random_state=0).fit(X, y),
+        KernelClassifier(alpha=1e-3, random_state=0).fit(X, y),
+        KernelRegressor(random_state=0).fit(X, y + 0.1 * X[:, 0]),
+    ]
+    for model in models:
+        maps = parts_of(model.features_)
+        assert len(maps) == 1 or not isinstance(maps[-1], KernelExpansion)
