@@ -23,10 +23,12 @@ from gramless.selection.splits import ROWS_OF_ONE_SPLIT
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult
 
-# Rows that are fitted first, and at most; two classes gain less from more rows.
-_FIRST_ROWS, _MOST_ROWS, _MOST_ROWS_OF_TWO_CLASSES = 1500, 5000, 2500
+# Rows that are fitted first, for each class and at least, and at most; two classes gain little from
+# more rows than are fitted next.
+_ROWS_A_CLASS, _FEWEST_ROWS, _NEXT_ROWS, _MOST_ROWS = 60, 400, 1500, 5000
 _MOST_CATEGORICAL = 0.5  # share of the inputs; kernel values of categories take long
-_PROMISING = 0.99  # the blend with the first rows must lower the score to this share
+# The blend with the first rows, then with the next, must lower the score to these shares.
+_HOPEFUL, _PROMISING = 0.998, 0.99
 _SECONDS_A_CUBE, _BYTES_A_PAIR = 1e-10, 24  # of the rows that are fitted, and for inputs
 # Factors of the features: rounded weights stay short, which powers of two keep.
 _FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
@@ -65,12 +67,17 @@ class KernelRidgeBlend(Refinement):
         else:
             kernels = screen.kernels
         training = stream(task.seed, "blend").permutation(task.split[0])
-        blended = _blended(task, best, kernels.best, training[:_FIRST_ROWS])
+        n_first = min(max(_ROWS_A_CLASS * task.data.n_outputs, _FEWEST_ROWS), _NEXT_ROWS)
+        first = _blended(task, best, kernels.first, training[:n_first])
+        if first.score >= scaled_score(best.score, _HOPEFUL):
+            return None
+        blended = _blended(task, best, kernels.best, training[:_NEXT_ROWS])
         if not _is_promising(task, best, blended):
             return None
-        if len(training) <= _FIRST_ROWS:
+        most = _most_rows(task)
+        if len(training) <= _NEXT_ROWS or most <= _NEXT_ROWS:
             return blended
-        return _blended(task, best, kernels.best, training[: _most_rows(task)])
+        return _blended(task, best, kernels.best, training[:most])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +101,7 @@ class BlendedFeatures(GrownFeatures):
 
 
 def _most_rows(task: SelectionTask) -> int:
-    most = _MOST_ROWS_OF_TWO_CLASSES if task.data.n_outputs == 1 else _MOST_ROWS
+    most = _NEXT_ROWS if task.data.n_outputs == 1 else _MOST_ROWS
     return min(most, task.data.n_fitted)
 
 
