@@ -10,14 +10,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_y
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.bins import BinColumns, BinKeys, SomeColumns
 from gramless.distributed.workspace import Workspace
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.targets import TargetEncoder
+from gramless.estimators.inputs import RowInputs
+from gramless.estimators.targets import TargetEncoder, TargetReader
 from gramless.features.base import FeatureMap
 from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
@@ -78,11 +78,14 @@ class Layout:
 class RowPlan:
     """The encoding of the rows of a partition, which is a pure function of these rows.
 
-    ``model`` validates and encodes rows and targets as in the fit to the sample. The bins of
+    ``inputs``, ``reader`` and ``model``, the unfitted local estimator, validate and encode rows and
+    targets as in the fit to the sample. The bins of
     ``grids`` are learned from all rows; the other features, ``maps``, were learned from the sample.
     """
 
     model: KernelMachine
+    inputs: RowInputs
+    reader: TargetReader
     scaler: Scaler
     grids: Grids | None
     maps: list[FeatureMap]
@@ -115,14 +118,8 @@ class RowPlan:
         self, table: Table, y: Column, weight: Column
     ) -> tuple[Rows, FloatArray, FloatArray]:
         """Return inputs, encoded targets and weights of rows of positive weight."""
-        options = self.model._target_options
-        rows = self.model.inputs_.transform(self.model, table)
-        y = _check_y(
-            self.model._plain_targets(as_array(y)),
-            multi_output=options["multi_output"],
-            y_numeric=options.get("y_numeric", False),
-        )
-        checked = self.model._check_targets(y)
+        rows = self.inputs.transform(self.model, table)
+        checked = self.reader.read(self.model, as_array(y))
         targets, weights = self.encoder.encode(checked), np.ones(len(checked))
         if self.class_factors is not None:
             weights = self.class_factors[self.encoder.class_numbers(checked)]

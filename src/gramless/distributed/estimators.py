@@ -23,7 +23,8 @@ from gramless.base.memory import limited_memory
 from gramless.base.progress import Callbacks
 from gramless.base.random import seed_from
 from gramless.base.state import State
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.base.threads import one_thread_if_small
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.distributed.bins import BinKeys, code_type
 from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
 from gramless.distributed.checkpoints import Resumable, solved
@@ -35,13 +36,14 @@ from gramless.distributed.samples import Sample
 from gramless.distributed.solving import ClusterProblem, squares
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.classifier import KernelClassifier, _check_probabilities
+from gramless.estimators.classifier import KernelClassifier, check_probabilities
+from gramless.estimators.final_fit import FinalFit, SolvedProblem, finish_fit, warm_start
 from gramless.estimators.given_rows import EvalSet, ValidationArguments
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.regressor import KernelRegressor
-from gramless.estimators.steps import Selection
-from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
-from gramless.features.binning import BinningMap, GivenBinning
+from gramless.estimators.steps import FitArguments, Selection
+from gramless.estimators.targets import ClassEncoder, LabelsEncoder, TargetEncoder, class_weights
+from gramless.features.binning import BinningMap
 from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
@@ -50,7 +52,6 @@ from gramless.matrices.weighted import multiplied, plain_matrix, unscaled_weight
 from gramless.selection.bins import prior_deviations, row_counts
 from gramless.selection.selected import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Solution
 
 _TABLES_PER_MERGE = 8
 _SOLVERS = "auto", "pcg", "newton"
@@ -72,7 +73,6 @@ class DaskMachine(_Machine):
     sizes: ClassVar[Sizes] = Sizes()
     _local_class: ClassVar[type[KernelMachine]]
     client: Client | None
-    _sample: Sample  # only during model selection
 
     def fit(
         self,
@@ -143,23 +143,30 @@ class DaskMachine(_Machine):
                 f"{name}: cv lists indices of rows of the whole table, but models are selected on "
                 f"a sample of {sample.n_rows:,} rows; give a splitter, a number of folds or groups."
             )
-        self._sample = sample
-        try:
-            with limited_memory(self._memory()):
-                selection = self._select_model(*sample.rows, callbacks)
-        finally:
-            del self._sample
+        with limited_memory(self._memory()):
+            encoded = self._encode(FitArguments(*sample.rows, callbacks=callbacks))
+            if isinstance(encoded.encoder, LabelsEncoder):
+                raise InputError(
+                    f"{name}: several labels per row are only for fits on one machine; y should be "
+                    f"a 1d array, with one class per row."
+                )
+            if not sample.complete and sample.moments is not None and not self._named_loss().robust:
+                encoded = sample.moments.encode(encoded, self._named_loss())
+            with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
+                selection = self._select(encoded)
         selection.report(
             "sample",
             f"chosen by {len(selection.data.targets)} of {sample.n_rows} rows in "
             f"{len(parts.parts)} partitions",
         )
         if selection.selected.weights is not None:
-            self._solve(selection)
+            final = self._solve(selection)
         else:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-                self._fit_everywhere(cluster, parts, sample, selection, checkpoint)
-        self._learn_errors(selection)
+                selection, final = self._fit_everywhere(
+                    cluster, parts, sample, selection, checkpoint
+                )
+        self._set_fitted(selection, final, self._learn_errors(selection, final))
         return self
 
     def partial_fit(
@@ -262,16 +269,13 @@ class DaskMachine(_Machine):
         sample: Sample,
         selection: Selection,
         checkpoint: str | Path | None,
-    ) -> None:
+    ) -> tuple[Selection, FinalFit]:
         """Bin all rows on the cluster, and solve for them."""
         layout, rows, known = self._binned(cluster, parts, sample, selection)
         try:
             selected = self._for_all_rows(selection, sample, rows, known)
             selection = replace(selection, selected=selected)
-            self._keep_selected(selected)
             n_chosen = len(selection.data.targets)
-            if not sample.complete:
-                self.limits_.append(f"sample: chosen by {n_chosen} of {sample.n_rows} rows")
             bound = max(1.0, rows.largest_target)
             both = rows.summed(means_and_right, bound, rows.n_rows, rows.total)
             first = parts_of(selected.feature_map)[0]
@@ -291,33 +295,39 @@ class DaskMachine(_Machine):
                 factors,
                 self.n_jobs,
             )
-            solution = self._solved_there(problem, selection, checkpoint)
-            solution = replace(solution, weights=multiplied(solution.weights, factors))
-            self._keep_solution(solution, selection, rows.n_rows)
+            solved = self._solved_there(problem, selection, checkpoint)
+            weights = multiplied(solved.solution.weights, factors)
+            solved = replace(solved, solution=replace(solved.solution, weights=weights))
+            final = finish_fit(
+                solved,
+                selection,
+                matrix=None,
+                n_rows=rows.n_rows,
+                is_sparse=False,
+                keeps_bins=False,
+                n_jobs=self.n_jobs,
+            )
+            return selection, final
         finally:
             rows.release()
 
-    def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
-        # The rows are on workers, so that no matrix of theirs is updated.
-        bins.keep_bins(used)
-        return np.flatnonzero(used)
-
     def _solved_there(
         self, problem: ClusterProblem, selection: Selection, checkpoint: str | Path | None
-    ) -> Solution:
+    ) -> SolvedProblem:
         """Solve with products that the workers compute."""
-        start, tighten = self._warm_start(selection)
+        start, tighten = warm_start(selection, float(self.tol))
         start = None if start is None else multiplied(start, 1.0 / problem.factors)
         tol = tighten * float(self.tol)
         watch, max_iter = selection.watch(), int(self.max_iter)
         state: Resumable
-        if self.loss_.name == "squared":
+        loss = selection.selected.loss
+        if loss.name == "squared":
             state, name = squares(problem, tol, start), "pcg"
         else:
             options = NewtonCG(tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
-            state, name = ClusterNewtonState(problem, self.loss_, start, options), "newton"
-        self.solver_reason_ = (
-            f"{name}: {self.loss_.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
+            state, name = ClusterNewtonState(problem, loss, start, options), "newton"
+        reason = (
+            f"{name}: {loss.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
             f"cluster, preconditioned with a sample of the rows"
         )
         n_columns, n_outputs = problem.right.shape
@@ -337,7 +347,7 @@ class DaskMachine(_Machine):
             n_tasks=n_tasks,
             n_bytes=n_bytes,
         )
-        return solution
+        return SolvedProblem(solution=solution, loss=loss, solver_reason=reason)
 
     def _binned(
         self, cluster: Cluster, parts: Partitions, sample: Sample, selection: Selection
@@ -350,12 +360,14 @@ class DaskMachine(_Machine):
         others = maps[1:] if grids is not None else maps
         plan = RowPlan(
             self._unfitted(),
+            selection.inputs,
+            self._reader,
             selection.selected.scaler,
             grids,
             others,
             selection.encoder,
             sample.largest_weight,
-            self._class_factors(sample),
+            self._class_factors(sample, selection.encoder),
         )
         make = delayed(RowPlan.block, pure=False)
         shared_plan = delayed(plan, pure=False, traverse=False)
@@ -386,15 +398,15 @@ class DaskMachine(_Machine):
         return layout, rows, known
 
     def _unfitted(self) -> KernelMachine:
-        """Return a local estimator that knows what columns mean, and nothing else."""
+        """Return a local estimator that knows the columns of tables, and nothing else."""
         local = self._local_class(**self._local_params())
-        for name in ("inputs_", "n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(self):
                 setattr(local, name, vars(self)[name])
         return local
 
-    def _class_factors(self, sample: Sample) -> FloatArray | None:
-        """Return what weights of the rows of each class are multiplied by."""
+    def _class_factors(self, sample: Sample, encoder: TargetEncoder) -> FloatArray | None:
+        """Return the factor of the weights of the rows of each class, or None for no factors."""
         return None
 
     def _for_all_rows(
@@ -421,7 +433,11 @@ class DaskMachine(_Machine):
         if self._given_alpha() is None:
             share = len(selection.data.targets) / rows.n_rows
             settings = replace(settings, alpha=settings.alpha * share)
-        return replace(selected, settings=settings, validation=validation)
+        limits = list(selected.limits)
+        if not sample.complete:
+            n_chosen = len(selection.data.targets)
+            limits.append(f"sample: chosen by {n_chosen} of {sample.n_rows} rows")
+        return replace(selected, settings=settings, validation=validation, limits=limits)
 
     def __sklearn_clone__(self) -> Self:
         copies = {k: clone(v, safe=False) for k, v in self._local_params().items()}
@@ -510,12 +526,6 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         like = super()._like(name)
         return like if name == "predict" else np.empty((*like.shape, 2))
 
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
-        encoder, sample = super()._target_encoder(y, weight), self._sample
-        if sample.complete or sample.moments is None or self._named_loss().robust:
-            return encoder
-        return sample.moments.encoder(self._named_loss(), self.fit_intercept)
-
     def _check_distributable(self) -> None:
         super()._check_distributable()
         if self.n_posterior:
@@ -585,7 +595,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         """
         return self._call(super().decision_function, X)
 
-    @available_if(_check_probabilities)
+    @available_if(check_probabilities)
     def predict_proba(self, X: Collection) -> Predictions:
         """Return the probability of each class, a lazy array for collections.
 
@@ -596,7 +606,7 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         """
         return self._call(super().predict_proba, X)
 
-    @available_if(_check_probabilities)
+    @available_if(check_probabilities)
     def predict_log_proba(self, X: Collection) -> Predictions:
         """Return the logarithms of :meth:`predict_proba`, a lazy array for collections.
 
@@ -646,17 +656,12 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
                 "another loss, or fit KernelClassifier to a sample of the rows."
             )
 
-    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        return plain_labels(y, type(self).__name__)
-
-    def _check_targets(self, y: AnyArray) -> AnyArray:
-        return ClassEncoder.check(y, warn=True)
-
-    def _class_factors(self, sample: Sample) -> FloatArray | None:
+    def _class_factors(self, sample: Sample, encoder: TargetEncoder) -> FloatArray | None:
         if self.class_weight is None:
             return None
-        sums = [sample.classes[label] for label in self.classes_.tolist()]
-        factors = self._class_weights(self.classes_, np.array(sums))
+        assert isinstance(encoder, ClassEncoder)
+        sums = [sample.classes[label] for label in encoder.classes.tolist()]
+        factors = class_weights(self.class_weight, encoder.classes, np.array(sums))
         return factors / factors.max()
 
 

@@ -25,6 +25,7 @@ from gramless.distributed.blocks import (
 )
 from gramless.distributed.cluster import Cluster
 from gramless.distributed.partitions import Partitions
+from gramless.estimators.steps import EncodedRows
 from gramless.estimators.targets import NumberEncoder
 from gramless.losses import Loss
 from gramless.preprocessing.categories import category_mask
@@ -92,6 +93,15 @@ class Moments:
             return NumberEncoder(np.zeros_like(mean), mean, unit, loss.link(np.asarray(self.mean)))
         deviation = np.sqrt(self.squares / self.mass) / unit
         return NumberEncoder(mean, np.where(deviation > 0, deviation, 1.0), unit)
+
+    def encode(self, encoded: EncodedRows, loss: Loss) -> EncodedRows:
+        """Return the rows of a sample with targets in units of all rows."""
+        first, data = encoded.encoder, encoded.data
+        assert isinstance(first, NumberEncoder)
+        encoder = self.encoder(loss, first.fits_intercept)
+        encoder = replace(encoder, lower_limit=first.lower_limit)
+        codes = encoder.encode(encoded.given.targets[encoded.given.used])
+        return replace(encoded, encoder=encoder, data=replace(data, targets=codes))
 
     def _without_centre(self, loss: Loss) -> NumberEncoder:
         if loss.has_positive_means:

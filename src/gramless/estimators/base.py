@@ -18,9 +18,8 @@ from gramless.base.columns import target_name
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
 from gramless.base.memory import limited_memory, parse_bytes, release_freed_memory
-from gramless.base.numeric import rounded_to_multiples, rounded_to_single
 from gramless.base.progress import Callbacks, Deadline, Reporter
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomState, seed_from
 from gramless.base.state import (
     State,
     StatefulEstimator,
@@ -33,6 +32,14 @@ from gramless.base.threads import one_thread_if_small, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
+from gramless.estimators.final_fit import (
+    WARM_TOL,
+    FinalFit,
+    SolvedProblem,
+    background_rows,
+    finish_fit,
+    warm_start,
+)
 from gramless.estimators.given_rows import (
     EvalRows,
     EvalSet,
@@ -40,7 +47,6 @@ from gramless.estimators.given_rows import (
     ValidationArguments,
     describe_cv,
     rows_with_weight,
-    take_given_rows,
 )
 from gramless.estimators.inputs import RowInputs, monotone_inputs
 from gramless.estimators.parameters import (
@@ -54,22 +60,24 @@ from gramless.estimators.parameters import (
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import EncodedRows, Selection, scores_by_round, with_scorer
-from gramless.estimators.targets import TargetEncoder
+from gramless.estimators.steps import (
+    EncodedRows,
+    FitArguments,
+    Selection,
+    scores_by_round,
+    with_scorer,
+)
+from gramless.estimators.targets import TargetEncoder, TargetReader
 from gramless.estimators.validation_warnings import warn_of_validation_rows
-from gramless.features.base import FeatureMap, SizedMap
-from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
-from gramless.features.hybrid import JoinedMaps, parts_of
+from gramless.features.base import SizedMap
+from gramless.features.binning import RandomBinning
 from gramless.features.shapley import shapley_values
 from gramless.features.shapley_grids import Players
 from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, OUTLIER_BOUND, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.dense import take_array_rows
-from gramless.matrices.weighted import first_part, plain_matrix, unscaled_weights
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.selection.bandwidth_search import RELEVANCES
 from gramless.selection.budget import (
     LEAST_TO_GROW,
@@ -83,22 +91,13 @@ from gramless.selection.config import EFFORTS, SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
 from gramless.selection.pipeline import select
-from gramless.selection.selected import AddedKernel, SelectedModel
 from gramless.selection.splits import drawn_rows
 from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
-from gramless.selection.validation import relative_error
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.objective import Problem, Solution, columns
 from gramless.uncertainty.conformal import Conformal
-
-_BACKGROUND_ROWS = 200  # rows of the fit that a model keeps to explain predictions by
-# Warm starts have a smaller tolerance, so that rows absent from the earlier fit still matter.
-_WARM_TOL = 0.3
-# Below a tenth of the targets' standard deviation, the tolerance is proportional to the validation
-# error, down to a minimum.
-_ERROR_FACTOR, _MIN_TOL = 10.0, 1e-4
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +110,7 @@ class KernelMachine(StatefulEstimator, ABC):
     _former_attributes: ClassVar = {"coef_": "weights_"}
     _losses: ClassVar[dict[str, Loss]]
     _target_kinds: ClassVar[tuple[TargetKind, ...]]
-    _target_options: ClassVar[dict[str, object]]  # of scikit-learn's validate_data
+    _reader: ClassVar[TargetReader]
 
     features: str | SizedMap = "binning"
     _: KW_ONLY
@@ -172,48 +171,70 @@ class KernelMachine(StatefulEstimator, ABC):
             If numbers are infinite, rows that stay sparse or targets hold NaN, there is only one
             class or one group, shapes or parameters are wrong, or scores are not finite.
         """
+        validation = ValidationArguments.of(
+            type(self).__name__, eval_set, X_val, y_val, sample_weight_val
+        )
+        return self._fit(FitArguments(X, y, sample_weight, groups, callbacks, validation))
+
+    def _fit(self, arguments: FitArguments) -> Self:
         with limited_memory(self._memory()):
-            validation = ValidationArguments.of(
-                type(self).__name__, eval_set, X_val, y_val, sample_weight_val
-            )
-            selection = self._select_model(X, y, sample_weight, groups, callbacks, validation)
-            if validation is not None:
-                warn_of_validation_rows(self, selection)
-            with one_thread_if_small(selection.data.rows.shape, self.n_jobs):
-                self._solve(selection)
-                self._learn_errors(selection)
-        self.target_name_: str | None = target_name(y)
-        self._choice = steering_parameters(self)
+            encoded = self._encode(arguments)
+            with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
+                selection = self._select(encoded)
+                if arguments.validation is not None:
+                    warn_of_validation_rows(self, selection)
+                final = self._solve(selection)
+                self._set_fitted(selection, final, self._learn_errors(selection, final))
         return self
 
-    def _add_rows(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-    ) -> Self:
+    def _set_fitted(self, selection: Selection, final: FinalFit, errors: dict[str, object]) -> None:
+        """Set all fitted attributes, except for those of scikit-learn's validation."""
+        selected, solved = selection.selected, final.solved
+        scorer, cv = selection.goal.scorer, describe_cv(self.cv, selection.given.groups)
+        has_eval_set = selection.data.n_validation > 0
+        self.target_name_: str | None = target_name(selection.arguments.y)
+        self.inputs_ = selection.inputs
+        self.settings_, self.search_ = selected.settings, selected.trials
+        self.growth_, self.relevance_ = selected.growth, selected.relevance
+        self.alpha_: float = selected.alpha
+        self.bandwidth_ = selected.bandwidth
+        self.scaler_, self.features_ = selected.scaler, final.feature_map
+        self.scorer_ = "loss" if scorer is None else scorer.name
+        self.cv_ = "eval_set" if has_eval_set else cv
+        self.evals_result_ = {"valid_0": scores_by_round(selection)} if has_eval_set else {}
+        self.loss_, self.solver_reason_ = solved.loss, solved.solver_reason
+        self.weights_, self.intercept_ = final.weights, final.intercept
+        self.sparsity_, self.limits_ = final.sparsity, final.limits
+        self.n_samples_fit_: int = final.n_rows
+        self.n_iter_, self.status_ = solved.solution.n_iter, solved.solution.status
+        self.history_ = solved.solution.history
+        self.background_ = background_rows(selection)
+        self.__dict__.update(selection.encoder.attributes() | solved.attributes | errors)
+        self._choice = steering_parameters(self)
+
+    def _add_rows(self, arguments: FitArguments) -> Self:
         """Update the weights by a batch of rows, see :meth:`KernelRegressor.partial_fit`."""
-        used = rows_with_weight(type(self).__name__, sample_weight, X, y)
-        if used is not None:
-            X, y, sample_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
-        rows, targets = self._known_rows(X, self._plain_targets(y))
-        targets = self._check_targets(targets)
+        owner, X, weight = type(self).__name__, arguments.X, arguments.sample_weight
+        used = rows_with_weight(owner, weight, X, arguments.y)
+        arguments = arguments if used is None else arguments.take(used)
+        inputs, rows, targets = self._known_rows(arguments)
         weight = np.ones(len(targets))
-        if sample_weight is not None:
-            weight = self._check_weight(sample_weight, rows)
+        if arguments.sample_weight is not None:
+            weight = _checked_weight(owner, arguments.sample_weight, rows)
         encoder = self._encoder_of_batch(targets)
-        weight = np.asarray(self._weigh(targets, weight))
+        weight = np.asarray(self._weigh(targets, weight, arguments))
         batch = Batch.of(self, rows, encoder)
         n_rows = self.n_samples_fit_ + len(targets)
         given, share = self._given_alpha(), len(targets) / n_rows
         alpha = self.alpha_ * (1.0 - share) if given is None else given
-        solver, _ = self._solver(Squared(), batch.matrix, tighten=_WARM_TOL)
+        solver, _ = self._solver(Squared(), batch.matrix, tighten=WARM_TOL)
         codes, intercept = encoder.encode(targets), encoder.fits_intercept
         weights = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
-        self.features_ = batch.all_features(self.n_jobs)
-        self.alpha_: float = alpha
-        self.n_samples_fit_: int = n_rows
+        self.inputs_, self.features_ = inputs, batch.all_features(self.n_jobs)
+        self.alpha_ = alpha
+        self.n_samples_fit_ = n_rows
         self.weights_, self.intercept_ = encoder.decode_weights(weights)
+        self.__dict__.update(encoder.attributes())
         return self
 
     def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
@@ -222,216 +243,157 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
         """Return the target encoder for a further fit of a fitted model."""
-        return self._target_encoder(y, weight)
+        return self._target_encoder(y, weight, None)
 
-    def _select_model(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        callbacks: Callbacks,
-        validation: ValidationArguments | None = None,
-    ) -> Selection:
-        """Validate and encode the rows, then select everything that is left on "auto"."""
-        self._solver(self._named_loss())
-        self._search_config()
-        deadline = self._deadline()
-        encoded = self._encode(X, y, sample_weight, groups, validation, deadline)
-        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
-        with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
-            task = self._selection_task(encoded, report, deadline)
-            return self._selection(task, encoded)
-
-    def _encode(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        validation: ValidationArguments | None,
-        deadline: Deadline,
-    ) -> EncodedRows:
+    def _encode(self, arguments: FitArguments) -> EncodedRows:
         """Return encoded rows, targets and weights after checks.
 
         Rows of weight 0 are left out, and some others if a time budget is too short for all rows.
         """
-        # Validation rows come first, because checks of training targets set attributes.
-        validation_rows = None if validation is None else EvalRows.of(self, validation)
-        table, used_weight = X, sample_weight
-        used = rows_with_weight(type(self).__name__, sample_weight, X, y)
-        if used is not None:
-            X, y, used_weight = (take_given_rows(part, used) for part in (X, y, sample_weight))
-        y, goes_on = self._plain_targets(y), keeps_choice(self, X)
+        self._solver(self._named_loss())
+        self._search_config()
+        deadline, owner = self._deadline(), type(self).__name__
+        report = Reporter(owner, arguments.callbacks, bool(self.verbose))
+        validation = arguments.validation
+        eval_rows = None if validation is None else EvalRows.of(self, self._reader, validation)
+        used = rows_with_weight(owner, arguments.sample_weight, arguments.X, arguments.y)
+        kept = arguments if used is None else arguments.take(used)
+        goes_on = keeps_choice(self, vars(self).get("_choice"), kept.X)
         if goes_on:
-            rows, targets = self._known_rows(X, y)
+            inputs, rows, targets = self._known_rows(kept)
         else:
-            self.inputs_, rows, targets = RowInputs.fit(
-                self, X, y, self.categorical_features, self._target_options
+            plain = self._reader.plain(kept.y, owner)
+            # As in scikit-learn, validation sets n_features_in_ and feature_names_in_.
+            inputs, rows, targets = RowInputs.fit(
+                self, kept.X, plain, self.categorical_features, self._reader.options
             )
+            targets = self._reader.check(targets, owner)
         check_table(rows)
-        targets, weight = self._check_targets(targets), None
-        if used_weight is not None:
-            weight = self._check_weight(used_weight, rows)
-        given = GivenRows.of(self, table, targets, weight, groups, used)
+        weight = None
+        if kept.sample_weight is not None:
+            weight = _checked_weight(owner, kept.sample_weight, rows)
+        given = GivenRows.of(self, arguments.X, targets, weight, arguments.groups, used)
         if weight is not None and not weight.all():
             rows, targets, weight = _take(weight > 0, rows, targets, weight)
-        weight = self._weigh(targets, weight)
-        encode = self._target_encoder_again if goes_on else self._target_encoder
-        encoder, n_given = encode(targets, weight), len(targets)
-        seed, classes = seed_from(self.random_state), encoder.class_numbers(targets)
+        weight = self._weigh(targets, weight, arguments)
+        if goes_on:
+            encoder = self._target_encoder_again(targets, weight)
+        else:
+            encoder = self._target_encoder(targets, weight, kept)
+        n_given, seed, classes = (
+            len(targets),
+            seed_from(self.random_state),
+            encoder.class_numbers(targets),
+        )
         max_rows = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
-        if max_rows < len(targets):
-            sample = drawn_rows(len(targets), max_rows, seed, classes)
+        if max_rows < n_given:
+            sample = drawn_rows(n_given, max_rows, seed, classes)
             rows, targets, weight = _take(sample, rows, targets, weight)
             given = given.keep_used(sample)
             classes = None if classes is None else classes[sample]
-        data = self._data(rows, targets, weight, encoder)
-        has_splits = self.cv is not None or groups is not None or validation_rows is not None
-        if has_splits and weight is not None:
-            data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
-        if validation_rows is not None:
-            data, given, classes = self._with_validation_rows(
-                data, targets, given, classes, validation_rows, encoder
+        data = Data(
+            rows,
+            encoder.encode(targets),
+            encoder.weigh(targets, weight),
+            encoder.score,
+            encoder.fits_intercept,
+            inputs.categorical,
+            measure=encoder.measure,
+            outlier_bound=OUTLIER_BOUND if self._named_loss().robust else None,
+        )
+        has_splits = self.cv is not None or given.groups is not None or eval_rows is not None
+        if has_splits and data.sample_weight is not None:
+            count = _count(arguments.sample_weight, given.used)
+            data = replace(data, count_unit=count / data.sample_weight.sum())
+        if eval_rows is not None:
+            data = data.with_validation_rows(
+                eval_rows.encoded(self, inputs, rows),
+                eval_rows.codes(owner, encoder, targets, self._named_loss()),
+                encoder.weigh(eval_rows.targets, eval_rows.weight_like(weight)),
             )
+            indices = encoder.class_numbers(eval_rows.targets)
+            if classes is not None and indices is not None:
+                classes = np.concatenate([classes, indices])
+            plain_weight = eval_rows.weight_like(given.weight)
+            given = given.followed_by(eval_rows.table, eval_rows.targets, plain_weight)
         return EncodedRows(
+            inputs=inputs,
             data=data,
             given=given,
+            arguments=arguments,
             classes=classes,
             encoder=encoder,
             seed=seed,
             n_given=n_given,
             goes_on=goes_on,
+            deadline=deadline,
+            report=report,
         )
 
-    def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
-        """Return the inputs of more rows by the conversion of the first fit, and their targets."""
-        self.inputs_ = self.inputs_.with_categories_of(self, X)
-        rows = self.inputs_.transform(self, X)
-        targets = validated_targets(self, y, **self._target_options)
+    def _known_rows(self, arguments: FitArguments) -> tuple[RowInputs, Rows, AnyArray]:
+        """Return more rows by the conversion of the first fit, extended by their categories."""
+        inputs = self.inputs_.with_categories_of(self, arguments.X)
+        rows = inputs.transform(self, arguments.X)
+        targets = self._reader.read(self, arguments.y)
         if rows.shape[0] != len(targets):
             raise InputError(
                 f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
                 f"target per row."
             )
-        return rows, targets
+        return inputs, rows, targets
 
-    def _selection_task(
-        self, encoded: EncodedRows, report: Reporter, deadline: Deadline
-    ) -> SelectionTask:
-        """Return the selection task: rows, goals, fixed settings and budget."""
+    def _select(self, encoded: EncodedRows) -> Selection:
+        """Select everything that is left on "auto"."""
         data, given, encoder = encoded.data, encoded.given, encoded.encoder
         held_back = HeldBackRows(
             data=data,
             seed=encoded.seed,
-            report=report,
+            report=encoded.report,
             n_jobs=self.n_jobs,
             classes=encoded.classes,
             folds=given.folds(self, encoded.classes, encoded.seed),
         )
-        n_given = encoded.n_given + data.n_validation
         feature_map = self._feature_map(data, encoded.seed)
-        fixed, monotone = (
-            self._fixed_choices(data, feature_map),
-            monotone_inputs(self, data.n_outputs),
-        )
+        fixed = self._fixed_choices(encoded, feature_map)
+        monotone = monotone_inputs(self, encoded.inputs, data.n_outputs)
         if encoded.goes_on:
             grows = self.settings_.grids == "grown"
         else:
             grows = self._grows_grids(held_back, feature_map, fixed, monotone)
-        self.loss_ = self._loss_of(data.n_outputs, grows)
-        self._solver(self.loss_)
+        loss = self._loss_of(encoder, grows)
+        self._solver(loss)
+        n_given = encoded.n_given + data.n_validation
+        earlier = None
+        if encoded.goes_on:
+            earlier = earlier_fit(self, encoder, data.n_fitted, self._given_alpha())
         task = SelectionTask(
             data=data,
             held_back=held_back,
-            goal=Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_)),
+            goal=Goal(loss, float(self.l1_ratio), encoder.score_of(loss)),
             least_squares=self._least_squares(encoder),
             fixed=fixed,
             feature_map=feature_map,
-            config=self._search_config().of_targets(self.loss_, data.n_fitted),
-            budget=Budget(data.rows.shape, deadline, report, data.n_outputs, n_given),
+            config=self._search_config().of_targets(loss, data.n_fitted),
+            budget=Budget(
+                data.rows.shape, encoded.deadline, encoded.report, data.n_outputs, n_given
+            ),
             seed=encoded.seed,
             n_jobs=self.n_jobs,
-            report=report,
+            report=encoded.report,
             grows_grids=grows,
-            earlier=earlier_fit(self, encoder, data.n_fitted) if encoded.goes_on else None,
+            earlier=earlier,
             monotone=monotone,
         )
         has_new_rows = data.n_validation > 0 and not encoded.goes_on
-        task = replace(task, validates=self._learns_errors(task) or has_new_rows)
+        task = replace(task, validates=self._learns_errors(task, loss) or has_new_rows)
         scorer = NamedScorer.of(self)
-        return task if scorer is None else with_scorer(scorer, task, given, encoder)
-
-    def _selection(self, task: SelectionTask, encoded: EncodedRows) -> Selection:
-        """Select a model, and set the fitted attributes that describe the selection."""
-        data, budget = task.data, task.budget
+        task = task if scorer is None else with_scorer(scorer, task, given, encoder)
         selected = select(task)
-        self.loss_ = selected.loss
-        goal = replace(task.goal, loss=selected.loss)
-        errors = selected.validation if self._learns_errors(task) else None
+        errors = selected.validation if self._learns_errors(task, selected.loss) else None
         if errors is not None:
-            errors = errors.of_rows(budget.judged_rows(len(errors.rows)))
-        self.scorer_ = "loss" if task.goal.scorer is None else task.goal.scorer.name
-        self.cv_ = "eval_set" if data.n_validation else describe_cv(self.cv, encoded.given.groups)
-        scores = {"valid_0": scores_by_round(selected, goal, data)} if data.n_validation else {}
-        self.evals_result_ = scores
-        return Selection(
-            data=data,
-            goal=goal,
-            selected=selected,
-            errors=errors,
-            encoder=encoded.encoder,
-            report=task.report,
-            deadline=budget.deadline,
-            given=encoded.given,
-        )
-
-    def _with_validation_rows(
-        self,
-        data: Data,
-        targets: AnyArray,
-        given: GivenRows,
-        classes: IntArray | None,
-        validation_rows: EvalRows,
-        encoder: TargetEncoder,
-    ) -> tuple[Data, GivenRows, IntArray | None]:
-        """Return training rows followed by validation rows, and the classes of both."""
-        rows = validation_rows.inputs(self, data.rows)
-        codes = validation_rows.codes(self, encoder, targets)
-        weight = self._validation_weights(validation_rows, data, given)
-        if classes is not None:
-            indices = encoder.class_numbers(validation_rows.targets)
-            assert indices is not None
-            classes = np.concatenate([classes, indices])
-        plain_weight = validation_rows.weight_like(given.weight)
-        given = given.followed_by(validation_rows.table, validation_rows.targets, plain_weight)
-        return data.with_validation_rows(rows, codes, weight), given, classes
-
-    def _validation_weights(
-        self, validation_rows: EvalRows, data: Data, given: GivenRows
-    ) -> FloatArray | None:
-        """Return the weights of validation rows in losses, scaled to those of training rows."""
-        return validation_rows.weight_like(data.sample_weight)
-
-    def _data(
-        self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
-    ) -> Data:
-        """Return the rows with their encoded targets."""
-        return Data(
-            rows,
-            encoder.encode(targets),
-            weight,
-            encoder.score,
-            encoder.fits_intercept,
-            self.inputs_.categorical,
-            measure=encoder.measure,
-            outlier_bound=OUTLIER_BOUND if self._named_loss().robust else None,
-        )
-
-    def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
-        """Return sample weights relative to the largest, with negligible ones as zeros."""
-        weight = checked_weights(sample_weight, rows.shape[0], type(self).__name__)
-        return relative_weights(weight, weight.max())
+            errors = errors.of_rows(task.budget.judged_rows(len(errors.rows)))
+        goal = replace(task.goal, loss=selected.loss)
+        return Selection(**vars(encoded), goal=goal, selected=selected, errors=errors)
 
     def _deadline(self) -> Deadline:
         """Return the time budget, which starts now."""
@@ -490,18 +452,20 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return whether a loss suits the targets and the solvers of this estimator."""
         return loss.smooth and not set(self._target_kinds).isdisjoint(loss.targets)
 
-    def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
-        """Return the loss for ``n_outputs`` outputs, over grown grids or other features."""
+    def _loss_of(self, encoder: TargetEncoder, grows: bool) -> Loss:
+        """Return the loss for these targets, over grown grids or other features."""
         return self._named_loss()
 
     def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
         """Return the goal of kernel ridge regression, or None if it must not be tried."""
-        loss = self._loss_of(1, grows=False)
-        if self.grids == "grown" or loss.name != "squared":
+        loss = self._named_loss()
+        if self.grids == "grown" or loss.name != "squared" or not encoder.has_least_squares:
             return None
         return Goal(loss, 0.0, encoder.score_of(loss))
 
-    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+    def _weigh(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments
+    ) -> FloatArray | None:
         """Return the sample weights multiplied by the weights of the classes."""
         return weight
 
@@ -511,10 +475,10 @@ class KernelMachine(StatefulEstimator, ABC):
             return named_map(self.features, shape, data.n_outputs, n_grids, seed, self.n_jobs)
         return given_map(self.features, type(self).__name__, shape, n_grids, seed, self.n_jobs)
 
-    def _fixed_choices(self, data: Data, feature_map: SizedMap) -> FixedChoices:
+    def _fixed_choices(self, encoded: EncodedRows, feature_map: SizedMap) -> FixedChoices:
         return FixedChoices(
-            scalings=scalings_of(self.scaling, sp.issparse(data.rows)),
-            bandwidth=self._given_bandwidth(data.rows.shape[1]),
+            scalings=scalings_of(self.scaling, sp.issparse(encoded.data.rows)),
+            bandwidth=self._given_bandwidth(encoded),
             alpha=self._given_alpha(),
             relevance=self._given_relevance(),
             n_grids=self._given_grids() if isinstance(self.features, str) else feature_map.size,
@@ -533,7 +497,7 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         return "equal"
 
-    def _learns_errors(self, task: SelectionTask) -> bool:
+    def _learns_errors(self, task: SelectionTask, loss: Loss) -> bool:
         """Return whether the size of errors is estimated on validation rows."""
         if not is_auto(self.calibrate):
             return check_switch(self, "calibrate", others=" or 'auto'")
@@ -592,143 +556,53 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         return True
 
-    def _solve(self, selection: Selection) -> None:
-        self._keep_selected(selection.selected)
-        start, tighten = self._warm_start(selection)
+    def _solve(self, selection: Selection) -> FinalFit:
+        """Fit the selected model to all rows."""
+        selected, tol = selection.selected, float(self.tol)
+        start, tighten = warm_start(selection, tol)
         release_freed_memory()
-        if selection.selected.weights is None:
-            problem = selection.problem(float(self.tol) * tighten)
-            solution = self._solve_problem(problem, start, tighten, selection)
-            solution = self._refine_solution(problem, solution, selection)
+        if selected.weights is None:
+            problem = selection.problem(tol * tighten)
+            solved = self._solve_problem(problem, start, tighten, selection)
+            solved = self._refine(problem, solved, selection)
         else:
-            solution = Solution(selection.selected.weights, "converged", 1, [])
-            self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
-        shrinkage = selection.selected.shrinkage
-        if shrinkage is not None:
-            solution = replace(solution, weights=shrinkage.applied_to(solution.weights))
-        self._keep_solution(solution, selection, selection.data.n_fitted)
+            solved = SolvedProblem(
+                solution=Solution(selected.weights, "converged", 1, []),
+                loss=selected.loss,
+                solver_reason="cholesky: kernel ridge regression, an unknown a row",
+            )
+        if selected.shrinkage is not None:
+            weights = selected.shrinkage.applied_to(solved.solution.weights)
+            solved = replace(solved, solution=replace(solved.solution, weights=weights))
+        return finish_fit(
+            solved,
+            selection,
+            matrix=selected.matrix,
+            n_rows=selection.data.n_fitted,
+            is_sparse=self.l1_ratio > 0,
+            keeps_bins=self._needs_all_bins(),
+            n_jobs=self.n_jobs,
+        )
 
-    def _refine_solution(
-        self, problem: Problem, solution: Solution, selection: Selection
-    ) -> Solution:
+    def _solve_problem(
+        self, problem: Problem, start: Vector | None, tighten: float, selection: Selection
+    ) -> SolvedProblem:
+        n_outputs = columns(problem.targets).shape[1]
+        solver, reason = self._solver(problem.loss, problem.matrix, n_outputs, tighten)
+        if selection.selected.signs is not None:
+            solver = MonotoneBins(solver, selection.selected.signs)
+        solution = solver.solve(problem, start, callback=selection.watch())
+        return SolvedProblem(solution=solution, loss=problem.loss, solver_reason=reason)
+
+    def _refine(
+        self, problem: Problem, solved: SolvedProblem, selection: Selection
+    ) -> SolvedProblem:
         """Fit parameters of the loss or of the targets alternately with the weights."""
-        return solution
-
-    def _keep_selected(self, selected: SelectedModel) -> None:
-        self.settings_, self.search_ = selected.settings, selected.trials
-        self.limits_ = list(selected.limits)
-        self.growth_, self.relevance_ = selected.growth, selected.relevance
-        self.alpha_, self.bandwidth_ = selected.alpha, selected.bandwidth
-        self.scaler_, self.features_ = selected.scaler, selected.feature_map
-
-    def _warm_start(self, selection: Selection) -> tuple[Vector | None, float]:
-        """Return the first weights of the final fit, and the factor of its tolerance."""
-        result, start, tighten = selection.selected.validation, None, 1.0
-        if result is not None and result.weights is not None:
-            start, tighten = result.weights, _WARM_TOL
-        elif selection.selected.start is not None:
-            start, tighten = selection.selected.start, _WARM_TOL
-        if result is not None:
-            lowest = _MIN_TOL / max(float(self.tol), _MIN_TOL)
-            factor = _ERROR_FACTOR * relative_error(selection.goal, result)
-            tighten *= float(np.clip(factor, lowest, 1.0))
-        return start, tighten
-
-    def _keep_solution(self, solution: Solution, selection: Selection, n_rows: int) -> None:
-        """Set the fitted attributes, and report the final fit."""
-        ended = selection.report.ended
-        if solution.status == "stopped" and "solve" not in ended:
-            self.limits_.append("time: the final solve was cut short")
-        self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
-        weights = unscaled_weights(selection.selected.matrix, solution.weights)
-        weights = self._drop_unused_bins(weights, self.features_)
-        self.weights_, self.intercept_ = selection.encoder.decode_weights(weights)
-        self._round_weights(selection)
-        if selection.selected.added is not None:
-            self._add_kernel(selection.selected.added, selection.encoder)
-        self.n_samples_fit_ = n_rows
-        self.n_iter_, self.status_ = solution.n_iter, solution.status
-        self.history_ = solution.history
-        self.background_ = self._background(selection)
-        n_columns = len(solution.weights)
-        selection.report(
-            "final fit",
-            f"final fit: {n_rows} rows, {n_columns} columns, {self.solver_reason_}; "
-            f"{self.status_} after {self.n_iter_} iterations",
-            n_rows=n_rows,
-            n_columns=n_columns,
-            status=self.status_,
-            n_iter=self.n_iter_,
-        )
-
-    def _add_kernel(self, added: AddedKernel, encoder: TargetEncoder) -> None:
-        """Put a kernel machine beside the other features, whose weights are rounded already."""
-        maps = [*parts_of(self.features_), added.expansion]
-        self.features_ = JoinedMaps.of(maps, [1.0] * len(maps), self.n_jobs)
-        weights, constant = encoder.decode_weights(added.weights)
-        self.weights_ = np.concatenate([added.factor * self.weights_, weights])
-        self.intercept_ = added.factor * self.intercept_ + constant
-
-    def _round_weights(self, selection: Selection) -> None:
-        """Round the weights of grown grids as far as validation rows allow, and drop zeros.
-
-        Weights of other features keep all digits, because features can nearly cancel, which
-        amplifies rounding. Bins and whitened kernel values do not cancel.
-        """
-        bins, step = parts_of(self.features_)[0], selection.selected.rounding_step
-        if not isinstance(bins, GivenBinning):
-            return
-        if step <= 0.0:
-            self.weights_ = rounded_to_single(self.weights_)
-            return
-        # Steps are powers of two, of which files store only the exponent.
-        unit, _ = selection.encoder.decode_weights(np.ones((2, *self.weights_.shape[1:])))
-        tiny = np.finfo(np.float64).tiny
-        steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), tiny)))
-        self.weights_ = rounded_to_multiples(self.weights_, steps, self.n_jobs)
-        if self._needs_all_bins():
-            return
-        n_bins = bins._n_features_out
-        used: BoolArray = (self.weights_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
-        used[0] |= not used.any()
-        kept = self._keep_bins(selection, bins, used)
-        indices = np.concatenate([kept, np.arange(n_bins, len(self.weights_))])
-        columns = take_array_rows(
-            self.weights_.reshape(len(self.weights_), -1), indices, self.n_jobs
-        )
-        self.weights_ = columns.reshape(-1, *self.weights_.shape[1:])
-
-    def _keep_bins(self, selection: Selection, bins: GivenBinning, used: BoolArray) -> IntArray:
-        """Drop the unused bins, and return the former indices of the kept ones."""
-        selected = selection.selected
-        matrix = first_part(plain_matrix(selected.matrix))
-        # An L1 penalty may have dropped bins before, and large matrices and rows are on disk.
-        if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
-            rows = selected.scaler.ordered(selection.data.rows, selected.order, self.n_jobs)
-            if isinstance(rows, np.ndarray):
-                return bins.keep_ranked(used, matrix, rows)
-        bins.keep_bins(used)
-        return np.flatnonzero(used)
+        return solved
 
     def _needs_all_bins(self) -> bool:
         """Return whether bins with weight 0 matter for more than predictions."""
         return False
-
-    def _background(self, selection: Selection) -> AnyArray | None:
-        """Return training rows sampled by their weights, or None if rows are sparse."""
-        rows, n_rows = selection.data.rows, selection.data.n_fitted
-        if sp.issparse(rows):
-            return None
-        weight = self._given_weight(selection)
-        p = None if weight is None else weight / weight.sum()
-        size = min(n_rows, _BACKGROUND_ROWS) if p is None else _BACKGROUND_ROWS
-        # Drawing from random_state would advance the generator of a user.
-        sample = stream(0, "background").choice(n_rows, size, p is not None, p)
-        return np.array(take_rows(rows, np.sort(sample)))
-
-    def _given_weight(self, selection: Selection) -> FloatArray | None:
-        """Return the sample weights of the training rows, multiplied by class weights."""
-        return selection.data.weights_of(selection.data.fitted)
 
     @property
     def coef_(self) -> FloatArray:
@@ -790,28 +664,6 @@ class KernelMachine(StatefulEstimator, ABC):
             self.features_, coef, rows, others, Players(owners, n_features), n_jobs=self.n_jobs
         )
         return values, mean + self.intercept_
-
-    def _solve_problem(
-        self, problem: Problem, start: Vector | None, tighten: float, selection: Selection
-    ) -> Solution:
-        n_outputs = columns(problem.targets).shape[1]
-        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
-        if selection.selected.signs is not None:
-            solver = MonotoneBins(solver, selection.selected.signs)
-        return solver.solve(problem, start, callback=selection.watch())
-
-    def _drop_unused_bins(self, weights: Vector, feature_map: FeatureMap) -> Vector:
-        """Return the weights without bins that an L1 penalty made zero, and set ``sparsity_``."""
-        n_columns = feature_map._n_features_out
-        used = np.ones(n_columns, bool)
-        if self.l1_ratio > 0:
-            used[:] = weights[:n_columns].reshape(n_columns, -1).any(axis=1)
-            used[0] |= not used.any()
-        self.sparsity_ = 1.0 - np.count_nonzero(used) / n_columns
-        if used.all() or not isinstance(feature_map, BinningMap):
-            return weights
-        feature_map.keep_bins(used)
-        return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
 
     def __call__(self, X: TableLike) -> FloatArray:
         """Return predictions, or the values of ``decision_function`` of a classifier.
@@ -884,14 +736,15 @@ class KernelMachine(StatefulEstimator, ABC):
         super()._restore(fitted)
         self._choice = steering_parameters(self)
 
-    def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
-        given = self.bandwidth
+    def _given_bandwidth(self, encoded: EncodedRows) -> NDArray[np.float64] | None:
+        given, inputs = self.bandwidth, encoded.inputs
         if is_auto(given):
             given = getattr(self.features, "bandwidth", "median")
         if isinstance(given, str) and given in ("auto", "median", "own"):
             return None
-        bandwidth_vector(given, n_inputs if self.inputs_.kept is None else self.n_features_in_)
-        return self.inputs_.of_inputs(np.asarray(given, np.float64))
+        n_inputs = encoded.data.rows.shape[1]
+        bandwidth_vector(given, n_inputs if inputs.kept is None else self.n_features_in_)
+        return inputs.of_inputs(np.asarray(given, np.float64))
 
     def _given_grids(self) -> int | None:
         return None if is_auto(self.n_grids) else check_count(self, "n_grids")
@@ -907,16 +760,10 @@ class KernelMachine(StatefulEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        """Return targets with text converted to numbers; raise InputError if one is missing."""
-
-    @abstractmethod
-    def _check_targets(self, y: AnyArray) -> AnyArray:
-        """Return the targets after checks, in the shape that the estimator needs."""
-
-    @abstractmethod
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        """Return the encoder of the targets."""
+    def _target_encoder(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments | None
+    ) -> TargetEncoder:
+        """Return the encoder of the targets ``y``; ``arguments`` are those of a new fit."""
 
     def _held_back_errors(self, method: str) -> Conformal:
         check_is_fitted(self, "weights_")
@@ -928,8 +775,14 @@ class KernelMachine(StatefulEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, selection: Selection) -> None:
-        """Estimate the size of errors on validation rows, and set ``errors_``."""
+    def _learn_errors(self, selection: Selection, final: FinalFit) -> dict[str, object]:
+        """Return fitted attributes by name: the size of errors, learned on validation rows."""
+
+
+def _checked_weight(owner: str, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
+    """Return sample weights relative to the largest, with negligible ones as zeros."""
+    weight = checked_weights(sample_weight, rows.shape[0], owner)
+    return relative_weights(weight, weight.max())
 
 
 def _take(

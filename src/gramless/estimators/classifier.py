@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from gramless.base.errors import InputError
 from gramless.base.notation import notation_of, seems_to_hold
@@ -22,27 +19,28 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, Table
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.continued import check_batches
+from gramless.estimators.final_fit import FinalFit, SolvedProblem
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import Selection
+from gramless.estimators.steps import FitArguments, Selection
 from gramless.estimators.targets import (
+    LABELS,
     PROBABILISTIC,
     ClassEncoder,
     LabelsEncoder,
     OrderedEncoder,
     TargetEncoder,
+    class_weights,
     log_probabilities,
     most_likely,
     ordered_classes,
     plain_labels,
-    weights_of_classes,
 )
 from gramless.features.base import SizedMap
 from gramless.losses import CumulativeLogistic, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.selection.candidates.random_features import FEWEST_ROWS_TO_SEARCH
-from gramless.selection.goal import Goal
 from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
-from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.objective import Problem
 from gramless.uncertainty.calibration import Calibration
 from gramless.uncertainty.conformal import Conformal, set_scores, sets
 
@@ -79,7 +77,7 @@ def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
     )
 
 
-def _check_probabilities(model: KernelClassifier) -> None:
+def check_probabilities(model: KernelClassifier) -> None:
     """Raise ``AttributeError`` with the reason unless the model has or will have probabilities."""
     if hasattr(model, "weights_"):
         has_probabilities = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
@@ -189,7 +187,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """
 
     _target_kinds = ("labels",)
-    _target_options: ClassVar[dict[str, object]] = {"multi_output": True}
+    _reader = LABELS
     _losses: ClassVar[dict[str, Loss]] = {
         "auto": Squared(),
         "squared": Squared(),
@@ -201,9 +199,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     loss: str | Loss = "auto"
     class_weight: Mapping[Any, float] | str | None = None
-
-    _order = cast("AnyArray | None", None)
-    _all_classes = cast("AnyArray | None", None)
 
     @available_if(check_batches)
     def partial_fit(
@@ -235,15 +230,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         goes_on = "weights_" in vars(self)
         known = self.classes_ if goes_on else classes
-        if known is None:
-            return self.fit(X, y, sample_weight)
-        self._all_classes = np.unique(np.asarray(plain_labels(known, type(self).__name__)))
-        try:
-            if goes_on:
-                return self._add_rows(X, y, sample_weight)
-            return self.fit(X, y, sample_weight)
-        finally:
-            del self._all_classes
+        if known is not None:
+            known = np.unique(np.asarray(plain_labels(known, type(self).__name__)))
+        arguments = FitArguments(X, y, sample_weight, classes=known)
+        return self._add_rows(arguments) if goes_on else self._fit(arguments)
 
     def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of :meth:`predict`.
@@ -304,7 +294,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return self.classes_[self.loss_.probabilities(responses).argmax(axis=1)]
         return ClassEncoder(self.classes_).decode(responses)
 
-    @available_if(_check_probabilities)
+    @available_if(check_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class, or of each of several labels.
 
@@ -322,7 +312,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_check_probabilities)
+    @available_if(check_probabilities)
     def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Return the logarithms of :meth:`predict_proba`, which are exact for tiny probabilities.
 
@@ -335,16 +325,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples, n_classes)
         """
-        return self._log_probabilities(self.decision_function(X))
-
-    def _log_probabilities(self, responses: FloatArray) -> FloatArray:
-        if self.calibration_ is not None:
-            return self.calibration_.log_probabilities(responses)
-        if self.multilabel_:
-            return np.asarray(log_expit(responses))
-        if isinstance(self.loss_, CumulativeLogistic):
-            return np.log(np.maximum(self.loss_.probabilities(responses), _MIN_PROBABILITY))
-        return log_probabilities(responses)
+        responses = self.decision_function(X)
+        return _log_probabilities(responses, self.loss_, self.calibration_, self.multilabel_)
 
     def predict_set(self, X: TableLike, coverage: float = 0.9) -> BoolArray:
         """Return a set of classes for each row.
@@ -416,40 +398,45 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         fitted.setdefault("multilabel_", False)
         super()._restore(fitted)
 
-    def _learns_errors(self, task: SelectionTask) -> bool:
+    def _learns_errors(self, task: SelectionTask, loss: Loss) -> bool:
         has_rows = task.n_rows >= FEWEST_ROWS_TO_SEARCH
-        needs = is_auto(self.calibrate) and has_rows and self.loss_.name not in PROBABILISTIC
-        return super()._learns_errors(task) or needs
+        needs = is_auto(self.calibrate) and has_rows and loss.name not in PROBABILISTIC
+        return super()._learns_errors(task, loss) or needs
 
-    def _learn_errors(self, selection: Selection) -> None:
-        data, validation = selection.data, selection.errors
-        self.errors_ = self.calibration_ = None
-        if self.multilabel_:
-            return
-        has_few_rows = self.calibrate == "auto" and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
-        if validation is None and has_few_rows and self.loss_.name not in PROBABILISTIC:
-            knots = np.array([-1.0, 1.0])
-            self.calibration_ = Calibration(knots, _DEFAULT_SLOPE, data.n_outputs, _DEFAULT_FLOOR)
+    def _learn_errors(self, selection: Selection, final: FinalFit) -> dict[str, object]:
+        data, validation, loss = selection.data, selection.errors, final.solved.loss
+        attributes: dict[str, object] = {"errors_": None, "calibration_": None}
+        if isinstance(selection.encoder, LabelsEncoder):
+            return attributes
         if validation is None:
-            return
+            has_few_rows = is_auto(self.calibrate) and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
+            if has_few_rows and loss.name not in PROBABILISTIC:
+                knots = np.array([-1.0, 1.0])
+                attributes["calibration_"] = Calibration(
+                    knots, _DEFAULT_SLOPE, data.n_outputs, _DEFAULT_FLOOR
+                )
+            return attributes
         targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
-        if isinstance(self.loss_, CumulativeLogistic):
+        calibration = None
+        if isinstance(loss, CumulativeLogistic):
             classes = targets.astype(np.intp)
         else:
             classes = most_likely(targets)
-            self.calibration_ = Calibration.fit(validation.raw, targets, weight)
-        log_probabilities = self._log_probabilities(validation.raw)
-        self.errors_ = Conformal.fit(set_scores(log_probabilities, classes), weight)
+            calibration = Calibration.fit(validation.raw, targets, weight)
+        log_p = _log_probabilities(validation.raw, loss, calibration, is_multilabel=False)
+        errors = Conformal.fit(set_scores(log_p, classes), weight)
+        return {"errors_": errors, "calibration_": calibration}
 
-    def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
-        loss = self._named_loss()
-        if self.loss == "cumulative" or self._order is not None:
-            return self.loss_
+    def _loss_of(self, encoder: TargetEncoder, grows: bool) -> Loss:
+        loss, n_outputs = self._named_loss(), encoder.n_outputs
+        if isinstance(encoder, OrderedEncoder):
+            return encoder.loss
+        is_multilabel = isinstance(encoder, LabelsEncoder)
         has_few_classes = n_outputs <= _MAX_MULTINOMIAL_CLASSES
-        if isinstance(self.loss, str) and self.loss == "auto":
-            is_logistic = (grows or self.multilabel_) and has_few_classes and self.solver == "auto"
+        if is_auto(self.loss):
+            is_logistic = (grows or is_multilabel) and has_few_classes and self.solver == "auto"
             loss = Logistic() if is_logistic else Squared()
-        is_coupled = n_outputs > 1 and not self.multilabel_
+        is_coupled = n_outputs > 1 and not is_multilabel
         return Multinomial() if is_coupled and loss.name == "logistic" else loss
 
     def _grows_grids(
@@ -465,27 +452,26 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         is_one_class = classes is not None and bool((classes == classes[0]).all())
         return grows and not (is_one_class and self.grids == "auto")
 
-    def _least_squares(self, encoder: TargetEncoder) -> Goal | None:
-        # Ordered classes and several labels have no least-squares search.
-        return super()._least_squares(encoder) if type(encoder) is ClassEncoder else None
-
-    def _refine_solution(
-        self, problem: Problem, solution: Solution, selection: Selection
-    ) -> Solution:
+    def _refine(
+        self, problem: Problem, solved: SolvedProblem, selection: Selection
+    ) -> SolvedProblem:
         """Fit the thresholds of ordered classes and the weights alternately."""
         for _ in range(_MAX_ALTERNATIONS):
-            raw = problem.matrix.matvec(solution.weights)
+            weights = solved.solution.weights
+            raw = problem.matrix.matvec(weights)
             loss = problem.loss.adapted(raw, problem.targets, problem.row_weights)
             if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
                 break
-            problem, self.loss_ = replace(problem, loss=loss), loss
-            solution = self._solve_problem(problem, solution.weights, _TOLERANCE_SHARE, selection)
-        return solution
+            problem = replace(problem, loss=loss)
+            solved = self._solve_problem(problem, weights, _TOLERANCE_SHARE, selection)
+        return solved
 
-    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+    def _weigh(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments
+    ) -> FloatArray | None:
         if self.class_weight is None:
             return weight
-        factors = self._class_weights(y, weight)
+        factors = class_weights(self.class_weight, y, weight, arguments.classes)
         if not (np.isfinite(factors).all() and (factors > 0).all()):
             raise InputError(
                 "KernelClassifier: class_weight must hold positive numbers; a class that is left "
@@ -493,53 +479,22 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             )
         return factors / factors.max() if weight is None else weight * factors / factors.max()
 
-    def _class_weights(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
-        """Return each row's class weight, the product over labels if there are several."""
-        if isinstance(self.class_weight, Mapping) and y.ndim == 1:
-            known = y if self._all_classes is None else np.concatenate([y, self._all_classes])
-            classes, index = np.unique(known, return_inverse=True)
-            return weights_of_classes(self.class_weight, classes)[index[: len(y)]]
-        if self.class_weight != "balanced":
-            return compute_sample_weight(self.class_weight, y)
+    def _target_encoder(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments | None
+    ) -> TargetEncoder:
+        assert arguments is not None
+        owner = type(self).__name__
         if y.ndim == 2:
-            return np.prod([self._class_weights(label, weight) for label in y.T], axis=0)
-        # Unlike scikit-learn, "balanced" takes sample weights into account.
-        _, index = np.unique(y, return_inverse=True)
-        counts = np.bincount(index, weights=weight)
-        return (counts.sum() / (len(counts) * counts))[index]
-
-    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        self._order = ordered_classes(y) if self.loss == "auto" else None
-        return plain_labels(y, type(self).__name__)
-
-    def _check_targets(self, y: AnyArray) -> AnyArray:
-        if y.ndim == 1 or y.shape[1] == 1:
-            return ClassEncoder.check(y, warn=True)
-        check_classification_targets(y)
-        labels = sp.csr_array(y).toarray() if sp.issparse(y) else np.asarray(y)
-        if not np.isin(labels, (0, 1)).all():
-            raise InputError(
-                "KernelClassifier: targets of several columns must be labels, 1 if set and 0 if "
-                "not; fit one model per column of classes."
-            )
-        return labels
-
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
-        owner, self.multilabel_ = type(self).__name__, y.ndim == 2
-        if self.multilabel_:
             self._check_no_scoring("several labels")
-            self.classes_: AnyArray = np.arange(y.shape[1])
             return LabelsEncoder(y.shape[1])
-        encoder = ClassEncoder.fit(y if self._all_classes is None else self._all_classes, owner)
+        encoder = ClassEncoder.fit(y if arguments.classes is None else arguments.classes, owner)
         _check_repeated(encoder.classes, len(y), owner)
-        if self._order is not None or self.loss == "cumulative":
-            self._check_no_scoring("ordered classes")
-            classes = encoder.classes if self._order is None else self._order
-            encoder = OrderedEncoder(classes[np.isin(classes, encoder.classes)])
-            ranks, n_classes = encoder.encode(y), len(encoder.classes)
-            self.loss_ = CumulativeLogistic.of_ranks(ranks, weight, n_classes)
-        self.classes_ = encoder.classes
-        return encoder
+        order = ordered_classes(arguments.y) if is_auto(self.loss) else None
+        if order is None and self.loss != "cumulative":
+            return encoder
+        self._check_no_scoring("ordered classes")
+        classes = encoder.classes if order is None else order
+        return OrderedEncoder.of_order(classes[np.isin(classes, encoder.classes)], y, weight)
 
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
         if self.multilabel_ != (y.ndim == 2):
@@ -555,8 +510,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 f"KernelClassifier: the label {y[is_unknown].tolist()[0]!r} is none of the classes "
                 f"of the previous fit; fit a new model to rows of all classes."
             )
-        is_ordered = isinstance(self.loss_, CumulativeLogistic)
-        return OrderedEncoder(self.classes_) if is_ordered else ClassEncoder(self.classes_)
+        if isinstance(self.loss_, CumulativeLogistic):
+            return OrderedEncoder(self.classes_, self.loss_)
+        return ClassEncoder(self.classes_)
 
     def _check_no_scoring(self, what: str) -> None:
         if self.scoring is not None:
@@ -568,3 +524,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _log_probabilities(
+    responses: FloatArray, loss: Loss, calibration: Calibration | None, is_multilabel: bool
+) -> FloatArray:
+    if calibration is not None:
+        return calibration.log_probabilities(responses)
+    if is_multilabel:
+        return np.asarray(log_expit(responses))
+    if isinstance(loss, CumulativeLogistic):
+        return np.log(np.maximum(loss.probabilities(responses), _MIN_PROBABILITY))
+    return log_probabilities(responses)

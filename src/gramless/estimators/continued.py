@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +41,7 @@ FREE_TO_CHANGE = frozenset(
 )
 
 LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
+_FURTHER_NAMES = "squared_error", "log_loss", "auto"  # of the parameter ``loss``, for these losses
 # Curvatures are at least this share of their mean, so that steps are finite in linear parts.
 _MIN_RELATIVE_CURVATURE = 1e-3
 # A class that earlier rows lack has probabilities near 0, at which Newton steps diverge.
@@ -54,31 +56,40 @@ def steering_parameters(model: StatefulEstimator) -> dict[str, object]:
     return steering | {"chooses alpha": is_auto(model.alpha)}
 
 
-def keeps_choice(model: StatefulEstimator, X: TableLike) -> bool:
-    """Return whether a fit to the rows ``X`` keeps the selection of the last fit."""
-    if not check_switch(model, "warm_start") or "weights_" not in vars(model):
+def keeps_choice(
+    model: StatefulEstimator, before: Mapping[str, object] | None, X: TableLike
+) -> bool:
+    """Return whether a fit to the rows ``X`` keeps the selection of the last fit.
+
+    ``before`` are the steering parameters of that fit, or None if there was none.
+    """
+    if not check_switch(model, "warm_start") or before is None:
         return False
     if isinstance(X, (RowTable, LazyRows)):
         return False
     if isinstance(model.features_, KernelExpansion) and _num_samples(X) > _MAX_LANDMARKS:
         return False
-    before, now = dict(model._choice), steering_parameters(model)
+    now = steering_parameters(model)
     # A selection for a given penalty need not be the best one if the penalty is selected too.
-    selects_now, selected_before = now.pop("chooses alpha"), before.pop("chooses alpha")
-    if selects_now and not selected_before:
+    if now.pop("chooses alpha") and not before["chooses alpha"]:
         return False
-    return before.keys() == now.keys() and all(_are_equal(before[k], now[k]) for k in now)
+    same_names = before.keys() - {"chooses alpha"} == now.keys()
+    return same_names and all(_are_equal(before[k], now[k]) for k in now)
 
 
-def earlier_fit(model: StatefulEstimator, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
-    """Return the selection of the last fit for a fit to ``n_rows`` rows."""
+def earlier_fit(
+    model: StatefulEstimator, encoder: TargetEncoder, n_rows: int, alpha: float | None
+) -> EarlierFit:
+    """Return the selection of the last fit for a fit to ``n_rows`` rows.
+
+    If ``alpha`` is None, the penalty is that of the last fit.
+    """
     n_outputs = model.weights_[:1].size
     if encoder.n_outputs != n_outputs:
         raise InputError(
             f"{type(model).__name__}: targets have {encoder.n_outputs} outputs, but those of "
             f"the previous fit had {n_outputs}; set warm_start=False."
         )
-    alpha = model._given_alpha()
     if alpha is None:
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
     # The landmarks of a kernel machine are rows, which it predicts better than others: weights fitted
@@ -126,13 +137,9 @@ def _are_equal(first: object, second: object) -> bool:
 
 def check_batches(model: StatefulEstimator) -> None:
     """Raise ``AttributeError`` with the reason unless the model supports ``partial_fit``."""
-    if "weights_" in vars(model):
-        loss = model.loss_.name
-    else:
-        loss = model.loss
-        named = model._losses_by_name().get(loss) if isinstance(loss, str) else loss
-        loss = named.name if isinstance(named, Loss) else loss
-    if loss not in LOSSES_OF_BATCHES:
+    loss = model.loss_ if "weights_" in vars(model) else model.loss
+    loss = loss.name if isinstance(loss, Loss) else loss
+    if loss not in (*LOSSES_OF_BATCHES, *_FURTHER_NAMES):
         raise AttributeError(
             f"{type(model).__name__}: partial_fit supports the losses "
             f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {loss!r}; use fit with "

@@ -25,14 +25,17 @@ from gramless.base.types import (
     RowTable,
     TableLike,
 )
+from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.estimators.targets import (
     ClassEncoder,
     NumberEncoder,
     TargetEncoder,
+    TargetReader,
     check_not_missing,
 )
-from gramless.preprocessing.rows import Rows, checked_weights, relative_weights, validated_targets
+from gramless.losses import Loss
+from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.selection.splits import Folds, Split, class_folds, group_folds
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
@@ -339,15 +342,14 @@ class EvalRows:
     name: str
 
     @classmethod
-    def of(cls, model: StatefulEstimator, given: ValidationArguments) -> Self:
+    def of(cls, model: StatefulEstimator, reader: TargetReader, given: ValidationArguments) -> Self:
         """Return validation rows after checks, without rows of weight 0."""
         owner, table, weight = type(model).__name__, given.table, None
         if isinstance(table, (RowTable, LazyRows)):
             raise InputError(
                 f"{owner}: {given.name} must be rows in memory, not a table on the disk."
             )
-        y = validated_targets(model, model._plain_targets(given.targets), **model._target_options)
-        targets, n_rows = model._check_targets(y), _num_samples(table)
+        targets, n_rows = reader.read(model, given.targets), _num_samples(table)
         if len(targets) != n_rows:
             raise InputError(f"{owner}: {given.name} has {n_rows} rows and {len(targets)} targets.")
         if given.weight is not None:
@@ -366,34 +368,31 @@ class EvalRows:
         weight = weight / weight.max()
         return weight * (1.0 if training is None else training.mean()) / weight.mean()
 
-    def inputs(self, model: StatefulEstimator, rows: Rows) -> Rows:
+    def encoded(self, model: StatefulEstimator, inputs: RowInputs, rows: Rows) -> Rows:
         """Return the inputs, sparse if those of the training rows are."""
         if isinstance(rows, LazyRows):
             raise InputError(
                 f"{type(model).__name__}: {self.name} needs training rows in memory; give cv for "
                 f"rows on the disk."
             )
-        inputs = model.inputs_.transform(model, self.table)
-        return sp.csr_array(inputs) if sp.issparse(rows) else inputs
+        encoded = inputs.transform(model, self.table)
+        return sp.csr_array(encoded) if sp.issparse(rows) else encoded
 
-    def codes(
-        self, model: StatefulEstimator, encoder: TargetEncoder, targets: AnyArray
-    ) -> AnyArray:
+    def codes(self, owner: str, encoder: TargetEncoder, targets: AnyArray, loss: Loss) -> AnyArray:
         """Return the encoded targets; raise InputError if they differ in kind from training."""
-        name = type(model).__name__
         if self.targets.shape[1:] != targets.shape[1:]:
             raise InputError(
-                f"{name}: targets of {self.name} have the shape {self.targets.shape}, those of the "
-                f"training rows {targets.shape}."
+                f"{owner}: targets of {self.name} have the shape {self.targets.shape}, those of "
+                f"the training rows {targets.shape}."
             )
         if isinstance(encoder, NumberEncoder):
-            model._named_loss().check_targets(self.targets)
+            loss.check_targets(self.targets)
         if isinstance(encoder, ClassEncoder):
             is_unknown = ~np.isin(self.targets, encoder.classes)
             if is_unknown.any():
                 label = self.targets[is_unknown].tolist()[0]
                 raise InputError(
-                    f"{name}: {self.name} has the label {label!r}, which no training row has."
+                    f"{owner}: {self.name} has the label {label!r}, which no training row has."
                 )
         return encoder.encode(self.targets)
 

@@ -122,7 +122,7 @@ class RowInputs(Stateful):
         X: TableLike,
         y: ArrayLike,
         categorical: str | ArrayLike,
-        target_options: dict[str, object],
+        target_options: Mapping[str, object],
     ) -> tuple[RowInputs, Rows, AnyArray]:
         """Return the conversion fitted to training rows, their inputs and the checked targets.
 
@@ -138,8 +138,9 @@ class RowInputs(Stateful):
         X = dense_if_small(X)
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
-            options = ROW_OPTIONS | target_options
-            rows, targets = validated(estimator, encoder.transform(X), y, **options)
+            rows, targets = validated(
+                estimator, encoder.transform(X), y, **ROW_OPTIONS, **target_options
+            )
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
             return cls(encoder, None, _none_if_empty(encoder.categorical_outputs)), rows, targets
@@ -169,7 +170,7 @@ class RowInputs(Stateful):
         X: RowTable | LazyRows,
         y: ArrayLike,
         chosen: ArrayLike | None,
-        target_options: dict[str, object],
+        target_options: Mapping[str, object],
     ) -> tuple[RowInputs, LazyRows, AnyArray]:
         """Return the result of :meth:`fit` for rows that are read when they are needed."""
         targets = validated(estimator, "no_validation", y, **target_options)
@@ -339,7 +340,7 @@ def _none_if_empty(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
 
 
-def monotone_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None:
+def monotone_inputs(model: StatefulEstimator, inputs: RowInputs, n_outputs: int) -> IntArray | None:
     """Return the constraint of each input, 1, -1 or 0, or None if all are 0."""
     if model.monotonic_cst is None:
         return None
@@ -350,7 +351,6 @@ def monotone_inputs(model: StatefulEstimator, n_outputs: int) -> IntArray | None
         raise InputError(
             f"{owner}: monotonic_cst needs one output: numbers of one column, or two classes."
         )
-    inputs = model.inputs_
     sources = np.asarray(inputs.sources(model.n_features_in_))
     constraints = columns[sources].copy()
     if inputs.categorical is not None:

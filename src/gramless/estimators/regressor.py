@@ -19,11 +19,12 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.continued import FREE_TO_CHANGE, check_batches, keeps_choice
-from gramless.estimators.given_rows import EvalSet
+from gramless.estimators.final_fit import FinalFit
+from gramless.estimators.given_rows import EvalSet, ValidationArguments
 from gramless.estimators.parameters import check_choice, check_count, check_number, check_switch
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import Selection
-from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
+from gramless.estimators.steps import FitArguments, Selection
+from gramless.estimators.targets import NUMBERS, NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import with_ones
 from gramless.preprocessing.rows import checked_weights
@@ -172,7 +173,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _target_kinds = ("numbers", "counts", "amounts")
-    _target_options: ClassVar[dict[str, object]] = {"multi_output": True, "y_numeric": True}
+    _reader = NUMBERS
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
         "squared_error": Squared(),
@@ -186,8 +187,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     fit_intercept: bool = True
     intervals: str = "split"
     n_posterior: int = 0
-    # During a fit with an offset: the exposure of each row, and the sample weights as given.
-    _exposures: ClassVar[tuple[FloatArray, FloatArray | None] | None] = None
 
     @with_shared_docs()
     def fit(
@@ -223,36 +222,38 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         intervals = check_choice(self, "intervals", ("split", "quantiles"))
         model = self._quantile_model(X) if intervals == "quantiles" else None
-        validation: dict[str, Any] = {
-            "X_val": X_val,
-            "y_val": y_val,
-            "sample_weight_val": sample_weight_val,
-            "eval_set": eval_set,
-        }
-        if offset is not None and (eval_set is not None or X_val is not None):
-            raise InputError(
-                "KernelRegressor: offset does not go with validation rows (X_val or eval_set), "
-                "which have no offset."
-            )
-        try:
-            if offset is not None:
-                y, sample_weight = self._without_offset(y, sample_weight, offset)
-            super().fit(X, y, sample_weight, groups, callbacks=callbacks, **validation)
-        finally:
-            self.__dict__.pop("_exposures", None)
+        validation = ValidationArguments.of(
+            type(self).__name__, eval_set, X_val, y_val, sample_weight_val
+        )
+        arguments = FitArguments(X, y, sample_weight, groups, callbacks, validation)
+        if offset is not None:
+            if validation is not None:
+                raise InputError(
+                    "KernelRegressor: offset does not go with validation rows (X_val or eval_set), "
+                    "which have no offset."
+                )
+            arguments = self._without_offset(arguments, offset)
+        self._fit(arguments)
         if model is not None:
             self.quantile_model_: KernelRegressor | None = model.fit(
-                X, y, sample_weight, groups, callbacks=callbacks, **validation
+                X,
+                arguments.y,
+                arguments.sample_weight,
+                groups,
+                X_val=X_val,
+                y_val=y_val,
+                sample_weight_val=sample_weight_val,
+                callbacks=callbacks,
+                eval_set=eval_set,
             )
         return self
 
-    def _without_offset(
-        self, y: ArrayLike, sample_weight: ArrayLike | None, offset: ArrayLike
-    ) -> tuple[ArrayLike, ArrayLike | None]:
-        """Return equivalent targets and weights without an offset, and store the exposures."""
-        loss, numbers = self._named_loss(), np.asarray(self._plain_targets(y), np.float64)
+    def _without_offset(self, arguments: FitArguments, offset: ArrayLike) -> FitArguments:
+        """Return equivalent targets and weights without an offset."""
+        owner, loss = type(self).__name__, self._named_loss()
+        numbers = np.asarray(plain_numbers(arguments.y, owner), np.float64)
         if numbers.ndim == 0:
-            return y, sample_weight
+            return arguments
         offsets = _check_offset(offset, len(numbers))
         if self.intervals == "quantiles" and loss.has_positive_means:
             raise InputError(
@@ -261,16 +262,18 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         per_output = offsets.reshape(-1, *[1] * (numbers.ndim - 1))
         targets, factors = loss.without_offset(numbers, per_output)
-        factors = factors.reshape(-1)
+        factors, exposures = factors.reshape(-1), np.exp(offsets)
         if not loss.has_positive_means:
-            return targets, sample_weight
-        if not (np.isfinite(factors).all() and np.isfinite(np.exp(offsets)).all()):
+            return replace(arguments, y=targets)
+        if not (np.isfinite(factors).all() and np.isfinite(exposures).all()):
             raise InputError("KernelRegressor: the exponential of an offset is infinite.")
-        weight = None
-        if sample_weight is not None:
-            weight = checked_weights(sample_weight, len(numbers), type(self).__name__)
-        self._exposures = np.exp(offsets), weight  # type: ignore[misc]
-        return targets, factors if weight is None else factors * weight
+        weight = arguments.sample_weight
+        if weight is not None:
+            weight = checked_weights(weight, len(numbers), owner)
+            factors = factors * weight
+        return replace(
+            arguments, y=targets, sample_weight=factors, exposures=exposures, weight_given=weight
+        )
 
     @available_if(check_batches)
     def partial_fit(
@@ -303,9 +306,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             For other losses than "squared", and with ``l1_ratio``, ``n_posterior``,
             ``monotonic_cst`` or ``intervals="quantiles"``.
         """
-        if "weights_" not in vars(self):
-            return self.fit(X, y, sample_weight)
-        return self._add_rows(X, y, sample_weight)
+        arguments = FitArguments(X, y, sample_weight)
+        return self._add_rows(arguments) if "weights_" in vars(self) else self._fit(arguments)
 
     def _encoder_of_batch(self, y: AnyArray) -> NumberEncoder:
         zeros = np.zeros(y.shape[1:])
@@ -313,9 +315,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             raise InputError(
                 f"KernelRegressor: targets have the shape {y.shape}, unlike those of earlier calls."
             )
-        limit = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
-        self.lower_limit_: FloatArray = np.minimum(self.lower_limit_, limit)
-        return NumberEncoder(zeros, np.ones_like(zeros), fits_intercept=self.fit_intercept)
+        return NumberEncoder(
+            zeros,
+            np.ones_like(zeros),
+            fits_intercept=self.fit_intercept,
+            lower_limit=np.minimum(self.lower_limit_, _lower_limits(y)),
+        )
 
     def _quantile_model(self, X: TableLike) -> KernelRegressor:
         """Return the unfitted second model, or the earlier one if a warm start can continue it."""
@@ -324,7 +329,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if self.time_budget is not None:
             model.time_budget = (1.0 - _FIRST_MODEL_TIME_SHARE) * self.time_budget
         earlier = vars(self).get("quantile_model_")
-        if earlier is None or not keeps_choice(self, X):
+        if earlier is None or not keeps_choice(self, self._choice, X):
             return model
         params = model.get_params(deep=False).items()
         return earlier.set_params(**{k: v for k, v in params if k in FREE_TO_CHANGE})
@@ -493,7 +498,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if self.dispersion_ is not None:
             return CountDistribution(self.dispersion_).interval(predicted, float(margin[0]))
         if self._n_levels == 1:
-            half = margin * self._error_units(predicted)
+            half = margin * _error_units(self.loss_, predicted)
             lower, upper = predicted - half, predicted + half
         else:
             nominal = (self._levels[::-1] - self._levels)[: self._n_levels // 2]
@@ -660,19 +665,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     @property
     def _levels(self) -> FloatArray:
-        """The predicted quantiles, (0.5,) for losses of other statistics."""
-        loss = self.loss_
-        return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
+        return _levels_of(self.loss_)
 
     @property
     def _n_levels(self) -> int:
         return len(self._levels)
-
-    def _error_units(self, predicted: FloatArray) -> FloatArray:
-        """Return the positive scale of the errors of predictions."""
-        if not self.loss_.has_positive_means:
-            return np.ones_like(predicted)
-        return self.loss_.deviation(np.maximum(predicted, _MIN_MEAN))
 
     def _means(self, X: TableLike, offset: ArrayLike | None = None) -> FloatArray:
         """Return predicted means, or the sorted quantiles."""
@@ -721,68 +718,35 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _needs_all_bins(self) -> bool:
         return self.n_posterior > 0
 
-    def _learn_errors(self, selection: Selection) -> None:
+    def _learn_errors(self, selection: Selection, final: FinalFit) -> dict[str, object]:
         data, validation, encoder = selection.data, selection.errors, selection.encoder
+        arguments, loss, intercept = selection.arguments, final.solved.loss, final.intercept
         assert isinstance(encoder, NumberEncoder)
-        self.errors_ = None
-        self.quantile_model_ = None
-        self.dispersion_: float | None = None
+        errors = dispersion = None
         if validation is not None:
             rows = selection.given.used[validation.rows]
             exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
-            if self._exposures is not None:
-                exposures, weight = self._exposures
-                exposure = exposures[rows]
+            if arguments.exposures is not None:
+                exposure, weight = arguments.exposures[rows], arguments.weight_given
                 counts = None if weight is None else weight[rows] / weight[rows].mean()
             raw, codes = validation.raw, data.targets[validation.rows]
-            if isinstance(self.loss_, SmoothPinball) and self.fit_intercept:
-                correction = self.loss_.correction(raw, codes, counts)
-                self.intercept_ = self.intercept_ + correction * encoder.spread
+            if isinstance(loss, SmoothPinball) and self.fit_intercept:
+                correction = loss.correction(raw, codes, counts)
+                intercept = intercept + correction * encoder.spread
                 raw = raw + correction
-            self.errors_ = self._fit_errors(raw, codes, exposure, counts, encoder)
-        self.posterior_ = self._draw_posterior(selection, encoder) if self.n_posterior else None
-
-    def _fit_errors(
-        self,
-        raw: FloatArray,
-        codes: FloatArray,
-        exposure: FloatArray,
-        counts: FloatArray | None,
-        encoder: NumberEncoder,
-    ) -> Conformal:
-        """Return the distribution of error scores, and set ``dispersion_`` if targets are counts.
-
-        ``counts`` holds the number of rows that each row counts for.
-        """
-        unit = exposure * encoder.spread if codes.ndim == 1 else exposure[:, None] * encoder.spread
-        targets, rounded = codes * unit, np.rint(codes * unit)
-        tolerance = _INTEGER_TOLERANCE * np.maximum(rounded, 1.0)
-        are_integers = (np.abs(targets - rounded) <= tolerance).all()
-        if not (are_integers and isinstance(self.loss_, Poisson) and codes.ndim == 1):
-            return Conformal.fit(self._error_scores(raw, codes, unit), counts)
-        mean = self.loss_.inverse_link(raw) * unit
-        distribution = CountDistribution.fit(rounded, mean, counts)
-        self.dispersion_ = distribution.dispersion
-        return Conformal.fit(distribution.scores(rounded, mean), counts)
-
-    def _error_scores(self, raw: FloatArray, codes: FloatArray, unit: FloatArray) -> FloatArray:
-        """Return the size of the errors of raw predictions in units of the targets.
-
-        For several quantiles it is the signed distance of the target from the interval of each
-        pair, the outer pair first. ``unit`` is the scale of each row's encoded target.
-        """
-        predicted = self.loss_.inverse_link(raw)
-        n_pairs = self._n_levels // 2
-        if n_pairs == 0:
-            scores = interval_scores(predicted, codes) * unit
-            return scores / self._error_units(predicted * unit)
-        predicted = np.sort(predicted, axis=1)
-        below = predicted[:, :n_pairs] - codes[:, :n_pairs]
-        above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
-        return np.asarray(np.maximum(below, above) * unit[:, :1])
+            exposure = exposure if codes.ndim == 1 else exposure[:, None]
+            unit = exposure * encoder.spread
+            errors, dispersion = _fit_errors(loss, raw, codes, unit, counts)
+        return {
+            "intercept_": intercept,
+            "errors_": errors,
+            "dispersion_": dispersion,
+            "posterior_": self._draw_posterior(selection, encoder) if self.n_posterior else None,
+            "quantile_model_": None,
+        }
 
     def _draw_posterior(self, selection: Selection, encoder: NumberEncoder) -> Posterior:
-        penalty = selection.data.penalty(self.alpha_)
+        penalty = selection.data.penalty(selection.selected.alpha)
         problem = replace(selection.problem(), loss=Squared(), penalty=penalty)
         seed = seed_from(self.random_state)
         posterior = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
@@ -801,26 +765,67 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ]
         return np.concatenate([np.zeros((0, *np.shape(self.posterior_.noise))), *parts])
 
-    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        return plain_numbers(y, type(self).__name__)
-
-    def _check_targets(self, y: AnyArray) -> FloatArray:
-        return NumberEncoder.check(y, type(self).__name__)
-
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
+    def _target_encoder(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments | None
+    ) -> NumberEncoder:
         loss = self._named_loss()
-        self.lower_limit_ = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
         if not (isinstance(loss, SmoothPinball) and loss.levels.ndim == 1):
-            return NumberEncoder.fit(y, weight, loss, self.fit_intercept)
+            encoder = NumberEncoder.fit(y, weight, loss, self.fit_intercept)
+            return replace(encoder, lower_limit=_lower_limits(y))
         if y.ndim != 1:
             raise InputError(
                 f"KernelRegressor: several quantiles need targets of one column, got {y.shape[1]}; "
                 f"fit one model per column."
             )
-        encoder = QuantileEncoder.fit(y, weight, loss, self.fit_intercept)
-        return replace(encoder, n_levels=loss.levels.size)
+        fitted = QuantileEncoder.fit(y, weight, loss, self.fit_intercept)
+        return replace(fitted, n_levels=loss.levels.size, lower_limit=_lower_limits(y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _lower_limits(y: FloatArray) -> FloatArray:
+    """Return the lower end of intervals of each output: 0 if no target is negative."""
+    return np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
+
+
+def _levels_of(loss: Loss) -> FloatArray:
+    """Return the quantiles that a loss predicts, (0.5,) for losses of other statistics."""
+    return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
+
+
+def _error_units(loss: Loss, predicted: FloatArray) -> FloatArray:
+    """Return the positive scale of the errors of predictions."""
+    if not loss.has_positive_means:
+        return np.ones_like(predicted)
+    return loss.deviation(np.maximum(predicted, _MIN_MEAN))
+
+
+def _fit_errors(
+    loss: Loss, raw: FloatArray, codes: FloatArray, unit: FloatArray, counts: FloatArray | None
+) -> tuple[Conformal, float | None]:
+    """Return the distribution of error scores, and the dispersion if targets are counts.
+
+    ``unit`` is the scale of each row's encoded target, and ``counts`` holds the number of rows that
+    each row counts for. For several quantiles, scores are the signed distances of the target from
+    the interval of each pair, the outer pair first.
+    """
+    targets, rounded = codes * unit, np.rint(codes * unit)
+    tolerance = _INTEGER_TOLERANCE * np.maximum(rounded, 1.0)
+    are_integers = (np.abs(targets - rounded) <= tolerance).all()
+    predicted = loss.inverse_link(raw)
+    if are_integers and isinstance(loss, Poisson) and codes.ndim == 1:
+        mean = predicted * unit
+        distribution = CountDistribution.fit(rounded, mean, counts)
+        errors = Conformal.fit(distribution.scores(rounded, mean), counts)
+        return errors, distribution.dispersion
+    n_pairs = len(_levels_of(loss)) // 2
+    if n_pairs == 0:
+        scores = interval_scores(predicted, codes) * unit
+        return Conformal.fit(scores / _error_units(loss, predicted * unit), counts), None
+    predicted = np.sort(predicted, axis=1)
+    below = predicted[:, :n_pairs] - codes[:, :n_pairs]
+    above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
+    return Conformal.fit(np.maximum(below, above) * unit[:, :1], counts), None

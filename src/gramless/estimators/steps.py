@@ -1,13 +1,16 @@
-"""The results of the steps of a fit: encoded rows, then the selected model."""
+"""What the steps of a fit take and return: arguments, encoded rows, the selected model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from gramless.base.progress import Deadline, Reporter, Watch
+from numpy.typing import ArrayLike
+
+from gramless.base.progress import Callbacks, Deadline, Reporter, Watch
 from gramless.base.random import stream
-from gramless.base.types import IntArray
-from gramless.estimators.given_rows import GivenRows
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.estimators.given_rows import GivenRows, ValidationArguments, take_given_rows
+from gramless.estimators.inputs import RowInputs
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
 from gramless.losses import Squared
@@ -22,12 +25,45 @@ _SOLVE_TIME_SHARE = 0.95  # of a time budget, after which the final solve stops
 _MIN_SINGLE_TOL = 1e-5  # a smaller tolerance needs products in double precision
 
 
+@dataclass(frozen=True, eq=False)
+class FitArguments:
+    """The arguments of a fit.
+
+    Attributes
+    ----------
+    classes : array (n_classes,) or None
+        All classes, if some occur only in later batches.
+    exposures : array (n_rows,) or None
+        The exponential of the offsets of the rows. Targets have been divided by them, and the
+        weights of the rows multiplied.
+    weight_given : array (n_rows,) or None
+        The weights of the rows before this.
+    """
+
+    X: TableLike = field(repr=False)
+    y: ArrayLike = field(repr=False)
+    sample_weight: ArrayLike | None = field(repr=False, default=None)
+    groups: ArrayLike | None = field(repr=False, default=None)
+    callbacks: Callbacks = None
+    validation: ValidationArguments | None = None
+    classes: AnyArray | None = None
+    exposures: FloatArray | None = None
+    weight_given: FloatArray | None = None
+
+    def take(self, rows: IntArray) -> FitArguments:
+        """Return the arguments with the table, targets and weights of some rows."""
+        X, y, weight = (take_given_rows(x, rows) for x in (self.X, self.y, self.sample_weight))
+        return replace(self, X=X, y=y, sample_weight=weight)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedRows:
     """The encoded rows of a fit: training rows, then validation rows.
 
     Attributes
     ----------
+    inputs : RowInputs
+        The conversion of the columns of tables to inputs.
     given : GivenRows
         The rows as the user gave them.
     classes : array (n_rows,) or None
@@ -38,30 +74,29 @@ class EncodedRows:
         Whether a warm start keeps the selection of the last fit.
     """
 
+    inputs: RowInputs
     data: Data
     given: GivenRows
+    arguments: FitArguments
     classes: IntArray | None
     encoder: TargetEncoder
     seed: int
     n_given: int
     goes_on: bool
+    deadline: Deadline
+    report: Reporter
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Selection:
+class Selection(EncodedRows):
     """The selected model, and the rows it was selected on.
 
     ``errors`` holds the predictions of validation rows for calibration, or None without it.
     """
 
-    data: Data
     goal: Goal
     selected: SelectedModel
     errors: ValidationResult | None
-    encoder: TargetEncoder
-    report: Reporter
-    deadline: Deadline
-    given: GivenRows
 
     def watch(self) -> Watch | None:
         """Return the solver callback for reporting and early stopping, or None."""
@@ -98,8 +133,9 @@ def with_scorer(
     return replace(task, goal=goal, search_scorer=search_scorer)
 
 
-def scores_by_round(selected: SelectedModel, goal: Goal, data: Data) -> dict[str, list[float]]:
+def scores_by_round(selection: Selection) -> dict[str, list[float]]:
     """Return the scores of growth and of validation fits by measure, with the selected one last."""
+    selected, goal, data = selection.selected, selection.goal, selection.data
     measure = f"{goal.loss.name} loss" if goal.scorer is None else goal.scorer.name
     scores = {measure: [stage["score"] for stage in selected.growth]}
     for trial in selected.trials:

@@ -14,13 +14,17 @@ from gramless.base.errors import InputError
 from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.base import KernelMachine
-from gramless.estimators.given_rows import EvalRows, GivenRows
+from gramless.estimators.final_fit import FinalFit, SolvedProblem
 from gramless.estimators.shared_docs import with_shared_docs
-from gramless.estimators.steps import Selection
-from gramless.estimators.targets import NumberEncoder, TargetEncoder, check_not_missing
+from gramless.estimators.steps import FitArguments, Selection
+from gramless.estimators.targets import (
+    NumberEncoder,
+    TargetEncoder,
+    TargetReader,
+    check_not_missing,
+)
 from gramless.losses import Loss, Poisson
-from gramless.selection.data import Data
-from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.objective import Problem
 
 # Baseline and weights are fitted alternately, at most this often, and to this share of the
 # tolerance.
@@ -174,6 +178,15 @@ class SurvivalEncoder(TargetEncoder):
         """Return the cumulative hazard at each row's time, which is positive."""
         return np.maximum(self.hazard.at(y["time"]), _MIN_EXPOSURE * self.hazard.cumulative[-1])
 
+    def weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
+        """Return the weights multiplied by the cumulative hazards, the exposures."""
+        return self.expected(y) if weight is None else weight * self.expected(y)
+
+    def unweigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
+        """Return the weights divided by the cumulative hazards."""
+        assert weight is not None
+        return weight / self.expected(y)
+
     def decode(self, raw: FloatArray) -> FloatArray:
         """Return logarithms of risks."""
         return raw
@@ -191,6 +204,10 @@ class SurvivalEncoder(TargetEncoder):
         return np.asarray(y)["event"].astype(np.intp)
 
     score = staticmethod(NumberEncoder.score)
+
+
+def _checked_times(y: AnyArray, owner: str) -> AnyArray:
+    return y
 
 
 @with_shared_docs(least_rows="10 rows", stratified="")
@@ -270,7 +287,7 @@ class KernelSurvival(KernelMachine):
     """
 
     _target_kinds = ()
-    _target_options: ClassVar[dict[str, object]] = {"multi_output": False}
+    _reader = TargetReader(event_times, _checked_times, {"multi_output": False})
     _losses: ClassVar[dict[str, Loss]] = {"cox": Poisson()}
 
     loss: str | Loss = "cox"
@@ -349,15 +366,18 @@ class KernelSurvival(KernelMachine):
         check_is_fitted(self, "weights_")
         return self.baseline_.times
 
-    def _refine_solution(
-        self, problem: Problem, solution: Solution, selection: Selection
-    ) -> Solution:
+    def _refine(
+        self, problem: Problem, solved: SolvedProblem, selection: Selection
+    ) -> SolvedProblem:
         """Fit baseline and weights alternately until the log risks converge."""
+        first = selection.encoder
         assert problem.sample_weight is not None
-        y = self._observed(selection)[selection.selected.order]
-        weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
-        raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
-        self.n_updates_ = 0
+        assert isinstance(first, SurvivalEncoder)
+        y = selection.given.targets[selection.given.used][selection.data.fitted]
+        y = y[selection.selected.order]
+        weight = problem.sample_weight / first.expected(y)
+        raw, n_events = problem.matrix.matvec(solved.solution.weights), weight[y["event"]].sum()
+        n_updates = 0
         for _ in range(_MAX_UPDATES):
             encoder = SurvivalEncoder(BaselineHazard.breslow(y, raw - raw.mean(), weight))
             exposure = weight * encoder.expected(y)
@@ -365,49 +385,28 @@ class KernelSurvival(KernelMachine):
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solve_problem(problem, solution.weights, _TOLERANCE_SHARE, selection)
-            before, raw = raw, problem.matrix.matvec(solution.weights)
-            self.n_updates_ += 1
+            start = solved.solution.weights
+            solved = self._solve_problem(problem, start, _TOLERANCE_SHARE, selection)
+            before, raw = raw, problem.matrix.matvec(solved.solution.weights)
+            n_updates += 1
             tolerance = _TOLERANCE_SHARE * float(self.tol) * np.std(raw)
-            if np.std(raw - before) <= tolerance or solution.status == "stopped":
+            if np.std(raw - before) <= tolerance or solved.solution.status == "stopped":
                 break
-        centre, weights = np.average(raw, weights=weight), solution.weights.copy()
+        centre, weights = np.average(raw, weights=weight), solved.solution.weights.copy()
         weights[-1] -= centre
-        self.baseline_: BaselineHazard = BaselineHazard.breslow(y, raw - centre, weight)
-        return replace(solution, weights=weights)
+        baseline = BaselineHazard.breslow(y, raw - centre, weight)
+        return replace(
+            solved,
+            solution=replace(solved.solution, weights=weights),
+            attributes={"baseline_": baseline, "n_updates_": n_updates},
+        )
 
-    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
-        return event_times(y, type(self).__name__)
-
-    def _check_targets(self, y: AnyArray) -> AnyArray:
-        return y
-
-    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+    def _target_encoder(
+        self, y: AnyArray, weight: FloatArray | None, arguments: FitArguments | None
+    ) -> SurvivalEncoder:
         if not y["event"].any():
             raise InputError("KernelSurvival: no row with an event has a weight above 0.")
-        self.baseline_ = BaselineHazard.breslow(y, np.zeros(len(y)), weight)
-        expected = SurvivalEncoder(self.baseline_).expected(y)
-        return expected if weight is None else weight * expected
-
-    def _validation_weights(
-        self, validation_rows: EvalRows, data: Data, given: GivenRows
-    ) -> FloatArray | None:
-        expected = SurvivalEncoder(self.baseline_).expected(validation_rows.targets)
-        weight = validation_rows.weight_like(given.weight)
-        return expected if weight is None else weight * expected
-
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
-        return SurvivalEncoder(self.baseline_)
-
-    def _given_weight(self, selection: Selection) -> FloatArray:
-        weight, encoder = super()._given_weight(selection), selection.encoder
-        assert isinstance(encoder, SurvivalEncoder)
-        assert weight is not None
-        return weight / encoder.expected(self._observed(selection))
-
-    def _observed(self, selection: Selection) -> AnyArray:
-        """Return events and times of the training rows."""
-        return selection.given.targets[selection.given.used][selection.data.fitted]
+        return SurvivalEncoder(BaselineHazard.breslow(y, np.zeros(len(y)), weight))
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
@@ -416,8 +415,8 @@ class KernelSurvival(KernelMachine):
         require(state["errors_"] is None, "errors_ does not belong to a survival model")
         part_in(state, "baseline_", BaselineHazard)
 
-    def _learn_errors(self, selection: Selection) -> None:
-        self.errors_ = None
+    def _learn_errors(self, selection: Selection, final: FinalFit) -> dict[str, object]:
+        return {"errors_": None}
 
 
 def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> float:

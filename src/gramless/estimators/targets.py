@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import log_expit, log_softmax
+from sklearn.base import BaseEstimator
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -26,9 +29,9 @@ from gramless.base.memory import check_memory
 from gramless.base.notation import NOTATIONS_OF_TIMES, PLAIN, notation_of, read_cells
 from gramless.base.quantiles import robust_centre, robust_scale
 from gramless.base.types import AnyArray, ArrowTable, FloatArray, IntArray, NamedColumns
-from gramless.losses import Loss, Squared
+from gramless.losses import CumulativeLogistic, Loss, Squared
 from gramless.portable import is_missing
-from gramless.preprocessing.rows import check_integers
+from gramless.preprocessing.rows import check_integers, validated_targets
 from gramless.selection.data import Score
 from gramless.selection.goal import mean_loss
 
@@ -54,10 +57,13 @@ class TargetEncoder(ABC):
         Whether raw predictions have an unpenalised constant.
     measure : str
         The name of the score that :meth:`score` returns.
+    has_least_squares : bool
+        Whether a least-squares fit is an alternative to a fit of the codes by another loss.
     """
 
     fits_intercept: bool
     measure: ClassVar[str] = "squared error"
+    has_least_squares: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -91,6 +97,18 @@ class TargetEncoder(ABC):
         """Return the index of each target's class, or None if targets are not classes."""
         return None
 
+    def attributes(self) -> dict[str, object]:
+        """Return the fitted attributes that describe the targets."""
+        return {}
+
+    def weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return the weights of encoded targets in the loss, from those of the rows."""
+        return weight
+
+    def unweigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return the weights of rows, from those of encoded targets in the loss."""
+        return weight
+
     @staticmethod
     @abstractmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
@@ -110,7 +128,8 @@ class NumberEncoder(TargetEncoder):
     mean, so that fits start from the best constant, and ``offset`` is the logarithm of the mean.
     A robust loss uses the median instead of the mean, the interquartile range instead of the
     standard deviation, and clips encoded targets at ``largest``. Without an intercept, targets are
-    not centred, and with a log link not scaled.
+    not centred, and with a log link not scaled. ``lower_limit`` is 0 for outputs without negative
+    targets, and minus infinity for others.
 
     Examples
     --------
@@ -125,6 +144,7 @@ class NumberEncoder(TargetEncoder):
     offset: FloatArray | float | None = None
     largest: float = np.inf
     fits_intercept: bool = True
+    lower_limit: FloatArray | float = -np.inf
 
     @staticmethod
     def check(y: AnyArray, owner: str) -> FloatArray:
@@ -176,6 +196,10 @@ class NumberEncoder(TargetEncoder):
     def n_outputs(self) -> int:
         """The number of columns of the targets."""
         return int(np.size(self.mean))
+
+    def attributes(self) -> dict[str, object]:
+        """Return the lower end of prediction intervals."""
+        return {"lower_limit_": self.lower_limit}
 
     @property
     def centre(self) -> FloatArray | float:
@@ -300,6 +324,10 @@ class ClassEncoder(TargetEncoder):
             )
         return cls(classes)
 
+    def attributes(self) -> dict[str, object]:
+        """Return the classes."""
+        return {"classes_": self.classes, "multilabel_": False}
+
     @property
     def n_outputs(self) -> int:
         """The number of columns of the codes, 1 for two classes."""
@@ -351,14 +379,27 @@ class ClassEncoder(TargetEncoder):
 class OrderedEncoder(ClassEncoder):
     """The encoding of ordered classes as their indices, from 0.
 
+    ``loss`` has the first thresholds between the classes.
+
     Examples
     --------
-    >>> OrderedEncoder(np.array(["low", "high"])).encode(["high", "low"])
+    >>> OrderedEncoder.of_order(np.array(["low", "high"]), ["high", "low"]).encode(["high", "low"])
     array([1., 0.])
     """
 
+    loss: CumulativeLogistic
+
     measure = "squared error"
+    has_least_squares = False
     n_outputs = 1
+
+    @classmethod
+    def of_order(
+        cls, classes: AnyArray, y: ArrayLike, weight: FloatArray | None = None
+    ) -> OrderedEncoder:
+        """Return the encoder of classes from low to high, with thresholds for the labels ``y``."""
+        ranks = ClassEncoder(classes).class_numbers(y).astype(np.float64)
+        return cls(classes, CumulativeLogistic.of_ranks(ranks, weight, len(classes)))
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return the index of each label's class."""
@@ -381,11 +422,16 @@ class LabelsEncoder(TargetEncoder):
 
     fits_intercept = False
     measure = "wrong labels"
+    has_least_squares = False
 
     @property
     def n_outputs(self) -> int:
         """The number of labels."""
         return self.n_labels
+
+    def attributes(self) -> dict[str, object]:
+        """Return the indices of the labels as classes."""
+        return {"classes_": np.arange(self.n_labels), "multilabel_": True}
 
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return codes -1 and 1."""
@@ -500,6 +546,69 @@ def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
             f"numbers, such as by y.astype(str)."
         )
     return y
+
+
+def checked_labels(y: AnyArray, owner: str) -> AnyArray:
+    """Return labels as one column, or as several columns of 0 and 1."""
+    if y.ndim == 1 or y.shape[1] == 1:
+        return ClassEncoder.check(y, warn=True)
+    check_classification_targets(y)
+    labels = sp.csr_array(y).toarray() if sp.issparse(y) else np.asarray(y)
+    if not np.isin(labels, (0, 1)).all():
+        raise InputError(
+            f"{owner}: targets of several columns must be labels, 1 if set and 0 if not; fit one "
+            f"model per column of classes."
+        )
+    return labels
+
+
+@dataclass(frozen=True)
+class TargetReader:
+    """How an estimator reads targets.
+
+    ``plain`` converts text and missing values first, ``options`` are for scikit-learn's validation,
+    and ``check`` returns the targets in the shape that the estimator needs. Both functions take the
+    name of the estimator for error messages.
+    """
+
+    plain: Callable[[ArrayLike, str], ArrayLike]
+    check: Callable[[AnyArray, str], AnyArray]
+    options: Mapping[str, object]
+
+    def read(self, model: BaseEstimator, y: ArrayLike) -> AnyArray:
+        """Return targets after all checks."""
+        owner = type(model).__name__
+        return self.check(validated_targets(model, self.plain(y, owner), **self.options), owner)
+
+
+NUMBERS = TargetReader(
+    plain_numbers, NumberEncoder.check, {"multi_output": True, "y_numeric": True}
+)
+LABELS = TargetReader(plain_labels, checked_labels, {"multi_output": True})
+
+
+def class_weights(
+    given: Mapping[Any, float] | str,
+    y: AnyArray,
+    weight: FloatArray | None,
+    classes: AnyArray | None = None,
+) -> FloatArray:
+    """Return each row's class weight, the product over labels if there are several.
+
+    ``classes`` holds further classes that ``given`` may name.
+    """
+    if isinstance(given, Mapping) and y.ndim == 1:
+        known = y if classes is None else np.concatenate([y, classes])
+        labels, index = np.unique(known, return_inverse=True)
+        return weights_of_classes(given, labels)[index[: len(y)]]
+    if given != "balanced":
+        return compute_sample_weight(given, y)
+    if y.ndim == 2:
+        return np.prod([class_weights(given, label, weight) for label in y.T], axis=0)
+    # Unlike scikit-learn, "balanced" takes sample weights into account.
+    _, index = np.unique(y, return_inverse=True)
+    counts = np.bincount(index, weights=weight)
+    return (counts.sum() / (len(counts) * counts))[index]
 
 
 def weights_of_classes(given: Mapping[Any, float], classes: AnyArray) -> FloatArray:

@@ -35,7 +35,7 @@ def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> N
     data, result = selection.data, selection.selected.validation
     if data.n_validation == 0:
         return
-    sources = model.inputs_.sources(model.n_features_in_)
+    sources = selection.inputs.sources(model.n_features_in_)
     names = vars(model).get("feature_names_in_", np.arange(model.n_features_in_))
     columns = [repr(name) for name in names[np.unique(sources[_suspicious_inputs(data)])].tolist()]
     reason = None
@@ -50,7 +50,7 @@ def warn_of_validation_rows(model: StatefulEstimator, selection: Selection) -> N
     elif result is not None:
         reason = _loss_above_constant(data, selection.goal.loss, result)
     if reason is not None:
-        warnings.warn(f"{type(model).__name__}: {reason}. {_USUAL_CAUSE}", stacklevel=3)
+        warnings.warn(f"{type(model).__name__}: {reason}. {_USUAL_CAUSE}", stacklevel=4)
 
 
 def _suspicious_inputs(data: Data) -> BoolArray:
