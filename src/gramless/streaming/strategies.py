@@ -61,6 +61,7 @@ class Grow(Stateful):
     """
 
     def choose(self, situation: Situation) -> Choice:
+        """Return a new block and the step size."""
         return Choice(situation.n_blocks, situation.step)
 
 
@@ -96,6 +97,7 @@ class Uniform(Stateful):
             )
 
     def choose(self, situation: Situation) -> Choice:
+        """Return a new block or, in the steps for old ones, a random old block."""
         n_blocks = situation.n_blocks
         if (situation.iteration - 1) % (self.new + self.old) < self.new:
             return Choice(n_blocks, situation.step)
@@ -146,6 +148,7 @@ class Checking(Stateful):
             )
 
     def choose(self, situation: Situation) -> Choice:
+        """Return the old block with the longest step, or a new block with the usual step."""
         if situation.n_blocks:
             steps = self.steps(situation)
             block = int(np.argmax(steps))
