@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from autogluon.core.models import AbstractModel
 
-from gramless import KernelClassifier, KernelRegressor
+from gramless import KernelClassifier, KernelRegressor, warmup
 from gramless.selection.budget import worth_growing
 from gramless.selection.config import EFFORTS
 
@@ -24,6 +24,8 @@ _OVERHEAD, _MOST_SMOOTH = 400e6, 400e6
 most."""
 _BYTES_A_GRID, _BYTES_AN_INPUT, _BYTES_AN_OUTPUT = 4, 32, 100
 """For each row: codes of bins, copies of the table, and vectors while grids are grown."""
+_BLENDED_ROWS, _BYTES_A_PAIR = (1500, 5000), 24
+"""Of kernel ridge regression with two or more classes: its rows at most; for each pair of them."""
 
 
 class GramlessModel(AbstractModel):
@@ -52,6 +54,11 @@ class GramlessModel(AbstractModel):
         rows = self.preprocess(X, is_train=True)
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         self.model = kind(**own).fit(rows, np.asarray(y), sample_weight=weights)
+
+    @classmethod
+    def warmup(cls) -> None:
+        """Compile all loops, once per installation, so that no fit is charged for it."""
+        warmup()
 
     def _get_default_auxiliary_params(self) -> dict[str, Any]:
         return {
@@ -87,7 +94,8 @@ class GramlessModel(AbstractModel):
         n_grids = config.n_seeds * worth_growing(n_rows, n_outputs, config.most_grids)
         a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
         smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(config.smooth_lengths)
-        return int(_OVERHEAD + n_rows * a_row + smooth)
+        blended = min(n_rows, _BLENDED_ROWS[n_outputs > 1]) if config.blends and num_classes else 0
+        return int(_OVERHEAD + n_rows * a_row + smooth + _BYTES_A_PAIR * blended**2)
 
     @classmethod
     def _class_tags(cls) -> dict[str, bool]:

@@ -134,3 +134,10 @@ def test_memory_grows_with_the_table_and_the_effort(model_class: Any) -> None:
 def test_says_what_it_is(model_class: Any) -> None:
     assert (model_class.ag_key, model_class.ag_name) == ("GRAMLESS", "gramless")
     assert set(model_class.supported_problem_types()) == {"binary", "multiclass", "regression"}
+
+
+def test_warmup_compiles_the_loops(model_class: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr("benchmarks.tabarena.warmup", lambda: calls.append("compiled"))
+    model_class.warmup()
+    assert calls == ["compiled"]

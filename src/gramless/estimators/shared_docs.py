@@ -155,8 +155,9 @@ _ATTRIBUTES = {
         features_ : feature map
             The fitted features of scaled rows. Grown grids that are combined with smooth kernels or
             a polynomial trend are the ``maps_`` of one joint map. Kernel ridge
-            regression is a :class:`~gramless.features.expansion.KernelExpansion`, and a trend alone
-            a :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
+            regression, alone or added to other features, is a
+            :class:`~gramless.features.expansion.KernelExpansion`, and a trend alone a
+            :class:`~gramless.features.polynomial_trend.PolynomialTrend`.
         """,
     "settings_": """
         bandwidth_, alpha_, settings_ : float, array or None; float; Hyperparameters
