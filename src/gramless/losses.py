@@ -664,7 +664,8 @@ class TweedieFamily(Loss):
         return self.link(np.where(mean > 0.0, mean, _MEAN_OF_ZEROS))
 
     def value(self, z: Values, y: Values) -> Values:
-        is_positive = y > 0.0
+        # Of subnormal targets the ratio below would overflow.
+        is_positive = y >= np.finfo(np.float64).tiny
         # The formula above cancels; differences from z - log(y) keep all digits.
         error = z - np.log(np.where(is_positive, y, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):

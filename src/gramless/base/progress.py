@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramless.base.errors import InputError
-from gramless.base.types import FloatArray
+
+if TYPE_CHECKING:  # the help of the command line imports this module, and should not import NumPy
+    from gramless.base.types import FloatArray
 
 LOGGER = logging.getLogger("gramless")
 

@@ -35,7 +35,16 @@ _MAX_LANDMARKS = 5000
 # Parameters that do not affect the selection; a warm start ignores their changes.
 FREE_TO_CHANGE = frozenset(
     [
-        *("alpha", "calibrate", "class_weight", "max_iter", "memory_budget", "n_jobs", "solver"),
+        *(
+            "alpha",
+            "calibrate",
+            "class_weight",
+            "client",
+            "max_iter",
+            "memory_budget",
+            "n_jobs",
+            "solver",
+        ),
         *("time_budget", "tol", "verbose", "warm_start"),
     ]
 )

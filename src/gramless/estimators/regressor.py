@@ -262,7 +262,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         per_output = offsets.reshape(-1, *[1] * (numbers.ndim - 1))
         targets, factors = loss.without_offset(numbers, per_output)
-        factors, exposures = factors.reshape(-1), np.exp(offsets)
+        factors = factors.reshape(-1)
+        with np.errstate(over="ignore"):
+            exposures = np.exp(offsets)
         if not loss.has_positive_means:
             return replace(arguments, y=targets)
         if not (np.isfinite(factors).all() and np.isfinite(exposures).all()):

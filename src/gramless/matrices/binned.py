@@ -200,6 +200,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         return self
 
     def first_grids(self, n_grids: int) -> BinnedMatrix:
+        """Return the matrix of the first grids, which shares the codes."""
         return self._like(self.codes[:n_grids], self.offsets[: n_grids + 1])
 
     def _list_rows(self) -> RowLists:

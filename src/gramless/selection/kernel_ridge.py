@@ -89,6 +89,29 @@ class GaussianRidge:
             weights = _solve(_gram(source, scaled.rows, n_jobs), scaled, self.ridge)
         return KernelExpansion.of(source, scaled.rows, n_jobs), weights
 
+    def predicted(
+        self, data: Data, training: IntArray, others: IntArray, n_jobs: int | None
+    ) -> tuple[Vector, Vector]:
+        """Return the raw predictions of other rows by a fit to training rows, and its weights."""
+        expansion, weights = self.fitted(data, training, n_jobs)
+        n, rows = len(training), self.scaler.rows(data.rows[others], n_jobs)
+        return expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0), weights
+
+    def fitted_over(
+        self, scaler: Scaler, data: Data, rows: IntArray, n_jobs: int | None
+    ) -> tuple[KernelExpansion, Vector]:
+        """Return the same as :meth:`fitted`, as an expansion over the rows of a scaler "both".
+
+        These are the rows of the kinds "none" and "standard", followed by ranks.
+        """
+        _, weights = self.fitted(data, rows, n_jobs)
+        bandwidth = self.source.bandwidth
+        ignored = np.full(len(scaler.unit) - len(bandwidth), np.inf)
+        bandwidth = np.concatenate([bandwidth, ignored])
+        source = InputKernel(Gaussian(), bandwidth, scaler.categorical_mask)
+        landmarks = dense_rows(scaler.rows(data.rows[rows], n_jobs))
+        return KernelExpansion.of(source, landmarks, n_jobs), weights
+
 
 def solve_ridge(
     gram: FloatArray, targets: Vector, ridge: float, weights: FloatArray | None, intercept: bool
@@ -350,10 +373,7 @@ def validate_ridge(
     """Return the result of a fit to the training rows of a split, and record the trial."""
     start = time.perf_counter()
     data, (training, validation) = task.data, split
-    expansion, weights = kernel.fitted(data, training, task.n_jobs)
-    n = len(training)
-    rows = kernel.scaler.rows(data.rows[validation], task.n_jobs)
-    raw = expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0)
+    raw, weights, n = *kernel.predicted(data, training, validation, task.n_jobs), len(training)
     score, loss = goal.scored(data, raw, validation)
     trial = {
         "alpha": kernel.ridge / n,

@@ -96,6 +96,7 @@ class Capabilities:
         return None
 
     def check_matrix(self, matrix: FeatureMatrix, who: str) -> None:
+        """Raise InputError if the solver ``who`` does not support a matrix."""
         need = self.matrix
         if need is not None and not need.met_by(matrix):
             raise InputError(

@@ -8,11 +8,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from gramless.base.random import stream
-from gramless.features.expansion import KernelExpansion
-from gramless.features.landmarks import InputKernel, dense_rows
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
-from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import DENSE_TIME_SHARE, Fitted, GrownFeatures, Refinement
 from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
@@ -91,9 +88,7 @@ class BlendedFeatures(GrownFeatures):
         """Return the model with kernel ridge regression fitted to enough of the rows."""
         data, n_jobs = task.data, task.n_jobs
         rows = stream(task.seed, "blend").permutation(data.n_fitted)[: _most_rows(task)]
-        _, weights = self.kernel.fitted(data, rows, n_jobs)
-        landmarks = dense_rows(self.scaler.rows(data.rows[rows], n_jobs))
-        expansion = KernelExpansion.of(_over(self.scaler, self.kernel), landmarks, n_jobs)
+        expansion, weights = self.kernel.fitted_over(self.scaler, data, rows, n_jobs)
         added = AddedKernel(
             expansion=expansion, weights=self.factors[1] * weights, factor=self.factors[0]
         )
@@ -105,26 +100,12 @@ def _most_rows(task: SelectionTask) -> int:
     return min(most, task.data.n_fitted)
 
 
-def _over(scaler: Scaler, kernel: GaussianRidge) -> InputKernel:
-    """Return the kernel over the rows of another scaler, of kind "both".
-
-    These are the rows of the kinds "none" and "standard", followed by ranks.
-    """
-    bandwidth = kernel.source.bandwidth
-    ignored = np.full(len(scaler.unit) - len(bandwidth), np.inf)
-    return InputKernel(
-        kernel.source.kernel, np.concatenate([bandwidth, ignored]), scaler.categorical_mask
-    )
-
-
 def _blended(
     task: SelectionTask, best: GrownFeatures, kernel: GaussianRidge, rows: np.ndarray
 ) -> BlendedFeatures:
     """Return the best features with kernel ridge regression on some training rows added."""
     data, loss, (_, held_back) = task.data, task.goal.loss, task.split
-    expansion, weights = kernel.fitted(data, rows, task.n_jobs)
-    scaled = kernel.scaler.rows(data.rows[held_back], task.n_jobs)
-    raw = expansion.rows_matrix(scaled).matvec(weights)
+    raw, _ = kernel.predicted(data, rows, held_back, task.n_jobs)
     weight = data.weights_of(held_back)
     factors = blend_factors(loss, best.result.raw, raw, data.targets[held_back], weight)
     both = factors[0] * best.result.raw + factors[1] * raw
