@@ -101,8 +101,8 @@ def earlier_fit(
         )
     if alpha is None:
         alpha = model.alpha_ * (model.n_samples_fit_ or n_rows) / n_rows
-    # The landmarks of a kernel machine are rows, which it predicts better than others: weights fitted
-    # to the same rows would rely on it alone.
+    # The landmarks of a kernel machine are rows, which it predicts better than others: weights that
+    # are fitted to the same rows would rely on it alone.
     features, _ = split_added_kernel(model.features_)
     weights = encoder.encode_weights(model.weights_, model.intercept_)
     weights, _ = split_weights(features, weights, len(model.weights_))

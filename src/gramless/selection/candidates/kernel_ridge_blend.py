@@ -48,8 +48,9 @@ class KernelRidgeBlend(Refinement):
         is_open = task.least_squares is not None and not task.fixed.fixes_model
         has_rows = task.n_rows >= ROWS_OF_ONE_SPLIT and task.goal.loss.is_of_classes
         is_wanted = task.config.blends and has_rows and task.monotone is None
-        few_categories = np.mean(task.scaler.categorical_mask) <= _MOST_CATEGORICAL
-        return is_open and is_wanted and bool(few_categories) and not task.validation_has_ended
+        categorical = task.data.categorical
+        is_numeric = categorical is None or categorical.mean() <= _MOST_CATEGORICAL
+        return is_open and is_wanted and bool(is_numeric) and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
         """Return the seconds and bytes of two fits to as many rows as are blended."""
