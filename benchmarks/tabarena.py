@@ -93,7 +93,9 @@ class GramlessModel(AbstractModel):
         n_outputs = num_classes if num_classes and num_classes > 2 else 1
         n_grids = config.n_seeds * worth_growing(n_rows, n_outputs, config.most_grids)
         a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
-        smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(config.smooth_lengths)
+        smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(
+            config.smooth_inverse_bandwidths
+        )
         blended = min(n_rows, _BLENDED_ROWS[n_outputs > 1]) if config.blends and num_classes else 0
         return int(_OVERHEAD + n_rows * a_row + smooth + _BYTES_A_PAIR * blended**2)
 

@@ -185,7 +185,7 @@ HEADERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no checksum": lambda header: put("__metadata__", {"model": "{}"})(header),
     "model no JSON": put("__metadata__", "model", "{"),
     "model of numbers": put("__metadata__", "model", "[1, 2]"),
-    "a value without a mark": put("__metadata__", "model", '{"class": "A", "params": {"a": {}}}'),
+    "a value without a tag": put("__metadata__", "model", '{"class": "A", "params": {"a": {}}}'),
     "model of null": put("__metadata__", "model", "null"),
     "model without state": put("__metadata__", "model", '{"class": "KernelRegressor"}'),
     "model deeply nested": put("__metadata__", "model", "[" * 100_000 + "]" * 100_000),
@@ -206,7 +206,7 @@ def test_error_on_a_damaged_header_names_the_file(content: bytes, tmp_path: Path
     for kind in HEADERS:
         path = tmp_path / "model"
         path.write_bytes(with_header(content, HEADERS[kind]))
-        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+        with pytest.raises(ValueError, match=r"model is damaged or not a gramless model"):
             PortableModel(path)
 
 
@@ -214,7 +214,7 @@ def test_error_on_a_truncated_file_names_it(content: bytes, tmp_path: Path) -> N
     for length in [0, 1, 7, 8, 9, 100, -1]:
         path = tmp_path / "model"
         path.write_bytes(content[:length])
-        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+        with pytest.raises(ValueError, match=r"model is damaged or not a gramless model"):
             PortableModel(path)
 
 
@@ -222,7 +222,7 @@ def test_error_on_other_files_names_them(tmp_path: Path) -> None:
     for content in [b"a,b\n1,2\n" * 9, b"\xff" * 99, bytes(99)]:
         path = tmp_path / "model"
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"model is damaged or no model of gramless"):
+        with pytest.raises(ValueError, match=r"model is damaged or not a gramless model"):
             PortableModel(path)
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
 from benchmarks.common import Report, Row, options, parse, say
-from gramless.base.memory import memory_budget
+from gramless.base.memory import large_array_budget
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks, thread_count
 from gramless.features.fourier import RandomFourier
@@ -49,7 +49,7 @@ class Case:
 
     def rows(self, quick: bool) -> NDArray[np.float32]:
         """Return as many rows as there is room for."""
-        room = 2 * memory_budget() // (4 * self.n_columns * _ARRAYS)
+        room = 2 * large_array_budget() // (4 * self.n_columns * _ARRAYS)
         n_rows = min(500 if quick else self.n_rows, room)
         return stream(0, "rows").standard_normal((n_rows, self.n_inputs), dtype=np.float32)
 

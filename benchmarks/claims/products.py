@@ -26,7 +26,7 @@ from benchmarks.common import (
     say,
     scipy_csr,
 )
-from gramless.base.memory import memory_budget
+from gramless.base.memory import large_array_budget
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
 from gramless.matrices.base import Vector
@@ -48,7 +48,7 @@ def affordable_grids(n_rows: int, wanted: int, n_outputs: int) -> int:
     """
     n_grids = wanted
     beside = 6 * 8 * n_outputs * n_rows
-    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > memory_budget():
+    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > large_array_budget():
         n_grids //= 2
     return n_grids
 

@@ -89,7 +89,7 @@ class PortableModel:
             *(RecursionError, AssertionError, StopIteration, zlib.error, np.linalg.LinAlgError),
         ) as error:
             raise ValueError(
-                f"{path} is damaged or no model of gramless ({type(error).__name__}: "
+                f"{path} is damaged or not a gramless model ({type(error).__name__}: "
                 f"{str(error)[:200]}); copy it again, or save the model again."
             ) from error
 
@@ -274,20 +274,20 @@ class PortableModel:
             return [self._decoded(item) for item in value]
         if not isinstance(value, dict):
             return value
-        mark, content = next(iter(value.items()))
-        if mark in ("tensor", "list"):
+        tag, content = next(iter(value.items()))
+        if tag in ("tensor", "list"):
             return self._tensors[content]
-        if mark == "text":
+        if tag == "text":
             return np.array(content)
-        if mark == "float":
+        if tag == "float":
             return float(content)
-        if mark == "dict":
+        if tag == "dict":
             return {name: self._decoded(item) for name, item in content.items()}
-        if mark == "array":
+        if tag == "array":
             return ARRAY_FORMS[content](**self._decoded({"dict": value["fields"]}))
-        if mark == "record":
+        if tag == "record":
             return {"class": content, **self._decoded({"dict": value["fields"]})}
-        if mark == "model":
+        if tag == "model":
             values = content["params"] | (content.get("state") or {})
             return {"class": content["class"], **self._decoded({"dict": values})}
         return self._decoded(content)

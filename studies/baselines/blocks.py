@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, stream
+from gramless.base.random import RandomStateLike, stream
 from gramless.base.threads import cached_property, map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -111,7 +111,7 @@ class IndependentBlocks(DenseMap):
         categorical: ArrayLike | None = None,
         block_rows: int = 1000,
         partition: PartitionKind = "random",
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)

@@ -9,11 +9,11 @@ import pytest
 from gramless.base import memory
 from gramless.base.errors import InputError
 from gramless.base.memory import (
-    limited_memory,
-    memory_budget,
-    memory_for,
-    outgrows_memory,
+    large_array_budget,
+    large_array_budget_for,
+    limit_fit_memory,
     parse_bytes,
+    should_store_codes,
 )
 
 
@@ -35,8 +35,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("silent")
 def test_budget_is_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.os, "sysconf", system(1000, 4096))
-    assert memory_budget() == 2_048_000
-    assert type(memory_budget()) is int
+    assert large_array_budget() == 2_048_000
+    assert type(large_array_budget()) is int
 
 
 @pytest.mark.usefixtures("silent")
@@ -48,28 +48,28 @@ def test_budget_is_2_gib_if_the_system_gives_no_size(
         raise error(name)
 
     monkeypatch.setattr(memory.os, "sysconf", fail)
-    assert memory_budget() == 2 << 30
+    assert large_array_budget() == 2 << 30
 
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("pages", [0, -1])
 def test_budget_is_never_negative(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
     monkeypatch.setattr(memory.os, "sysconf", system(pages, 4096))
-    assert memory_budget() >= 0
+    assert large_array_budget() >= 0
 
 
 def test_given_budget_replaces_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(memory.VARIABLE, "5 kB")
-    assert not outgrows_memory(1e300)
-    with limited_memory(2000):
-        assert (memory_budget(), memory_for(1)) == (1000, 1000)
-        assert outgrows_memory(900)
-        assert not outgrows_memory(100)
-        with limited_memory(None):
-            assert memory_budget() == 1000
-    assert memory_budget() == 5000
-    with limited_memory(None):
-        assert memory_budget() == 2500
+    assert not should_store_codes(1e300)
+    with limit_fit_memory(2000):
+        assert (large_array_budget(), large_array_budget_for(1)) == (1000, 1000)
+        assert should_store_codes(900)
+        assert not should_store_codes(100)
+        with limit_fit_memory(None):
+            assert large_array_budget() == 1000
+    assert large_array_budget() == 5000
+    with limit_fit_memory(None):
+        assert large_array_budget() == 2500
 
 
 def test_parse_bytes_reads_sizes_with_units() -> None:

@@ -12,8 +12,8 @@ from gramless.base.errors import InputError
 from gramless.base.memory import (
     VARIABLE,
     check_memory,
-    limited_memory,
-    memory_budget,
+    large_array_budget,
+    limit_fit_memory,
     parse_bytes,
 )
 
@@ -44,20 +44,20 @@ def test_control_group_limits_the_budget(system: Path) -> None:
     (system / "cgroup").write_text("0::/user/own\n")
     group(system / "user/own", SECOND, ("max", 1000, 0))
     group(system / "user", SECOND, (3_000_000_000, 2_000_000_000, 500_000_000))
-    assert memory_budget() == 750_000_000
+    assert large_array_budget() == 750_000_000
 
 
 def test_control_group_of_version_1_limits_the_budget(system: Path) -> None:
     (system / "cgroup").write_text("5:devices:/a\n4:memory:/far/away\n0::/\n")
     group(system / "memory", FIRST, (2_000_000_000, 1_000_000_000, 0))
-    assert memory_budget() == 500_000_000
+    assert large_array_budget() == 500_000_000
 
 
 @pytest.mark.parametrize("limit", ["max", 2**63 - 4096])
 def test_control_groups_without_a_limit_are_ignored(system: Path, limit: object) -> None:
     (system / "cgroup").write_text("0::/\n")
     group(system, SECOND, (limit, 1000, 0))
-    assert memory_budget() == 4_000_000_000
+    assert large_array_budget() == 4_000_000_000
 
 
 def test_budget_is_a_quarter_of_total_memory_if_free_is_unknown(
@@ -70,7 +70,7 @@ def test_budget_is_a_quarter_of_total_memory_if_free_is_unknown(
 
     monkeypatch.setattr(memory, "_available_memory", lambda: next(iter(())))
     monkeypatch.setattr("os.sysconf", tell)
-    assert memory_budget() == 4_000_000 * 4096 // 4
+    assert large_array_budget() == 4_000_000 * 4096 // 4
 
 
 def test_process_limits_are_included(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,14 +86,14 @@ def test_process_limits_are_included(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_environment_variable_replaces_other_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1.5e9")
-    assert memory_budget() == 1_500_000_000
+    assert large_array_budget() == 1_500_000_000
 
 
 def test_environment_variable_must_be_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("much", "0", "-1", "nan", "inf"):
         monkeypatch.setenv(VARIABLE, text)
         with pytest.raises(InputError, match=f"{VARIABLE}: a number of bytes"):
-            memory_budget()
+            large_array_budget()
 
 
 def test_error_states_need_limit_and_remedy() -> None:
@@ -122,7 +122,7 @@ def test_limit_named_by_the_error_is_enough(
     def within(limit: int) -> AbstractContextManager[None]:
         monkeypatch.setenv(VARIABLE, str(limit))
         budget = limit if given == "memory_budget" else None
-        return limited_memory(budget) if in_fit else nullcontext()
+        return limit_fit_memory(budget) if in_fit else nullcontext()
 
     with within(10**7), pytest.raises(InputError, match=f"{part} of {given}: ") as refused:
         check_memory("a map", needed, "lower n_grids")

@@ -24,11 +24,11 @@ from gramless.base import threads
 from gramless.base.errors import InputError
 from gramless.base.threads import (
     available_cpus,
-    in_place,
     map_blocks,
     one_blas_thread,
     one_openmp_thread,
     row_blocks,
+    run_serially,
     run_together,
     thread_count,
 )
@@ -181,7 +181,7 @@ def test_helpers_waiting_for_blas_do_not_deadlock() -> None:
 
 def test_in_place_uses_the_calling_thread() -> None:
     callers: set[int] = set()
-    with in_place():
+    with run_serially():
         map_blocks(lambda _: callers.add(threading.get_ident()), [(i,) for i in range(50)], 3)
     assert callers == {threading.get_ident()}
     test_blocks_run_at_the_same_time()

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from gramless import KernelRegressor
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.estimators.inputs import RowInputs
 from gramless.preprocessing.categories import MISSING_CODE
 
@@ -109,15 +109,15 @@ def test_small_sparse_rows_become_dense(X: NDArray) -> None:
 
 def test_sparse_rows_stay_sparse_if_memory_is_short() -> None:
     rows = sp.csr_array(np.eye(4))
-    with limited_memory(1000):
+    with limit_fit_memory(1000):
         assert sp.issparse(learned(rows)[1])
-    with limited_memory(1024):
+    with limit_fit_memory(1024):
         assert not sp.issparse(learned(rows)[1])
 
 
 def test_new_sparse_rows_are_filled_in_blocks_if_memory_is_short(X: NDArray) -> None:
     inputs, rows, estimator = learned(X, [1])
-    with limited_memory(200):
+    with limit_fit_memory(200):
         result = inputs.transform(estimator, sp.csr_array(X))
     assert isinstance(result, LazyRows)
     assert (result.shape, result.dtype) == (rows.shape, rows.dtype)

@@ -67,10 +67,10 @@ def test_invalid_memory_budgets_are_rejected() -> None:
 
 
 def test_memory_budget_is_reset_after_a_failed_fit() -> None:
-    before = memory.given_memory()
+    before = memory.fit_memory_limit()
     with pytest.raises(InputError, match="infinity"):
         KernelRegressor(memory_budget="1GB").fit(np.full((9, 1), np.inf), np.zeros(9))
-    assert before is memory.given_memory() is None
+    assert before is memory.fit_memory_limit() is None
 
 
 @pytest.mark.slow

@@ -548,7 +548,7 @@ def test_files_of_other_formats_are_rejected(there):
 
 def test_safetensors_files_without_a_model_are_rejected(there):
     save_file({"a": np.eye(2)}, there)
-    refused(there, "no model of gramless")
+    refused(there, "not a gramless model")
     save_file({"a": np.eye(2)}, there, metadata={"format": "gramless"})
     refused(there)
 
@@ -680,7 +680,7 @@ HOSTILE = {
     "odd name": put("state", "x y", 1),
     "unknown parameter": put("params", "surprise", 1),
     "params no mapping": put("params", 3),
-    "unknown mark": put("state", "alpha_", {"call": "os.system"}),
+    "unknown tag": put("state", "alpha_", {"call": "os.system"}),
     "marked method": put("state", "alpha_", {"value": 1}),
     "unknown kernel": put(*KERNEL, {"kernel": {"dict": {"name": "x"}}}),
     "features no map": put("state", "features_", 3),

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, KernelSurvival
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 
 RNG = np.random.default_rng(0)
 X: NDArray[np.float64] = RNG.normal(size=(300, 6)) * (RNG.random((300, 6)) < 0.5)
@@ -33,7 +33,7 @@ def test_sparse_rows_give_the_same_model_as_dense_ones(name: str) -> None:
     np.testing.assert_array_equal(fitted.weights_, weights)
     np.testing.assert_array_equal(fitted.predict(X), responses)
     np.testing.assert_array_equal(fitted.predict(sp.csc_array(X)), responses)
-    with limited_memory(2000):
+    with limit_fit_memory(2000):
         np.testing.assert_array_equal(fitted.predict(sp.csr_array(X)), responses)
 
 

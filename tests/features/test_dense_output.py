@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gramless import GrownBinning, Hybrid, RandomBinning, RandomFourier, SmoothBinning
 from gramless.base.errors import InputError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = X[:, 0]
@@ -44,5 +44,5 @@ def test_set_output_returns_data_frames(feature_map: Any) -> None:
 
 def test_dense_output_beyond_memory_is_rejected() -> None:
     feature_map = RandomBinning(n_grids=64, sparse_output=False, random_state=0).fit(X)
-    with limited_memory(2000), pytest.raises(InputError, match="sparse_output=True"):
+    with limit_fit_memory(2000), pytest.raises(InputError, match="sparse_output=True"):
         feature_map.transform(X)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError, ModelFileError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.estimators.persistence import load, pack, save, write
 from gramless.features.neighbours import NearestLandmarks
 
@@ -99,7 +99,7 @@ def test_invalid_sizes_are_rejected(wrong):
 def test_landmarks_beyond_memory_are_rejected() -> None:
     X = np.random.default_rng(0).normal(size=(300, 40))
     with (
-        limited_memory(200_000),
+        limit_fit_memory(200_000),
         pytest.raises(InputError, match="n_landmarks=300 of 40 inputs would need .* lower n_land"),
     ):
         NearestLandmarks(random_state=0).fit(X)

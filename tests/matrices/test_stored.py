@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stored import StoredBinnedMatrix, code_file, rows_of_block
 from harness.memory import PeakMemory
@@ -47,7 +47,7 @@ def test_stored_matrix_has_the_same_products(both, rows, tail) -> None:
 
 def test_many_taken_rows_stay_on_disk(both) -> None:
     rows = np.arange(1, N_ROWS, 2)
-    with limited_memory(20_000):
+    with limit_fit_memory(20_000):
         taken = both[1].take_rows(rows)
     assert isinstance(taken, StoredBinnedMatrix)
     w = np.random.default_rng(2).normal(size=taken.shape[1])
@@ -104,7 +104,7 @@ def test_insufficient_disk_space_is_reported_first(monkeypatch: pytest.MonkeyPat
 
 def test_small_budgets_use_smaller_blocks() -> None:
     reference = rows_of_block(640)
-    with limited_memory(100_000_000):
+    with limit_fit_memory(100_000_000):
         assert rows_of_block(640) == 8192 < reference
-    with limited_memory(2 * 10**9):
+    with limit_fit_memory(2 * 10**9):
         assert rows_of_block(640) == reference

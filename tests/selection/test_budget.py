@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
-from gramless.base.memory import VARIABLE, limited_memory
+from gramless.base.memory import VARIABLE, limit_fit_memory
 from gramless.base.progress import Deadline, Progress, Reporter
 from gramless.matrices.codes import bytes_of_grid
 from gramless.selection.budget import (
@@ -131,12 +131,12 @@ def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> N
 def test_tables_beyond_the_memory_limit_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     check_table(np.zeros((30_000, 2)))
-    with limited_memory(2 * 10**6):
+    with limit_fit_memory(2 * 10**6):
         check_table(np.zeros((20_000, 2)))
         with pytest.raises(InputError, match="A fit of 30,000 rows would need 1.44 MB"):
             check_table(np.zeros((30_000, 2)))
     monkeypatch.setenv(VARIABLE, "2e6")
-    with limited_memory(None):
+    with limit_fit_memory(None):
         check_table(np.zeros((20_000, 2)))
         with pytest.raises(InputError, match=f"1.44 MB .* half of {VARIABLE}.* at least 2.89 MB"):
             check_table(np.zeros((30_000, 2)))
@@ -146,12 +146,12 @@ def test_only_a_memory_limit_reduces_the_rows_of_a_search(monkeypatch: pytest.Mo
     monkeypatch.delenv(VARIABLE, raising=False)
     budget, reports = budget_of(n_rows=10**6)
     assert budget.rows_to_search(96) == 10**6
-    with limited_memory(30 * 10**6):
+    with limit_fit_memory(30 * 10**6):
         assert budget.rows_to_search(96) == budget.most_columns() // 96
         assert budget_of(n_rows=800)[0].rows_to_search(96) == 800
     assert len(reports) == 1
     assert budget.limits == ["memory: settings searched on at most 1662 rows"]
-    with limited_memory(2000):
+    with limit_fit_memory(2000):
         assert budget.rows_to_search(96) == 500
 
 
@@ -171,7 +171,7 @@ def test_memory_limits_columns_times_outputs(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_codes_on_disk_do_not_limit_grids() -> None:
-    with limited_memory(60_000_000):
+    with limit_fit_memory(60_000_000):
         budget, _ = budget_of(n_rows=10**6)
         assert budget.affordable(640) == 640
         assert budget.has_memory(10**6, "a trial")
@@ -203,7 +203,7 @@ def test_time_budget_limits_the_rows_of_a_search() -> None:
 
 def test_memory_limits_the_rows_of_growth() -> None:
     plain = SearchConfig()
-    with limited_memory(60_000_000):
+    with limit_fit_memory(60_000_000):
         budget, _ = budget_of(n_rows=50_000, n_outputs=5)
         config = budget.within(plain)
     of_row = 10 * 48 + 2 * plain.most_grids + 5 * 48
@@ -212,7 +212,7 @@ def test_memory_limits_the_rows_of_growth() -> None:
 
 
 def test_dense_trials_need_memory_for_copied_rows() -> None:
-    with limited_memory(60_000_000):
+    with limit_fit_memory(60_000_000):
         budget, _ = budget_of(n_rows=50_000)
         small, large = (budget.cost_of_dense_features(10**6, width) for width in (20, 40))
         assert budget.allows("the first trial", small, np.inf)

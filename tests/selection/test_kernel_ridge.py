@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
 from gramless import KernelClassifier, KernelRegressor
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.features.expansion import KernelExpansion
 from gramless.kernels import Gaussian
 from gramless.losses import Logistic, Loss, Multinomial, Squared
@@ -206,7 +206,7 @@ def test_screening_is_skipped_if_settings_are_given() -> None:
 
 def test_screening_needs_memory_for_all_pairs_of_rows() -> None:
     task = make_task(X, Y, least_squares=SQUARES)
-    with limited_memory(32 * 300**2 // 2):
+    with limit_fit_memory(32 * 300**2 // 2):
         assert screen_kernel_ridge(task) is None
     assert task.budget.limits == ["memory: the trial of kernel ridge regression was left out"]
     assert screen_kernel_ridge(task) is not None

@@ -355,7 +355,7 @@ def test_smooth_targets_select_a_smooth_kernel() -> None:
     y = smooth_targets(X)
     plain, result = grown(X, y, replace(SMOOTH, n_landmarks=0)), grown(X, y, SMOOTH)
     assert isinstance(result.feature_map, JoinedMaps)
-    assert len(result.feature_map.maps_) == 1 + len(SMOOTH.smooth_lengths)
+    assert len(result.feature_map.maps_) == 1 + len(SMOOTH.smooth_inverse_bandwidths)
     assert result.validation.score < 0.8 * plain.validation.score
     # New rows are predicted by the features that the fit knew, which rounded the smooth ones.
     rows, weights = result.scaler.rows(X[result.order]), result.validation.weights[:-1]

@@ -160,7 +160,7 @@ def auto(matrix: Any, **options: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "memory_for", lambda _: 10**12)
+    monkeypatch.setattr(costs, "large_array_budget_for", lambda _: 10**12)
 
 
 def test_few_columns_are_solved_directly(plenty: None) -> None:
@@ -202,7 +202,7 @@ def test_costs_include_every_part_of_a_matrix(plenty: None) -> None:
 
 
 def test_memory_limit_rules_out_the_direct_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "memory_for", lambda _: 10_000_000)
+    monkeypatch.setattr(costs, "large_array_budget_for", lambda _: 10_000_000)
     name, reason = auto(Shape(100_000, 1024))
     assert name == "pcg"
     assert "would need 0.017 GB of the 0.01 GB" in reason
@@ -229,7 +229,7 @@ def test_other_losses_and_penalties_choose_newton_and_descent() -> None:
 @pytest.mark.parametrize("bytes_free", [10**9, 100])
 def test_path_solver_solves_each_problem(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it chooses solves each problem as a fresh solver does."""
-    monkeypatch.setattr(costs, "memory_for", lambda _: bytes_free)
+    monkeypatch.setattr(costs, "large_array_budget_for", lambda _: bytes_free)
     rng = np.random.default_rng(0)
     matrix, y = DenseMatrix(rng.normal(size=(300, 20))), rng.normal(size=300)
     weights = np.full(300, 1.0 / 300)

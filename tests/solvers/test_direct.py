@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
@@ -321,7 +321,7 @@ def test_bins_are_solved_over_rows() -> None:
 @both_shapes
 def test_gram_matrix_beyond_memory_is_rejected(shape: tuple[int, int]) -> None:
     raises = pytest.raises(InputError, match="Gram matrix of .* need .* MB.*ConjugateGradient")
-    with limited_memory(2 * 16 * 22**2), raises:
+    with limit_fit_memory(2 * 16 * 22**2), raises:
         solved(make_case(shape))
 
 

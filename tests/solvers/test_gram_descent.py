@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.dense import ComputedMatrix, DenseMatrix
 from gramless.matrices.stacked import HStack, with_ones
@@ -166,10 +166,10 @@ def test_other_losses_compute_gram_matrices_of_working_sets() -> None:
 def test_memory_limits_the_gram_matrix() -> None:
     """Columns are not asked for in advance where they do not fit."""
     needed = max(counted("squared", (200, 700))[0])
-    with limited_memory(2 * 16 * (needed - 30) ** 2):
+    with limit_fit_memory(2 * 16 * (needed - 30) ** 2):
         assert max(counted("squared", (200, 700))[0]) <= needed - 30
     raises = pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent")
-    with limited_memory(2 * 16 * 100**2), raises:
+    with limit_fit_memory(2 * 16 * 100**2), raises:
         counted("squared", (200, 700))
 
 

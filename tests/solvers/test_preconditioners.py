@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.features.binning import RandomBinning
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
@@ -383,7 +383,7 @@ def test_gap_is_of_the_order_of_squared_tol() -> None:
 def test_fewer_rows_are_drawn_if_memory_is_limited() -> None:
     matrix = DenseMatrix(np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32))
     reference = SampledRows().drawn(matrix)
-    with limited_memory(8_000_000):
+    with limit_fit_memory(8_000_000):
         fewer = SampledRows().drawn(matrix)
         given = SampledRows(400).drawn(matrix)
     n_rows = len(fewer.chosen)

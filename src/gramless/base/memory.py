@@ -16,14 +16,16 @@ from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 
 VARIABLE = "GRAMLESS_MEMORY_LIMIT"  # environment variable: bytes for a fit, as 4e9 or "4GB"
-# Share of large arrays in a fit: the rest is for blocks of rows, samples and solver state.
+# Fraction of the limit available to large arrays; the rest covers row blocks, samples and solver
+# state.
 _ARRAYS_SHARE = 0.5
-_CODES_SHARE = 0.4  # of the memory for large arrays; larger arrays of codes go to the disk
-_FREE_IF_UNKNOWN = 4 << 30
-_ALWAYS_FREE = 8 << 20
+# An array of codes that needs more than this fraction of the large-array budget goes to the disk.
+_CODES_SHARE = 0.4
+_FREE_IF_UNKNOWN = 4 << 30  # bytes, if the system reports no memory size
+_ALWAYS_FREE = 8 << 20  # requests up to this many bytes are granted without a look at free memory
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-# Set by limited_memory: the user's memory_budget of the running fit, and the share of a user's
-# limit that is for large arrays.
+# Both are set by limit_fit_memory: the memory_budget parameter of the running fit, and the fraction
+# of the user's limit that large arrays may take.
 _fit_limit: ContextVar[int | None] = ContextVar("memory", default=None)
 _limit_share: ContextVar[float] = ContextVar("share", default=1.0)
 _PROCESS_CGROUPS, _CGROUP_ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -35,22 +37,22 @@ _CGROUP_FILES = {
 }
 
 
-def memory_budget() -> int:
-    """Return how many bytes large arrays may take together.
+def large_array_budget() -> int:
+    """Return how many bytes all large arrays together may take.
 
-    Without a limit by the user (:func:`memory_limit`), this is half of :func:`free_memory`. With
-    one, it is half of the limit in fits of kernel estimators, which need the rest for other data,
-    and all of it otherwise.
+    If the user gave no limit (:func:`user_memory_limit`), this is half of :func:`free_memory`. If
+    the user gave one, it is half of the limit inside :func:`limit_fit_memory`, because fits of
+    kernel estimators need the other half for other data, and the whole limit elsewhere.
     """
-    limit = memory_limit()
+    limit = user_memory_limit()
     n_bytes = _ARRAYS_SHARE * free_memory() if limit is None else _limit_share.get() * limit
     return max(1, int(n_bytes))
 
 
-def memory_limit() -> int | None:
-    """Return the bytes that a fit may take, or None if the user gave no limit.
+def user_memory_limit() -> int | None:
+    """Return the number of bytes that a fit may take, or None if the user gave no limit.
 
-    The limit is that of :func:`limited_memory`, or else that of the environment variable
+    The limit is that of :func:`limit_fit_memory`, or else that of the environment variable
     ``GRAMLESS_MEMORY_LIMIT``. ``InputError`` is raised if the variable is not a number of bytes.
     """
     text = os.environ.get(VARIABLE)
@@ -63,10 +65,11 @@ def memory_limit() -> int | None:
 
 
 @contextmanager
-def limited_memory(n_bytes: int | None) -> Iterator[None]:
-    """Limit the fit of a kernel estimator in this thread to ``n_bytes``.
+def limit_fit_memory(n_bytes: int | None) -> Iterator[None]:
+    """Limit the memory of a kernel estimator's fit in this thread to ``n_bytes``.
 
-    With None, the limit of an enclosing :func:`limited_memory` stays.
+    With None, the limit of an enclosing :func:`limit_fit_memory` stays. In either case, large
+    arrays may take half of a user's limit.
     """
     limit_token = _fit_limit.set(_fit_limit.get() if n_bytes is None else n_bytes)
     share_token = _limit_share.set(_ARRAYS_SHARE)
@@ -77,31 +80,35 @@ def limited_memory(n_bytes: int | None) -> Iterator[None]:
         _fit_limit.reset(limit_token)
 
 
-def given_memory() -> int | None:
-    """Return the limit set by :func:`limited_memory`, or None."""
+def fit_memory_limit() -> int | None:
+    """Return the limit set by :func:`limit_fit_memory`, or None."""
     return _fit_limit.get()
 
 
 def release_freed_memory() -> None:
     """Return freed memory to the system if a user gave a limit and the C library is glibc.
 
-    The allocator of glibc keeps memory that threads free: after some phases of a fit, twice as much
-    as is in use.
+    The allocator of glibc keeps memory that threads have freed. After some phases of a fit, it
+    keeps twice as much as is in use.
     """
-    if memory_limit() is not None:
+    if user_memory_limit() is not None:
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def outgrows_memory(n_bytes: float) -> bool:
-    """Return whether ``memory_budget`` is so small that an array of codes must go to the disk."""
-    return _fit_limit.get() is not None and n_bytes > _CODES_SHARE * memory_budget()
+def should_store_codes(n_bytes: float) -> bool:
+    """Return whether an array of codes of this size should be written to disk.
+
+    The result is always False without a ``memory_budget`` parameter.
+    """
+    return _fit_limit.get() is not None and n_bytes > _CODES_SHARE * large_array_budget()
 
 
 def parse_bytes(size: object) -> int:
     """Return a number of bytes from a number or a text such as "4GB", "500 MB" or "1.5e9".
 
-    Raises ``InputError`` unless there is at least one byte.
+    Raises ``InputError`` if the text cannot be parsed, or if the number is below 1, at least
+    2**63 or NaN.
 
     Examples
     --------
@@ -111,7 +118,7 @@ def parse_bytes(size: object) -> int:
     number = as_float(size)
     if isinstance(size, str):
         match = re.fullmatch(r"([0-9._]+(?:e\+?[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
-        # "1.2.3" matches and is no number.
+        # The pattern also matches text such as "1.2.3", which float() rejects.
         with suppress(ValueError):
             thousand = 1024 if match and match[3] else 1000
             number = float(match[1]) * thousand ** _POWERS[match[2]] if match else number
@@ -120,23 +127,24 @@ def parse_bytes(size: object) -> int:
     return int(number)
 
 
-def memory_for(needed: float) -> int:
-    """Return :func:`memory_budget`, or 8 MB if this is enough and the user gave no limit.
+def large_array_budget_for(needed: float) -> int:
+    """Return :func:`large_array_budget`, but skip the look at free memory for small requests.
 
-    Reading the free memory takes a third of a millisecond, half of the time to predict one row.
+    If the user gave no limit and ``needed`` is at most 8 MB, the result is 8 MB. Reading the free
+    memory takes a third of a millisecond, which is half of the time to predict one row.
     """
-    is_little = needed <= _ALWAYS_FREE and memory_limit() is None
-    return _ALWAYS_FREE if is_little else memory_budget()
+    is_small = needed <= _ALWAYS_FREE and user_memory_limit() is None
+    return _ALWAYS_FREE if is_small else large_array_budget()
 
 
 def free_memory() -> int:
     """Return how many bytes can be allocated without swapping, at least 1.
 
-    This is the minimum of the memory that the system reports as available, the rest of the control
-    group's limit (in a container), and the rest of the process limits on address space and data
-    (``ulimit -v``, ``ulimit -d``).
+    This is the minimum of three amounts: the memory that the system reports as available, what is
+    left of the limits of the control groups (in a container), and what is left of the process
+    limits on address space and data (``ulimit -v``, ``ulimit -d``).
     """
-    # Each source that works is better than the one before it. macOS has only the first.
+    # Each source is more accurate than the one before it. macOS has only the first.
     free = _FREE_IF_UNKNOWN
     with suppress(AttributeError, ValueError, OSError):
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -148,7 +156,7 @@ def free_memory() -> int:
 
 
 def check_memory(what: str, needed: float, remedy: str) -> None:
-    """Raise ``InputError`` if more bytes are needed than :func:`memory_budget` allows.
+    """Raise ``InputError`` if more bytes are needed than :func:`large_array_budget` allows.
 
     Parameters
     ----------
@@ -159,9 +167,9 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
     remedy : str
         The advice in the message, such as ``"lower n_components"``.
     """
-    budget = memory_for(needed)
+    budget = large_array_budget_for(needed)
     if needed > budget:
-        is_limited = memory_limit() is not None
+        is_limited = user_memory_limit() is not None
         if _fit_limit.get() is not None:
             whole, more = "memory_budget", "raise memory_budget"
         elif is_limited:
@@ -169,7 +177,7 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
         else:
             whole, more = "the free memory", f"set the environment variable {VARIABLE}"
         part = "all" if is_limited and _limit_share.get() == 1.0 else "half"
-        # 0.5 % more, because rounding to three digits must not fall below what is needed.
+        # 0.5 % is added, because rounding to three digits must not fall below what is needed.
         enough = 1.005 * needed / _limit_share.get()
         raise InputError(
             f"{what} would need {_bytes_text(needed)} of memory, and {_bytes_text(budget)} may be "

@@ -16,12 +16,12 @@ PLAIN = "1234.5"  # as in programming languages
 # Notations of dates and datetimes, of times of day, and of durations.
 DATES, TIMES, DURATIONS = "2020-01-31", "12:30:00", "P1DT2H"
 
-_FEW_VALUES = 20  # no more different whole numbers than this are as likely names as numbers
+_FEW_VALUES = 20  # with at most this many distinct whole numbers, a column may well hold codes
 # If there are numbers below 1,000 too, this many cells such as 1,234 show that the comma groups
 # thousands.
 _MIN_GROUPED = 10
-_MAX_EXAMINED = 1000  # different cells
-_MAX_UNITS = 3
+_MAX_EXAMINED = 1000  # distinct cells of a column that are compared with the patterns
+_MAX_UNITS = 3  # a column with more different units or signs is text
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _FOREIGN_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(\D.*)?", re.ASCII)
@@ -39,7 +39,7 @@ class Notation:
 
     @classmethod
     def of_numbers(cls, group: str, decimal: str) -> Notation:
-        """Return the notation with these separators of thousands, if any, and decimal mark."""
+        """Return the notation with this decimal mark and these thousands separators, if any."""
         part = f"[{re.escape(group)}]"
         whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{part}\d{{3}})+)" if group else r"\d+"
         mark = re.escape(decimal)
@@ -48,7 +48,10 @@ class Notation:
         return cls(re.compile(number, re.ASCII), lambda cell: float(cell.translate(to_plain)))
 
     def read(self, cell: str) -> float:
-        """Return the value of a cell, for dates in seconds since 1970; raise ``ValueError``."""
+        """Return the value of a cell; dates are in seconds since 1970.
+
+        Raises ``ValueError`` if the cell is not in this notation.
+        """
         if self.allowed.fullmatch(cell) is None:
             raise ValueError(cell)
         return self.value(cell)
@@ -88,7 +91,7 @@ def _duration(cell: str) -> float:
     return of_days - of_clock if hours.startswith("-") else of_days + of_clock
 
 
-# By their names in model files; dates are those of ISO 8601.
+# The keys are the names in model files. Dates are those of ISO 8601.
 NOTATIONS = {
     PLAIN: Notation.of_numbers("", "."),
     "1,234.5": Notation.of_numbers(",", "."),
@@ -109,9 +112,11 @@ NOTATIONS_OF_TIMES = DATES, TIMES, DURATIONS
 def notation_of(cells: Iterable[str]) -> str | None:
     """Return the notation of the cells of a column, or None if no single reading is certain.
 
-    It is None if a cell is neither a number nor a date, or if two notations read the same cells
-    differently, such as 1,234. It is also None if all cells are plain digits, because they may be
-    names.
+    The result is None if a cell is neither a number nor a date. It is None if two notations read
+    the same cells differently, such as 1,234, unless at least ten cells contain a comma and others
+    are whole numbers below 1,000. It is also None if the cells may be codes: if all are plain
+    digits, if at most 20 distinct values are all whole numbers, or if all are durations such as P1D
+    or 100:00:00 without a time or the word "day".
 
     Examples
     --------
@@ -141,7 +146,7 @@ def notation_of(cells: Iterable[str]) -> str | None:
         if has_small and n_grouped >= _MIN_GROUPED:
             return "1,234.5"
     if DURATIONS in possible and TIMES not in possible and not any(map(_NAMES_UNIT.search, filled)):
-        # Cells such as 100:00:00 or P1D may be names.
+        # Cells such as 100:00:00 or P1D may be codes.
         return None
     first, *others = possible
     return first if all(read[name] == read[first] for name in others) else None
@@ -157,12 +162,12 @@ def read_cells(cells: Iterable[str], notation: str) -> FloatArray:
     return np.array([np.nan if cell in MISSING_WORDS else read(cell) for cell in stripped])
 
 
-def seems_to_hold(cells: Iterable[str]) -> str | None:
+def describe_resemblance(cells: Iterable[str]) -> str | None:
     """Return a description of text that resembles numbers or dates, with an example, or None.
 
     Examples
     --------
-    >>> seems_to_hold(f"{k} EUR" for k in range(50))
+    >>> describe_resemblance(f"{k} EUR" for k in range(50))
     "numbers beside other text, such as '0 EUR'"
     """
     present = (cell.strip() for cell in cells)
@@ -172,7 +177,7 @@ def seems_to_hold(cells: Iterable[str]) -> str | None:
         return None
     for description, pattern in (
         ("whole numbers", _WHOLE),
-        ("numbers with a comma or point that may part decimals or thousands", _GROUPED),
+        ("numbers with a comma or point that may be a decimal or a thousands separator", _GROUPED),
         ("dates", _FOREIGN_DATE),
     ):
         matches = [cell for cell in examined if pattern.fullmatch(cell)]

@@ -8,7 +8,7 @@ from typing import Any
 
 VERSION = "0.2.0"
 
-HOMES = {
+PUBLIC_MODULES = {
     "AnomalyDetector": "gramless.unsupervised.anomalies",
     "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
     "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",

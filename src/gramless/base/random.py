@@ -1,4 +1,8 @@
-"""Counter-based random streams: one independent stream per (seed, purpose, block)."""
+"""Counter-based random streams.
+
+A stream is identified by a seed and a purpose, and is divided into blocks. Each block has its own
+generator.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-RandomState = int | np.random.RandomState | np.random.Generator | None
+RandomStateLike = int | np.random.RandomState | np.random.Generator | None
 
 
-def seed_from(random_state: RandomState) -> int:
+def seed_from(random_state: RandomStateLike) -> int:
     """Return an integer seed for a ``random_state`` as in scikit-learn.
 
-    An integer is the seed itself. A generator draws one, and so does NumPy's global state for None.
-    Drawn seeds are in ``[0, 2**31)``.
+    An integer is the seed itself. Otherwise a seed in ``[0, 2**31 - 1)`` is drawn from the given
+    generator, or from NumPy's global state if ``random_state`` is None. Raises ``ValueError`` if
+    scikit-learn does not accept ``random_state``.
     """
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        check_random_state(random_state)
+        check_random_state(random_state)  # raises if the seed is negative or too large
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
@@ -29,8 +34,8 @@ def seed_from(random_state: RandomState) -> int:
 def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
     """Return the generator of one block of the stream ``(seed, purpose)``.
 
-    Streams never overlap: the seed and the purpose, such as ``"grids"``, are the key of Philox, and
-    the block is the high word of its counter. Therefore block 10,000 costs no more than block 0,
+    The seed and a hash of the purpose, such as ``"grids"``, are the key of Philox. The block is the
+    high word of its counter, so that blocks never overlap, block 10,000 costs no more than block 0,
     and adding blocks never changes earlier ones.
     """
     key = np.array([seed, zlib.crc32(purpose.encode())], dtype=np.uint64)
@@ -39,10 +44,10 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
 
 
 def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Generator]:
-    """Yield the generators of the first blocks of the stream ``(seed, purpose)``.
+    """Yield the generators of the first ``n_blocks`` blocks of the stream ``(seed, purpose)``.
 
-    All are the same object in different states, so draw the numbers of a block before the next
-    iteration. This takes a sixth of the time of as many calls of :func:`stream`.
+    Each iteration yields the same object in another state, so draw the numbers of a block before
+    the next iteration. This takes a sixth of the time of ``n_blocks`` calls of :func:`stream`.
     """
     generator = stream(seed, purpose)
     state = generator.bit_generator.state
@@ -55,8 +60,8 @@ def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Genera
 def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
     """Return the first ``n`` raw words of one block of the stream ``(seed, purpose)``.
 
-    They are the same in every version of NumPy and on every machine, because NumPy guarantees the
-    streams of its bit generators, but not those of its distributions. A word takes about 4 ns.
+    The words are the same in every version of NumPy and on every machine, because NumPy guarantees
+    the output of its bit generators (but not that of its distributions). A word takes about 4 ns.
     """
     raw: NDArray[np.uint64] = stream(seed, purpose, block).bit_generator.random_raw(n)
     return raw

@@ -30,8 +30,8 @@ Number = TypeVar("Number", int, float)
 State = Mapping[str, object]
 Json = Any  # what the json module reads and writes
 
-_CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # by mark in files, and name
-_FAMILIES: dict[str, type[Stateful]] = {}  # base classes by mark in files
+_CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # by tag in files, and name
+_FAMILIES: dict[str, type[Stateful]] = {}  # base classes by tag in files
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _MIN_TENSOR_LENGTH = 64  # shorter lists of floats stay in the JSON
 _SHOWN_NUMBERS = 6  # longer arrays are shown by their shape
@@ -68,7 +68,7 @@ class Stateful:
 
     Parameters
     ----------
-    mark : str, optional
+    tag : str, optional
         The key in files of a family of classes that share one ``from_state``, such as kernels.
     former : sequence of str, default=()
         Earlier names of the class, which files may hold.
@@ -85,17 +85,17 @@ class Stateful:
     Ridge(alpha=2.0)
     """
 
-    _mark: ClassVar[str] = "record"
+    _tag: ClassVar[str] = "record"
 
     def __init_subclass__(
-        cls, *, mark: str | None = None, former: tuple[str, ...] = (), **options: object
+        cls, *, tag: str | None = None, former: tuple[str, ...] = (), **options: object
     ) -> None:
         super().__init_subclass__(**options)
-        if mark is not None:
-            cls._mark = mark
-            _FAMILIES[mark] = cls
+        if tag is not None:
+            cls._tag = tag
+            _FAMILIES[tag] = cls
         for name in (_registered_name(cls), *former):
-            _CLASSES[cls._mark, name] = cls
+            _CLASSES[cls._tag, name] = cls
 
     def state(self) -> State:
         """Return the plain data, arrays and stateful objects from which this one can be built."""
@@ -125,7 +125,7 @@ class Stateful:
         self.__dict__.update(_restored(state))
 
 
-class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
+class StatefulEstimator(Stateful, BaseEstimator, ABC, tag="model"):
     """An estimator that model files can hold; its pickles have the same content.
 
     Its state is its parameters and, once it is fitted, its public fitted attributes.
@@ -350,12 +350,12 @@ class Encoder:
             return self._compact_array(where, value)
         if not isinstance(value, Stateful) or not _is_registered(value):
             raise _unsupported(where, value)
-        if value._mark == "model":
+        if value._tag == "model":
             return {"model": self.model(value, where)}
         fields = self.mapping(where, value.state())
-        if value._mark == "record":
+        if value._tag == "record":
             return {"record": _registered_name(type(value)), "fields": fields}
-        return {value._mark: {"dict": fields}}
+        return {value._tag: {"dict": fields}}
 
     def _array(self, where: str, array: AnyArray) -> Json:
         kind = array.dtype.kind
@@ -402,31 +402,31 @@ class Decoder:
             return [self.value(item) for item in value]
         if not isinstance(value, dict):
             return value
-        require(len(value) > 0, "a value has no mark")
-        mark, content = next(iter(value.items()))
-        if mark == "float":
+        require(len(value) > 0, "a value has no tag")
+        tag, content = next(iter(value.items()))
+        if tag == "float":
             return float({"inf": "inf", "-inf": "-inf", "nan": "nan"}[content])
-        if mark == "tuple":
+        if tag == "tuple":
             return tuple(self.value(item) for item in content)
-        if mark == "dict":
+        if tag == "dict":
             return self._mapping(content)
-        if mark == "tensor":
+        if tag == "tensor":
             return self._tensor(content)
-        if mark == "list":
+        if tag == "list":
             return self._tensor(content).tolist()
-        if mark == "array":
+        if tag == "array":
             return self._restored(CompactArray(content, self._mapping(value["fields"])))
-        if mark == "text":
+        if tag == "text":
             return self._text(content, value["object"])
-        if mark == "model":
+        if tag == "model":
             return self._model(content)
-        if mark == "record":
+        if tag == "record":
             return _registered_class(content, "record").from_state(self._mapping(value["fields"]))
-        if mark not in _FAMILIES:
-            raise UnknownClassError(f"values of kind {mark!r} are unknown")
+        if tag not in _FAMILIES:
+            raise UnknownClassError(f"values of kind {tag!r} are unknown")
         state = self.value(content)
         assert isinstance(state, dict)
-        return _FAMILIES[mark].from_state(state)
+        return _FAMILIES[tag].from_state(state)
 
     def _mapping(self, content: Json) -> dict[str, object]:
         return {key: self.value(item) for key, item in content.items()}
@@ -541,11 +541,11 @@ def check_columns(state: State, n_features: int) -> None:
 
 def _is_registered(value: Stateful) -> bool:
     # A later class of the same name replaces an earlier one, whose objects no file can hold then.
-    return _CLASSES.get((value._mark, _registered_name(type(value)))) is type(value)
+    return _CLASSES.get((value._tag, _registered_name(type(value)))) is type(value)
 
 
-def _registered_class(name: str, mark: str) -> type[Stateful]:
-    cls = _CLASSES.get((mark, name))
+def _registered_class(name: str, tag: str) -> type[Stateful]:
+    cls = _CLASSES.get((tag, name))
     if cls is None and (version := LAST_VERSIONS.get(name)):
         raise ModelFileError(
             f"it holds an object of the class {name!r}, which gramless no longer has; version "

@@ -1,4 +1,4 @@
-"""The shared thread pool, limits on the threads of BLAS and OpenMP, and a property without a lock.
+"""The shared thread pool, thread limits for BLAS and OpenMP, and a cached property without a lock.
 
 Every compiled loop is serial and releases the GIL. Parallelism comes only from calling loops in
 several threads of the pool.
@@ -41,8 +41,8 @@ def available_cpus() -> int:
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads for ``n_jobs``.
 
-    None and -1 mean every processor, -2 all but one. Raises ``InputError`` if ``n_jobs`` is 0, not
-    an integer, or above 4,096.
+    Unlike in scikit-learn, None means all processors, as -1 does; -2 means all but one. Raises
+    ``InputError`` if ``n_jobs`` is 0, not an integer, or above 4,096.
     """
     if n_jobs is None:
         return available_cpus()
@@ -56,12 +56,12 @@ def thread_count(n_jobs: int | None) -> int:
 def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int | None) -> list[T]:
     """Call ``function(*block)`` for every block on the shared pool; return results in order.
 
-    The function should release the GIL for most of its time. It runs in the calling thread if there
-    is one block or one thread. It also does so if the caller is a thread of the pool, because a
-    nested wait might never end.
+    The function should release the GIL for most of its time. Calls run serially in the calling
+    thread if there is only one block or one thread, and inside :func:`run_serially`. Calls from a
+    pool thread run serially too, because waiting for the pool from inside it can deadlock.
     """
     calls = list(blocks)
-    is_serial = len(calls) <= 1 or _runs_in_place()
+    is_serial = len(calls) <= 1 or _runs_serially()
     # Counting processors takes microseconds, so it is skipped if the count does not matter. An
     # invalid n_jobs raises in any case.
     n_threads = 1 if is_serial and n_jobs is None else thread_count(n_jobs)
@@ -84,35 +84,38 @@ def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
 
     Thread 0 is the caller. The others may start late, or never if the pool is busy, so the function
     must return once all work is done, whichever threads did it. It should release the GIL for most
-    of its time. There are never more threads than processors.
+    of its time. ``n_threads`` is reduced to the number of processors. Inside :func:`run_serially`
+    and in threads of the pool, the function is called once, as ``function(0, 1)``.
     """
     n_threads = min(n_threads, available_cpus())
-    if n_threads <= 1 or _runs_in_place():
+    if n_threads <= 1 or _runs_serially():
         function(0, 1)
         return
     _run_on_pool(lambda thread: function(thread, n_threads), n_threads - 1)
 
 
 @contextmanager
-def in_place() -> Iterator[None]:
+def run_serially() -> Iterator[None]:
     """Run :func:`map_blocks` and :func:`run_together` in the calling thread only.
 
     A thread that holds a lock must not wait for the pool, because threads of the pool may be
     waiting for that lock. Code that works while it holds a lock therefore enters this context.
     """
-    before = _runs_in_place()
-    _thread_state.runs_in_place = True
+    before = _runs_serially()
+    _thread_state.runs_serially = True
     try:
         yield
     finally:
-        _thread_state.runs_in_place = before
+        _thread_state.runs_serially = before
 
 
-def one_thread_if_small(shape: tuple[int, ...], n_jobs: int | None) -> AbstractContextManager[None]:
-    """Return :func:`in_place` for a small table if ``n_jobs`` is None, else a null context."""
+def run_serially_if_small(
+    shape: tuple[int, ...], n_jobs: int | None
+) -> AbstractContextManager[None]:
+    """Return :func:`run_serially` for a small table if ``n_jobs`` is None, else a null context."""
     n_rows, n_columns = shape
     is_small = n_rows <= _SMALL_TABLE_ROWS and n_rows * n_columns <= _SMALL_TABLE_ENTRIES
-    return in_place() if is_small and n_jobs is None else nullcontext()
+    return run_serially() if is_small and n_jobs is None else nullcontext()
 
 
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
@@ -181,8 +184,8 @@ _blas_limit = _BlasLimit()
 
 
 def _set_blas_threads(numbers: list[int]) -> None:
-    # threadpoolctl silently ignores limits set by any thread but the one that set the first, until
-    # that one is cleared. Here the thread that leaves last need not be the one that entered first.
+    # Once a thread has set a limit, threadpoolctl ignores other threads until that thread is
+    # cleared. Here the thread that leaves last need not be the one that entered first.
     OpenBLASController.clear_controlling_thread(force=True)
     for library, number in zip(_blas_libraries(), numbers, strict=True):
         library.set_num_threads(number)
@@ -190,7 +193,7 @@ def _set_blas_threads(numbers: list[int]) -> None:
 
 
 def one_openmp_thread() -> AbstractContextManager[object]:
-    """Limit OpenMP to one thread: scikit-learn's k-means adds up in the order threads finish."""
+    """Limit OpenMP to one thread; otherwise k-means in scikit-learn sums in any order."""
     return _openmp().limit(limits=1)
 
 
@@ -206,7 +209,7 @@ def _openmp() -> ThreadpoolController:
 
 @cache
 def _blas_libraries() -> list[LibController]:
-    # threadpoolctl sees only libraries that are loaded, and SciPy ships another BLAS than NumPy.
+    # threadpoolctl sees only loaded libraries, and SciPy ships a BLAS other than NumPy's.
     import scipy.linalg  # noqa: F401
 
     libraries: list[LibController] = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -233,7 +236,7 @@ def _run_on_pool(work: Callable[[int], None], n_helpers: int) -> None:
             shared_work = pending[0]
             n_running += 1
         try:
-            with in_place():
+            with run_serially():
                 shared_work(thread)
         except BaseException as error:
             errors.append(error)
@@ -249,7 +252,7 @@ def _run_on_pool(work: Callable[[int], None], n_helpers: int) -> None:
         for thread in range(1, n_helpers + 1):
             pool.submit(help_out, thread)
     try:
-        with in_place():
+        with run_serially():
             work(0)
     finally:
         with changed:
@@ -260,8 +263,8 @@ def _run_on_pool(work: Callable[[int], None], n_helpers: int) -> None:
         raise errors[-1]
 
 
-def _runs_in_place() -> bool:
-    return getattr(_thread_state, "runs_in_place", False)
+def _runs_serially() -> bool:
+    return getattr(_thread_state, "runs_serially", False)
 
 
 def _pool(n_helpers: int) -> ThreadPoolExecutor:
@@ -277,7 +280,7 @@ def _reset_after_fork() -> None:
     _pools_lock = threading.Lock()
     _blas_limit = _BlasLimit()
     _pools.clear()
-    _thread_state.runs_in_place = False
+    _thread_state.runs_serially = False
 
 
 if hasattr(os, "register_at_fork"):

@@ -19,11 +19,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.memory import limited_memory
+from gramless.base.memory import limit_fit_memory
 from gramless.base.progress import Callbacks
 from gramless.base.random import seed_from
 from gramless.base.state import State
-from gramless.base.threads import one_thread_if_small
+from gramless.base.threads import run_serially_if_small
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.distributed.bins import BinKeys, code_type
 from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
@@ -143,7 +143,7 @@ class DaskMachine(_Machine):
                 f"{name}: cv lists indices of rows of the whole table, but models are selected on "
                 f"a sample of {sample.n_rows:,} rows; give a splitter, a number of folds or groups."
             )
-        with limited_memory(self._memory()):
+        with limit_fit_memory(self._memory()):
             encoded = self._encode(FitArguments(*sample.rows, callbacks=callbacks))
             if isinstance(encoded.encoder, LabelsEncoder):
                 raise InputError(
@@ -152,7 +152,7 @@ class DaskMachine(_Machine):
                 )
             if not sample.complete and sample.moments is not None and not self._named_loss().robust:
                 encoded = sample.moments.encode(encoded, self._named_loss())
-            with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
+            with run_serially_if_small(encoded.data.rows.shape, self.n_jobs):
                 selection = self._select(encoded)
         selection.report(
             "sample",

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.columns import target_name
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
-from gramless.base.memory import limited_memory, parse_bytes, release_freed_memory
+from gramless.base.memory import limit_fit_memory, parse_bytes, release_freed_memory
 from gramless.base.progress import Callbacks, Deadline, Reporter
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomStateLike, seed_from
 from gramless.base.state import (
     State,
     StatefulEstimator,
@@ -28,7 +28,7 @@ from gramless.base.state import (
     part_in,
     require,
 )
-from gramless.base.threads import one_thread_if_small, thread_count
+from gramless.base.threads import run_serially_if_small, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.continued import Batch, earlier_fit, keeps_choice, steering_parameters
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
@@ -133,7 +133,7 @@ class KernelMachine(StatefulEstimator, ABC):
     solver: str | Solver = "auto"
     tol: float = 1e-2
     max_iter: int = 100
-    random_state: RandomState = None
+    random_state: RandomStateLike = None
     warm_start: bool = False
     n_jobs: int | None = None
     verbose: int = 0
@@ -177,9 +177,9 @@ class KernelMachine(StatefulEstimator, ABC):
         return self._fit(FitArguments(X, y, sample_weight, groups, callbacks, validation))
 
     def _fit(self, arguments: FitArguments) -> Self:
-        with limited_memory(self._memory()):
+        with limit_fit_memory(self._memory()):
             encoded = self._encode(arguments)
-            with one_thread_if_small(encoded.data.rows.shape, self.n_jobs):
+            with run_serially_if_small(encoded.data.rows.shape, self.n_jobs):
                 selection = self._select(encoded)
                 if arguments.validation is not None:
                     warn_of_validation_rows(self, selection)

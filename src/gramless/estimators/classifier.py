@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from gramless.base.errors import InputError
-from gramless.base.notation import notation_of, seems_to_hold
+from gramless.base.notation import describe_resemblance, notation_of
 from gramless.base.state import LARGEST, State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.available import available_if
@@ -61,7 +61,7 @@ def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
     # A fit to 2,000 rows of 1,551 classes would take a minute and 9 GB, and learn nothing.
     if len(classes) > _MAX_NUMERIC_CLASSES and classes.dtype.kind in "OU":
         cells = [str(label) for label in classes]
-        looks_numeric = notation_of(cells) is not None or seems_to_hold(cells)
+        looks_numeric = notation_of(cells) is not None or describe_resemblance(cells)
         if looks_numeric and not all(cell.isdigit() for cell in cells):
             raise InputError(
                 f"{owner}: {len(classes):,} classes that look like numbers or dates, such as "

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples
 from gramless.base.columns import exact_labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, MappedRows, take_rows
-from gramless.base.memory import given_memory
+from gramless.base.memory import fit_memory_limit
 from gramless.base.state import StatefulEstimator
 from gramless.base.types import (
     AnyArray,
@@ -321,7 +321,7 @@ def take_given_rows(X: Any, rows: IntArray) -> Any:
 
     if isinstance(X, RowTable):
         return X.keep_rows(rows)
-    if given_memory() is not None and MappedRows.can_map(X):
+    if fit_memory_limit() is not None and MappedRows.can_map(X):
         X = MappedRows(X)
     if sp.issparse(X):
         # Some sparse formats cannot be indexed by rows.

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from gramless.base.columns import is_frame
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows, MappedRows, OrderedRows
-from gramless.base.memory import given_memory, memory_budget
+from gramless.base.memory import fit_memory_limit, large_array_budget
 from gramless.base.state import Stateful, StatefulEstimator, array_in, require
 from gramless.base.types import AnyArray, IntArray, NamedColumns, RowTable, TableLike
 from gramless.preprocessing.categories import (
@@ -131,7 +131,7 @@ class RowInputs(Stateful):
         names unless it is "auto". ``target_options`` are passed to ``validate_data``.
         """
         chosen = None if isinstance(categorical, str) and categorical == "auto" else categorical
-        if given_memory() is not None and MappedRows.can_map(X):
+        if fit_memory_limit() is not None and MappedRows.can_map(X):
             X = MappedRows(X)
         if isinstance(X, (RowTable, LazyRows)):
             return cls._fit_on_disk(estimator, X, y, chosen, target_options)
@@ -217,7 +217,7 @@ class RowInputs(Stateful):
         rows = self._checked(estimator, X)
         if self.gaps is None or not sp.issparse(rows):
             return self._encode_and_fill(rows)
-        if _bytes_if_dense(rows) <= _DENSE_SHARE * memory_budget():
+        if _bytes_if_dense(rows) <= _DENSE_SHARE * large_array_budget():
             return self._encode_and_fill(rows.toarray())
 
         def fill_block(part: Rows) -> AnyArray:
@@ -310,7 +310,7 @@ def dense_if_small(X: Any) -> Any:
     """
     if not sp.issparse(X) or X.ndim != 2 or X.shape[1] > MOST_COLUMNS:
         return X
-    if _bytes_if_dense(X) > _DENSE_SHARE * memory_budget():
+    if _bytes_if_dense(X) > _DENSE_SHARE * large_array_budget():
         return X
     if X.format in ("csr", "csc"):
         check_structure(X)

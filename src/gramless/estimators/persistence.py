@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import open_regular, reason_of, writing
-from gramless.base.public import HOMES, VERSION
+from gramless.base.public import PUBLIC_MODULES, VERSION
 from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator, UnknownClassError
 from gramless.base.types import AnyArray
 
@@ -32,7 +32,7 @@ FORMAT = 2
 MAX_HEADER_BYTES = 1 << 26  # longer headers are neither written nor read
 
 _FORMAT_NAME = "gramless"
-_UNSIGNED = "0" * 64
+_BLANK_DIGEST = "0" * 64
 _DTYPES = {np.dtype("?"): "BOOL"} | {
     np.dtype(f"<{code}"): f"{code[0].upper()}{8 * int(code[1])}"
     for code in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -50,8 +50,8 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator or feature map of gramless, or of a subclass
-        A kernel that was given as a function is saved as its table, and a generator that was given
-        as ``random_state`` as None. Neither changes a prediction.
+        A callable kernel is saved as a table of its values, and a generator given as
+        ``random_state`` is saved as None. Neither changes a prediction.
     path : str or path-like
         The file. An existing file is replaced when the new one is complete on the disk.
 
@@ -60,7 +60,7 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     NotFittedError
         If the model is not fitted.
     InputError
-        If it holds an object that a file cannot represent; the message names it.
+        If the model holds an object that a file cannot represent; the message names it.
     ModelFileError
         If the file cannot be written.
 
@@ -91,15 +91,15 @@ def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
     """Return the content of a model's file: data for JSON, and arrays by name."""
     encoder = Encoder()
     if not isinstance(model, StatefulEstimator):
-        raise InputError(f"save: a {type(model).__name__} is no model of gramless.")
+        raise InputError(f"save: a {type(model).__name__} is not a gramless model.")
     return encoder.model(model), encoder.tensors
 
 
 def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
-    """Return the model of content that may be foreign, and can fail in any way."""
+    """Rebuild a model from untrusted content; may raise any exception."""
     # Most models need few modules, and importing all takes longer than reading a model.
-    if home := HOMES.get(content["class"]):
-        import_module(home)
+    if module := PUBLIC_MODULES.get(content["class"]):
+        import_module(module)
     try:
         return Decoder(tensors).fitted_model(content)
     except UnknownClassError:
@@ -140,8 +140,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    The file is read twice, the second time from the system's cache. This takes up to five times its
-    size in memory.
+    The file is read twice, the second time from the system's cache. Peak memory is up to five times
+    the file size.
 
     Examples
     --------
@@ -160,7 +160,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         if hashlib.file_digest(file, "sha256").hexdigest() != metadata.get("data_sha256"):
             raise ValueError("its data do not have the checksum that was written with them")
         content = json.loads(metadata["model"])
-        # The reader of safetensors would map the file, which counts as memory besides the arrays.
+        # safetensors checks the header only. Its memory map would count as memory besides the
+        # arrays, so the arrays are read here.
         with safe_open(os.fspath(path), framework="np") as checked:
             names = checked.keys()
         tensors = {name: _read_tensor(file, start, entries[name]) for name in names}
@@ -184,13 +185,13 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
 
 def define_classes() -> None:
     """Import the modules of all public classes, which files can name."""
-    for module in set(HOMES.values()):
+    for module in set(PUBLIC_MODULES.values()):
         import_module(module)
 
 
 def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memoryview]:
-    """Return the bytes of a file: its signed header, then each array."""
-    # Wide types come first, so that all arrays are aligned.
+    """Return the bytes of a file: its header with checksums, then each array."""
+    # Arrays of wide types come first, so that all arrays are aligned.
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     entries: dict[str, Json] = {"__metadata__": {}}
     data: list[memoryview] = []
@@ -208,7 +209,7 @@ def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memor
         "gramless_version": VERSION,
         "model": json.dumps(content, allow_nan=False),
         "data_sha256": digest.hexdigest(),
-        "header_sha256": _UNSIGNED,
+        "header_sha256": _BLANK_DIGEST,
     }
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -217,12 +218,15 @@ def file_parts(content: dict[str, Json], tensors: Tensors) -> list[bytes | memor
             f"save: names, categories and text of this model take {len(text):,} bytes, more than "
             f"{MAX_HEADER_BYTES:,}; fit with fewer categories or shorter names."
         )
-    unsigned = len(text).to_bytes(8, "little") + text
-    signature = hashlib.sha256(unsigned).hexdigest()
-    return [unsigned.replace(_signature_entry(_UNSIGNED), _signature_entry(signature)), *data]
+    without_digest = len(text).to_bytes(8, "little") + text
+    header_digest = hashlib.sha256(without_digest).hexdigest()
+    return [
+        without_digest.replace(_digest_entry(_BLANK_DIGEST), _digest_entry(header_digest)),
+        *data,
+    ]
 
 
-def _signature_entry(digest: str) -> bytes:
+def _digest_entry(digest: str) -> bytes:
     # The model's JSON cannot contain this entry, because its quotes are escaped by backslashes.
     return b'"header_sha256":"' + digest.encode("ascii", "replace") + b'"'
 
@@ -232,22 +236,22 @@ def _read_header(file: IO[bytes]) -> tuple[dict[str, str], dict[str, Json]]:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
-        raise ValueError("it is truncated or no model of gramless")
+        raise ValueError("it is truncated or not a gramless model")
     text = file.read(length)
     tensors = json.loads(text)
     metadata = tensors.pop("__metadata__", {})
     if metadata.get("format") != _FORMAT_NAME:
-        raise ValueError("it is no model of gramless")
+        raise ValueError("it is not a gramless model")
     if int(metadata["format_version"]) > FORMAT:
         raise ModelFileError(
             f"it was written by gramless {metadata.get('gramless_version', '?')[:20]} in format "
             f"{metadata['format_version'][:10]}, and this is gramless {VERSION}, "
             f"which reads up to format {FORMAT}. Install a newer gramless"
         )
-    signature = metadata["header_sha256"]
-    signed = length.to_bytes(8, "little") + text
-    unsigned = signed.replace(_signature_entry(signature), _signature_entry(_UNSIGNED))
-    if hashlib.sha256(unsigned).hexdigest() != signature:
+    header_digest = metadata["header_sha256"]
+    with_digest = length.to_bytes(8, "little") + text
+    without_digest = with_digest.replace(_digest_entry(header_digest), _digest_entry(_BLANK_DIGEST))
+    if hashlib.sha256(without_digest).hexdigest() != header_digest:
         raise ValueError("its header does not have the checksum that was written with it")
     return metadata, tensors
 
@@ -286,22 +290,22 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _readable(value: Json, tensors: Json) -> Json:
-    """Return a value of the header without its mark, or the dtype and shape of an array."""
+    """Return a value of the header without its tag, or the dtype and shape of an array."""
     if isinstance(value, list):
         return [_readable(item, tensors) for item in value]
     if not isinstance(value, dict):
         return value
     if not value:
-        raise KeyError("a value without a mark")
-    mark, content = next(iter(value.items()))
-    if mark in ("tensor", "list"):
+        raise KeyError("a value without a tag")
+    tag, content = next(iter(value.items()))
+    if tag in ("tensor", "list"):
         return {key: tensors[content][key] for key in ("dtype", "shape")}
-    if mark == "dict":
+    if tag == "dict":
         return {name: _readable(item, tensors) for name, item in content.items()}
-    if mark in ("array", "record"):
-        kind = "form" if mark == "array" else "class"
+    if tag in ("array", "record"):
+        kind = "form" if tag == "array" else "class"
         return {kind: content, **_readable({"dict": value["fields"]}, tensors)}
-    if mark == "model":
+    if tag == "model":
         params = _readable({"dict": content["params"]}, tensors)
         fitted = _readable({"dict": content.get("state") or {}}, tensors)
         model = {"class": content["class"], "params": params}

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.columns import target_name
 from gramless.base.errors import InputError
-from gramless.base.memory import check_memory, memory_budget
+from gramless.base.memory import check_memory, large_array_budget
 from gramless.base.progress import Deadline, Reporter
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomStateLike, seed_from, stream
 from gramless.base.state import (
     State,
     StatefulEstimator,
@@ -148,7 +148,7 @@ class StreamedMachine(StatefulEstimator, ABC):
     checkpoint: str | None = None
     checkpoint_seconds: float = 60.0
     device: str = "cpu"
-    random_state: RandomState = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
     verbose: int = 0
 
@@ -561,7 +561,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         require(isinstance(state.get("kernel_"), SpectralKernel), "kernel_ has no frequencies")
         number_in(state, "seed_", int, 0, 2**64)
         size = number_in(state, "block_size_", int, 1)
-        fits = _FREQUENCY_BYTES * size * len(preparation.units) <= memory_budget()
+        fits = _FREQUENCY_BYTES * size * len(preparation.units) <= large_array_budget()
         require(fits, "a block takes more memory than there is")
         n_outputs = check_function(state, "weights_", "constant_", 2 * size)
         alpha = number_in(state, "alpha_", float, 0.0)

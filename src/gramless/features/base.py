@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole, too_large
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomStateLike, seed_from
 from gramless.base.state import (
     State,
     StatefulEstimator,
@@ -218,7 +218,7 @@ class SizedMap(FeatureMap):
         kernel: KernelLike = "gaussian",
         bandwidth: float | ArrayLike | str = "median",
         categorical: ArrayLike | None = None,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel, self.bandwidth, self.categorical = kernel, bandwidth, categorical

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
-from gramless.base.memory import outgrows_memory
-from gramless.base.random import RandomState
+from gramless.base.memory import should_store_codes
+from gramless.base.random import RandomStateLike
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap, as_output
@@ -129,7 +129,7 @@ class BinningMap(GridMap):
         """
         self.scale_ = scale = unit_scale(len(grids)) if scale is None else scale
         matrix: PlainBins
-        if outgrows_memory(bytes_of_codes(X.shape[0], len(grids))):
+        if should_store_codes(bytes_of_codes(X.shape[0], len(grids))):
             blocks, known = grids.learn_on_disk(X, self.n_jobs)
             self._set_known(known)
             matrix = StoredBinnedMatrix(blocks, self.offsets_, scale=scale, n_jobs=self.n_jobs)
@@ -418,7 +418,7 @@ class RandomBinning(BinningMap, DrawnGrids):
         categorical: ArrayLike | None = None,
         n_grids: int = 256,
         sparse_output: bool = True,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
@@ -433,7 +433,7 @@ class RandomBinning(BinningMap, DrawnGrids):
         return super().rows_matrix(self._coded(X))
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        on_disk = outgrows_memory(bytes_of_codes(n_rows, self.size))
+        on_disk = should_store_codes(bytes_of_codes(n_rows, self.size))
         return super().bytes_to_fit(0 if on_disk else n_rows, n_inputs)
 
     def check_parameters(self) -> BinningKernel:

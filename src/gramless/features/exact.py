@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState
+from gramless.base.random import RandomStateLike
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
@@ -83,7 +83,7 @@ class ExactKernel(LandmarkMap):
         bandwidth: float | ArrayLike | str = "median",
         categorical: ArrayLike | None = None,
         max_rows: int = 20_000,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)

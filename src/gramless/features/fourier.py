@@ -16,7 +16,7 @@ from gramless.base.arrays import readonly
 from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import in_range
-from gramless.base.random import RandomState, stream
+from gramless.base.random import RandomStateLike, stream
 from gramless.base.state import LARGEST, State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -405,7 +405,7 @@ class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
         n_components: int = 1024,
         map: Literal["paired", "shifted"] = "paired",
         sampling: Literal["auto", "iid", "orthogonal", "qmc", "structured"] = "auto",
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)

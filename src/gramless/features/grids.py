@@ -566,7 +566,7 @@ class KnownBins:
 
     def _plan(self, X: Rows) -> ColumnPlan:
         n_cells = X.shape[0] * len(self._divided) * len(self.grids)
-        # Growth has about 12 grids a round, for which a plan would take longer than it saves.
+        # A round of growth has at most 27 grids, for which a plan would cost more than it saves.
         if n_cells < _MIN_PLANNED_CELLS and not sp.issparse(X):
             return ColumnPlan(self._divided, (), np.empty(0, np.int64))
         return plan_columns(X, self._divided)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomStateLike, seed_from, stream
 from gramless.base.state import State, array_in, check_columns, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap, as_output
@@ -157,7 +157,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         bandwidth: float | ArrayLike | str = "own",
         categorical: ArrayLike | None = None,
         sparse_output: bool = True,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         self.maps = maps

@@ -12,7 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
 from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomStateLike, seed_from, stream
 from gramless.base.state import State, array_in, check_columns, number_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import BoolArray, FloatArray, TableLike
@@ -100,7 +100,7 @@ class NearestLandmarks(FeatureMap):
         n_landmarks: int = 10_000,
         units: ArrayLike | None = None,
         categorical: ArrayLike | None = None,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors, self.n_landmarks, self.units = n_neighbors, n_landmarks, units

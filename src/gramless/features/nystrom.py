@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import rounded_to_single
-from gramless.base.random import RandomState, stream
+from gramless.base.random import RandomStateLike, stream
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
@@ -436,7 +436,7 @@ class Nystrom(LandmarkMap):
         categorical: ArrayLike | None = None,
         n_components: int = 1000,
         landmarks: LandmarkKind = "uniform",
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)

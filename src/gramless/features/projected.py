@@ -15,13 +15,14 @@ from gramless.features.base import FeatureMap
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
-_MAX_INPUT = 1e100  # inputs are clipped to it, because projections of larger ones could overflow
+# Dense inputs are clipped to [-1e100, 1e100], because projections of larger ones could overflow.
+_MAX_INPUT = 1e100
 
 
 class ProjectedMap(FeatureMap):
     """A fitted feature map of linear combinations of the inputs; see :meth:`of`.
 
-    A Gaussian kernel of ``P'x`` has the squared distance ``(x - y)' P P' (x - y)``, which weighs
+    A Gaussian kernel on ``P'x`` uses the squared distance ``(x - y)' P P' (x - y)``, so it weights
     directions of the inputs rather than single inputs.
 
     Parameters
@@ -56,33 +57,38 @@ class ProjectedMap(FeatureMap):
 
     @classmethod
     def of(cls, projection: FloatArray, fitted: FeatureMap, n_jobs: int | None = None) -> Self:
-        """Return the feature map of rows, given a map that was fitted to projected rows."""
+        """Build the map from a projection and a map already fitted to projected rows."""
         projected = cls(n_jobs)
         projected.projection_, projected.map_ = projection, fitted
         projected.n_features_in_ = len(projection)
         return projected
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Fit the map to other rows with the same projection."""
+        """Refit the inner map, keeping the projection.
+
+        Unlike in scikit-learn, the instance must come from :meth:`of`.
+        """
         self._check_fitted()
-        self.map_.fit(np.asarray(self._projected(check_rows(self, X, reset=True))))
+        self.map_.fit(np.asarray(self._lazy_projection(check_rows(self, X, reset=True))))
         return self
 
     def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
         self._check_fitted()
-        return self.map_.transform(np.asarray(self._projected(check_rows(self, X, reset=False))))
+        return self.map_.transform(
+            np.asarray(self._lazy_projection(check_rows(self, X, reset=False)))
+        )
 
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
         check_width(type(self).__name__, X, self.n_inputs)
-        return self.map_.rows_matrix(self._projected(X))
+        return self.map_.rows_matrix(self._lazy_projection(X))
 
-    def _projected(self, X: Rows) -> Rows:
+    def _lazy_projection(self, X: Rows) -> Rows:
         if sp.issparse(X):
-            return self._project(X)
+            return self._project_block(X)
         width, dtype = self.map_.n_inputs, np.dtype(np.float64)
-        return OrderedRows(X, transform=self._project, width=width, dtype=dtype)
+        return OrderedRows(X, transform=self._project_block, width=width, dtype=dtype)
 
-    def _project(self, X: AnyArray | sp.csr_array) -> FloatArray:
+    def _project_block(self, X: AnyArray | sp.csr_array) -> FloatArray:
         if not sp.issparse(X):
             X = np.clip(np.asarray(X, np.float64), -_MAX_INPUT, _MAX_INPUT)
         with one_blas_thread():

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.random import RandomState
+from gramless.base.random import RandomStateLike
 from gramless.base.state import State, array_in, part_in
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
@@ -101,7 +101,7 @@ class SmoothBinning(DrawnGrids):
         n_grids: int = 256,
         precision: Literal["float32", "float16"] = "float32",
         sparse_output: bool = True,
-        random_state: RandomState = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)

@@ -24,7 +24,7 @@ Metric = Literal["cityblock", "euclidean"]
 
 
 @dataclass(frozen=True)
-class Kernel(Stateful, ABC, mark="kernel"):
+class Kernel(Stateful, ABC, tag="kernel"):
     """A kernel of the differences between rows, in units of the bandwidth of each input.
 
     By default a kernel is a product of one-dimensional profiles over the inputs: ``k(x, y) = prod_j

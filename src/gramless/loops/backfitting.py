@@ -1,8 +1,9 @@
 """Backfitting: Newton steps of block coordinate descent over grids.
 
 This is the backfitting of generalised additive models (Hastie & Tibshirani 1990, section 6.3) with
-grids as terms. The bins of a grid are disjoint, so the Hessian of its weights is diagonal, and each
-step is exact for the quadratic model of the loss at the raw predictions at the start of the pass.
+grids as terms. Each step exactly minimises, over the weights of one grid, the second-order
+expansion of the loss around the raw predictions at the start of the pass. A step is one division
+per bin, because the bins of a grid are disjoint, which makes the Hessian of its weights diagonal.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from gramless.loops.simd import deposit_4, deposit_8, follow_4, follow_8
 def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums):
     """Update the weights (n_bins,) of one output, for each grid in ``grids`` in turn.
 
-    ``codes`` (n_grids, n_rows) of uint16 are bin numbers from 1; ``offsets`` (n_grids + 1,).
-    Weights are fitted to the rows ``first:last``; ``ridge`` is the penalty of their squares, in
-    units of the summed curvature of a bin. ``slopes`` and ``curvatures`` (n_rows,) are the negative
-    gradient and the curvature of the loss of each row, ``raw`` (n_rows,) the raw predictions;
-    slopes and predictions of all rows are updated. ``sums`` is scratch memory for two numbers per
-    bin. All numbers are float32.
+    ``codes`` (n_grids, n_rows) of uint16 are 1-based bin numbers. The weights of grid ``g`` are
+    ``weights[offsets[g] : offsets[g + 1]]``. They are fitted to the rows ``first:last``, one half
+    of the training rows. ``ridge`` is the L2 penalty, added to each bin's summed curvature.
+
+    ``slopes`` (n_rows,) is the *negative* gradient of the loss of each row, ``curvatures``
+    (n_rows,) its second derivative, and ``raw`` (n_rows,) the raw predictions. ``slopes`` and
+    ``raw`` are updated for all rows, because the rows outside of ``first:last`` score the weights.
+    ``sums`` is scratch memory for two numbers per bin of the largest grid. All numbers are float32.
     """
     n_rows = codes.shape[1]
     for q in range(len(grids)):
@@ -38,6 +41,7 @@ def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weigh
             weight = weights[start + c]
             step = (sums[2 * c] - ridge * weight) / (sums[2 * c + 1] + ridge)
             weights[start + c] = weight + step
+            # Steps overwrite sums that were read already: those at index c belong to bin c // 2.
             sums[c] = step
         for i in range(n_rows):
             at = np.int64(code[i]) - 1
@@ -49,7 +53,11 @@ def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weigh
 def backfit_outputs(
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
 ):
-    """Update the weights of K outputs as :func:`backfit` does; arrays have K columns."""
+    """Update the weights of K outputs as :func:`backfit` does.
+
+    ``slopes``, ``curvatures``, ``weights`` and ``raw`` have K columns. ``sums`` is scratch memory
+    for 2K numbers per bin of the largest grid.
+    """
     n_rows, n_outputs = raw.shape
     for q in range(len(grids)):
         code, start = codes[grids[q]], offsets[grids[q]]

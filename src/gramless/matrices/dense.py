@@ -15,9 +15,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.arrays import positions_of, readonly
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_for, memory_limit
+from gramless.base.memory import large_array_budget_for, user_memory_limit
 from gramless.base.numeric import is_whole
-from gramless.base.threads import cached_property, in_place, map_blocks, one_blas_thread, row_blocks
+from gramless.base.threads import (
+    cached_property,
+    map_blocks,
+    one_blas_thread,
+    row_blocks,
+    run_serially,
+)
 from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import dense as loops
 from gramless.matrices.base import (
@@ -371,8 +377,8 @@ class ComputedMatrix(ChunkedMatrix):
         self._n_columns, self._dtype, self._budget = int(n_columns), kind, budget
         n_rows, row_bytes = rows.shape[0], self._n_columns * kind.itemsize
         if budget is None:
-            limit = memory_for(n_rows * row_bytes)
-            if memory_limit() is not None:
+            limit = large_array_budget_for(n_rows * row_bytes)
+            if user_memory_limit() is not None:
                 limit = int(_LIMITED_SHARE * limit)
         else:
             limit = int(budget)
@@ -426,7 +432,7 @@ class ComputedMatrix(ChunkedMatrix):
     def _keep(self, start: int, stop: int) -> None:
         """Compute the kept chunk that contains the rows, unless it has been computed."""
         k = start // self.chunk_rows
-        with self._chunk_locks[k], in_place():
+        with self._chunk_locks[k], run_serially():
             if not self._is_computed[k]:
                 a = k * self.chunk_rows
                 b = min(a + self.chunk_rows, self._n_kept)

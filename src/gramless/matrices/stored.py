@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gramless.base.arrays import padded_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import BlockFile, MappedBlock
-from gramless.base.memory import given_memory, memory_budget, outgrows_memory
+from gramless.base.memory import fit_memory_limit, large_array_budget, should_store_codes
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.matrices.base import Rows, Vector, row_weights_of
@@ -35,8 +35,8 @@ def rows_of_block(n_grids: int) -> int:
     (131072, 24576)
     """
     n_bytes = BLOCK_BYTES
-    if given_memory() is not None:
-        n_bytes = min(n_bytes, int(_BLOCK_SHARE * memory_budget()))
+    if fit_memory_limit() is not None:
+        n_bytes = min(n_bytes, int(_BLOCK_SHARE * large_array_budget()))
     rows = n_bytes // (2 * max(1, n_grids)) // _MIN_ROWS * _MIN_ROWS
     return min(max(rows, _MIN_ROWS), _MAX_ROWS)
 
@@ -141,7 +141,7 @@ class StoredBinnedMatrix(PlainBins):
             ]
             return self._like(blocks, self.offsets)
         numbers = np.arange(n_rows)[rows]
-        if not outgrows_memory(len(numbers) * self._row_bytes):
+        if not should_store_codes(len(numbers) * self._row_bytes):
             return self._block(self._load_rows(numbers))
         file = code_file(len(numbers) * self._row_bytes)
         parts = row_blocks(len(numbers), rows_of_block(self.n_grids))

@@ -24,8 +24,8 @@ from gramless.base.notation import (
     NOTATIONS,
     PLAIN,
     TIMES,
+    describe_resemblance,
     notation_of,
-    seems_to_hold,
 )
 from gramless.base.state import Json, require
 from gramless.base.types import AnyArray
@@ -308,7 +308,7 @@ def _type_of_text(name: str, cells: list[str]) -> tuple[str, str]:
         return "boolean", PLAIN
     notation = notation_of(cells)
     if notation is None:
-        resemblance = seems_to_hold(cells)
+        resemblance = describe_resemblance(cells)
         if resemblance is not None:
             warnings.warn(
                 f"column {name!r} holds text that looks like {resemblance}, and is taken as "

@@ -21,7 +21,7 @@ _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
 
 
-class TableEncoder(Stateful, mark="encoder"):
+class TableEncoder(Stateful, tag="encoder"):
     """Converts a table of mixed columns to a matrix of numbers.
 
     Numbers are kept, and dates and durations become seconds. A missing number becomes the median,

@@ -35,9 +35,9 @@ ROW_OPTIONS: dict[str, object] = {
 }
 
 _MAX_EXACT_INTEGER = 2.0**53  # float64 holds every integer up to here
-_MIN_DISTINCT_FLOATS = 4096  # that the range of larger integers must span
-# Smaller sample weights, relative to the largest, count as zero, because their inverse squares
-# could overflow.
+_MIN_DISTINCT_FLOATS = 4096  # integers beyond that must span at least this many float64 values
+# Sample weights at most this fraction of the largest count as zero. The inverses of others are at
+# most 2**900, so that products with them are far from overflow.
 _MIN_RELATIVE_WEIGHT = 2.0**-900
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
@@ -47,7 +47,8 @@ def check_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool, min_rows:
 
     Returns ``X`` itself if its type and layout allow it, else a converted copy. With ``reset`` (in
     ``fit``), ``n_features_in_`` and ``feature_names_in_`` of the estimator are set. Raises
-    ``InputError`` for NaN, infinity, complex numbers, text, or a wrong number of columns.
+    ``InputError`` for NaN, infinity, complex numbers, text that is not a number, datetimes or a
+    wrong number of columns, and in ``fit`` also for integers that float64 would round.
     """
     X = validated(estimator, X, reset=reset, **ROW_OPTIONS, ensure_min_samples=min_rows)
     if reset:
@@ -63,7 +64,8 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
         # scikit-learn would use the values below the mask.
         X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
     owner = type(estimator).__name__
-    # scikit-learn would treat these two as a single number, and print it.
+    # scikit-learn would treat dicts and lazy frames as scalars and print them whole in its error
+    # message.
     if isinstance(X, dict) and not sp.issparse(X):
         raise InputError(
             f"{owner}: X is a dict of columns; make it a table, such as "
@@ -114,7 +116,7 @@ def checked_weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatAr
 
 
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
-    """Return sample weights divided by the largest one, with negligible ones set to 0."""
+    """Return sample weights divided by the largest, with weights below 2**-900 of it set to 0."""
     return np.where(weight > _MIN_RELATIVE_WEIGHT * largest, weight / largest, 0.0)
 
 
@@ -124,7 +126,7 @@ class _Lazy(Protocol):  # such as a LazyFrame of polars
 
 
 def _check_types(owner: str, X: object, in_fit: bool) -> None:
-    """Raise InputError if rows hold datetimes, durations or text that is no number."""
+    """Raise InputError if rows hold datetimes, durations or text that is not a number."""
     # scikit-learn would convert datetimes and durations to numbers in the unit of their type.
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         held = COLUMN_TYPES[plain_column("X", X.reshape(-1)).type]
@@ -136,11 +138,14 @@ def _check_types(owner: str, X: object, in_fit: bool) -> None:
         return
     names = X.schema.names if isinstance(X, ArrowTable) else X.columns
     if len(set(map(str, names))) < len(names):
-        # scikit-learn uses the positions of columns.
+        # Columns with the same name cannot be looked up by name. scikit-learn, which checks these
+        # tables next, uses the positions of columns.
         return
     for name, read in named_columns(X).items():
         column = read()
         if not in_fit:
+            # Raises InputError for a cell that is not a number. A column of new rows may have
+            # another type than in fit, such as text if it is read from a file.
             ColumnCode(name, fill=0.0, type="number").numbers(column)
         elif not column.is_category and column.type != "number":
             raise InputError(
@@ -178,7 +183,7 @@ def check_structure(X: Rows) -> None:
     if not is_valid:
         raise InputError(
             f"X is a sparse matrix whose indptr or indices lie outside of its shape {X.shape}; "
-            f"build it anew, such as by scipy.sparse.csr_array(X.toarray())."
+            f"build it again from the original data. X.check_format() says what is wrong."
         )
 
 
@@ -189,7 +194,7 @@ def check_integers(X: Rows, name: str) -> None:
     columns = X.reshape(len(X), -1)
     lowest, highest = columns.min(axis=0), columns.max(axis=0)
     size = np.maximum(np.abs(lowest.astype(float)), np.abs(highest.astype(float)))
-    # A range too large for integers overflows to a negative number, and is no problem.
+    # A range too large for the integer type overflows to a negative number and is not rejected.
     spans = (highest - lowest).astype(float)
     spacing = size / _MAX_EXACT_INTEGER
     is_lost = (size > _MAX_EXACT_INTEGER) & (spans > 0) & (spans < _MIN_DISTINCT_FLOATS * spacing)

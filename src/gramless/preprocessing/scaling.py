@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import OrderedRows
-from gramless.base.memory import memory_for
+from gramless.base.memory import large_array_budget_for
 from gramless.base.numeric import in_range
 from gramless.base.state import Stateful, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
@@ -409,7 +409,9 @@ class Scaler(Stateful):
         width = len(self.unit)
         n_rows = X.shape[0] if isinstance(order, slice) else len(order)
         n_bytes = _BYTES_PER_COPIED_NUMBER * n_rows * width
-        is_small = n_rows * width <= _MAX_COPIED_NUMBERS and n_bytes <= memory_for(n_bytes)
+        is_small = n_rows * width <= _MAX_COPIED_NUMBERS and n_bytes <= large_array_budget_for(
+            n_bytes
+        )
         if sp.issparse(X) or is_small:
             return self.rows(X[order], n_jobs)
         is_float64 = self.kind not in ("none", "standard") and X.dtype != np.float32

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from gramless.base.formatting import sized
 from gramless.base.memory import (
     check_memory,
-    memory_budget,
-    memory_for,
-    memory_limit,
-    outgrows_memory,
+    large_array_budget,
+    large_array_budget_for,
+    should_store_codes,
+    user_memory_limit,
 )
 from gramless.base.progress import Deadline, Reporter
 from gramless.matrices.base import FeatureMatrix
@@ -101,7 +101,7 @@ class Budget:
 
     def has_memory(self, n_bytes: float, what: str) -> bool:
         """Return whether so many bytes may be allocated; add a limit if not."""
-        if n_bytes <= memory_for(n_bytes):
+        if n_bytes <= large_array_budget_for(n_bytes):
             return True
         self._note(f"memory: {what} was left out")
         return False
@@ -123,7 +123,7 @@ class Budget:
 
         Raise ``InputError`` if the responses of several outputs alone would take too much.
         """
-        n_responses, bytes_left = self.shape[0] * self.n_outputs, memory_budget()
+        n_responses, bytes_left = self.shape[0] * self.n_outputs, large_array_budget()
         if self.n_outputs > 1:
             check_memory(
                 f"A fit of {self.n_outputs:,} outputs of {self.shape[0]:,} rows",
@@ -132,7 +132,7 @@ class Budget:
             )
             bytes_left -= _BYTES_A_RESPONSE * n_responses
         of_column = BYTES_A_WEIGHT * self.n_outputs
-        if memory_limit() is not None:
+        if user_memory_limit() is not None:
             of_column += _BYTES_A_BIN
         return max(1, bytes_left // of_column)
 
@@ -153,7 +153,7 @@ class Budget:
         Only a limit that a user gave counts.
         """
         n_rows = self.shape[0]
-        if memory_limit() is None:
+        if user_memory_limit() is None:
             return n_rows
         # With many inputs, each row is alone in its bins.
         most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
@@ -171,8 +171,10 @@ class Budget:
 
         ``cost`` is the time of a grid as a multiple of that of a grown one.
         """
-        on_disk = outgrows_memory(bytes_of_codes(self.shape[0], n_grids))
-        most = affordable_grids(0 if on_disk else self.shape[0], self.shape[1], memory_budget())
+        on_disk = should_store_codes(bytes_of_codes(self.shape[0], n_grids))
+        most = affordable_grids(
+            0 if on_disk else self.shape[0], self.shape[1], large_array_budget()
+        )
         if n_grids > most:
             self._note(f"memory: {most} grids instead of {n_grids}")
         n_grids = min(n_grids, most)
@@ -190,7 +192,7 @@ class Budget:
         of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
         of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
         needed = min(n_rows, rows + config.validation_rows) * of_row
-        if needed > (budget := memory_for(needed)):
+        if needed > (budget := large_array_budget_for(needed)):
             check_memory(
                 f"Growth of grids over {n_inputs:,} inputs",
                 _LEAST_GROWTH_ROWS * of_row,
@@ -246,7 +248,7 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
 def check_table(rows: Rows) -> None:
     """Raise ``InputError`` if a limit is too low for so many rows, or for wide rows in memory."""
     n_rows, n_inputs = rows.shape
-    if memory_limit() is None:
+    if user_memory_limit() is None:
         return
     check_memory(f"A fit of {n_rows:,} rows", _BYTES_A_ROW * n_rows, "fit fewer rows")
     if isinstance(rows, np.ndarray) and n_inputs > _NARROW:

@@ -28,7 +28,7 @@ class SearchConfig:
     n_landmarks, landmarks_an_output : int
         Landmarks of each smooth kernel beside the grids, at most, and for each output; 0 tries no
         smooth kernels.
-    smooth_lengths : tuple of float
+    smooth_inverse_bandwidths : tuple of float
         Inverse bandwidths of the smooth kernels, in units of how finely grids divide the inputs.
     projection_max_error_ratio : float
         A kernel of projected rows is tried if it lowers the squared error of a sample below this
@@ -64,7 +64,7 @@ class SearchConfig:
     ridge_rows: int = 2000
     n_landmarks: int = 250
     landmarks_an_output: int = 100
-    smooth_lengths: tuple[float, ...] = (0.5, 1.0)
+    smooth_inverse_bandwidths: tuple[float, ...] = (0.5, 1.0)
     projection_max_error_ratio: float = 0.0
     tries_trend: bool = True
     dropped_share: float = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_for
+from gramless.base.memory import large_array_budget_for
 from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix
@@ -192,7 +192,7 @@ class Costs:
         iterative = self.start_seconds + n_iter * self.iteration_seconds
         subject = f"{self.size:,} {self.what}, whose Gram matrix and factor"
         needed = BYTES_A_NUMBER * self.size**2
-        if needed > (budget := memory_for(needed)):
+        if needed > (budget := large_array_budget_for(needed)):
             sizes = f"{needed / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
             return False, f"{subject} would need {sizes} that may be used"
         seconds = f"some {direct:.2g} s of a core, {n_iter} iterations some {iterative:.2g} s"

@@ -26,9 +26,10 @@ class Gmres(Solver):
         An output has converged when its gradient is at most ``tol`` times the
         gradient at zero.
     max_iter : int, default=200
-        Maximum number of inner iterations for each output.
+        Maximum number of inner iterations for each output. A number above ``restart`` is rounded
+        up to a multiple of ``restart``.
     restart : int, default=20
-        Vectors of ``n_columns`` kept between restarts.
+        Number of vectors of length ``n_columns`` stored before GMRES restarts.
     n_jobs : int or None, default=None
         Not used: the matrix determines the threads of its products.
 
@@ -53,8 +54,8 @@ class Gmres(Solver):
     ) -> Solution:
         """Minimise a squared-loss problem, one output after the other, see :meth:`Solver.solve`.
 
-        ``n_iter`` is the largest of all outputs. The callback is called once, at the end, because
-        SciPy's GMRES provides no weights before.
+        ``n_iter`` is the largest number of iterations of any output. The callback is called once,
+        at the end, because SciPy provides iterates only at restarts.
         """
         self.check_problem(problem)
         targets = columns(problem.targets)
@@ -75,29 +76,29 @@ class Gmres(Solver):
     def _solve_output(
         self, problem: Problem, y: Vector, start: Vector
     ) -> tuple[Vector, int, float]:
-        """Return the weights of one output, the number of iterations and the residual."""
+        """Return the weights of one output, the number of iterations and the relative residual."""
         matrix, row_weights = problem.matrix, problem.row_weights
-        right = matrix.rmatvec(row_weights * y)
-        ridge = problem.penalty.diagonal(right)
+        rhs = matrix.rmatvec(row_weights * y)
+        ridge = problem.penalty.diagonal(rhs)
 
         def hessian(w: Vector) -> Vector:
             w = w.reshape(-1)
             return matrix.rmatvec(row_weights * matrix.matvec(w)) + ridge * w
 
-        scale = float(np.linalg.norm(right))
-        if scale == 0.0:
-            return np.zeros_like(right), 0, 0.0
+        rhs_norm = float(np.linalg.norm(rhs))
+        if rhs_norm == 0.0:
+            return np.zeros_like(rhs), 0, 0.0
         if start.any():
-            # SciPy 1.12 takes a step even if it starts at the solution.
-            residual = float(np.linalg.norm(right - hessian(start))) / scale
+            # SciPy 1.12 would take a step even if it starts at the solution.
+            residual = float(np.linalg.norm(rhs - hessian(start))) / rhs_norm
             if residual <= self.tol:
                 return start, 0, residual
         steps: list[float] = []
         restart = min(self.restart, self.max_iter)
         w, _ = gmres(
-            LinearOperator((len(right), len(right)), matvec=hessian, dtype=np.float64),
-            right / scale,
-            x0=start / scale,
+            LinearOperator((len(rhs), len(rhs)), matvec=hessian, dtype=np.float64),
+            rhs / rhs_norm,
+            x0=start / rhs_norm,
             rtol=self.tol,
             atol=0.0,
             restart=restart,
@@ -105,5 +106,5 @@ class Gmres(Solver):
             callback=steps.append,
             callback_type="pr_norm",
         )
-        w = np.asarray(w) * scale
-        return w, len(steps), float(np.linalg.norm(right - hessian(w))) / scale
+        w = np.asarray(w) * rhs_norm
+        return w, len(steps), float(np.linalg.norm(rhs - hessian(w))) / rhs_norm

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramless.base.memory import memory_budget, memory_limit
+from gramless.base.memory import large_array_budget, user_memory_limit
 from gramless.base.random import stream
 from gramless.base.state import Stateful
 from gramless.base.threads import cached_property, one_blas_thread
@@ -217,12 +217,12 @@ class SampledRows(Preconditioner, Stateful):
         n_wanted = self.n_rows
         if n_wanted is None:
             n_wanted = default_rows(len(candidates))
-            if memory_limit() is not None:
+            if user_memory_limit() is not None:
                 # A sample takes at most half of the user's budget: the most rows m are the positive
                 # root of 16 m^2 + per_row m = budget / 2.
                 per_row = _BYTES_PER_NUMBER * matrix.shape[1] if matrix.has_column_gram else 0
                 half = per_row / (2 * _BYTES_PER_PAIR)
-                most = np.sqrt(half**2 + 0.5 * memory_budget() / _BYTES_PER_PAIR) - half
+                most = np.sqrt(half**2 + 0.5 * large_array_budget() / _BYTES_PER_PAIR) - half
                 n_wanted = min(n_wanted, max(_MIN_ROWS_IN_LITTLE_MEMORY, int(most)))
         chosen = candidates[sampled_places(len(candidates), n_wanted)]
         rows = matrix.take_rows(chosen)

@@ -10,7 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
-from gramless.base.memory import memory_for
+from gramless.base.memory import large_array_budget_for
 from gramless.base.threads import map_blocks, one_blas_thread, run_together, thread_count
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops import coordinate_descent, grid_descent
@@ -215,7 +215,7 @@ class GramDescent:
 def _extend(columns: IntArray, n_cached: int, tasks: list[Task]) -> IntArray:
     """Add the columns most likely to be needed next: those with the largest gradients."""
     slopes = np.max([np.abs(task.gradient) for task in tasks], axis=0)
-    n_bytes = memory_for(BYTES_A_NUMBER * len(slopes) ** 2)
+    n_bytes = large_array_budget_for(BYTES_A_NUMBER * len(slopes) ** 2)
     max_columns = min(len(slopes), int(np.sqrt(n_bytes / BYTES_A_NUMBER)))
     n_wanted = int(_GROWTH * n_cached)
     if max(n_wanted, len(columns)) > _WORTH_ALL * len(slopes) and max_columns == len(slopes):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomStateLike, seed_from
 from gramless.base.types import AnyArray
 from gramless.datasets.pieces import Chunk
 from gramless.datasets.readers import open_chunks
@@ -29,7 +29,7 @@ def open_stream(
     target: str | int | None = None,
     folder: str | os.PathLike[str] | None = None,
     disk_bytes: int | None = None,
-    random_state: RandomState = 0,
+    random_state: RandomStateLike = 0,
     max_labels: int = 10_000,
     report: Callable[[str], None] | None = None,
     **options: Any,
@@ -156,7 +156,7 @@ def _shuffle_or_reuse(
     chunks: Iterable[Chunk],
     folder: Path | None,
     scan: _Scan,
-    random_state: RandomState,
+    random_state: RandomStateLike,
     disk_bytes: int | None,
 ) -> ShardSource:
     """Shuffle rows in a folder, or reuse those there; the default folder is temporary."""

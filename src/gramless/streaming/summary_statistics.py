@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
+from gramless.base.memory import large_array_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.preprocessing.rows import Rows
@@ -96,7 +96,7 @@ class _Moments:
         if self.n_rows == 0:
             self.mean = self.squares = np.zeros(width)
             if self._panel_columns is not None:
-                if 32 * width**2 > memory_budget():
+                if 32 * width**2 > large_array_budget():
                     raise InputError(
                         f"The covariance of {width:,} inputs does not fit into memory; drop "
                         "inputs, or do without principal components."

@@ -19,9 +19,9 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
-from gramless.base.memory import check_memory, memory_for, memory_limit
+from gramless.base.memory import check_memory, large_array_budget_for, user_memory_limit
 from gramless.base.numeric import as_float, in_range
-from gramless.base.random import RandomState, seed_from, stream, streams
+from gramless.base.random import RandomStateLike, seed_from, stream, streams
 from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
@@ -123,7 +123,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
     resolution: int = 256
     contamination: str | float = "auto"
     categorical_features: str | ArrayLike = "auto"
-    random_state: RandomState = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -145,7 +145,11 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         self._check_parameters()
         X, sample_weight, _ = self._without_ignored(X, sample_weight)
         rows, _ = self._learn_inputs(X, ensure_min_samples=2)
-        if memory_limit() is not None and isinstance(rows, np.ndarray) and rows.shape[1] > _NARROW:
+        if (
+            user_memory_limit() is not None
+            and isinstance(rows, np.ndarray)
+            and rows.shape[1] > _NARROW
+        ):
             check_memory(
                 f"AnomalyDetector: {rows.shape[0]:,} rows of {rows.shape[1]:,} columns",
                 _WIDE_BYTES_A_CELL * rows.size,
@@ -453,7 +457,7 @@ def _rows_per_block(grids: Grids) -> int:
     """Return the number of rows per block, which is smaller if memory is short."""
     n_grids, n_columns = grids.widths.shape
     of_row = _BYTES_A_COLUMN * n_columns + _BYTES_A_GRID * n_grids
-    budget = memory_for(_MEMORY_BLOCKS * _MAX_BLOCK_ROWS * of_row)
+    budget = large_array_budget_for(_MEMORY_BLOCKS * _MAX_BLOCK_ROWS * of_row)
     return min(_MAX_BLOCK_ROWS, max(_MIN_BLOCK_ROWS, budget // (_MEMORY_BLOCKS * of_row)))
 
 

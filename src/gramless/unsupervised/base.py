@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomStateLike, seed_from
 from gramless.base.state import State, StatefulEstimator, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
@@ -79,7 +79,7 @@ class ProjectingMachine(TableEstimator, ABC):
     scaling: str = "auto"
     categorical_features: str | ArrayLike = "auto"
     n_grids: int | str = "auto"
-    random_state: RandomState = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
     tol: float = 1e-4
     max_iter: int = 200

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import take_rows
 from gramless.base.numeric import is_whole
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomStateLike, seed_from, stream
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import given_map, named_map
@@ -131,7 +131,7 @@ def two_sample_test(
     n_permutations: int = 999,
     x_weight: ArrayLike | None = None,
     y_weight: ArrayLike | None = None,
-    random_state: RandomState = None,
+    random_state: RandomStateLike = None,
     n_jobs: int | None = None,
 ) -> TwoSampleResult:
     """Test whether the rows of two tables follow the same distribution.

@@ -1,4 +1,4 @@
-"""Smooth kernels beside the grids, over inputs weighted by how finely grids divide them."""
+"""Add Gaussian kernels to a grid model, scaling each input by how finely the grids divide it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from gramless.selection.kernel_ridge import compare_metrics
 from gramless.selection.metric_learning import learned_projection
 from gramless.selection.task import SelectionTask
 
-_FEWEST_LANDMARKS = 100  # fewer are not worth their time
-_PROJECTED_LANDMARKS = 400  # of a kernel along learned directions, if rows are not too many
-# Inputs are weighted equally if that lowers the error of a sample below this share.
-_EQUAL_IS_BETTER = 0.97
-# The bandwidth of length 1, relative to that of a sample: there are more rows now.
-_EQUAL_LENGTH = 0.6
+_MIN_LANDMARKS = 100  # kernels with fewer landmarks are not worth their time
+# Number of landmarks of a kernel on a learned projection, unless there are too many rows.
+_PROJECTED_LANDMARKS = 400
+# Use equal weights if their error on a sample is below this fraction of the weighted error.
+_MAX_EQUAL_ERROR_RATIO = 0.97
+# Shrink the bandwidth selected on a sample, because all rows support a narrower kernel.
+_SAMPLE_BANDWIDTH_FACTOR = 0.6
 
 
 class SmoothKernels(Refinement):
@@ -43,21 +44,21 @@ class SmoothKernels(Refinement):
     time_share = DENSE_TIME_SHARE
 
     def is_wanted(self, task: SelectionTask) -> bool:
-        return _n_landmarks(task) >= _FEWEST_LANDMARKS and not task.validation_has_ended
+        return _n_landmarks(task) >= _MIN_LANDMARKS and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
-        n_kernels = len(task.config.smooth_lengths)
+        n_kernels = len(task.config.smooth_inverse_bandwidths)
         n_numbers = n_kernels * _n_landmarks(task) * task.n_rows
         return task.budget.cost_of_dense_features(n_numbers, best.rows.shape[1])
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
-        """Validate a kernel along learned directions, then kernels over the inputs."""
-        rows, scaler, size = best.rows, best.scaler, _n_landmarks(task)
+        """Try a kernel on a learned projection; unless it wins, return kernels on the inputs."""
+        rows, scaler, n_landmarks = best.rows, best.scaler, _n_landmarks(task)
         bins = plain_matrix(first_part(best.matrix))
         assert isinstance(bins, PlainBins)
         weights = unscaled_weights(best.matrix, best.weights)[: bins.shape[1]]
         counts = bins.gram_diagonal() / bins.scale**2
-        # The variance of what each grid adds to the predictions of the rows.
+        # The variance of each grid's contribution to the predictions of the rows.
         variances = covariances(counts, bins.offsets, weights, weights, bins.n_jobs)
         fine = fineness(best.binning.grids, variances, scaler)
         if not fine.any():
@@ -67,18 +68,17 @@ class SmoothKernels(Refinement):
         if task.config.projection_max_error_ratio > 0.0:
             projection = learned_projection(task, scaler, fine)
         if projection is not None:
-            n_projected = max(size, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // task.n_rows))
+            n_projected = max(n_landmarks, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // task.n_rows))
             cost = task.budget.cost_of_dense_features(n_projected * task.n_rows, rows.shape[1])
             if task.budget.allows(self.name, cost, self.time_share):
                 projected = np.asarray(training) @ projection
-                kernels = _gaussians(task, projected, [_EQUAL_LENGTH], None, n_projected)
+                kernels = _gaussians(task, projected, [_SAMPLE_BANDWIDTH_FACTOR], None, n_projected)
                 maps = [ProjectedMap.of(projection, kernel, task.n_jobs) for kernel in kernels]
                 fitted = best.beside(task, dense_features(maps, whole, task.n_jobs))
                 if self.replaces(task, best, fitted):
                     return fitted
-        lengths = task.config.smooth_lengths
-        bandwidths = smooth_bandwidths(task, scaler, fine, lengths)
-        maps = _gaussians(task, training, bandwidths, scaler.categorical, size)
+        bandwidths = smooth_bandwidths(task, scaler, fine, task.config.smooth_inverse_bandwidths)
+        maps = _gaussians(task, training, bandwidths, scaler.categorical, n_landmarks)
         return best.beside(task, dense_features(maps, whole, task.n_jobs))
 
 
@@ -91,40 +91,42 @@ def _n_landmarks(task: SelectionTask) -> int:
 def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:
     """Return how finely the grids of a fitted model divide each column of the scaled rows.
 
-    The root of the mean squared inverse width, in units of the scaler, each grid weighted by the
-    variance (n_grids,) of what it adds to predictions. Its length is 1, or 0 if nothing matters.
-    Combinations of the columns do not count.
+    The fineness of a column is the root mean square of ``scaler.unit / width`` over the grids,
+    weighted by ``variances`` (n_grids,), those of the grids' contributions to the predictions. The
+    result has Euclidean length 1, or is zero if no grid contributes. Widths of combinations of the
+    columns are ignored.
     """
     widths = grids.widths[:, : len(scaler.unit)]
     finite = np.isfinite(widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, widths, 1.0)
     shares = np.maximum(variances, 0.0)
     fine = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
-    length = np.sqrt(np.einsum("j,j->", fine, fine))
-    return np.asarray(fine / length if length > 0 else fine)
+    norm = np.sqrt(np.einsum("j,j->", fine, fine))
+    return np.asarray(fine / norm if norm > 0 else fine)
 
 
 def smooth_bandwidths(
-    task: SelectionTask, scaler: Scaler, fine: FloatArray, lengths: Sequence[float]
+    task: SelectionTask, scaler: Scaler, fine: FloatArray, inverse_bandwidths: Sequence[float]
 ) -> list[FloatArray]:
-    """Return the bandwidths of Gaussian kernels over the scaled rows, one for each length.
+    """Return the bandwidths of Gaussian kernels over the scaled rows, one array per kernel.
 
-    They follow the :func:`fineness` of the grids: two rows are so many lengths apart in its units.
-    If a kernel with equally weighted inputs predicts a sample clearly better, as it does for the
-    pixels of images, they follow that one.
+    The bandwidths of a kernel are ``unit / inverse_bandwidth``. The ``unit`` of each column is
+    that of the scaler divided by the :func:`fineness` of the grids. If a kernel with equally
+    weighted inputs predicts a sample clearly better, as it does for the pixels of images, the unit
+    is 0.6 times the bandwidth of that kernel.
     """
     screen = task.once(screen_kernel_ridge)
     known = () if screen is None else screen.of_scalings
     weighted, equal = compare_metrics(task, scaler, fine / fine.max(), known)
-    if equal.score >= _EQUAL_IS_BETTER * weighted.score:
+    if equal.score >= _MAX_EQUAL_ERROR_RATIO * weighted.score:
         with np.errstate(divide="ignore", over="ignore"):
             unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fine
     else:
-        unit = _EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
+        unit = _SAMPLE_BANDWIDTH_FACTOR * equal.scaler.unscaled(equal.bandwidth)
         unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
     # Bandwidths of inputs near 1e308 become infinite, and such inputs are ignored.
     with np.errstate(over="ignore"):
-        return [unit / length for length in lengths]
+        return [unit / inverse for inverse in inverse_bandwidths]
 
 
 def _gaussians(
