@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from gramless.base.memory import memory_budget
+from gramless.base.memory import large_array_budget
 from gramless.base.types import AnyArray, FloatArray
 from gramless.datasets.table import take_rows
 from gramless.estimators.classifier import KernelClassifier
@@ -126,7 +126,7 @@ def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> 
     for size in sizes(chosen.feature_map, len(split.y)):
         outcome = measure(chosen, size, split, n_seeds)
         yield outcome
-        if _GROWTH * outcome.cost(by) > budget or _GROWTH * outcome.n_bytes > memory_budget():
+        if _GROWTH * outcome.cost(by) > budget or _GROWTH * outcome.n_bytes > large_array_budget():
             return
 
 
