@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.common import Report, Row, options, parse, say
 from benchmarks.package_tables import Table, keel_tables
-from gramless import KernelClassifier
+from gramless import KernelClassifier, warmup
 from gramless.selection.config import EFFORTS
 
 MOST_ROWS, LEAST_ROWS, LEAST_OF_A_CLASS, MOST_CLASSES = 6000, 300, 8, 30
@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("development", "evaluation"), default="evaluation")
     chosen = parse(parser)
     warnings.simplefilter("ignore")
+    warmup()
     report, rows = Report(chosen), []
     for table in keel_tables():
         counts = np.unique(table[2], return_counts=True)[1]
