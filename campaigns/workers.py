@@ -37,7 +37,7 @@ GIVEN: dict[str, Any] = {
     "tol": 1e-4,
     "random_state": 0,
 }
-SIZES = Sizes(sample_rows=20_000, least_block=N_ROWS // N_BLOCKS)
+SIZES = Sizes(sample_rows=20_000, min_block_rows=N_ROWS // N_BLOCKS)
 
 
 class Regressor(DaskKernelRegressor):

@@ -290,13 +290,13 @@ def test_interrupt_saves_the_model(write, shell, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("in_front")
 def test_early_or_second_interrupt_stops_at_once():
     interruption = Interruption()
-    with pytest.raises(KeyboardInterrupt), interruption.watched():
+    with pytest.raises(KeyboardInterrupt), interruption.catch_interrupts():
         signal.raise_signal(signal.SIGINT)
-    assert not interruption.requested
-    interruption.begun = True
-    with interruption.watched():
+    assert not interruption.is_requested
+    interruption.has_begun = True
+    with interruption.catch_interrupts():
         signal.raise_signal(signal.SIGINT)
-        assert interruption.requested
+        assert interruption.is_requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
@@ -304,12 +304,12 @@ def test_early_or_second_interrupt_stops_at_once():
 @pytest.mark.usefixtures("in_front")
 def test_ignored_interrupt_stays_ignored():
     interruption = Interruption()
-    interruption.begun = True
+    interruption.has_begun = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interruption.watched():
+    with interruption.catch_interrupts():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert not interruption.requested
+    assert not interruption.is_requested
 
 
 @pytest.mark.slow
@@ -486,11 +486,11 @@ def progress_on(terminal, time_budget=None, kind="xterm"):
 def test_terminal_shows_a_panel():
     progress, report = progress_on(terminal=True, time_budget=60.0)
     assert "preparing" in str(progress._panel().text)
-    with progress.shown():
+    with progress.open_panel():
         for k in range(1, 41):
             evaluation = SimpleNamespace(loss=0.5, error=0.25) if k == 40 else None
-            progress.after(step(k, k), evaluation, 4096)
-        progress._interruption.requested = True
+            progress.update(step(k, k), evaluation, 4096)
+        progress._interruption.is_requested = True
     text = report.err.file.getvalue()
     for message in ("40 of 100 steps", "25.0% wrong", "rows/s", "up to", "Ctrl-C again"):
         assert message in text, message
@@ -502,9 +502,9 @@ def test_progress_is_printed_in_lines_without_a_terminal(monkeypatch, terminal, 
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     progress._last_line = 0.0
-    with logged(report), progress.shown():
+    with logged(report), progress.open_panel():
         for k in range(1, 6):
-            progress.after(step(k), None, 4000)
+            progress.update(step(k), None, 4000)
     lines = report.err.file.getvalue().split("step ")[1:]
     # Without evaluations, a line is printed after half a minute without one.
     assert [line[:8] for line in lines] == ["5 of 100"]
@@ -520,7 +520,7 @@ def test_remaining_time_accounts_for_growing_blocks():
         growing.add(k, k * (k + 1) / 2)
     assert steady.left(50) == pytest.approx(100.0)
     assert growing.left(50) == pytest.approx(sum(range(101, 151)))
-    assert Pace().steps_a_second() is None
+    assert Pace().steps_per_second() is None
 
 
 # Pictures.

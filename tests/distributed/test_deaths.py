@@ -25,11 +25,11 @@ N_ROWS, N_BLOCKS = 40_000, 20
 
 
 class Regressor(DaskKernelRegressor):
-    sizes = Sizes(least_block=N_ROWS // N_BLOCKS)
+    sizes = Sizes(min_block_rows=N_ROWS // N_BLOCKS)
 
 
 class Classifier(DaskKernelClassifier):
-    sizes = Sizes(least_block=N_ROWS // N_BLOCKS)
+    sizes = Sizes(min_block_rows=N_ROWS // N_BLOCKS)
 
 
 def made(number):

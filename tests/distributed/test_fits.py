@@ -34,21 +34,21 @@ def cut(array, rows=1300):
 class Regressor(DaskKernelRegressor):
     """With blocks of a few rows, so that small tables have many."""
 
-    sizes = Sizes(least_block=500)
+    sizes = Sizes(min_block_rows=500)
 
 
 class Classifier(DaskKernelClassifier):
-    sizes = Sizes(least_block=500)
+    sizes = Sizes(min_block_rows=500)
 
 
 class SampledRegressor(DaskKernelRegressor):
     """One that a few rows choose for."""
 
-    sizes = Sizes(sample_rows=600, least_block=500)
+    sizes = Sizes(sample_rows=600, min_block_rows=500)
 
 
 class SampledClassifier(DaskKernelClassifier):
-    sizes = Sizes(sample_rows=600, least_block=500)
+    sizes = Sizes(sample_rows=600, min_block_rows=500)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor
-from gramless.base.errors import InputError
+from gramless.base.errors import InputError, MissingDependencyError
 from gramless.inspection import (
     Attributions,
     AttributionsDisplay,
@@ -72,6 +73,28 @@ def test_steps_of_a_row_end_at_the_prediction(model: KernelRegressor) -> None:
     last = display.ax_.patches[-1]
     end = last.get_x() + last.get_width()
     assert end == pytest.approx(result.base_values[1] + result.values[1].sum())
+
+
+def test_points_without_a_rank_are_grey() -> None:
+    data = np.array([["u", 1.0], ["v", np.nan], ["u", 2.0]], object)
+    attributions = Attributions(np.ones((3, 2)), np.zeros(3), data, ["text", "number"])
+    display = AttributionsDisplay(attributions).plot()
+    display.figure_.canvas.draw()
+    text, number = (points.get_facecolors() for points in display.ax_.collections)
+    grey = matplotlib.colors.to_rgba("0.5")
+    np.testing.assert_allclose(text, [grey] * 3)
+    np.testing.assert_allclose(number[1], grey)
+    assert not np.isclose(number[[0, 2]], grey).all(axis=1).any()
+
+
+@pytest.mark.parametrize("row", [None, 0])
+def test_missing_matplotlib_is_reported(monkeypatch: pytest.MonkeyPatch, row: int | None) -> None:
+    for name in ("matplotlib.figure", "matplotlib.colors"):
+        monkeypatch.setitem(sys.modules, name, None)
+    data = np.array([[1.0], [2.0]], object)
+    display = AttributionsDisplay(Attributions(np.ones((2, 1)), np.zeros(2), data, ["a"]))
+    with pytest.raises(MissingDependencyError, match="matplotlib"):
+        display.plot(row=row)
 
 
 def test_displays_draw_chosen_outputs_and_text_columns() -> None:

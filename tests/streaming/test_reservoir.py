@@ -15,10 +15,8 @@ from gramless.streaming.reservoir import Reservoir, row_draws
 @given(st.lists(st.integers(0, 20), max_size=8))
 def test_draws_do_not_depend_on_chunks(sizes: list[int]) -> None:
     bounds = np.minimum(np.cumsum([0, *sizes, 50]), 50)
-    whole = row_draws(3, "example", np.arange(50), draws_per_stream=8)
-    parts = [
-        row_draws(3, "example", np.arange(a, b), draws_per_stream=8) for a, b in pairwise(bounds)
-    ]
+    whole = row_draws(3, "example", np.arange(50), block_size=8)
+    parts = [row_draws(3, "example", np.arange(a, b), block_size=8) for a, b in pairwise(bounds)]
     assert_array_equal(np.concatenate(parts), whole)
 
 

@@ -219,7 +219,7 @@ def test_rows_beyond_the_disk_budget_are_rejected_before_writing(
 ) -> None:
     path = rows_file(tmp_path)
     message = (
-        r"300 shuffled rows of 20 bytes need 6\.0 kB .*may take 5\.9 kB .*folder=.*disk_bytes="
+        r"300 shuffled rows of 20 bytes need 6\.0 kB .*limit is 5\.9 kB .*folder=.*disk_bytes="
     )
     for folder in (None, tmp_path / "kept"):
         with pytest.raises(InputError, match=message):
@@ -229,7 +229,7 @@ def test_rows_beyond_the_disk_budget_are_rejected_before_writing(
     assert open_stream(path, disk_bytes=6_000).n_rows == 270
     usage = type("Usage", (), {"free": 6_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(InputError, match=r"need 6\.0 kB on the disk, but may take 5\.4 kB"):
+    with pytest.raises(InputError, match=r"need 6\.0 kB on disk, but the limit is 5\.4 kB"):
         open_stream(path)
 
 

@@ -14,7 +14,7 @@ from gramless.cli.outputs import Output, check_outputs
 from gramless.cli.report import facts, listing, reporting
 
 if TYPE_CHECKING:
-    from gramless.cli.table_changes import Changes
+    from gramless.cli.table_changes import TableComparison
 
 CHANGED = 3  # exit code if the distribution has changed
 _MAX_COLUMNS = 20  # listed at most
@@ -69,9 +69,9 @@ def compare_tables(
 
             tables = [read_data(path, limits=limits) for path in (before, after)]
         with report.stage("compare", "comparing"):
-            from gramless.cli.table_changes import changes
+            from gramless.cli.table_changes import compare_common_columns
 
-            result = changes(
+            result = compare_common_columns(
                 (before, after), tables, left_out, named, alpha, permutations, seed, n_jobs
             )
         if output is not None:
@@ -84,18 +84,18 @@ def compare_tables(
         raise typer.Exit(CHANGED)
 
 
-def _summary_tables(changes: Changes, output: Path | None) -> list[Table]:
-    result, names = changes.result, [path.name for path in changes.places]
+def _summary_tables(comparison: TableComparison, output: Path | None) -> list[Table]:
+    result, names = comparison.result, [path.name for path in comparison.paths]
     lines = {
         "rows": " and ".join(f"{n:,}" for n in result.n_rows),
-        "the distribution": changes.verdict,
+        "the distribution": comparison.verdict,
         **{
             f"columns of {name} alone": columns or None
-            for name, columns in zip(names, changes.alone, strict=True)
+            for name, columns in zip(names, comparison.unshared_columns, strict=True)
         },
         "page": output,
     }
-    changed = result.changed(changes.alpha)
+    changed = result.changed(comparison.alpha)
     tables = [facts(lines)]
     if changed:
         rows = [

@@ -26,7 +26,7 @@ def evaluate(
         Path | None,
         Option(
             metavar=options.PICTURE,
-            help="Draw the predictions; a classifier must have probabilities.",
+            help="Draw the predictions into this file. Classifiers must have probabilities.",
         ),
     ] = None,
     force: options.Force = False,
@@ -40,9 +40,10 @@ def evaluate(
     Regression: RMSE, also relative to the standard deviation of the labels,
     mean absolute error and R2. Classification: error, accuracy, balanced
     accuracy, and precision and recall of each class; log loss, Brier score and
-    reliability if the model predicts probabilities. The labels are in the column
-    that the model was fitted to, unless --target names another. --picture draws predicted
-    against true numbers or, for classes, accuracy against predicted probability.
+    reliability if the model predicts probabilities. By default, labels are read
+    from the target column used in training; --target names another. --picture
+    draws predicted against true numbers or, for classes, accuracy against
+    predicted probability.
     """
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}
@@ -54,7 +55,7 @@ def evaluate(
             from gramless.cli.reading import labelled_rows, load_predictor
 
             predictor = load_predictor(model, n_jobs)
-            # A picture that cannot be drawn is reported before any work.
+            # Fail early, before the data are read, if the picture cannot be drawn.
             if picture is not None:
                 from gramless.inspection.pictures import check_picture
 
@@ -62,7 +63,8 @@ def evaluate(
                 if is_classifier(predictor) and not has_probabilities(predictor):
                     raise InputError(
                         f"--picture {picture} draws how reliable probabilities are, but this "
-                        "classifier has none: fit it with calibrate=True or the logistic loss."
+                        "classifier does not predict probabilities: fit it with calibrate=True "
+                        "or the logistic loss."
                     )
             X, y, _ = labelled_rows(predictor, data, target, part, limits)
         with report.stage("predict", "predicting"):

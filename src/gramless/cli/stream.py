@@ -354,11 +354,11 @@ def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
     display = RunDisplay(report, model.max_steps, model.time_budget, error_text, interruption)
 
     def after_step(step: Step, evaluation: Evaluation | None) -> bool:
-        interruption.begun = True
-        display.after(step, evaluation, model.batch_rows_)
-        return interruption.requested
+        interruption.has_begun = True
+        display.update(step, evaluation, model.batch_rows_)
+        return interruption.is_requested
 
-    with report.timed("train"), display.shown(), interruption.watched():
+    with report.timed("train"), display.open_panel(), interruption.catch_interrupts():
         model.fit_stream(source, callback=after_step)
 
 

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
-    """Everything that the page shows.
+class TableComparison:
+    """The result of comparing two tables, as the report shows it.
 
-    ``tables`` hold the compared columns; ``alone`` has the names of the columns that only the first
-    or only the second file has.
+    ``tables`` holds the compared columns of each file. ``unshared_columns`` has two lists of names:
+    the columns that only the first file has, and those that only the second file has. Ignored
+    columns are in neither.
     """
 
-    places: tuple[Path, Path]
+    paths: tuple[Path, Path]
     tables: Sequence[Table | Matrix]
-    alone: Sequence[Sequence[str]]
+    unshared_columns: Sequence[Sequence[str]]
     alpha: float
     result: TwoSampleResult
 
@@ -41,22 +42,22 @@ class Changes:
     def as_dict(self) -> dict[str, object]:
         result = self.result
         return {
-            "before": self.places[0],
-            "after": self.places[1],
+            "before": self.paths[0],
+            "after": self.paths[1],
             "rows": result.n_rows,
             "changed": self.is_changed,
             "p_value": result.p_value,
             "alpha": self.alpha,
             "permutations": result.n_permutations,
-            "columns": [vars(one) for one in result.inputs],
-            "kernels": [vars(one) for one in result.kernels],
-            "only_before": self.alone[0],
-            "only_after": self.alone[1],
+            "columns": [vars(difference) for difference in result.inputs],
+            "kernels": [vars(kernel) for kernel in result.kernels],
+            "only_before": self.unshared_columns[0],
+            "only_after": self.unshared_columns[1],
         }
 
 
-def changes(
-    places: tuple[Path, Path],
+def compare_common_columns(
+    paths: tuple[Path, Path],
     tables: Sequence[Table],
     left_out: Sequence[str],
     categorical: Sequence[str],
@@ -64,12 +65,12 @@ def changes(
     n_permutations: int,
     seed: int,
     n_jobs: int | None,
-) -> Changes:
-    compared, alone = _common_columns(tables, left_out, categorical)
+) -> TableComparison:
+    compared, unshared = _common_columns(tables, left_out, categorical)
     parameters: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     parameters["categorical_features"] = [*categorical] or "auto"
     result = two_sample_test(*compared, n_permutations=n_permutations, **parameters)
-    return Changes(places, compared, alone, alpha, result)
+    return TableComparison(paths, compared, unshared, alpha, result)
 
 
 def _common_columns(
@@ -89,8 +90,8 @@ def _common_columns(
     common = [name for name in first if name in set(second) - set(left_out)]
     if not common:
         raise InputError("the tables have no columns in common; give two of the same kind.")
-    alone = [
+    unshared = [
         [name for name in names if name not in set(others) | set(left_out)]
         for names, others in ((first, second), (second, first))
     ]
-    return [inputs_of(table, common) for table in tables], alone
+    return [inputs_of(table, common) for table in tables], unshared

@@ -21,7 +21,7 @@ from gramless.cli.pages import (
     readable,
     render,
 )
-from gramless.cli.table_changes import Changes
+from gramless.cli.table_changes import TableComparison
 from gramless.datasets import Table
 from gramless.datasets.table import Matrix
 from gramless.inspection.explanation import column_values
@@ -33,18 +33,20 @@ _MISSING = " (missing)"
 
 
 @chart_style
-def page(changes: Changes) -> str:
-    first, second = (path.name for path in changes.places)
-    n_first, n_second = changes.result.n_rows
-    verdict = "The distribution has changed" if changes.is_changed else "No change found"
+def page(comparison: TableComparison) -> str:
+    first, second = (path.name for path in comparison.paths)
+    n_first, n_second = comparison.result.n_rows
+    verdict = "The distribution has changed" if comparison.is_changed else "No change found"
     note = f"{n_first:,} rows of {first} and {n_second:,} rows of {second}, compared by"
     title = f"{first} and {second}: {verdict.lower()}"
-    return render(title, verdict, note, [_answer(changes), *_columns(changes), _test(changes)])
+    return render(
+        title, verdict, note, [_answer(comparison), *_columns(comparison), _test(comparison)]
+    )
 
 
-def _answer(changes: Changes) -> Section:
-    p_value = f"{changes.result.p_value:.3g}"
-    if changes.is_changed:
+def _answer(comparison: TableComparison) -> Section:
+    p_value = f"{comparison.result.p_value:.3g}"
+    if comparison.is_changed:
         text = (
             "No. If they did, the probability of a difference as large as this one would be about "
             f"{p_value} (p-value)."
@@ -56,7 +58,7 @@ def _answer(changes: Changes) -> Section:
             "rows."
         )
     parts = [text]
-    for path, names in zip(changes.places, changes.alone, strict=False):
+    for path, names in zip(comparison.paths, comparison.unshared_columns, strict=False):
         shown = ", ".join([*names[:_MAX_ALONE], *(["..."] if len(names) > _MAX_ALONE else [])])
         if len(names) == 1:
             parts.append(f"{path.name} alone has the column {shown}. It was not compared.")
@@ -66,15 +68,15 @@ def _answer(changes: Changes) -> Section:
     return Section("answer", heading, parts)
 
 
-def _columns(changes: Changes) -> list[Section]:
-    ranked = sorted(changes.result.inputs, key=lambda one: (one.p_value, -one.statistic))
-    changed, n_columns = changes.result.changed(changes.alpha), len(ranked)
+def _columns(comparison: TableComparison) -> list[Section]:
+    ranked = sorted(comparison.result.inputs, key=lambda one: (one.p_value, -one.statistic))
+    changed, n_columns = comparison.result.changed(comparison.alpha), len(ranked)
     if changed:
         text = (
             f"{len(changed)} of {n_columns} columns, each tested by itself. The probability that "
-            f"any of them is listed by chance is at most {changes.alpha:.3g}."
+            f"any of them is listed by chance is at most {comparison.alpha:.3g}."
         )
-    elif changes.is_changed:
+    elif comparison.is_changed:
         text = "No single column, but the relations between the columns have changed."
     else:
         text = "No column has changed significantly."
@@ -96,7 +98,7 @@ def _columns(changes: Changes) -> list[Section]:
         "that would have to change. The p-values are corrected for testing "
         f"{n_columns} columns."
     )
-    pictures = [_picture(changes, one) for one in (changed or ranked)[:_MAX_DRAWN]]
+    pictures = [_picture(comparison, one) for one in (changed or ranked)[:_MAX_DRAWN]]
     how = "How did they change?" if changed else "How do the columns look?"
     explained = (
         "Numbers are shown from the 0.5th to the 99.5th percentile of both files; categories are "
@@ -108,8 +110,8 @@ def _columns(changes: Changes) -> list[Section]:
     ]
 
 
-def _test(changes: Changes) -> Section:
-    kernels, n_permutations = changes.result.kernels, changes.result.n_permutations
+def _test(comparison: TableComparison) -> Section:
+    kernels, n_permutations = comparison.result.kernels, comparison.result.n_permutations
     plural = "s" if len(kernels) > 1 else ""
     text = (
         "The test uses the maximum mean discrepancy (MMD) with "
@@ -117,8 +119,9 @@ def _test(changes: Changes) -> Section:
         "is scaled by its distribution under permutations, and the largest is compared with the "
         f"largest of {n_permutations:,} random permutations of rows between the files. If the "
         "distribution is the same, the probability of finding a change is at most "
-        f"{changes.alpha:.3g}. Rows must be independent of each other. Rows that follow each other "
-        "in time or belong to the same person often are not, and then changes are found too often."
+        f"{comparison.alpha:.3g}. Rows must be independent of each other. Rows that follow each "
+        "other in time or belong to the same person often are not, and then changes are found too "
+        "often."
     )
     columns: Columns = {
         "bandwidth, in units of the scaled columns": [
@@ -130,10 +133,10 @@ def _test(changes: Changes) -> Section:
     return Section("test", "How it was tested", [text, ShadedTable.of(columns)], is_folded=True)
 
 
-def _picture(changes: Changes, one: InputDifference) -> Chart | ShadedTable:
+def _picture(comparison: TableComparison, one: InputDifference) -> Chart | ShadedTable:
     title = f"{one.name}: {one.distance:.1%} apart"
-    files = [path.name for path in changes.places]
-    parts = [_values(table, one) for table in changes.tables]
+    files = [path.name for path in comparison.paths]
+    parts = [_values(table, one) for table in comparison.tables]
     # The test treats dates in text as numbers.
     has_labels = one.is_category or any(part.dtype == object for part in parts)
     if has_labels or len(np.unique(np.concatenate(parts))) <= _MAX_VALUES:

@@ -32,7 +32,7 @@ from gramless.datasets.table import Table
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _IN_CHUNKS = "Read it in chunks by open_chunks."
 
-_NONZERO_BYTES = 12  # of a number of a CSR matrix and its index
+_NONZERO_BYTES = 12  # bytes per stored value of a CSR matrix plus its index
 
 _HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
@@ -40,8 +40,8 @@ _HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_ar
 def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str, Table]:
     """Read an NPZ file.
 
-    Small integers become float32, others float64. ``DataFileError`` is raised for Python objects,
-    because loading them can run code.
+    Booleans and integers of 8 or 16 bits become float32, wider integers float64. ``DataFileError``
+    is raised for Python objects, because loading them can run code.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
     with ExitStack() as stack:
         file: IO[bytes]
         if is_compressed(where):
-            # Zip archives need random access, for which decompressors read all again.
+            # ZIP needs random access; seeking back in a compressed stream decompresses from the
+            # start.
             with faults(where):
                 file = read_unpacked(where, limits)
             needed = len(file.getbuffer())
@@ -87,7 +88,7 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
         }
         for part in parts.values():
             for array in [part.X, part.y] if part.y else [part.X]:
-                needed += array.n_bytes
+                needed += array.memory_bytes
                 what = f"{array.name} of shape {array.shape}"
                 limits.check_memory(where, what, needed, _IN_CHUNKS)
         tables = {name: part.read(part.n_rows) for name, part in parts.items()}
@@ -122,7 +123,7 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     where, limits = plain_path(path), limits or ReadLimits()
     with _one_array(where, "the array", limits) as rows:
         what = f"an array of shape {rows.shape}"
-        limits.check_memory(where, what, rows.n_bytes, _IN_CHUNKS)
+        limits.check_memory(where, what, rows.memory_bytes, _IN_CHUNKS)
         part = _StoredTable(where, rows, None)
         return part.read(part.n_rows)
 
@@ -141,7 +142,7 @@ def npz_pieces(path: Path, limits: ReadLimits) -> Pieces:
 
 
 def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
-    """Open an NPY file, with labels in another NPY file or none."""
+    """Open an NPY file of training rows, with labels in another NPY file if ``labels`` is given."""
 
     @contextmanager
     def open_rows() -> Iterator[_StoredTable]:
@@ -172,7 +173,10 @@ def _pieces(
 
 
 class _StoredRows:
-    """An array in NumPy's format; its rows are read in order."""
+    """An array in NumPy's format; each call of :meth:`read` returns the next rows.
+
+    ``memory_bytes`` includes the copy that converts integers to floats.
+    """
 
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
@@ -188,17 +192,14 @@ class _StoredRows:
             is_shape = all(type(size) is int and size >= 0 for size in self.shape)
             if not is_shape or self.dtype.itemsize == 0:
                 raise ValueError(f"no array of {self.dtype} has the shape {str(self.shape)[:60]}")
-            n_bytes = prod(size for size in self.shape if size) * self.dtype.itemsize
-            if n_bytes > np.iinfo(np.intp).max:
-                raise ValueError(
-                    f"an array of the shape {str(self.shape)[:60]} fits into no memory"
-                )
+            array_bytes = prod(size for size in self.shape if size) * self.dtype.itemsize
+            if array_bytes > np.iinfo(np.intp).max:
+                raise ValueError(f"an array of the shape {str(self.shape)[:60]} exceeds any memory")
         self.by_columns = by_columns and sum(size > 1 for size in self.shape) > 1
         self.row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
-        # Integers are copied to floats.
         is_integer = self.dtype.kind in "biu"
         copy_itemsize = as_floats(np.empty(0, self.dtype)).itemsize if is_integer else 0
-        self.n_bytes = prod(self.shape) * (self.dtype.itemsize + copy_itemsize)
+        self.memory_bytes = prod(self.shape) * (self.dtype.itemsize + copy_itemsize)
 
     def map(self) -> None:
         """Map an uncompressed file into memory, to read rows of a Fortran-ordered array."""
@@ -229,7 +230,7 @@ class _StoredRows:
 
 
 class _StoredCsr:
-    """A CSR matrix in the members of an NPZ file; its rows are read in order."""
+    """A CSR matrix in an NPZ file; each call of :meth:`read` returns the next rows."""
 
     def __init__(
         self, path: Path, name: str, members: Mapping[str, _StoredRows], limits: ReadLimits
@@ -239,16 +240,16 @@ class _StoredCsr:
         for part in _CSR_PARTS[1:]:
             dtype = members[part].dtype
             self._require(dtype.kind in "iu", f"{name}_{part} must hold whole numbers, got {dtype}")
-        self.n_bytes = sum(member.n_bytes for member in members.values())
+        self.memory_bytes = sum(member.memory_bytes for member in members.values())
         n_numbers = prod(members["shape"].shape)
         self._require(members["shape"].shape == (2,), f"its shape has {n_numbers} numbers")
         shape = members["shape"].read(2)
         self._require(shape.min() >= 0, f"its shape is {shape}")
         self.shape, self.dtype = (int(shape[0]), int(shape[1])), members["data"].dtype
         data, indices, ends = (members[part].shape for part in _CSR_PARTS[:3])
-        is_consistent = ends == (self.shape[0] + 1,) and indices == data
-        self._require(is_consistent, "its parts do not fit each other")
-        self._require(members["indptr"].read(1)[0] == 0, "its first row does not begin at 0")
+        lengths_match = ends == (self.shape[0] + 1,) and indices == data
+        self._require(lengths_match, "its parts do not match its shape")
+        self._require(members["indptr"].read(1)[0] == 0, "indptr does not start at 0")
         self.row_bytes = _NONZERO_BYTES * prod(data) // max(1, self.shape[0])
 
     def read(self, n_rows: int) -> sparse.csr_matrix:
@@ -258,7 +259,7 @@ class _StoredCsr:
         self._done += n_numbers
         n_stored = prod(self._members["data"].shape)
         are_ordered = self._done <= n_stored and np.all(np.diff(pointers) >= 0)
-        self._require(are_ordered, "its rows do not follow each other")
+        self._require(are_ordered, "indptr decreases or exceeds the number of stored values")
         what = f"{n_rows:,} rows of {n_numbers:,} numbers"
         self._limits.check_memory(self.path, what, 2 * _NONZERO_BYTES * n_numbers)
         data, indices = (self._members[part].read(n_numbers) for part in _CSR_PARTS[:2])
@@ -288,7 +289,7 @@ class _StoredTable:
             )
         if y is not None and (len(y.shape) not in (1, 2) or y.dtype.kind not in "biufUS"):
             raise DataFileError(
-                f"{path}: y{suffix} must hold one number or word a row, got {y.dtype} of shape "
+                f"{path}: y{suffix} must hold one number or word per row, got {y.dtype} of shape "
                 f"{y.shape}."
             )
         if y is not None and y.shape[0] != X.shape[0]:
@@ -303,7 +304,7 @@ class _StoredTable:
     def from_archive(
         cls, path: Path, archive: zipfile.ZipFile, suffix: str, limits: ReadLimits
     ) -> _StoredTable:
-        """Open the inputs and labels by names with this suffix."""
+        """Open ``X{suffix}``, dense or CSR, and, if present, ``y{suffix}``."""
         names = archive.namelist()
 
         def member(name: str) -> _StoredRows:

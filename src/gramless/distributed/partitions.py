@@ -18,26 +18,28 @@ Part = tuple[Delayed, Delayed, Delayed | None, Delayed | None]  # rows, targets,
 
 @dataclass(frozen=True)
 class Sizes:
-    """The size of the sample and of blocks of rows; no other sizes change the bits of a fit.
+    """The only sizes that affect the fitted result, bit for bit.
 
-    ``sample_rows`` is the maximum number of rows for model selection. Small partitions are joined
-    to about ``n_blocks`` blocks of at least ``least_block`` and at most ``most_block`` rows.
+    ``sample_rows`` is the maximum number of rows for model selection. Consecutive partitions are
+    merged until a block reaches ``n_rows / n_blocks`` rows, clipped to ``[min_block_rows,
+    max_block_rows]``. The last block may be smaller; a block of large partitions may be larger.
     """
 
     sample_rows: int = 100_000
-    least_block: int = 1 << 16
-    most_block: int = 1 << 20
+    min_block_rows: int = 1 << 16
+    max_block_rows: int = 1 << 20
     n_blocks: int = 64
 
     def blocks(self, lengths: list[int]) -> list[list[int]]:
-        """Return the partitions of each block: one, or several consecutive small ones.
+        """Return the indices of the partitions of each block, given the rows of each partition.
 
         Examples
         --------
-        >>> Sizes(least_block=16_384).blocks([10_000, 10_000, 20_000, 3, 0])
+        >>> Sizes(min_block_rows=16_384).blocks([10_000, 10_000, 20_000, 3, 0])
         [[0, 1], [2], [3, 4]]
         """
-        min_rows = int(np.clip(sum(lengths) // self.n_blocks, self.least_block, self.most_block))
+        mean_rows = sum(lengths) // self.n_blocks
+        min_rows = int(np.clip(mean_rows, self.min_block_rows, self.max_block_rows))
         blocks: list[list[int]] = [[]]
         n_rows = 0
         for i, length in enumerate(lengths):
@@ -51,7 +53,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of a table and their numbers of rows, None if these are unknown."""
+    """The partitions of a table and their numbers of rows; ``lengths`` is None if unknown."""
 
     parts: list[Part]
     lengths: list[int] | None
@@ -60,7 +62,10 @@ class Partitions:
     def of(
         cls, owner: str, X: Collection, y: Collection, weight: Collection, groups: Collection
     ) -> Partitions:
-        """Split collections of the same rows; error messages name the estimator ``owner``."""
+        """Split collections of the same rows into the partitions of X.
+
+        Error messages start with ``owner``, the name of the estimator.
+        """
         lengths = lengths_of(owner, X)
         rows = row_parts(owner, X)
         given = {"y": y, "sample_weight": weight, "groups": groups}
@@ -74,7 +79,7 @@ class Partitions:
 
 
 def row_parts(owner: str, X: Collection) -> list[Delayed]:
-    """Return the partitions of rows; raise InputError if X is no collection of rows."""
+    """Return the partitions of rows; raise InputError if X is not a collection of rows."""
     if isinstance(X, da.Array):
         if X.ndim != 2:
             raise InputError(f"{owner}: X must have two dimensions, got shape {X.shape}.")
@@ -94,7 +99,10 @@ def row_parts(owner: str, X: Collection) -> list[Delayed]:
 
 
 def lengths_of(owner: str, X: Collection) -> list[int] | None:
-    """Return the number of rows of each partition; None if the collection does not know it."""
+    """Return the number of rows of each partition; None if they are unknown.
+
+    They are known only for Dask arrays with known chunks.
+    """
     if not isinstance(X, da.Array) or any(np.isnan(length) for length in X.chunks[0]):
         return None
     return [int(length) for length in X.chunks[0]]
@@ -107,8 +115,8 @@ def _parts_like(
     if not is_dask_collection(values):
         if lengths is None:
             raise InputError(
-                f"{owner}: {name} is no Dask collection, and X does not know how many rows its "
-                f"partitions have; give {name} as a column of the same data frame, or call "
+                f"{owner}: {name} is not a Dask collection, and the partition lengths of X are "
+                f"unknown; give {name} as a column of the same data frame, or call "
                 f"X.to_dask_array(lengths=True)."
             )
         values = np.asarray(values)

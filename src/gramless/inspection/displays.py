@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_RED, _BLUE = "#d1495b", "#1b6ca8"
-_MAX_OFFSET = 0.4  # of points from the line of their column; lines are 1 apart
+_RED, _BLUE, _GREY = "#d1495b", "#1b6ca8", "0.5"
+_MAX_OFFSET = 0.4  # Maximum vertical jitter; rows of features are 1 apart.
 
 
-class _BarDisplay:
+class _FeatureDisplay:
+    """Base of displays with one horizontal row for each feature."""
+
     ax_: Axes
     figure_: Figure | SubFigure
 
@@ -38,7 +40,7 @@ class _BarDisplay:
         return ax
 
 
-class FeatureImportancesDisplay(_BarDisplay):
+class FeatureImportancesDisplay(_FeatureDisplay):
     """Bars of ``feature_importances_`` with the largest on top.
 
     Parameters
@@ -109,7 +111,7 @@ class FeatureImportancesDisplay(_BarDisplay):
         return self
 
 
-class AttributionsDisplay(_BarDisplay):
+class AttributionsDisplay(_FeatureDisplay):
     """Shapley values of many rows as points, or of one row as steps from the mean.
 
     Parameters
@@ -180,16 +182,19 @@ class AttributionsDisplay(_BarDisplay):
             Axes to draw on; by default new ones.
         row : int, optional
             Draw only this row, as steps from the mean prediction to the prediction of the row. By
-            default every row is a point on the line of each column: red if its value of the column
-            is large, blue if small, grey if the column does not hold numbers.
+            default every row is a point on the line of each column. The point is red if the value
+            of the row in this column is large, blue if it is small, and grey if it is missing or
+            the column does not hold numbers.
         max_features : int, default=12
-            Maximum number of columns to draw, those with the largest values. With ``row``, the
-            last line has the sum of all other columns.
+            Maximum number of columns to draw: those with the largest mean absolute Shapley values,
+            or the largest absolute values of ``row``. With ``row``, one more bar is the sum of all
+            other columns.
 
         Returns
         -------
         AttributionsDisplay
         """
+        require_matplotlib()
         values, base = self.attributions.values, self.attributions.base_values
         if values.ndim == 3:
             values, base = values[:, :, self.output], base[:, self.output]
@@ -208,6 +213,8 @@ class AttributionsDisplay(_BarDisplay):
         order = _largest(np.abs(values).mean(axis=0), max_features)
         axes = self._prepare_axes(ax, [names[j] for j in order])
         colours = LinearSegmentedColormap.from_list("values", [_BLUE, "0.8", _RED])
+        # Points without a rank would otherwise be transparent.
+        colours = colours.with_extremes(bad=_GREY)
         for line, j in enumerate(order):
             ranks, heights = _ranks(data[:, j]), line + _offsets(values[:, j])
             axes.scatter(

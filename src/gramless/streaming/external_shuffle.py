@@ -33,8 +33,9 @@ from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fix
 from gramless.streaming.reservoir import Reservoir, row_draws
 from gramless.streaming.sources import GroupReader, epoch_parts
 
-# The names of files, manifest fields and random streams belong to the format of the folders:
-# changing one makes older folders unreadable or reorders their rows.
+# A shard is called a pile in the names of files, manifest fields and random streams, and the
+# manifest is spool.json. These names belong to the format of the folders: changing one makes older
+# folders unreadable or reorders their rows.
 MANIFEST = "spool.json"
 VERSION = 1
 ROW_TYPE, TARGET_TYPE = np.dtype("<f4"), np.dtype("<f8")
@@ -49,9 +50,9 @@ class ShuffleSizes:
     """Sizes and limits of an external shuffle."""
 
     shard_rows: int = 65_536  # per shard, on average; one shard is in memory at a time
-    unknown_shards: int = 256  # number of shards if the number of rows is unknown
-    dense_columns: int = 20_000  # wider sparse rows are an error, because shards are dense
-    share_of_free: float = 0.9  # of the free disk space, the default limit
+    default_n_shards: int = 256  # if the number of rows is unknown
+    max_sparse_columns: int = 20_000  # wider sparse rows are an error, because shards are dense
+    max_disk_share: float = 0.9  # default disk limit, as a share of free space
     blocks: BlockSizes = field(default_factory=BlockSizes)
 
     def __post_init__(self) -> None:
@@ -74,12 +75,14 @@ def external_shuffle(
 
     Each row goes to a random shard. The files depend only on the seed and the rows, not on the
     chunks, which are read once. The remains of an interrupted shuffle in the folder are removed;
-    a finished one raises InputError.
+    a finished shuffle there raises InputError.
 
     ``n_rows`` may be approximate; if it is None, there are 256 shards of any size. ``origin``
     identifies the source of the rows. ``disk_bytes`` limits the size of all shards, by default to
-    nine tenths of the free space. The disk holds ``4 n_features + 8`` bytes per row, the memory the
-    current chunk, three blocks of 32 MB and the held-out rows.
+    nine tenths of the free space.
+
+    Disk use is ``4 n_features + 8 n_outputs`` bytes per row. Memory use is the current chunk, three
+    blocks of at most 32 MB, and the held-out rows.
     """
     sizes = sizes or ShuffleSizes()
     if n_held_out < 0:
@@ -92,7 +95,7 @@ def external_shuffle(
     with _write_errors(folder):
         if (folder / MANIFEST).exists():
             raise InputError(
-                f"{folder} holds a finished shuffle; read it by ShardSource.open, or remove the "
+                f"{folder} holds a finished shuffle; read it with ShardSource.open, or remove the "
                 "folder."
             )
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,15 +104,15 @@ def external_shuffle(
             for path in folder.glob(pattern):
                 path.unlink()
         free = shutil.disk_usage(folder).free
-    n_shards = sizes.unknown_shards
+    n_shards = sizes.default_n_shards
     if n_rows is not None:
         n_shards = max(1, -(-n_rows // sizes.shard_rows))
-    max_bytes = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
+    max_bytes = int(sizes.max_disk_share * free) if disk_bytes is None else disk_bytes
     shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
     held = Reservoir(n_held_out, seed, "held out of piles")
     writer = _ShardWriter(folder, seed, shards, held, n_rows or 0, max_bytes)
     for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
-        writer.add(*_as_stored(X, y, writer.n_rows, sizes.dense_columns))
+        writer.add(*_as_stored(X, y, writer.n_rows, sizes.max_sparse_columns))
     writer.finish(sizes.shard_rows, origin)
     return ShardSource.open(folder)
 
@@ -166,23 +169,23 @@ class _ShardWriter:
 
     def add(self, X: Float32Array, y: FloatArray) -> None:
         self.n_features, self.outputs = X.shape[1], y.shape[1:]
-        numbers = np.arange(self.n_rows, self.n_rows + len(y))
+        row_indices = np.arange(self.n_rows, self.n_rows + len(y))
         self.n_rows += len(y)
         n_rows, row_bytes = max(self.n_rows, self.expected_rows), X[:1].nbytes + y[:1].nbytes
-        # The expected rows let a disk that is too small be reported before anything is written.
+        # Check against the expected row count, to fail before anything is written.
         if n_rows * row_bytes > self.disk_bytes:
             raise InputError(
                 f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
-                f"on the disk, but may take {sized(self.disk_bytes)} in {str(self.folder)!r}: "
-                "name a folder on a larger disk by folder=, free some space, or allow more by "
-                "disk_bytes=."
+                f"on disk, but the limit is {sized(self.disk_bytes)} in {str(self.folder)!r}: "
+                "name a folder on a larger disk with folder=, free some space, or raise the limit "
+                "with disk_bytes=."
             )
-        is_held, dropped = self.held.add(X, y, numbers)
-        self._append(*dropped)
-        self._append(X[~is_held], y[~is_held], numbers[~is_held])
+        is_held, evicted = self.held.add(X, y, row_indices)
+        self._append(*evicted)
+        self._append(X[~is_held], y[~is_held], row_indices[~is_held])
 
-    def _append(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
-        draws = row_draws(self.seed, "piles", numbers)
+    def _append(self, X: Float32Array, y: FloatArray, row_indices: IntArray) -> None:
+        draws = row_draws(self.seed, "piles", row_indices)
         shards = (draws * len(self.shards)).astype(np.intp)
         order = np.argsort(shards, kind="stable")
         X, y = X[order], y[order]
@@ -216,16 +219,16 @@ class _ShardWriter:
 
 
 def _as_stored(
-    X: Rows, y: AnyArray, first: int, dense_columns: int
+    X: Rows, y: AnyArray, first: int, max_sparse_columns: int
 ) -> tuple[Float32Array, FloatArray]:
-    """Return rows from number ``first`` on, and their targets, in the types of the files."""
+    """Return rows and targets in the types of the files; ``first`` is the index of row 0."""
     if y.dtype.kind not in "biuf":
         raise InputError(f"Targets to shuffle must be numbers, got {y.dtype}; encode labels first.")
     if is_sparse(X):
-        if X.shape[1] > dense_columns:
+        if X.shape[1] > max_sparse_columns:
             raise InputError(
                 f"Sparse rows of {X.shape[1]:,} columns are too wide to be written as arrays (at "
-                f"most {dense_columns:,}); reduce the inputs first."
+                f"most {max_sparse_columns:,}); reduce the inputs first."
             )
         X = X.toarray()
     check_finite(X, y, first)
@@ -254,9 +257,10 @@ class ShardSource:
     """Training rows in a folder that ``external_shuffle`` has written.
 
     Each epoch visits the shards in a new order and permutes the rows of each, both determined by
-    the seed and the epoch. Shards smaller than ``shard_rows`` are read together. One shard is in
-    memory, and two for a moment. Checksums are verified when a shard is read. ``checksum`` covers
-    all rows, targets and their order. The owner may set ``names`` and ``target_name``.
+    the seed and the epoch. Consecutive shards of at most ``shard_rows`` rows together form a group
+    and are read together. Holds one group of shards in memory, briefly two. Checksums are verified
+    when a shard is read. ``checksum`` covers all rows, targets and their order. ``names`` and
+    ``target_name`` are not in the folder; callers that know them set them.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Json]) -> None:
@@ -282,7 +286,10 @@ class ShardSource:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open a folder of ``external_shuffle``; raise DataFileError if it is damaged."""
+        """Open a folder of ``external_shuffle``.
+
+        Raise DataFileError if the manifest is invalid, or a file is missing or of another size.
+        """
         folder = Path(folder)
         path = folder / MANIFEST
         with faults(path):
@@ -300,13 +307,16 @@ class ShardSource:
         return source
 
     def read(self, start: int, stop: int) -> Chunk:
-        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``."""
+        """Return the training rows at these positions of the endless sequence of epochs.
+
+        Position ``p`` is in epoch ``p // n_rows``.
+        """
         parts = epoch_parts(start, stop, self.n_rows)
         chunks = [chunk for part in parts for chunk in self._reader.read(*part)]
         return join(chunks) if chunks else self._no_rows()
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield every training row once, shard by shard, at most 32 MB at a time."""
+        """Yield every training row once, shard by shard, in chunks of at most 32 MB."""
         n_rows = max(1, _CHUNK_BYTES // (self.n_features * ROW_TYPE.itemsize))
         for shard in chain(*self._groups):
             X, y = self._load(shard)

@@ -1,4 +1,4 @@
-"""Reservoir sampling with draws that depend only on the number of each row."""
+"""Reservoir sampling with draws that depend only on the index of each row."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows
 
 
-def row_draws(
-    seed: int, purpose: str, numbers: IntArray, draws_per_stream: int = 4096
-) -> FloatArray:
-    """Return a uniform number in [0, 1) for each row, which depends only on the row's number.
+def row_draws(seed: int, purpose: str, row_indices: IntArray, block_size: int = 4096) -> FloatArray:
+    """Return one uniform draw per row, determined by the seed, the purpose and the row index alone.
 
-    ``numbers`` must increase. Each run of ``draws_per_stream`` numbers has a separate random
-    stream.
+    Draws are in [0, 1). ``row_indices`` must increase. Each block of ``block_size`` consecutive
+    indices has its own random generator.
     """
-    blocks, starts = np.unique(numbers // draws_per_stream, return_index=True)
-    parts = np.split(numbers, starts[1:])
+    blocks, starts = np.unique(row_indices // block_size, return_index=True)
+    parts = np.split(row_indices, starts[1:])
     draws = [
-        stream(seed, purpose, block).random(draws_per_stream)[part - block * draws_per_stream]
+        stream(seed, purpose, block).random(block_size)[part - block * block_size]
         for block, part in zip(blocks.tolist(), parts[: len(blocks)], strict=True)
     ]
     return np.concatenate(draws) if draws else np.empty(0)
 
 
 class Reservoir:
-    """A uniform sample of the rows of a stream: those with the smallest draws."""
+    """A uniform sample of the rows of a stream: the ``size`` rows with the smallest draws."""
 
     def __init__(self, size: int, seed: int, purpose: str) -> None:
         self.size, self.seed, self.purpose = size, seed, purpose
         self._draws: FloatArray = np.empty(0)
-        self._numbers: IntArray = np.empty(0, np.int64)
+        self._row_indices: IntArray = np.empty(0, np.int64)
         self._kept: Chunk | None = None
 
     def add(
-        self, X: Rows, y: AnyArray, numbers: IntArray
+        self, X: Rows, y: AnyArray, row_indices: IntArray
     ) -> tuple[BoolArray, tuple[Rows, AnyArray, IntArray]]:
-        """Add the next rows; return which are in the sample, and the rows that left it."""
-        draws = row_draws(self.seed, self.purpose, numbers)
+        """Sample from the next rows.
+
+        Return a mask of the new rows that were sampled, and the previously sampled rows that they
+        evicted, with their targets and row indices.
+        """
+        draws = row_draws(self.seed, self.purpose, row_indices)
         if self._kept is None:
             self._kept = X[:0], y[:0]
         n_kept = len(self._draws)
@@ -50,18 +52,18 @@ class Reservoir:
         candidates: NDArray[np.intp] = np.flatnonzero(draws < limit)
         pool_X, pool_y = join([self._kept, (X[candidates], y[candidates])])
         pool_draws = np.concatenate([self._draws, draws[candidates]])
-        pool_numbers = np.concatenate([self._numbers, numbers[candidates]])
+        pool_indices = np.concatenate([self._row_indices, row_indices[candidates]])
         chosen = np.zeros(len(pool_draws), dtype=bool)
         chosen[np.argsort(pool_draws, kind="stable")[: self.size]] = True
-        out = np.flatnonzero(~chosen[:n_kept])
-        dropped = pool_X[out], pool_y[out], pool_numbers[out]
+        places = np.flatnonzero(~chosen[:n_kept])
+        evicted = pool_X[places], pool_y[places], pool_indices[places]
         self._kept = pool_X[chosen], pool_y[chosen]
-        self._draws, self._numbers = pool_draws[chosen], pool_numbers[chosen]
+        self._draws, self._row_indices = pool_draws[chosen], pool_indices[chosen]
         is_in_sample = np.zeros(len(draws), dtype=bool)
         is_in_sample[candidates] = chosen[n_kept:]
-        return is_in_sample, dropped
+        return is_in_sample, evicted
 
     def rows(self) -> Chunk:
-        """Return the sample in the order of the stream, after at least one call of :meth:`add`."""
+        """Return the sample in the order of the stream; :meth:`add` must have been called."""
         assert self._kept is not None
         return self._kept
