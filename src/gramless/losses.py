@@ -29,11 +29,11 @@ FAR_TARGET = 10.0
 OUTLIER_BOUND = 3.0
 # Half-width of the rounded corner of a pinball loss, as a share of the mean error.
 _RELATIVE_WIDTH = 0.1
-_ERROR_CLIP = 5.0  # medians; larger errors are clipped before their mean is taken
+_ERROR_CLIP = 5.0  # in median errors; larger errors are clipped before their mean is taken
 # Smaller changes of a loss's parameters are not worth a new fit.
 _WIDTH_TOLERANCE, _THRESHOLD_TOLERANCE = 0.8, 0.02
 _MEAN_OF_ZEROS = math.exp(-4.0)  # replaces a mean of 0, which has no logarithm
-_MIN_LOG_GAP = -7.0  # between the thresholds of neighbouring classes
+_MIN_LOG_GAP = -7.0  # minimum log of the gap between the thresholds of neighbouring classes
 
 
 class Loss(Stateful, ABC):

@@ -247,4 +247,4 @@ def test_fingerprint_of_rows_on_disk_needs_no_second_pass(tmp_path: Path) -> Non
 def test_checkpoints_without_a_fingerprint_are_rejected(tmp_path: Path) -> None:
     noted = FingerprintedSource(arrays((X, y), tmp_path))
     for earlier in ({}, {"checksum": 7}, {**noted.fingerprint(), "n_read": "many"}):
-        assert "version that did not note them" in str(noted.difference(earlier))
+        assert "version that did not record their checksums" in str(noted.difference(earlier))

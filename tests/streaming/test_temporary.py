@@ -207,7 +207,7 @@ def test_unwritable_temporary_folder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(DataFileError, match="no temporary folder.*name one by folder="):
+    with pytest.raises(DataFileError, match="no temporary folder.*name one with folder="):
         temporary_folder()
 
 

@@ -28,7 +28,7 @@ from gramless.cli.pages import (
 from gramless.datasets.table import Matrix, Table
 
 _N_STRANGEST, _INPUTS_PER_ROW, _MAX_BARS = 12, 6, 12
-_N_BINS, _N_LEVELS = 40, 200  # of the histogram of scores, and of the chart of p-values
+_N_BINS, _N_LEVELS = 40, 200  # bins of the score histogram, points of the p-value chart
 
 
 @chart_style

@@ -6,7 +6,7 @@ import io
 import sys
 from importlib.util import find_spec
 
-PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")  # those of the extra ``cli``
+PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")  # the packages of the extra ``cli``
 
 
 def main() -> None:

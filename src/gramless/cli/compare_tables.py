@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gramless.cli.table_changes import TableComparison
 
 CHANGED = 3  # exit code if the distribution has changed
-_MAX_COLUMNS = 20  # listed at most
+_MAX_COLUMNS = 20  # maximum number of changed columns to list
 
 
 def compare_tables(

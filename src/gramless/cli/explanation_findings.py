@@ -45,13 +45,13 @@ Trial: TypeAlias = Mapping[str, Json]  # an entry of ``search_``
 Stage: TypeAlias = tuple[str, Sequence[Trial]]  # the name of a stage of the search, its trials
 
 _MAX_SHUFFLED, _MAX_DRAWN, _MAX_OUTPUTS = 30, 6, 5  # columns shuffled, columns drawn, outputs
-_SHUFFLES = 3  # of each column; all columns have the same permutations
+_N_SHUFFLES = 3  # shuffles per column; all columns use the same permutations
 # Rows to shuffle at most and at least, and cells of the table, which bound the rows between.
 _MAX_ROWS, _MIN_ROWS, _MAX_CELLS = 2000, 250, 200_000
 # Samples of rows for the dependences, for the interactions and for the coverage.
 _DEPENDENCE_ROWS, _PAIR_ROWS, _COVERAGE_ROWS = 500, 200, 5000
 _MAX_PAIRED_INPUTS, _MAX_PAIRS = 5, 3
-_MIN_INTERACTION = 0.003  # of the variance of the predictions, below which a pair is not shown
+_MIN_INTERACTION = 0.003  # share of the variance of the predictions; weaker pairs are not shown
 # Columns and cells that attributions are computed for; their cost grows with both.
 _MAX_ATTRIBUTED, _MIN_ATTRIBUTED_ROWS, _MAX_ATTRIBUTED_CELLS = 256, 30, 4000
 _COVERAGES = 0.5, 0.8, 0.9, 0.95
@@ -282,7 +282,7 @@ def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuf
         return measure.error(y, measure.predict(rows))
 
     baseline = error(X)
-    orders = [stream(0, "shuffled columns", k).permutation(len(y)) for k in range(_SHUFFLES)]
+    orders = [stream(0, "shuffled columns", k).permutation(len(y)) for k in range(_N_SHUFFLES)]
     increases = np.array(
         [
             [error(with_column_from(X, column, order)) - baseline for order in orders]

@@ -39,7 +39,7 @@ from gramless.inspection.explanation import Dependence, JointDependence, sampled
 
 _MAX_BARS, _INPUTS_PER_ROW, _MAX_CLASSES = 15, 6, 12
 _N_GROUPS, _N_POINTS = 10, 500
-_MIN_IMPORTANCE = 0.01  # of the largest, below which the text does not name an input
+_MIN_IMPORTANCE = 0.01  # share of the largest importance; the text names only inputs above it
 _N_BEST_TRIALS, _MAX_GRID_PAIRS = 5, 6
 _GIVEN = "as given"
 _LINE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linewidth": 1.6}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Style: TypeAlias = dict[str, Any]  # keyword arguments of a matplotlib method
 
-_N_ROWS, _N_COLUMNS = 3, 5  # of pictures of digits
+_N_ROWS, _N_COLUMNS = 3, 5  # layout of the pictures of digits
 _BLUE, _LIGHT_GREY, _RED = "#1b6ca8", "#b8b8b8", "#b3261e"
 _MAX_POINTS = 5000
 _DIAGONAL: Style = {"color": "0.4", "lw": 0.9, "ls": "--"}
@@ -42,7 +42,7 @@ _BEST: Style = {"color": "#222222", "marker": "o", "mfc": "none", "ms": 9, "ls":
 _NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
 _OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
 _SO_FAR: Style = {"color": "0.75", "lw": 1.0, "zorder": 1, "label": "blocks so far"}
-_WIDE_RATIO = 5.0  # of the largest to the smallest number, above which an axis is logarithmic
+_WIDE_RATIO = 5.0  # if largest / smallest exceeds this, an axis is logarithmic
 
 
 def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:

@@ -209,7 +209,7 @@ class _Task(NamedTuple):
     rows: Training
     machine: KernelMachine  # not fitted yet
     kind: str  # classification or regression
-    reason: str  # for the kind
+    reason: str  # why the task is of this kind
 
 
 def _prepare_task(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_OPTIONS = {  # by the parameter that an option sets
+_OPTIONS = {  # parameter: the option that sets it
     "alpha": "--alpha",
     "bandwidth": "--bandwidth",
     "batch_size": "--batch-size",

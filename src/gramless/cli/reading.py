@@ -35,7 +35,7 @@ from gramless.preprocessing.encoder import TableEncoder
 
 Predictor: TypeAlias = KernelMachine | StreamedMachine
 
-FEW_VALUES = 20  # a target with at most so many distinct whole numbers is taken for classes
+FEW_VALUES = 20  # a target with at most this many distinct whole numbers is taken for classes
 
 
 @dataclass(frozen=True)

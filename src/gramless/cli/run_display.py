@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gramless.streaming.doubly_stochastic import Step
     from gramless.streaming.training_loop import Evaluation
 
-_N_RECENT = 20  # steps over which the speed is measured
+_N_RECENT = 20  # number of recent steps over which the speed is measured
 _MAX_SILENCE = 30.0  # print a line at least this often (seconds), even without an evaluation
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gramless.streaming.sources import RowSource
     from gramless.streaming.training_loop import Evaluation
 
-Parameters: TypeAlias = dict[str, Any]  # of an estimator, by name
+Parameters: TypeAlias = dict[str, Any]  # parameter name: value, for an estimator
 
-_N_SAMPLED_LABELS = 8192  # that decide the task, in addition to those of validation rows
+_N_SAMPLED_LABELS = 8192  # read to choose the task, in addition to the labels of validation rows
 
 DataFile = Annotated[
     Path,
@@ -75,7 +75,7 @@ Loss = Annotated[
     ),
 ]
 Components = Annotated[
-    int | None, Option(min=1, help="Project the inputs to so many principal components.")
+    int | None, Option(min=1, help="Project the inputs to this number of principal components.")
 ]
 Scaling = Annotated[
     Literal["auto", "standard", "whiten", "none"], Option(help="Units of the inputs.")
@@ -94,7 +94,7 @@ Patience = Annotated[
     int,
     Option(
         min=0,
-        help="Stop after so many evaluations without a lower loss and keep the best function; 0 "
+        help="Stop after this many evaluations without a lower loss and keep the best function; 0 "
         "runs all steps and keeps the last function.",
     ),
 ]

@@ -17,7 +17,7 @@ from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.inspection.diagnostics import summarise
 
-_THREADS = (2, 8, 64)  # for which the speed-up is shown
+_THREADS = (2, 8, 64)  # thread counts for which the speed-up is shown
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
 _STRATEGIES = {
     "checking": "checking (the blocks of CDSG)",

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 STRAY_SHARE = 0.01
 
 _SAMPLE_ROWS = 200
-_SAMPLE_CELL_BYTES = 200  # of a cell of the first rows, held as text and as columns
-_STR_BYTES = 49  # of a str without its characters
+_SAMPLE_CELL_BYTES = 200  # memory per cell of the first rows, held as text and as columns
+_STR_BYTES = 49  # size of an empty str; ASCII characters add one byte each
 _MAX_POLARS_COLUMNS = 4096  # polars needs a kilobyte for each column of each block
 # The comma comes late, because a file with semicolons may have decimal commas in every row.
 _DELIMITERS = ("\t", ";", "|", ",", " ")

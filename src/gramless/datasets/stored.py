@@ -139,8 +139,8 @@ class _Column:
 
     name: str
     is_text: bool
-    dtype: np.dtype[np.generic] | None = None  # of numbers; None before the first number
-    code_of: dict[str, int] = field(default_factory=dict, repr=False)  # by the text
+    dtype: np.dtype[np.generic] | None = None  # type of the numbers; None before the first number
+    code_of: dict[str, int] = field(default_factory=dict, repr=False)  # text: code
 
     def numbers(self, values: AnyArray) -> AnyArray:
         """Return values as numbers; codes of texts are in the order of their first occurrence."""

@@ -22,7 +22,7 @@ from gramless.base.types import AnyArray, NamedColumns, RowTable
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix
 T = TypeVar("T")
 _TYPES = {"M": "datetime", "m": "timedelta", "b": "boolean"}
-TARGET_NAMES = ("target", "label", "class", "y")  # by priority
+TARGET_NAMES = ("target", "label", "class", "y")  # in order of priority
 
 
 @dataclass(frozen=True, eq=False, repr=False)

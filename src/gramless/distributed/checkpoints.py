@@ -17,9 +17,9 @@ from gramless.base.types import AnyArray
 from gramless.solvers.base import Iterations, State
 from gramless.solvers.objective import Callback, Solution
 
-_SECONDS = 30.0  # between two writes
+_MIN_INTERVAL = 30.0  # minimum seconds between two writes
 
-_HEADER = "told"  # the name of the header in files
+_HEADER = "told"  # key of the header in files; part of their format
 
 Numbers = dict[str, AnyArray]
 
@@ -44,8 +44,9 @@ def solved(
 ) -> Solution:
     """Run a solver to its end, from the state in the file if there is one.
 
-    If the solver fails, its last state is written to the file. ``problem`` are bytes that identify
-    the problem. The file is removed at the end.
+    The state is written every 30 seconds or so, and if the solver fails or is interrupted. The file
+    is removed at the end. Without ``checkpoint``, nothing is written. ``problem`` yields bytes that
+    identify the problem; a file of another problem raises InputError.
     """
     if checkpoint is None:
         return Iterations(state, shape, max_iter).run(callback)
@@ -57,7 +58,7 @@ def solved(
     try:
         for iteration, weights in iterations:
             kept = done + iteration, state.numbers()
-            if time.monotonic() - written > _SECONDS:
+            if time.monotonic() - written > _MIN_INTERVAL:
                 _write(path, mark, *kept, history + iterations.history[1:])
                 written = time.monotonic()
             if callback is not None and callback(iteration, weights):
@@ -98,7 +99,7 @@ def _restore(path: Path, mark: str, state: Resumable) -> tuple[int, list[dict[st
         is_same = header["mark"] == mark
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"checkpoint {path} is no checkpoint of a distributed fit ({error}); name another "
+            f"checkpoint {path} is not a checkpoint of a distributed fit ({error}); name another "
             f"file, or remove it."
         ) from error
     if not is_same:

@@ -19,14 +19,15 @@ from distributed.scheduler import KilledWorker
 
 from gramless.base.errors import ClusterError, InputError
 
-_POLL = 0.5  # seconds between checks that workers are still there
+_POLL_SECONDS = 0.5  # seconds between checks that workers are still there
 # Seconds without a worker, after which a fit fails. ``gramless.patience`` in Dask's configuration
 # replaces it.
 _PATIENCE = 60
 _MAX_ATTEMPTS, _MAX_KILLED = 50, 5
 # Errors of a task whose worker or data was lost.
 LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
-_MAX_COPIES = 8  # of a vector that the client sends; other workers get it from these
+# Copies of a vector that the client sends. Other workers get it from the workers that have these.
+_MAX_COPIES = 8
 _CONNECT_TIMEOUT = 3.0  # seconds
 
 Result: TypeAlias = Any
@@ -81,7 +82,7 @@ class Cluster:
         n_killed, self._alone_since = 0, None
         while True:
             with suppress(TimeoutError, CancelledError):
-                distributed.wait(futures, timeout=_POLL)
+                distributed.wait(futures, timeout=_POLL_SECONDS)
             self._check_connected()
             statuses = {future.status for future in futures}
             if "error" in statuses:
@@ -210,7 +211,7 @@ class Cluster:
                 client.gather(list(futures), direct=self.direct, asynchronous=True)
             )
             try:
-                while not (await asyncio.wait({task}, timeout=_POLL))[0]:
+                while not (await asyncio.wait({task}, timeout=_POLL_SECONDS))[0]:
                     if not can_continue(await scheduler.ncores()):
                         return None
                 gathered: list[Result] = task.result()

@@ -29,7 +29,7 @@ from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
 
 _MAX_ROUNDS = 100
-_SUMS_PER_TASK = 8  # that the client or a task adds up; more sums are added by several tasks
+_SUMS_PER_TASK = 8  # sums that one task adds up; if there are more, several tasks add them
 
 # A function of a block, a workspace, arguments and vectors, as keywords, that have arrived.
 BlockFunction: TypeAlias = Callable[..., Result]

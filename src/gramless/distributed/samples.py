@@ -33,7 +33,7 @@ from gramless.preprocessing.categories import category_mask
 # Values of a column in a partition for each of which the sample has a row.
 _MAX_WITNESSES = 500
 
-ClassTotals: TypeAlias = dict[Hashable, float]  # the sum of the weights of each label
+ClassTotals: TypeAlias = dict[Hashable, float]  # label: the sum of its weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops.fixed_point import add_multiples
 
-_BITS = 61  # of the largest sum; the other bits are for the sign and for rounding
+_BITS = 61  # bits for the largest sum; the other bits are for the sign and rounding
 _MAX_EXPONENT = 1000  # larger powers of two would overflow
 
 

@@ -15,7 +15,7 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import Rows, column_values, input_columns, shape_of
 
-_COPIES = 3.0  # of the rows, in addition to one number per output
+_COPIES = 3.0  # numbers per cell of the table, in addition to one per output
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,9 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     Raises
     ------
     InputError
-        If the model is of another class, or if it keeps no background because it was fitted to
-        sparse rows.
+        If the model is of another class, if the background has no rows, or if it is None and the
+        model has no background rows, because it was fitted to sparse rows or saved by an earlier
+        version.
 
     Notes
     -----

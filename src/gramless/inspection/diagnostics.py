@@ -75,9 +75,10 @@ class Diagnostics:
         rows, ``w_R`` its minimiser on R random grids, ``w*`` a reference solution over the bins of
         infinitely many grids, and beta is ``loss.smoothness``.
 
-        The estimate is no bound, because it replaces the norm of the unknown ``w*`` by that of the
-        fitted weights, and ``R'`` by R. It concerns the training objective and its mean over draws
-        of the grids, not this draw or new rows: a small bandwidth increases kappa and overfits.
+        The estimate is not a bound, because it replaces the norm of the unknown ``w*`` by that of
+        the fitted weights, and ``R'`` by R. It concerns the training objective and its mean over
+        draws of the grids, not this draw or new rows: a small bandwidth increases kappa and
+        overfits.
 
         Parameters
         ----------

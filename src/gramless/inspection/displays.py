@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _RED, _BLUE, _GREY = "#d1495b", "#1b6ca8", "0.5"
-_MAX_OFFSET = 0.4  # Maximum vertical jitter; rows of features are 1 apart.
+_MAX_OFFSET = 0.4  # maximum vertical jitter; rows of features are 1 apart
 
 
 class _FeatureDisplay:
@@ -212,9 +212,9 @@ class AttributionsDisplay(_FeatureDisplay):
         data, names = self.attributions.data, self.attributions.feature_names
         order = _largest(np.abs(values).mean(axis=0), max_features)
         axes = self._prepare_axes(ax, [names[j] for j in order])
-        colours = LinearSegmentedColormap.from_list("values", [_BLUE, "0.8", _RED])
+        gradient = LinearSegmentedColormap.from_list("values", [_BLUE, "0.8", _RED])
         # Points without a rank would otherwise be transparent.
-        colours = colours.with_extremes(bad=_GREY)
+        colours = gradient.with_extremes(bad=_GREY)
         for line, j in enumerate(order):
             ranks, heights = _ranks(data[:, j]), line + _offsets(values[:, j])
             axes.scatter(

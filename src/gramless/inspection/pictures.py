@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROWS, GRIDS = 200, 10  # of RB16's Figure 2
+ROWS, GRIDS = 200, 10  # as in RB16's Figure 2
 
 Exact = Callable[[AnyArray], FloatArray]
 
 _BLUE, _RED, _GREY = "#1b6ca8", "#d1495b", "0.75"
-_MIN_WIDTH = 1 / 60  # of a mark, as a fraction of a grid: about a pixel
+_MIN_WIDTH = 1 / 60  # minimum width of a mark, as a share of a grid's strip: about a pixel
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": "gramless"},
     ".svg": {"Creator": "gramless", "Date": None},

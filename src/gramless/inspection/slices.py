@@ -11,11 +11,13 @@ import numpy as np
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
-_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles at which numbers are divided
+_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9  # quantiles that split a column of numbers
 _MAX_CATEGORIES = 12
 # Rows of a group in the half that is searched, also as a share, and in the other half.
 _MIN_ROWS, _MIN_SHARE, _MIN_TEST_ROWS = 20, 0.02, 10
-_MIN_RATIO = 1.1  # of a group's loss to that of all rows, and to that of larger groups around it
+# Minimum ratio of a group's loss to that of all rows, of the other rows, and of the larger groups
+# that contain it.
+_MIN_RATIO = 1.1
 # Standard errors between a group and the other rows: in the half that is searched, where many
 # groups are compared, and in the other half.
 _SEARCH_ERRORS, _TEST_ERRORS = 3.0, 2.0
@@ -27,7 +29,7 @@ class Condition:
 
     column: str
     words: str
-    holds: BoolArray  # a mask of the rows that meet it
+    holds: BoolArray  # mask of the rows that meet the condition
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ def worst_groups(
 
     A group is defined by one or two conditions: a number above or up to a quantile, a category, or
     a missing value. It has at most half of the rows. Groups are searched for in one half of the
-    rows and kept if their losses are larger also in the other half, by two standard errors; the
-    reported losses are from that half. The search selects the most significant group, and also
-    its worst part if that is significantly worse again. Then it continues with the remaining rows.
+    rows. They are kept if their mean loss is larger also in the other half, by two standard errors
+    and a tenth of the mean loss of the other rows. The reported losses are from that half. The
+    search selects the most significant group, and also its worst part if that is significantly
+    worse again. Then it continues with the remaining rows.
 
     Parameters
     ----------

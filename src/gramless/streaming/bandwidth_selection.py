@@ -22,9 +22,9 @@ from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary
 
-FACTORS = 0.25, 0.5, 1.0, 2.0  # of the median distance, for bandwidth="auto"
-# Penalties of kernel ridge regression; the best one counts. Smaller ones would favour wide kernels:
-# gradient steps learn their fine structure too slowly.
+FACTORS = 0.25, 0.5, 1.0, 2.0  # bandwidths to try with bandwidth="auto", in median distances
+# Penalties of kernel ridge regression, of which the best is used. Smaller penalties would favour
+# wide kernels, whose fine structure gradient steps learn too slowly.
 _ALPHAS = tuple(10.0**-k for k in range(1, 6))
 _MIN_ROWS = 40  # smaller samples use the median distance
 # A deviation below this share of the mean may be the rounding error of a constant.
@@ -37,7 +37,7 @@ class Preparation(Stateful):
 
     projection: Projection | None  # to principal components
     center: FloatArray  # (n_inputs,), zeros if rows are sparse
-    units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops one
+    units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops an input
 
     def check(self) -> None:
         units = array_in(vars(self), "units", np.float64, (None,))
@@ -84,8 +84,8 @@ def prepare(
 
     ``targets`` are those of the summary's sample. The bandwidth is in units of the scaled inputs,
     or of the components, which only ``"whiten"`` scales. ``"auto"`` tries multiples of the median
-    distance with each scaling, which takes two to three seconds. Other bandwidths use the first
-    scaling.
+    distance with each scaling, which takes two to three seconds. Other bandwidths, and ``"auto"``
+    with fewer than 40 sampled rows, use the first scaling.
     """
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
@@ -124,7 +124,7 @@ def best_units(
     candidates: Sequence[FloatArray],
     alphas: Sequence[float] = _ALPHAS,
 ) -> tuple[int, list[float]]:
-    """Return the index of the units with the lowest validation error, and the errors of all.
+    """Return the index of the candidate with the lowest validation error, and all errors.
 
     Exact kernel ridge regression is fitted to the first half of the rows. The error is the mean
     squared error on the second half, at the best penalty. A candidate costs one eigendecomposition

@@ -79,7 +79,9 @@ def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
 def fixed_blocks(
     chunks: Iterable[Batch], dense: bool = False, sizes: BlockSizes | None = None
 ) -> Iterator[Chunk]:
-    """Validate chunks and regroup them into blocks of a length that depends only on their width.
+    """Validate chunks and regroup them into blocks.
+
+    The length of the blocks depends only on the width of the rows and on whether they are sparse.
 
     If ``dense``, CSR rows will be converted to arrays, so their blocks are as short as those of
     arrays.
@@ -106,7 +108,10 @@ def _checked_chunks(chunks: Iterable[Batch]) -> Iterator[Chunk]:
 
 
 def check_finite(X: Rows, y: AnyArray, first: int) -> None:
-    """Raise InputError if rows from number ``first`` on contain NaN or infinity."""
+    """Raise InputError if rows or targets contain NaN or infinity.
+
+    ``first`` is the index of the first row in the stream.
+    """
     values = X.data if is_sparse(X) else X
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         at = int(np.flatnonzero(~np.isfinite(values).ravel())[0])

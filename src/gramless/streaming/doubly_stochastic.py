@@ -131,7 +131,7 @@ class NewtonStep:
     step costs ``(2 F)^2`` operations for each row of the batch, and ``(2 F)^3 / 3`` more.
     """
 
-    curvature: float  # of the loss
+    curvature: float  # curvature of the loss
     first: float  # first step of the schedule, for which the damped step is full
     ridge: float  # added to the diagonal of the covariance; its trace is at most 1
     damping: float = 0.3
@@ -167,8 +167,8 @@ class DoublyStochastic:
     schedule: InverseTime
     strategy: Strategy
     update: Update
-    seed: int  # of the strategy's draws
-    variance: float = 0.0  # sigma^2 of a block of features, for Checking
+    seed: int  # seed of the strategy's draws
+    variance: float = 0.0  # sigma^2 of the kernel estimate of one block, for Checking
     iteration: int = 0
 
     def step(self, X: Rows, targets: FloatArray) -> Step:

@@ -90,7 +90,10 @@ class GroupCache(ABC, Generic[Group]):
         """Write the k-th block of a group."""
 
     def groups(self, numbers: range, n_blocks: int) -> list[Group]:
-        """Return the frequencies of some groups if there are ``n_blocks`` blocks in all."""
+        """Return the frequencies of groups.
+
+        Those of the first ``n_blocks`` blocks are drawn if they are not cached.
+        """
         size = self.blocks.group_blocks
         groups, missing = [], []
         drawn: dict[int, int] = {}
@@ -105,7 +108,7 @@ class GroupCache(ABC, Generic[Group]):
             lambda group, first, k: self._write(group, k, self.blocks.draw(first + k)),
             *(missing, self.n_jobs),
         )
-        # Update this last: if the draws are interrupted, blocks are unwritten.
+        # Record the draws last: if they are interrupted, some blocks are not written.
         self._n_drawn |= drawn
         return groups
 
@@ -154,10 +157,10 @@ class BlockProducts(Protocol):
 class TileSizes:
     """Sizes of the tiles and tasks of :class:`CpuProducts`."""
 
-    rows: int = 96  # so that a tile of features stays in the cache of a core
+    rows: int = 96  # few enough that a tile of features stays in the cache of a core
     frequencies: int = 512
     moment_tiles: int = 8  # per task of :meth:`CpuProducts.moments`
-    moment_tasks: int = 8  # that have results in memory at the same time
+    moment_tasks: int = 8  # tasks of ``moments`` whose results are in memory at the same time
     span_groups: int = 16  # maximum number of groups drawn in advance
     span_numbers: int = 1 << 25  # maximum number of frequencies times inputs in these groups
 

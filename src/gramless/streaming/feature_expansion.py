@@ -13,7 +13,7 @@ from gramless.base.state import State, array_in, number_in, require
 from gramless.base.types import FloatArray
 
 Float32Array = NDArray[np.float32]
-_MAX_SIZE = 1e18  # of a number of a run in a file
+_MAX_MAGNITUDE = 1e18  # limit on the numbers of a run that are read from a file
 _VECTORS = ("offset", "intercept", "averaged_constant")
 _NUMBERS = ("scale", "squared_norm", "left", "mean")
 
@@ -22,9 +22,9 @@ class FeatureExpansion:
     """The function ``f(x) = sum_k phi_k(x)' alpha_k + constant``, and its average over the steps.
 
     The weights of block k are ``scale`` times the stored numbers, so shrinking all blocks is one
-    multiplication. Outside ``scale_limits``, the stored numbers are multiplied by the scale. In the
-    average, step t of T has a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013, section 4).
-    The average of a block is updated when the block changes, and when it is read.
+    multiplication. If the scale leaves ``scale_limits``, it is multiplied into the stored numbers.
+    In the average, step t of T has a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013,
+    section 4). The average of a block is updated when the block changes, and when it is read.
 
     A block has ``block_columns`` features, two per frequency. ``groups`` stores ``group_blocks``
     blocks per array, and the averages likewise: ``8 block_columns n_outputs`` bytes per block. The
@@ -173,7 +173,7 @@ class FeatureExpansion:
 
     @staticmethod
     def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
-        """Raise an error if a state from a file is not one of a run after ``n_steps`` steps."""
+        """Raise an error if a state from a file is invalid or not of a run of ``n_steps`` steps."""
         weights = array_in(state, "weights", np.float32, (None, n_outputs), finite=True)
         require(len(weights) % block_columns == 0, "the run's weights do not fit block_size_")
         n_blocks = len(weights) // block_columns
@@ -183,9 +183,9 @@ class FeatureExpansion:
         for name in _VECTORS:
             array_in(state, name, np.float64, (n_outputs,), finite=True)
         scale, _, left, _ = (
-            number_in(state, name, float, -_MAX_SIZE, _MAX_SIZE) for name in _NUMBERS
+            number_in(state, name, float, -_MAX_MAGNITUDE, _MAX_MAGNITUDE) for name in _NUMBERS
         )
-        is_positive = abs(scale) > 1.0 / _MAX_SIZE and 0.0 < left <= seen[:, 0].min(initial=1)
+        is_positive = abs(scale) > 1.0 / _MAX_MAGNITUDE and 0.0 < left <= seen[:, 0].min(initial=1)
         require(is_positive, "the run's scale or average is 0")
         fits = number_in(state, "n_averaged", int) == n_steps
         require(fits, "the run has averaged another number of steps")

@@ -23,7 +23,10 @@ _BLOCK_ROWS = 4096
 
 
 class RowDigest:
-    """A checksum of rows and targets, by their bits, types and labels, however they are chunked."""
+    """A checksum of rows and targets that does not depend on how they are divided into chunks.
+
+    Types and labels are included.
+    """
 
     def __init__(self) -> None:
         self.n_rows = 0
@@ -61,8 +64,8 @@ class FingerprintedSource:
 
     If the number of rows is known, the fingerprint includes all training rows: shards on the disk
     have checksums already, other rows are read by ``chunks``. Otherwise it includes the rows that
-    ``read`` has returned. It always includes the held-out rows and the first rows of the endless
-    order.
+    ``read`` has returned. It always includes the held-out rows and, unless the
+    source is an iterator of batches, the first 256 rows of the endless order.
     """
 
     def __init__(self, source: RowSource) -> None:
@@ -73,7 +76,7 @@ class FingerprintedSource:
         inner = source
         while isinstance(inner, MappedSource):
             inner = inner.source
-        # An iterator is read once: its first rows are for the first step.
+        # An iterator can be read only once, and the first step needs its first rows.
         if not isinstance(inner, IteratorSource):
             self._first.update(*source.read(0, _FIRST_ROWS))
         self._all = inner.checksum if isinstance(inner, ShardSource) else None
@@ -120,13 +123,13 @@ class FingerprintedSource:
         current = self.fingerprint()
         n_read = earlier.get("n_read")
         if earlier.keys() != current.keys() or not isinstance(n_read, int):
-            return "it was written by a version that did not note them"
+            return "it was written by a version that did not record their checksums"
         for name, what in (("n_features", "columns"), ("n_rows", "rows to train on")):
             if earlier[name] != current[name]:
                 then, now = ("?" if n == -1 else f"{n:,}" for n in (earlier[name], current[name]))
                 return f"{then} {what} then, {now} now"
         if earlier["looked_at"] != current["looked_at"]:
-            return "a row held out, or one of the first to be read, has changed"
+            return "a held-out row, or one of the first rows to be read, has changed"
         if self.n_rows is None:
             with suppress(StreamEnded):
                 for start, stop in row_blocks(n_read, _BLOCK_ROWS):

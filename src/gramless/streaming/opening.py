@@ -77,7 +77,7 @@ def open_stream(
 
     Notes
     -----
-    The shuffled rows take ``4 n_features + 8`` bytes each on the disk.
+    The shuffled rows take ``4 n_features + 8`` bytes each on disk.
 
     Examples
     --------
@@ -159,7 +159,10 @@ def _shuffle_or_reuse(
     random_state: RandomStateLike,
     disk_bytes: int | None,
 ) -> ShardSource:
-    """Shuffle rows in a folder, or reuse those there; the default folder is temporary."""
+    """Shuffle rows into a folder, or reuse its rows if they are of the same file.
+
+    Without ``folder``, they go to a temporary folder, which is removed with the source.
+    """
     if folder is None:
         folder, remove = temporary_folder()
         try:

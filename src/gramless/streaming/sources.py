@@ -86,7 +86,7 @@ def default_held_out(n_rows: int) -> int:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The rows of a source, with targets that a function converts."""
+    """The rows of a source, with targets converted by a function."""
 
     source: RowSource
     convert: Callable[[AnyArray], AnyArray]
@@ -172,8 +172,8 @@ class ReadingSizes:
         neighbouring rows.
     run_rows, run_bytes : int, default=256, 2**20
         Maximum rows and bytes of a run.
-    least_run_rows : int, default=16
-        Minimum rows of a run.
+    min_run_rows : int, default=16
+        Minimum rows of a run, even if they exceed ``run_bytes``.
     group_runs : int, default=128
         Number of runs that are shuffled together.
     chunk_rows, chunk_bytes : int, default=65_536, 2**25
@@ -189,7 +189,7 @@ class ReadingSizes:
     permuted_bytes: int = 1 << 30
     run_rows: int = 256
     run_bytes: int = 1 << 20
-    least_run_rows: int = 16
+    min_run_rows: int = 16
     group_runs: int = 128
     chunk_rows: int = 1 << 16
     chunk_bytes: int = 1 << 25
@@ -200,8 +200,9 @@ class ArraySource:
 
     Every epoch is a permutation of the rows, determined by the seed and the epoch. Tables of up to
     4 million rows and 1 GiB are permuted row by row. Larger tables are read in runs of 256
-    neighbouring rows (fewer if these take more than 1 MB). The runs are put in random order, and
-    the rows of 128 runs at a time are shuffled, so a file is read in sequential pieces.
+    neighbouring rows, or fewer (but at least 16) if these take more than 1 MB. The runs are put in
+    random order, and the rows of 128 runs at a time are shuffled, so a file is read in sequential
+    pieces.
 
     Parameters
     ----------
@@ -225,8 +226,8 @@ class ArraySource:
 
     Notes
     -----
-    The memory is 16 bytes per row if rows are permuted, otherwise one group of runs, at most
-    128 MB.
+    Memory use is 16 bytes per row if rows are permuted, otherwise one group of runs: at most
+    128 MB, unless 16 rows exceed 1 MB.
 
     Examples
     --------
@@ -266,7 +267,7 @@ class ArraySource:
         self._orders = lru_cache(maxsize=2)(
             lambda epoch: self._row_numbers(stream(seed, "rows", epoch).permutation(self.n_rows))
         )
-        fitting_rows = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
+        fitting_rows = max(sizes.min_run_rows, sizes.run_bytes // self._row_bytes)
         self._run_rows = min(sizes.run_rows, fitting_rows)
         self._run_orders = lru_cache(maxsize=2)(
             lambda epoch: stream(seed, "runs", epoch).permutation(-(-self.n_rows // self._run_rows))
@@ -274,7 +275,10 @@ class ArraySource:
         self._groups = GroupReader(self._group_sizes, self._load_group)
 
     def read(self, start: int, stop: int) -> Chunk:
-        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``."""
+        """Return the training rows at these positions of the endless sequence of epochs.
+
+        Position ``p`` is in epoch ``p // n_rows``.
+        """
         chunks: list[Chunk] = []
         for epoch, first, last in epoch_parts(start, stop, self.n_rows):
             if not self.shuffle:
@@ -286,7 +290,7 @@ class ArraySource:
         return join(chunks) if chunks else self._load(slice(0, 0))
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield every training row once, in the given order, at most 32 MB at a time."""
+        """Yield every training row once, in the given order, in chunks of at most 32 MB."""
         n_rows = min(self._sizes.chunk_rows, self._sizes.chunk_bytes // self._row_bytes)
         for start, stop in row_blocks(self.n_rows, max(1, n_rows)):
             yield self._load_range(start, stop)
@@ -296,7 +300,7 @@ class ArraySource:
         return self._load(self._held)
 
     def _row_numbers(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the row numbers of X, given numbers among the training rows."""
+        """Return the row indices in X, given indices among the training rows."""
         n_training_before = self._held - np.arange(len(self._held))
         return training + np.searchsorted(n_training_before, training, side="right")
 

@@ -24,8 +24,8 @@ class Situation:
     # (n_blocks, n_outputs): beta of each old block, the negative sum of its steps times their mean
     # gradients, which shrinks with its weights
     sums: FloatArray
-    loss_bound: float  # M, the largest norm of the derivative of a row
-    variance: float  # sigma^2 of a block of features
+    loss_bound: float  # M, the largest norm of a row's derivative of the loss in the batch
+    variance: float  # sigma^2 of the kernel estimate of one block
     batch_rows: int
     seed: int
 

@@ -54,9 +54,9 @@ def summarise(
     *Algorithms for computing the sample variance*. To the last bit, the result depends only on the
     seed and the rows, not on chunks or threads.
 
-    A number takes about 2 ns of one core, and ``n_features / 10`` ns more with the covariance. The
-    memory is the current chunk, 96 MB, the sample and, with the covariance, ``16 n_features^2``
-    bytes.
+    A number takes about 2 ns of one core, and ``n_features / 10`` ns more with the covariance.
+    Memory use is the current chunk, 96 MB, the sample and, with the covariance,
+    ``16 n_features^2`` bytes.
     """
     reservoir = Reservoir(sample_rows, seed, "sample")
     rows = _Moments("Column", panel_columns if covariance else None, n_jobs)
@@ -82,7 +82,10 @@ def summarise(
 
 
 class _Moments:
-    """The mean of rows and sums of squares around it; with ``panel_columns``, of products too."""
+    """The mean of rows and the sums of squares around it.
+
+    With ``panel_columns``, also the sums of products of two columns around it.
+    """
 
     def __init__(self, name: str, panel_columns: int | None = None, n_jobs: int | None = 1) -> None:
         self._name, self._panel_columns, self._n_jobs = name, panel_columns, n_jobs

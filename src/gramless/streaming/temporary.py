@@ -1,4 +1,4 @@
-"""Temporary folders, which their owner removes or, if it was killed, the next owner."""
+"""Temporary folders, which another process removes if their process was killed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ else:
 def temporary_folder() -> tuple[Path, Callable[[], None]]:
     """Create a folder and return it, with a function that removes it.
 
-    The function does nothing in a forked child. The owner holds a lock on a file in the folder,
-    which the system releases in any case when the process ends. The next owner removes the folders
-    without a lock.
+    The function does nothing in a forked child. This process holds a lock on a file in the folder,
+    and the system releases the lock when the process ends, even if it is killed. Before creating a
+    folder, this removes the folders of this user that no process has locked.
     """
     remove_abandoned()
     for _ in range(_ATTEMPTS):
@@ -53,17 +53,17 @@ def temporary_folder() -> tuple[Path, Callable[[], None]]:
             descriptor = _lock_folder(folder)
         except OSError as fault:
             raise DataFileError(
-                f"no temporary folder can be made ({fault}); name one by folder=."
+                f"no temporary folder can be made ({fault}); name one with folder=."
             ) from fault
         if descriptor is not None:
             return folder, partial(_remove_if_owner, folder, descriptor, os.getpid())
     raise DataFileError(
-        f"no file in {tempfile.gettempdir()!r} can be locked; name a folder by folder=."
+        f"no file in {tempfile.gettempdir()!r} can be locked; name a folder with folder=."
     )
 
 
 def remove_abandoned() -> None:
-    """Remove this user's temporary folders that no process holds, without following links."""
+    """Remove this user's temporary folders that no process has locked; links are not followed."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -96,7 +96,7 @@ def _remove_unless_locked(folder: Path) -> None:
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
     except FileNotFoundError:
-        # The owner was killed before it locked the folder, or will create another one.
+        # Its process was killed before it locked the folder, or will create another folder.
         folder.rmdir()
         return
     try:

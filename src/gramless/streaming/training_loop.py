@@ -86,8 +86,8 @@ class Limits:
     """Conditions that end a run, and the interval of its evaluations."""
 
     max_steps: int
-    patience: int | None  # evaluations without improvement that end the run; None for no limit
-    tol: float  # minimum relative decrease of the loss that is an improvement
+    patience: int | None  # evaluations without improvement before the run ends; None: no limit
+    tol: float  # minimum relative decrease of the loss that counts as an improvement
     deadline: Deadline
     min_interval: int = 10  # minimum number of steps between two evaluations
     interval_growth: float = 0.05  # minimum interval as a share of the steps so far
@@ -119,13 +119,13 @@ class Training:
         self,
         source: EncodedSource,
         limits: Limits,
-        after: Callable[[Step, Evaluation | None], bool],
+        after_step: Callable[[Step, Evaluation | None], bool],
     ) -> str:
         """Take steps until the run ends, and return the reason.
 
-        ``after`` is called with each step and its evaluation; the run stops if it returns True. The
-        reason is ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or
-        ``"ended"``.
+        ``after_step`` is called with each step and its evaluation, or None if it was not evaluated.
+        It is not called if the run has diverged. The run stops if it returns True. The reason is
+        ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or ``"ended"``.
         """
         started = time.perf_counter() - self.seconds
         held = source.held_out()
@@ -147,7 +147,7 @@ class Training:
             self.history.append({**asdict(step), "seconds": self.seconds})
             if self.diverged:
                 return "diverged"
-            if after(step, evaluation):
+            if after_step(step, evaluation):
                 return "stopped"
             status = self._reached_limit(limits)
             if status is None and limits.deadline.beyond(1.0):
@@ -155,7 +155,7 @@ class Training:
         return status
 
     def take(self, X: Rows, targets: FloatArray) -> None:
-        """Take a step outside of a run, unless it has diverged; the result is the new function."""
+        """Take a step outside of a run, unless the run has diverged; forget the best function."""
         self.best = None
         if not self.diverged:
             step = self._step(X, targets)
@@ -168,7 +168,7 @@ class Training:
         return not (f.squared_norm < _MAX_NORM**2 and np.abs(f.constant).max() < _MAX_NORM)
 
     def result(self) -> LearnedFunction:
-        """Return the best function so far, or the current one if there are no evaluations."""
+        """Return the best evaluated function, or the current one if none was kept."""
         return self._current() if self.best is None else self.best
 
     def state(self) -> dict[str, object]:
@@ -188,7 +188,7 @@ class Training:
 
     @staticmethod
     def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
-        """Raise an error if a state from a file is not one of a run after ``n_steps`` steps."""
+        """Raise an error if a state from a file is invalid or not of a run of ``n_steps`` steps."""
         require(state.get("iteration") == n_steps, "run_ has another number of steps")
         number_in(state, "seconds", float, 0.0)
         if state.get("best") is not None:

@@ -37,11 +37,11 @@ from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 _MAX_BLOCK_ROWS, _MIN_BLOCK_ROWS = 1 << 16, 1 << 10
 # A block holds copies of its rows with axes and clipped, and codes and positions of their bins.
 _BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
-_MAX_DENSE_CELLS = 1 << 24  # of a block in ``contributions``, which makes rows dense
+_MAX_DENSE_CELLS = 1 << 24  # cells per block in ``contributions``, which makes rows dense
 # Tables of more columns are copied whole when they are scaled.
 _NARROW, _WIDE_BYTES_A_CELL = 256, 16
-_MAX_SHAPING_ROWS = 10_000  # rows that determine the grids: a random half, at most so many
-_AXES_EVERY = 3  # one of so many grids divides principal axes, the others divide inputs
+_MAX_SHAPING_ROWS = 10_000  # a random half of the rows, but at most this many, determines the grids
+_AXES_EVERY = 3  # every third grid divides principal axes, the others divide inputs
 _MIN_WIDTH, _MAX_WIDTH = 0.0625, 1.0  # of cells, as shares of the range of an input in few rows
 _MIN_RANGE = 1e-300
 _MIN_POWER = 0.5  # grids have between this power of ``resolution`` and ``resolution`` cells

@@ -16,7 +16,7 @@ from gramless.features.grids import Grids
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows
 
-MAX_SAMPLED = 10_000  # rows
+MAX_SAMPLED = 10_000  # maximum number of rows in the sample
 
 
 def hashed_grids(widths: FloatArray, shifts: FloatArray, seed: int) -> Grids:

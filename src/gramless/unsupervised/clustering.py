@@ -36,11 +36,11 @@ from gramless.unsupervised.base import ProjectingMachine, degree_normalised
 Labels = NDArray[np.int32]
 T = TypeVar("T")
 
-_START_ROWS = 10_000  # for the starts of k-means; the best start continues with all rows
-_VECTOR_ROWS = 100_000  # for the singular vectors, if a consensus follows
+_START_ROWS = 10_000  # rows on which k-means is started; the best start continues with all rows
+_VECTOR_ROWS = 100_000  # rows for the singular vectors, if a consensus follows
 _CORRELATION_ROWS, _MAX_CORRELATED_INPUTS = 5000, 1000
 _BLOCK_ROWS = 1 << 14  # the coordinates of one block are in memory at once
-_REGULARIZATION = 0.1  # for kernel features, in multiples of the mean degree
+_REGULARIZATION = 0.1  # share of the mean degree that is added with kernel features
 # Eigenvalues of the Laplacian below this, divided by the number of landmarks, are practically 0.
 _MIN_EIGENVALUE = 0.5
 
@@ -54,8 +54,8 @@ _MAX_CUT_RATIO, _SMALL_CUT = 1.1, 1e-3
 
 # Noise inputs. The smallest correlation that counts, in standard errors, and its bounds.
 _STANDARD_ERRORS, _MIN_CORRELATION, _MAX_CORRELATION = 4.0, 0.1, 0.3
-_FEW_VALUES = 10  # inputs with so few values always form groups, whether or not they are noise
-_TRIMMED = 0.01  # share of the values at either end that are left out of the groups
+_FEW_VALUES = 10  # inputs with at most this many values form groups even if they are noise
+_TRIMMED = 0.01  # share of values at either end that the groups leave out
 _N_QUANTILES, _MAX_GROUPS = 300, 6
 # The variance within groups, relative to that of uniform values, below which an input is grouped.
 _MAX_GROUPED_VARIANCE = 0.9

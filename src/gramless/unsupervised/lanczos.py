@@ -17,10 +17,11 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.unsupervised import tall_arrays as tall
 from gramless.unsupervised.tall_arrays import svd
 
-_EXTRA_COLUMNS = 2  # of a block beyond the requested vectors, so that the last ones converge too
-_COLUMN_MULTIPLE = 4  # products with a multiple of so many vectors are fastest per vector
+# Columns of a block beyond the requested vectors, so that the last of these converge too.
+_EXTRA_COLUMNS = 2
+_COLUMN_MULTIPLE = 4  # products are fastest per vector if their number is a multiple of this
 _MAX_BLOCKS = 8  # blocks of a basis before it is restarted from its best vectors
-_KEPT_BLOCKS = 2  # blocks of best vectors that the basis is restarted from
+_KEPT_BLOCKS = 2  # blocks of best vectors kept at a restart
 _NEGLIGIBLE = 1e-13  # directions below this fraction of the block are rounding errors
 _MAX_CORRECTION = (
     1e-8  # of orthonormal directions, up to which they stay orthonormal when corrected

@@ -13,7 +13,7 @@ from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.preprocessing.rows import Rows, dense_columns
 
-_MAX_CELLS = 1000  # on either side of the median; all cells beyond count as one
+_MAX_CELLS = 1000  # cells on either side of the median; all cells beyond count as one
 _MIN_SURPRISE = 1e-3  # so that shares are equal if no coordinate is surprising
 
 

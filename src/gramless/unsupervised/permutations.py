@@ -18,11 +18,13 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 
-_TIES = 1e-9  # relative to the largest; statistics that differ by less differ only by rounding
-MAX_BLOCKS, _MIN_BLOCKS = 256, 64  # of both tables, and of the smaller one if it has enough rows
-# With at most so many rows, the Gram matrix of rows is faster than that of blocks.
+_TIES = 1e-9  # relative to the largest statistic; smaller differences are rounding
+# About the largest number of blocks of both tables together, and the smallest of the smaller table
+# if it has enough rows.
+MAX_BLOCKS, _MIN_BLOCKS = 256, 64
+# With at most this many rows, the Gram matrix of rows is faster than that of blocks.
 FEW_ROWS = 3000
-# Bins of a grid beyond so many are merged at random, which adds a constant to the mean kernel.
+# Bins of a grid beyond this number are merged at random, which adds a constant to the mean kernel.
 _MAX_CELLS = 1024
 _GRIDS_AT_ONCE = 8
 

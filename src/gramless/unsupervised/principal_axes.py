@@ -18,7 +18,7 @@ _MAX_INPUTS = 1000  # with more inputs, the axes of a row would take longer than
 _MAX_AXES = 256
 _ROWS_PER_AXIS = 4  # axes of fewer rows would fit these rows instead of their distribution
 _MIN_DEVIATION = 1e-150
-_MIN_VARIANCE = 1e-4  # relative to that of the first axis; smaller ones are nearly rounding errors
+_MIN_VARIANCE = 1e-4  # share of the first axis's variance; smaller ones are nearly rounding
 
 
 @dataclass(frozen=True, repr=False)

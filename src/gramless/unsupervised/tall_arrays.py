@@ -11,7 +11,8 @@ import numpy as np
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 
-_PRODUCT_ROWS, _QR_ROWS = 1024, 4096  # per block; those of products fit into a core's cache
+# Rows per block. The blocks of products fit into a core's cache.
+_PRODUCT_ROWS, _QR_ROWS = 1024, 4096
 
 
 def inner(a: AnyArray, b: AnyArray, n_jobs: int | None) -> FloatArray:

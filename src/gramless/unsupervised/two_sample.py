@@ -42,15 +42,18 @@ from gramless.unsupervised.permutations import (
 )
 
 _MIN_PERMUTATIONS = 19
-BANDWIDTHS = (0.25, 1.0, 4.0)  # of the kernels of all inputs, in median distances
+BANDWIDTHS = (0.25, 1.0, 4.0)  # in median distances, for the kernels of all inputs together
 # Codes of all rows for each bandwidth, and the range of the number of grids that results.
 _MAX_CODES, _GRIDS_RANGE = 1 << 25, (64, 256)
 _GRIDS_FOR_FEW_ROWS = 512
 # Bandwidths of the kernels of the ranks of one input, in standard deviations, and grids of each.
 _RANK_BANDWIDTHS, _GRIDS_PER_BANDWIDTH = (0.03, 0.1, 0.3, 1.0, 3.0), 12
-_RANK_DEVIATION = 12.0**-0.5  # of uniform ranks
-_MAX_INPUTS, _INPUTS_AT_ONCE = 500, 16  # that are tested one by one
-_MEDIAN_ROWS = 999  # for the most frequent value of each of very many inputs; an odd number
+_RANK_DEVIATION = 12.0**-0.5  # standard deviation of uniform ranks in [0, 1]
+# Inputs that are tested separately: at most 500 of them, in batches of 16.
+_MAX_INPUTS, _INPUTS_AT_ONCE = 500, 16
+# If there are more inputs, the median of this number of rows estimates the most frequent value of
+# each. The number is odd, so that the median is one of the values.
+_MEDIAN_ROWS = 999
 
 
 @dataclass(frozen=True)
