@@ -33,8 +33,8 @@ def test_photograph_divides_pixels_into_known_and_unknown():
     np.testing.assert_array_equal(places, [[0, 0], [0, 639], [1, 0]])
     np.testing.assert_array_equal(colours[2], photograph.colours[1, 0])
     truth = photograph.rows(photograph.unknown)[1]
-    np.testing.assert_array_equal(photograph.completed(truth), photograph.colours)
-    assert (photograph.completed(7.0).reshape(-1, 3)[photograph.unknown] == 1.0).all()
+    np.testing.assert_array_equal(photograph.fill_unknown(truth), photograph.colours)
+    assert (photograph.fill_unknown(7.0).reshape(-1, 3)[photograph.unknown] == 1.0).all()
 
 
 @pytest.mark.slow

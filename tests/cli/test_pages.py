@@ -18,7 +18,7 @@ from gramless.cli.pages import (
     Note,
     Section,
     ShadedTable,
-    aligned,
+    align_numbers,
     bar_cells,
     chart_style,
     heat_map,
@@ -57,7 +57,7 @@ def test_heat_maps_are_darker_for_larger_numbers():
         ["0.0", "5.0"],
         ["10.0", "2.5"],
     ]
-    assert aligned(np.zeros(2)) == ["0", "0"]
+    assert align_numbers(np.zeros(2)) == ["0", "0"]
     same = heat_map("", ["a"], ["c"], np.ones((1, 1)))
     assert same.rows[0][1][0].strength == 0.0
 

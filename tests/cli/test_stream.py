@@ -270,14 +270,14 @@ def test_invalid_checkpoints_are_rejected_before_rows_are_read(write, shell, tmp
 @pytest.mark.usefixtures("in_front")
 def test_interrupt_saves_the_model(write, shell, tmp_path, monkeypatch):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
-    tell = RunDisplay.after
+    tell = RunDisplay.update
 
     def press(self, step, evaluation, batch_rows):
         tell(self, step, evaluation, batch_rows)
         if step.iteration == 15:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(RunDisplay, "after", press)
+    monkeypatch.setattr(RunDisplay, "update", press)
     before = signal.getsignal(signal.SIGINT)
     done = shell("stream", data, model, *TINY, "--checkpoint", at, code=130)
     assert signal.getsignal(signal.SIGINT) is before
@@ -370,8 +370,8 @@ FAULTS = {
     "one class": (["one.csv", "--task", "classification"], "at least 2 classes"),
     "no such kernel": (["a.csv", "--kernel", "cosine"], "unknown kernel 'cosine'"),
     "kernel of bins": (["a.csv", "--kernel", "hat"], "no random Fourier features"),
-    "no such loss": (["a.csv", "--loss", "cubic"], "cubic is no loss: classification has log"),
-    "loss of classes": (["a.csv", "--loss", "hinge"], "hinge is no loss of regression"),
+    "no such loss": (["a.csv", "--loss", "cubic"], "cubic is not a loss: classification has log"),
+    "loss of classes": (["a.csv", "--loss", "hinge"], "hinge is not a loss of regression"),
     "bandwidth": (["a.csv", "--bandwidth", "-1"], "bandwidth must be positive"),
     "alpha": (["a.csv", "--alpha", "-1"], "alpha"),
     "too many components": (["a.csv", "--components", "3"], "from 1 to the 2 inputs"),
@@ -518,8 +518,8 @@ def test_remaining_time_accounts_for_growing_blocks():
     for k in range(1, 101):
         steady.add(5, 2.0 * k)
         growing.add(k, k * (k + 1) / 2)
-    assert steady.left(50) == pytest.approx(100.0)
-    assert growing.left(50) == pytest.approx(sum(range(101, 151)))
+    assert steady.seconds_left(50) == pytest.approx(100.0)
+    assert growing.seconds_left(50) == pytest.approx(sum(range(101, 151)))
     assert Pace().steps_per_second() is None
 
 

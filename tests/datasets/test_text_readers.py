@@ -418,7 +418,7 @@ def test_invalid_arff_is_rejected(write: Writer) -> None:
         ("@attribute a real\n@attribute a real\n@data\n", "line 2: a second column 'a'"),
         ("@attribute a relational\n@data\n", "line 1.*declares no column"),
         ("@attribute a\n@data\n", "line 1.*declares no column"),
-        ("hello\n", "line 1: 'hello' is no ARFF"),
+        ("hello\n", "line 1: 'hello' is not an ARFF"),
         ("@attribute a real\n@data\n\n{0 1}\n", "line 4: sparse ARFF"),
         ("@attribute a real\n@data\n%\n1\nx\n", "line 5, column 'a': 'x'.*Correct them"),
         ("@attribute a real\n@data\n1,2\n", "line 3: 2 cells"),

@@ -26,11 +26,11 @@ def test_merged_bins_are_numbered_as_in_one_pass(grids):
         tables = [
             BinKeys.of_counts(known_bins.keys(), known_bins.n_bins) for _, known_bins in blocks
         ]
-        merged = BinKeys.merged(tables)
+        merged = BinKeys.merge(tables)
         np.testing.assert_array_equal(merged.keys, known.keys())
         np.testing.assert_array_equal(merged.n_bins, known.n_bins)
         results = [
-            merged.columns(table).renumbered(block_codes)
+            merged.columns(table).renumber(block_codes)
             for (block_codes, _), table in zip(blocks, tables, strict=True)
         ]
         np.testing.assert_array_equal(np.concatenate(results, axis=1), codes)
@@ -60,8 +60,8 @@ def test_merging_tables_is_associative(grids):
     X = np.random.default_rng(1).normal(size=(90, 3))
     parts = [grids.learn(part)[1] for part in np.split(X, 5)]
     tables = [BinKeys.of_counts(part.keys(), part.n_bins) for part in parts]
-    left = BinKeys.merged([BinKeys.merged(tables[:3]), BinKeys.merged(tables[3:])])
-    right = BinKeys.merged([tables[0], BinKeys.merged(tables[1:])])
+    left = BinKeys.merge([BinKeys.merge(tables[:3]), BinKeys.merge(tables[3:])])
+    right = BinKeys.merge([tables[0], BinKeys.merge(tables[1:])])
     np.testing.assert_array_equal(left.keys, right.keys)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gramless.distributed.sums import (
-    added,
+    add_sums,
     as_floats,
     exponent_of,
     fixed_sum,
@@ -25,7 +25,7 @@ def test_fixed_sums_do_not_depend_on_order_or_grouping(parts, random):
     random.shuffle(shuffled)
     cut = random.randrange(len(parts) + 1)
     halves = fixed_sum(shuffled[:cut], exponent), fixed_sum(shuffled[cut:], exponent)
-    np.testing.assert_array_equal(added(halves), whole)
+    np.testing.assert_array_equal(add_sums(halves), whole)
 
 
 @given(st.lists(arrays(float, 4, elements=FINITE), min_size=1, max_size=9))
@@ -41,4 +41,4 @@ def test_fixed_sums_are_precise_to_60_bits_of_the_bound(parts):
 
 def test_empty_sum_is_none():
     assert fixed_sum([], 3) is None
-    assert added([None, None]) is None
+    assert add_sums([None, None]) is None

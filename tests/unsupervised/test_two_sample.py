@@ -19,7 +19,7 @@ from gramless.unsupervised.permutations import (
     adjusted_p_values,
     block_gram,
     p_value,
-    standardised,
+    standardise,
 )
 
 QUICK = {"n_grids": 32, "n_permutations": 99, "random_state": 0}
@@ -40,7 +40,7 @@ def test_block_gram_matches_dense_features(normal, monkeypatch) -> None:
         for few_rows in [0, 1000]:
             monkeypatch.setattr(permutations, "FEW_ROWS", few_rows)
             rows = np.concatenate(normal)
-            blocks = RowBlocks.drawn(230, 310, seed=3)
+            blocks = RowBlocks.draw(230, 310, seed=3)
             weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
             feature_map.set_params(random_state=0, bandwidth=2.0)
             result = block_gram(feature_map.fit_matrix(rows), blocks, weights)
@@ -56,7 +56,7 @@ def test_excess_bins_are_merged_in_order_of_appearance(normal, monkeypatch) -> N
     monkeypatch.setattr(permutations, "FEW_ROWS", 0)
     monkeypatch.setattr(permutations, "_MAX_CELLS", 4)
     matrix = RandomBinning(n_grids=3, bandwidth=0.5, random_state=0).fit_matrix(normal[0])
-    blocks = RowBlocks.drawn(120, 110, seed=0)
+    blocks = RowBlocks.draw(120, 110, seed=0)
     cells = (matrix.codes - 1) % 4
     belongs = np.eye(blocks.n_blocks)[blocks.numbers]
     sums = [np.eye(4)[part].T @ belongs for part in cells.astype(int)]
@@ -66,7 +66,7 @@ def test_excess_bins_are_merged_in_order_of_appearance(normal, monkeypatch) -> N
 
 def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers() -> None:
     for n, m in [(2, 3), (100, 90), (5000, 4000), (7, 3000), (3000, 100)]:
-        blocks = RowBlocks.drawn(n, m, seed=1)
+        blocks = RowBlocks.draw(n, m, seed=1)
         sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
         assert len(set(sizes[:-2])) == 1
         assert blocks.n_blocks <= permutations.MAX_BLOCKS + 2
@@ -235,13 +235,13 @@ def test_text_in_one_table_makes_a_column_categorical() -> None:
 
 def test_adjusted_p_values_use_the_largest_statistic() -> None:
     rng = np.random.default_rng(0)
-    statistics = standardised(rng.normal(size=(4, 50)) ** 2)
+    statistics = standardise(rng.normal(size=(4, 50)) ** 2)
     np.testing.assert_allclose(statistics.mean(axis=1), 0.0, atol=1e-12)
     largest = statistics.max(axis=0)
     literal = [np.mean(largest >= row[0]) for row in statistics]
     np.testing.assert_allclose(adjusted_p_values(statistics), literal)
     assert p_value(largest) == np.mean(largest >= largest[0])
-    assert (standardised(np.full((2, 5), 3.0)) == 0.0).all()
+    assert (standardise(np.full((2, 5), 3.0)) == 0.0).all()
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ class Photograph(NamedTuple):
     def unknown(self) -> IntArray:
         return np.setdiff1d(np.arange(self.colours.size // 3), self.known)
 
-    def completed(self, predicted: FloatArray | float) -> FloatArray:
+    def fill_unknown(self, predicted: FloatArray | float) -> FloatArray:
         """Return the photograph with predicted colours at the unknown pixels."""
         colours = self.colours.reshape(-1, 3).copy()
         colours[self.unknown] = np.clip(predicted, 0.0, 1.0)

@@ -26,7 +26,7 @@ from gramless.cli.pages import (
     Part,
     Section,
     ShadedTable,
-    aligned,
+    align_numbers,
     bar_cells,
     chart_style,
     heat_map,
@@ -319,7 +319,7 @@ def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> S
     columns: Columns = {
         "": labels,
         "rows": [f"{share:.0%}" for share in one.shares],
-        f"mean {response}": aligned(one.means[:, 0]),
+        f"mean {response}": align_numbers(one.means[:, 0]),
         "difference from average": bar_cells((one.means[:, 0] - mean).tolist()),
     }
     return ShadedTable.of(columns, one.name)

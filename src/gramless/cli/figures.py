@@ -48,8 +48,8 @@ _WIDE_RATIO = 5.0  # if largest / smallest exceeds this, an axis is logarithmic
 def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
     first = entries[0]
     titles = {
-        f"{len(photograph.known):,} known pixels": photograph.completed(1.0),
-        f"{first.name}: {first.psnr:.2f} dB": photograph.completed(first.predicted),
+        f"{len(photograph.known):,} known pixels": photograph.fill_unknown(1.0),
+        f"{first.name}: {first.psnr:.2f} dB": photograph.fill_unknown(first.predicted),
         "the photograph": photograph.colours,
     }
     figure = Figure(figsize=(13, 3.1), layout="constrained")

@@ -268,9 +268,9 @@ def _fit_on_cluster(
     """Fit on workers that read the file; ``others`` are the columns of weights and groups."""
     from gramless.base.columns import named_columns
     from gramless.datasets import Table
-    from gramless.distributed.files import connected, head_of, on_cluster, read_frame
+    from gramless.distributed.files import connect_client, head_of, on_cluster, read_frame
 
-    with connected(address) as client:
+    with connect_client(address) as client:
         with report.stage("read", f"reading the first rows of {data}"):
             frame = read_frame(data)
             # The first rows show which columns there are, and decide the task.

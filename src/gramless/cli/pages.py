@@ -223,7 +223,7 @@ def heat_map(
 ) -> ShadedTable:
     """Return a table of numbers (n_labels, n_head), with darker cells for larger numbers."""
     shades = (values - values.min()) / (np.ptp(values) or 1.0)
-    texts = np.reshape(aligned(values.ravel()), values.shape)
+    texts = np.reshape(align_numbers(values.ravel()), values.shape)
     rows = [
         (label, [Cell(text, 0.0, 1.0, strength=shade) for text, shade in zip(*row, strict=True)])
         for label, *row in zip(labels, texts.tolist(), shades.tolist(), strict=True)
@@ -246,12 +246,12 @@ def readable(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
-def aligned(values: FloatArray, digits: int = 3) -> list[str]:
+def align_numbers(values: FloatArray, digits: int = 3) -> list[str]:
     """Return numbers as text with equally many decimals, of which the largest has ``digits``.
 
     Examples
     --------
-    >>> aligned(np.array([0.5, 0.1234])), aligned(np.array([1234.5, 2.0]))
+    >>> align_numbers(np.array([0.5, 0.1234])), align_numbers(np.array([1234.5, 2.0]))
     (['0.500', '0.123'], ['1,234', '2'])
     """
     largest = float(np.abs(values).max(initial=0.0))

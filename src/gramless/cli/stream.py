@@ -294,7 +294,7 @@ def _check_loss(loss: str | None, task: str) -> None:
         return
     losses = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in known.items())
     raise InputError(
-        f"--loss {loss} is no loss{'' if task == 'auto' else f' of {task}'}: {losses}."
+        f"--loss {loss} is not a loss{'' if task == 'auto' else f' of {task}'}: {losses}."
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import DelimitedRows, read_columns, require_polars
-from gramless.datasets.files import lines_of, plain_path, shortened
+from gramless.datasets.files import lines_of, plain_path, shorten
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
@@ -75,7 +75,7 @@ def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, declaratio
     if unknown:
         row = next(row for row, value in enumerate(values) if value in unknown)
         raise DataFileError(
-            f"{rows.path}, line {rows.line_of(row)}, column {name!r}: {shortened(values[row])} is "
+            f"{rows.path}, line {rows.line_of(row)}, column {name!r}: {shorten(values[row])} is "
             "not among the values that @attribute declares; add it there, or correct it."
         )
 
@@ -109,7 +109,7 @@ def _read_header(path: Path, limits: ReadLimits) -> tuple[dict[str, str], int, s
             limits.check_memory(path, f"a table of {len(types):,} columns", n_bytes)
         elif word and not word.startswith(("%", "@relation")):
             raise DataFileError(
-                f"{path}, line {number}: {line.strip()[:40]!r} is no ARFF declaration; "
+                f"{path}, line {number}: {line.strip()[:40]!r} is not an ARFF declaration; "
                 "@relation, @attribute or @data is expected."
             )
     raise DataFileError(f"{path} has no @data line; it is cut off or not ARFF.")

@@ -24,7 +24,7 @@ from gramless.datasets.files import (
     cut_lines,
     lines_of,
     plain_path,
-    shortened,
+    shorten,
     text_blocks,
 )
 from gramless.datasets.limits import ReadLimits
@@ -332,7 +332,7 @@ def _parse_columns(cells: pl.Series, n_columns: int, text: Collection[int] = ())
     if numbers.null_count():
         is_null = numbers.is_null()
         # Blanks around numbers are valid but rare, so only the remaining cells are stripped.
-        rest = _stripped(numeric_cells.filter(is_null))
+        rest = _strip(numeric_cells.filter(is_null))
         numbers = rest.cast(pl.Float64, strict=False)
         is_missing = rest.is_in(list(MISSING_WORDS))
         positions = np.flatnonzero(is_null.to_numpy())
@@ -353,10 +353,10 @@ def _parse_columns(cells: pl.Series, n_columns: int, text: Collection[int] = ())
 
 def to_text(cells: pl.Series) -> AnyArray:
     """Return cells as an object array of stripped str, with ``""`` for empty ones."""
-    return np.array([*_stripped(cells), None], dtype=object)[:-1]
+    return np.array([*_strip(cells), None], dtype=object)[:-1]
 
 
-def _stripped(cells: pl.Series) -> pl.Series:
+def _strip(cells: pl.Series) -> pl.Series:
     return cells.fill_null("").str.strip_chars()
 
 
@@ -416,7 +416,7 @@ def _stray_error(
     rows: DelimitedRows, row: int, cell: str, j: int, explanation: str
 ) -> DataFileError:
     return DataFileError(
-        f"{rows.path}, line {rows.line_of(row)}, column {rows.names[j]!r}: {shortened(cell)} is "
+        f"{rows.path}, line {rows.line_of(row)}, column {rows.names[j]!r}: {shorten(cell)} is "
         f"not a number, {explanation}"
     )
 

@@ -353,6 +353,6 @@ def text_encoding(path: Path) -> str | None:
     return None
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a cell in quotes for a message, cut to 40 characters."""
     return repr(text if len(text) <= 40 else text[:40] + "...")

@@ -19,7 +19,7 @@ from gramless.datasets.files import (
     open_bytes,
     open_plain,
     plain_path,
-    shortened,
+    shorten,
     text_encoding,
 )
 from gramless.datasets.limits import ReadLimits
@@ -89,7 +89,7 @@ def read_libsvm(
         # Twice, for the blocks and their concatenation.
         limits.check_memory(where, "a table of the rows so far", 2 * n_bytes)
     first, width, _ = _find_columns(where, blocks, n_features, zero_based)
-    parts = [(_shifted(where, X, first, width), y) for X, y in blocks]
+    parts = [(_shift_indices(where, X, first, width), y) for X, y in blocks]
     del blocks
     return join(parts)
 
@@ -107,7 +107,7 @@ def libsvm_pieces(
 
     def read() -> Iterator[Table]:
         for X, y in _blocks(path, limits):
-            yield Table(matrix=_shifted(path, X, first, width), target=y, source=str(path))
+            yield Table(matrix=_shift_indices(path, X, first, width), target=y, source=str(path))
 
     head = Table(matrix=sparse.csr_matrix((1, width)), target=np.zeros(1), source=str(path))
     return Pieces(head, read, n_rows)
@@ -177,18 +177,18 @@ def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | Non
         return None
     label, pairs = words[0], words[1:]
     if ":" in label:
-        return f"the label is missing before {shortened(label)}."
+        return f"the label is missing before {shorten(label)}."
     if "," in label and all(_can_convert(float, part) for part in label.split(",")):
-        return f"several labels ({shortened(label)}); keep one a row: multi-label is not done."
+        return f"several labels ({shorten(label)}); keep one a row: multi-label is not done."
     if not _can_convert(float, label):
-        return f"the label {shortened(label)} is not a number."
+        return f"the label {shorten(label)} is not a number."
     previous = -1
     for pair in pairs[1:] if pairs and pairs[0].startswith("qid") else pairs:
         index, colon, value = pair.partition(":")
         if not colon or not _can_convert(int, index) or not _can_convert(float, value):
-            return f"{shortened(pair)} is not index:value with a whole index and a number."
+            return f"{shorten(pair)} is not index:value with a whole index and a number."
         if not 0 <= int(index) <= MAX_INDEX:
-            return f"index {shortened(index)} is outside 0 to {MAX_INDEX}."
+            return f"index {shorten(index)} is outside 0 to {MAX_INDEX}."
         if not first <= int(index) <= last:
             remedy = (
                 "zero_based=True" if int(index) < first else f"n_features={int(index) + 1 - first}"
@@ -200,7 +200,7 @@ def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | Non
     return None
 
 
-def _shifted(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
+def _shift_indices(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
     last = width + first - 1
     if X.nnz and (X.indices.min() < first or X.indices.max() > last):
         # The block does not keep its lines, so the file is read again to locate the error.

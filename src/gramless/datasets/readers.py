@@ -19,7 +19,7 @@ from gramless.datasets.files import (
     detect_format,
     faults,
     plain_path,
-    shortened,
+    shorten,
     without_compression,
 )
 from gramless.datasets.frames import frame_pieces, read_ipc, read_parquet
@@ -328,7 +328,7 @@ def _numbers(X: Matrix | Table) -> Matrix:
     name = X.categorical[0]
     example = next((value for value in X.column(name) if value), "")
     raise InputError(
-        f"{X.source}: column {name!r} holds text ({shortened(example)}), but inputs read in chunks "
+        f"{X.source}: column {name!r} holds text ({shorten(example)}), but inputs read in chunks "
         "must be numbers. Encode the column as numbers first; or, if the table fits into memory, "
         "give it to KernelRegressor or KernelClassifier, which encode text."
     )

@@ -29,7 +29,7 @@ class BinKeys:
         return cls(keys, np.append(0, np.cumsum(n_bins)))
 
     @classmethod
-    def merged(cls, parts: Sequence[BinKeys]) -> BinKeys:
+    def merge(cls, parts: Sequence[BinKeys]) -> BinKeys:
         """Return the keys of consecutive parts of the rows, in order of first appearance.
 
         Merging is associative: the result does not depend on the grouping of the parts.
@@ -66,7 +66,7 @@ class BinColumns:
     columns: IntArray = field(repr=False)
     starts: IntArray = field(repr=False)
 
-    def renumbered(self, codes: AnyArray) -> AnyArray:
+    def renumber(self, codes: AnyArray) -> AnyArray:
         """Return codes (n_grids, n_rows) of the bins of all rows, given codes of the block."""
         kind = code_type(self.starts)
         result = padded_rows(codes.shape, kind)

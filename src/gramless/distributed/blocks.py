@@ -104,7 +104,9 @@ class RowPlan:
         try:
             pieces = [self._encode(*part) for part in parts if n_rows_of(part[0]) > 0]
             pieces = pieces or [self._no_rows()]
-            rows, targets, weights = (stacked(list(same)) for same in zip(*pieces, strict=True))
+            rows, targets, weights = (
+                concatenate_tables(list(same)) for same in zip(*pieces, strict=True)
+            )
             scaled = self.scaler.rows(rows, 1)
             if self.grids is not None:
                 codes, known = self.grids.learn(scaled, 1)
@@ -161,7 +163,7 @@ class NewBlock(EncodedRows):
 
     keys: BinKeys | None
 
-    def numbered(self, known: BinKeys | None, layout: Layout) -> RowBlock:
+    def with_columns(self, known: BinKeys | None, layout: Layout) -> RowBlock:
         """Return the block with its columns among the bins of all blocks (a task)."""
         codes, columns = self.codes, None
         if known is not None and codes is not None and self.keys is not None:
@@ -196,7 +198,7 @@ class RowBlock(EncodedRows):
         """Return the feature matrix, whose products use the threads and arrays of a workspace."""
         return self.layout.matrix(self.codes, self.columns, self.others, work)
 
-    def remembered(self, name: str, tag: Hashable, make: Callable[[], T]) -> T:
+    def get_or_compute(self, name: str, tag: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of this name, or make it if its tag is different."""
         known = self.memory.get(name)
         if known is None or known[0] != tag:
@@ -219,7 +221,7 @@ class RowBlock(EncodedRows):
         """Return some of the rows, with codes of the bins of all blocks."""
         codes = None if self.codes is None else take_grid_rows(self.codes, rows, 1)
         if codes is not None and self.columns is not None:
-            codes = self.columns.renumbered(codes)
+            codes = self.columns.renumber(codes)
         others = [values[rows] for values in self.others]
         targets, weights = self.targets[rows], self.weights[rows]
         return RowBlock(self.number, codes, others, targets, weights, None, self.layout)
@@ -228,7 +230,7 @@ class RowBlock(EncodedRows):
         return super().__sizeof__() + (0 if self.columns is None else self.columns.columns.nbytes)
 
 
-def joined(parts: Sequence[RowBlock]) -> RowBlock:
+def concatenate_blocks(parts: Sequence[RowBlock]) -> RowBlock:
     """Return the concatenation of blocks from :meth:`RowBlock.take_rows`."""
     first, codes = parts[0], None
     if first.codes is not None:
@@ -255,7 +257,7 @@ def n_rows_of(table: Table) -> int:
     return int(table.shape[0])
 
 
-def stacked(parts: list[Table]) -> Table:
+def concatenate_tables(parts: list[Table]) -> Table:
     """Return the concatenation of arrays, sparse matrices or data frames along the rows."""
     if len(parts) == 1:
         return parts[0]

@@ -34,7 +34,7 @@ class Resumable(State, Protocol):
         """Restore the state of another solver of the same problem."""
 
 
-def solved(
+def solve_with_checkpoint(
     state: Resumable,
     shape: tuple[int, ...],
     max_iter: int,

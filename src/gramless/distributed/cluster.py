@@ -43,7 +43,7 @@ class Cluster:
 
     def __init__(self, client: Client | None, owner: str) -> None:
         self.owner = owner
-        self.client = _current(owner) if client is None else client
+        self.client = _current_client(owner) if client is None else client
         self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
         self._alone_since: float | None = None
         self._last_tasks: list[Future] = []
@@ -64,14 +64,14 @@ class Cluster:
 
     def compute(self, tasks: Sequence[Delayed]) -> list[Result]:
         """Return the results of delayed tasks on any workers."""
-        futures = self.started(tasks)
+        futures = self.start(tasks)
         try:
             self.wait(futures)
             return self.gather(futures)
         finally:
             release(futures)
 
-    def started(self, tasks: Sequence[Delayed]) -> list[Future]:
+    def start(self, tasks: Sequence[Delayed]) -> list[Future]:
         """Return the futures of delayed tasks, whose results stay with the workers."""
         self._check_connected()
         futures: list[Future] = self.client.compute(list(tasks), sync=False)
@@ -178,7 +178,7 @@ class Cluster:
         futures: list[Future] = self.client.sync(send)
         return futures
 
-    def finished(self, tasks: dict[str, Future]) -> list[Result] | None:
+    def gather_unless_lost(self, tasks: dict[str, Future]) -> list[Result] | None:
         """Return the results of tasks on workers; None if one of the workers is lost."""
         futures = list(tasks.values())
         # The client waits milliseconds between messages. The tasks of this round are sent first,
@@ -282,7 +282,7 @@ class Cluster:
         return bool(self.client.sync(connects))
 
 
-def _current(owner: str) -> Client:
+def _current_client(owner: str) -> Client:
     """Return the current client of Dask."""
     try:
         return distributed.get_client()
@@ -293,14 +293,14 @@ def _current(owner: str) -> Client:
         ) from error
 
 
-def shared_out(places: dict[str, list[int]], threads: dict[str, int]) -> list[str]:
+def assign_blocks(places: dict[str, list[int]], threads: dict[str, int]) -> list[str]:
     """Return a worker for each block, with at most as many blocks as its share of the threads.
 
     Blocks stay on the worker where they are, ``places``, unless it has more than its share.
 
     Examples
     --------
-    >>> shared_out({"a": [0, 1, 4, 5], "b": [2, 3]}, {"a": 1, "b": 1})
+    >>> assign_blocks({"a": [0, 1, 4, 5], "b": [2, 3]}, {"a": 1, "b": 1})
     ['a', 'a', 'b', 'b', 'a', 'b']
     """
     holders = {i: worker for worker, indices in places.items() for i in indices}

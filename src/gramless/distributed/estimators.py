@@ -27,8 +27,8 @@ from gramless.base.threads import run_serially_if_small
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.distributed.bins import BinKeys, code_type
 from gramless.distributed.blocks import Layout, NewBlock, RowPlan, Table, keys_of, n_rows_of
-from gramless.distributed.checkpoints import Resumable, solved
-from gramless.distributed.cluster import Cluster, release, shared_out
+from gramless.distributed.checkpoints import Resumable, solve_with_checkpoint
+from gramless.distributed.cluster import Cluster, assign_blocks, release
 from gramless.distributed.newton import ClusterNewtonState
 from gramless.distributed.partitions import Collection, Partitions, Sizes, lengths_of, row_parts
 from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
@@ -271,13 +271,13 @@ class DaskMachine(_Machine):
         checkpoint: str | Path | None,
     ) -> tuple[Selection, FinalFit]:
         """Bin all rows on the cluster, and solve for them."""
-        layout, rows, known = self._binned(cluster, parts, sample, selection)
+        layout, rows, known = self._learn_bins(cluster, parts, sample, selection)
         try:
             selected = self._for_all_rows(selection, sample, rows, known)
             selection = replace(selection, selected=selected)
             n_chosen = len(selection.data.targets)
             bound = max(1.0, rows.largest_target)
-            both = rows.summed(means_and_right, bound, rows.n_rows, rows.total)
+            both = rows.sum_over_blocks(means_and_right, bound, rows.n_rows, rows.total)
             first = parts_of(selected.feature_map)[0]
             if isinstance(first, BinningMap) and layout.offsets is not None:
                 shares = both[: layout.offsets[-1], 0] / layout.scale
@@ -335,7 +335,7 @@ class DaskMachine(_Machine):
         cluster = problem.rows.cluster
         before = cluster.traffic()
         mark = problem.mark(name, tol, start)
-        solution = solved(state, shape, max_iter, watch, checkpoint, mark)
+        solution = solve_with_checkpoint(state, shape, max_iter, watch, checkpoint, mark)
         n_rounds, n_tasks, n_bytes = (
             after - earlier for earlier, after in zip(before, cluster.traffic(), strict=True)
         )
@@ -349,7 +349,7 @@ class DaskMachine(_Machine):
         )
         return SolvedProblem(solution=solution, loss=loss, solver_reason=reason)
 
-    def _binned(
+    def _learn_bins(
         self, cluster: Cluster, parts: Partitions, sample: Sample, selection: Selection
     ) -> tuple[Layout, ClusterRows, BinKeys | None]:
         """Bin all rows; return where they are, and the keys of the bins that they fell into."""
@@ -359,7 +359,7 @@ class DaskMachine(_Machine):
         grids = first.grids if isinstance(first, BinningMap) else None
         others = maps[1:] if grids is not None else maps
         plan = RowPlan(
-            self._unfitted(),
+            self._unfitted_model(),
             selection.inputs,
             self._reader,
             selection.selected.scaler,
@@ -371,7 +371,7 @@ class DaskMachine(_Machine):
         )
         make = delayed(RowPlan.block, pure=False)
         shared_plan = delayed(plan, pure=False, traverse=False)
-        new = cluster.started(
+        new = cluster.start(
             [
                 make(shared_plan, number, *chain.from_iterable(parts.parts[i] for i in indices))
                 for number, indices in enumerate(self.sizes.blocks(sample.lengths))
@@ -385,9 +385,9 @@ class DaskMachine(_Machine):
         layout = Layout(offsets, scale, scales, selection.data.intercept)
         shared = cluster.submit(_as_it_is, [(known,), (layout,)])
         # A worker that was quicker for a moment has binned more: all rounds would wait for it.
-        workers = shared_out(cluster.places(new), cluster.workers())
+        workers = assign_blocks(cluster.places(new), cluster.workers())
         blocks = cluster.submit(
-            NewBlock.numbered, [(block, *shared) for block in new], workers, elsewhere=True
+            NewBlock.with_columns, [(block, *shared) for block in new], workers, elsewhere=True
         )
         n_columns = sum(part._n_features_out for part in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
@@ -397,7 +397,7 @@ class DaskMachine(_Machine):
         selection.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
         return layout, rows, known
 
-    def _unfitted(self) -> KernelMachine:
+    def _unfitted_model(self) -> KernelMachine:
         """Return a local estimator that knows the columns of tables, and nothing else."""
         local = self._local_class(**self._local_params())
         for name in ("n_features_in_", "feature_names_in_"):
@@ -425,7 +425,7 @@ class DaskMachine(_Machine):
         if known is not None and isinstance(first, BinningMap):
             if validation is not None and validation.weights is not None:
                 old = BinKeys(first.keys, first.offsets_)
-                weights = _moved(validation.weights, known, old)
+                weights = _map_weights(validation.weights, known, old)
                 validation = replace(validation, weights=weights)
             offsets = known.offsets
             first.take_bins(known.keys, offsets, code_type(offsets))
@@ -686,13 +686,13 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
         groups = [
             (tables[i : i + _TABLES_PER_MERGE],) for i in range(0, len(tables), _TABLES_PER_MERGE)
         ]
-        tables = cluster.submit(BinKeys.merged, groups)
+        tables = cluster.submit(BinKeys.merge, groups)
         merged.append(tables)
     cluster.wait([*blocks, *tables])
     keys = cluster.gather(tables)
     for futures in merged:
         release(futures)
-    return BinKeys.merged(keys)
+    return BinKeys.merge(keys)
 
 
 def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
@@ -706,7 +706,7 @@ def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArra
     return prior_deviations(shares * n_stood_for, power)
 
 
-def _moved(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
+def _map_weights(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
     """Return weights of some bins, and of what lies beside them, as weights of all bins."""
     n_old, n_new = int(old.offsets[-1]), int(known.offsets[-1])
     moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))

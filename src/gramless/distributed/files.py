@@ -20,7 +20,7 @@ _HEAD_ROWS = 10_000
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Client]:
+def connect_client(address: str) -> Iterator[Client]:
     """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``."""
     try:
         client = Client(address, timeout=_CONNECT_TIMEOUT)

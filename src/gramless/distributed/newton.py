@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gramless.base.random import stream
 from gramless.base.threads import cached_property
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.distributed.blocks import RowBlock, joined
+from gramless.distributed.blocks import RowBlock, concatenate_blocks
 from gramless.distributed.cluster import Result
 from gramless.distributed.rows import Arrived, BlockFunction, Shared, by_block
 from gramless.distributed.solving import (
@@ -124,7 +124,7 @@ def curved_part(
         mass = float(curvatures.max(axis=1).sum() + 2.0 * sampled.row_weights.sum())
         return CurvedPart(part, rows, curvatures.mean(axis=1), curvature, mass)
 
-    part: CurvedPart = block.remembered("curved", (w.tag, draw.number, draw.whole), make)
+    part: CurvedPart = block.get_or_compute("curved", (w.tag, draw.number, draw.whole), make)
     return part
 
 
@@ -132,7 +132,7 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
     """Return the responses of a block's rows to weights, cached for the same weights."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
-    z: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work), w.values))
+    z: Vector = block.get_or_compute(name, w.tag, lambda: matvec(block.matrix(work), w.values))
     return z
 
 
@@ -306,7 +306,7 @@ class ClusterNewtonState(NewtonState):
         self._means, self.sensitivity = means, self.by_run(sensitivity)
         largest = max(1.0, rows.largest_norm)
         bound = float(slopes.max()) * largest
-        self.gradient = self.problem.summed(gradient, bound, self.there, w=self.w)
+        self.gradient = self.problem.sum_over_blocks(gradient, bound, self.there, w=self.w)
         add_times_by_row(self.gradient, self.ridge, self.weights, self.options.n_jobs)
 
     def _approximate(self) -> None:
@@ -379,13 +379,17 @@ class ClusterNewtonState(NewtonState):
         indices, back = by_block(np.append(0, np.cumsum(counts)), sample)
         parts = self._per_block(curved_taken, indices, curved)
         blocks, weights = zip(*(part for part in parts if part is not None), strict=True)
-        return joined(blocks).take_rows(back), np.concatenate(weights)[back], n_sampled >= n_rows
+        return (
+            concatenate_blocks(blocks).take_rows(back),
+            np.concatenate(weights)[back],
+            n_sampled >= n_rows,
+        )
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         def product(p: Vector, active: NDArray[np.intp]) -> Vector:
             problem, at = self.problem, {"w": self.w, **self.positions}
             bound, shared = problem.bound(p) * self.mass, problem.shared(p)
-            return problem.summed(curved_product, bound, self.draw, active, p=shared, **at)
+            return problem.sum_over_blocks(curved_product, bound, self.draw, active, p=shared, **at)
 
         coupled = self.loss.coupled and not self.draw.floor.flat.any()
         right = self.gradient * factors

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import ClusterError
 from gramless.base.types import FloatArray, IntArray
-from gramless.distributed.blocks import RowBlock, joined
+from gramless.distributed.blocks import RowBlock, concatenate_blocks
 from gramless.distributed.cluster import (
     LOST,
     Arguments,
@@ -23,7 +23,7 @@ from gramless.distributed.cluster import (
     release,
     worker_threads,
 )
-from gramless.distributed.sums import added, as_floats, exponent_of, fixed_sum
+from gramless.distributed.sums import add_sums, as_floats, exponent_of, fixed_sum
 from gramless.distributed.workspace import Workspace
 from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
@@ -100,7 +100,7 @@ class ClusterRows:
             results |= of_worker
         return [results[number] for number in range(len(self.blocks))]
 
-    def summed(
+    def sum_over_blocks(
         self, function: BlockFunction, bound: float, *arguments: object, **vectors: Shared
     ) -> FloatArray:
         """Return the sum of arrays over blocks; each entry of a sum is at most ``bound``.
@@ -110,7 +110,7 @@ class ClusterRows:
         """
         exponent = exponent_of(bound)
         sums = self._run_on_workers(sum_of_blocks, function, (exponent, arguments), vectors)
-        total = added(sums)
+        total = add_sums(sums)
         assert total is not None
         return as_floats(total, exponent)
 
@@ -118,7 +118,7 @@ class ClusterRows:
         """Return some rows, given their indices among all rows."""
         indices, back = by_block(self.starts, rows)
         parts = [part for part in self.per_block(_take_rows, indices) if part is not None]
-        return joined(parts).take_rows(back)
+        return concatenate_blocks(parts).take_rows(back)
 
     def _run_on_workers(
         self, task: Task, function: BlockFunction, arguments: Arguments, vectors: dict[str, Shared]
@@ -156,7 +156,7 @@ class ClusterRows:
         tasks = dict(zip(places, cluster.submit(task, calls, places), strict=True))
         if task is sum_of_blocks:
             tasks = self._add_in_tasks(tasks)
-        results = cluster.finished(tasks)
+        results = cluster.gather_unless_lost(tasks)
         if results is not None and task is sum_of_blocks:
             cluster.n_bytes += sum(part.nbytes for part in results if part is not None)
         return results
@@ -167,7 +167,7 @@ class ClusterRows:
             workers, futures = list(tasks)[::_SUMS_PER_TASK], list(tasks.values())
             starts = range(0, len(futures), _SUMS_PER_TASK)
             calls = [(futures[i : i + _SUMS_PER_TASK],) for i in starts]
-            tasks = dict(zip(workers, self.cluster.submit(added, calls, workers), strict=True))
+            tasks = dict(zip(workers, self.cluster.submit(add_sums, calls, workers), strict=True))
         return tasks
 
 
@@ -178,7 +178,7 @@ def per_block(
     blocks: list[RowBlock], function: BlockFunction, arguments: Arguments, sent: Vectors
 ) -> dict[int, Result]:
     """Return the result of a function for each block (a task)."""
-    vectors, threads = _arrived(sent), worker_threads()
+    vectors, threads = _align_vectors(sent), worker_threads()
     return {
         block.number: function(block, Workspace(threads), *arguments, **vectors) for block in blocks
     }
@@ -188,13 +188,13 @@ def sum_of_blocks(
     blocks: list[RowBlock], function: BlockFunction, arguments: tuple[int, Arguments], sent: Vectors
 ) -> IntArray | None:
     """Return the sum of the results of a function, except None, over blocks (a task)."""
-    vectors, (exponent, others) = _arrived(sent), arguments
+    vectors, (exponent, others) = _align_vectors(sent), arguments
     with blocks[0].workspace(worker_threads()) as work:
         parts = (function(block, work, *others, **vectors) for block in blocks if block.n_rows > 0)
         return fixed_sum((part for part in parts if part is not None), exponent)
 
 
-def _arrived(sent: Vectors) -> dict[str, Arrived]:
+def _align_vectors(sent: Vectors) -> dict[str, Arrived]:
     # Arrays in messages may be unaligned; loops would be compiled again for these, and be slower.
     return {
         name: Arrived(tag, np.require(values, requirements="A"))

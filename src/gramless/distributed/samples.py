@@ -19,8 +19,8 @@ from gramless.distributed.blocks import (
     GivenPart,
     Table,
     as_array,
+    concatenate_tables,
     n_rows_of,
-    stacked,
     take_rows,
 )
 from gramless.distributed.cluster import Cluster
@@ -187,7 +187,8 @@ class Sample:
             for label, weight in sample.classes.items():
                 classes[label] = classes.get(label, 0.0) + weight
         rows: Any = tuple(
-            None if same[0] is None else stacked(list(same)) for same in zip(*parts, strict=True)
+            None if same[0] is None else concatenate_tables(list(same))
+            for same in zip(*parts, strict=True)
         )
         largest = max(sample.largest_weight for sample in samples)
         with_moments = [sample.moments for sample in samples if sample.moments is not None]

@@ -50,7 +50,7 @@ class ClusterProblem:
         """Return weights for the workers, those of unscaled bins."""
         return Shared(multiplied(w, self.factors))
 
-    def summed(
+    def sum_over_blocks(
         self,
         function: BlockFunction,
         bound: float,
@@ -58,7 +58,9 @@ class ClusterProblem:
         **vectors: Shared,
     ) -> FloatArray:
         """Return sums over the rows of all blocks, for scaled bins."""
-        return multiplied(self.rows.summed(function, bound, *arguments, **vectors), self.factors)
+        return multiplied(
+            self.rows.sum_over_blocks(function, bound, *arguments, **vectors), self.factors
+        )
 
     def scaled(self, matrix: FeatureMatrix) -> FeatureMatrix:
         """Return the matrix with scaled bins."""
@@ -139,7 +141,7 @@ def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> Conjug
 
     def product(w: Vector, active: NDArray[np.intp]) -> Vector:
         total = problem.rows.total
-        return problem.summed(gram_product, problem.bound(w), total, w=problem.shared(w))
+        return problem.sum_over_blocks(gram_product, problem.bound(w), total, w=problem.shared(w))
 
     ridge = problem.penalty.diagonal(problem.right[:, 0])
     system = ClusterSystem(problem.right, ridge, RemoteCurvature(False), product)

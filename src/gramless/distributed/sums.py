@@ -45,7 +45,7 @@ def fixed_sum(parts: Iterable[FloatArray], exponent: int) -> IntArray | None:
     return total
 
 
-def added(sums: Iterable[IntArray | None]) -> IntArray | None:
+def add_sums(sums: Iterable[IntArray | None]) -> IntArray | None:
     """Return the sum of results of :func:`fixed_sum`."""
     total = None
     for part in sums:

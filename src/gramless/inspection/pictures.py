@@ -95,14 +95,14 @@ def draw_matrix(
     # With the scale 1 / sqrt(R), Z Z' is the share of grids in which two rows are in one bin.
     gram = BinnedMatrix(codes, sample.offsets, has_unseen=sample.has_unseen).row_gram()
     order = _order_by_similarity(gram)
-    kernels = {f"Z Z' of {_counted(matrix.n_grids, 'grid')}": gram[np.ix_(order, order)]}
+    kernels = {f"Z Z' of {_count_with_noun(matrix.n_grids, 'grid')}": gram[np.ix_(order, order)]}
     if exact is not None:
         kernels["exact kernel"] = exact(rows)[np.ix_(order, order)]
     figure = Figure(figsize=(7.4 + 3.3 * len(kernels), 4.2), layout="constrained")
     panels = figure.subplots(1, 1 + len(kernels), width_ratios=[2.0] + [1.0] * len(kernels))
     shown = matrix.codes[:n_grids, rows[order]]
     _draw_pattern(panels[0], shown, matrix.shape[0])
-    panels[0].set_title(f"Z: {len(shown):,} of {_counted(matrix.n_grids, 'grid')}", size=10)
+    panels[0].set_title(f"Z: {len(shown):,} of {_count_with_noun(matrix.n_grids, 'grid')}", size=10)
     for axes, (title, values) in zip(panels[1:], kernels.items(), strict=True):
         image = axes.imshow(
             values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"
@@ -199,7 +199,7 @@ def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
             left = r + ranks[mask] / len(counts)
             rectangles = np.column_stack([left, rows[mask]])[:, None, :] + corners
             axes.add_collection(PolyCollection(rectangles, facecolors=colour, linewidths=0))
-        n_bins = _counted(int(np.count_nonzero(counts)), "bin")
+        n_bins = _count_with_noun(int(np.count_nonzero(counts)), "bin")
         labels.append(f"{n_bins}\n{counts.max() / n_rows:.0%}")
         axes.axvline(r, color=_GREY, lw=0.8)
     axes.set(xlim=(0, n_grids), ylim=(n_rows - 0.5, -0.5), yticks=[])
@@ -210,5 +210,5 @@ def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
     axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest (red)")
 
 
-def _counted(n: int, noun: str) -> str:
+def _count_with_noun(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -417,7 +417,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         for a, b in row_blocks(rows.shape[0], _rows_per_block(grids)):
             block_weights = None if weights is None else weights[a:b]
             block = _with_axes(self.axes_, grids, rows[a:b])
-            binned = binned.added(block, self.seed_, block_weights, shaping[a:b])
+            binned = binned.add_rows(block, self.seed_, block_weights, shaping[a:b])
         scores = np.zeros(len(binned.weights))
         for shares in binned.shares_of_others():
             scores -= rarity(shares, self.resolution) / binned.n_grids

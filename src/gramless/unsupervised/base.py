@@ -221,7 +221,7 @@ class ProjectingMachine(TableEstimator, ABC):
         require(len(values) >= n_components, "components have no singular values")
 
 
-def degree_normalised(
+def normalise_by_degree(
     matrix: FeatureMatrix, weights: FloatArray, owner: str, regularization: float = 0.0
 ) -> FeatureMatrix:
     """Return the features with rows multiplied by ``sqrt(weights / degrees)``.

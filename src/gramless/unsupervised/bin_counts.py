@@ -73,7 +73,7 @@ class BinCounts(Stateful):
         is_known = (codes > 0).all() and (codes.max(axis=1) <= n_bins).all()
         require(bool(is_known), "codes are none of known bins")
 
-    def added(
+    def add_rows(
         self, X: Rows, seed: int, weights: FloatArray | None, shaped_grids: BoolArray
     ) -> BinCounts:
         """Return the counts after adding a block of rows of positive weight."""

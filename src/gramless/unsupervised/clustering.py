@@ -31,7 +31,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.equal_rows import equal_rows
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.base import ProjectingMachine, degree_normalised
+from gramless.unsupervised.base import ProjectingMachine, normalise_by_degree
 
 Labels = NDArray[np.int32]
 T = TypeVar("T")
@@ -314,7 +314,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.__dict__.pop("eigenvalues_", None)
         if n_clusters is None:
             n_values = min(n_rows, int(self.max_clusters) + 1)
-            graph = degree_normalised(matrix, row_weights, "SpectralClustering")
+            graph = normalise_by_degree(matrix, row_weights, "SpectralClustering")
             self._decompose(graph, n_values, seed)
             self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
             # Without this constant, ratios of eigenvalues that are practically 0 would be largest.
@@ -326,7 +326,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         )
         n_components = max(n_clusters, n_base_clusters.max(initial=0))
         sample = _sample_rows(n_rows, _VECTOR_ROWS if len(n_base_clusters) else n_rows, seed)
-        normalised = degree_normalised(
+        normalised = normalise_by_degree(
             matrix.take_rows(sample),
             row_weights[sample],
             "SpectralClustering",
@@ -462,7 +462,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         )
         codes = self._by_blocks(matrix, clusterings.codes)
         consensus = clusterings.matrix(np.concatenate(codes, axis=1), self.n_jobs)
-        graph = degree_normalised(consensus, weights, "SpectralClustering")
+        graph = normalise_by_degree(consensus, weights, "SpectralClustering")
         triplets = self._triplets(graph, self.n_clusters_, seed)
         consensus_weights = np.ascontiguousarray(triplets.right / triplets.singular_values)
         coordinates = unit_rows(consensus.matvec(consensus_weights))

@@ -15,7 +15,7 @@ from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.transformed import CentredMatrix, RowScaledMatrix
-from gramless.unsupervised.base import ProjectingMachine, degree_normalised
+from gramless.unsupervised.base import ProjectingMachine, normalise_by_degree
 
 _ROUNDING = 1e-12  # singular values below this fraction of the norm of the features count as zero
 _NORMALIZATIONS = ("none", "centered", "degree")
@@ -256,7 +256,7 @@ class FeatureDecomposition(_Components):
         if kind == "centered":
             normalised = self._centred(matrix, weights)
         elif kind == "degree":
-            normalised = degree_normalised(matrix, weights, type(self).__name__)
+            normalised = normalise_by_degree(matrix, weights, type(self).__name__)
         else:
             normalised = _scale_rows(matrix, weights)
         triplets = self._decompose(normalised, n_components, seed)

@@ -40,7 +40,7 @@ class EncodedTable:
 
     @classmethod
     def of(cls, X: TableLike, n_rows: int, categorical: str | ArrayLike) -> EncodedTable:
-        """Encode the result of :func:`pooled` like the estimators."""
+        """Encode the result of :func:`pool_tables` like the estimators."""
         estimator = _named_estimator()
         # Rows are validated together with targets, even if there are none.
         inputs, rows, _ = RowInputs.fit(estimator, X, np.zeros(n_rows), categorical, {})
@@ -63,7 +63,7 @@ class EncodedTable:
         return self.categorical
 
 
-def pooled(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
+def pool_tables(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
     """Return the concatenation of two tables with the same columns, and the rows of each.
 
     Columns of data frames are matched by name. A column that is a category in one of two frames is
@@ -71,7 +71,7 @@ def pooled(X: TableLike, Y: TableLike) -> tuple[TableLike, tuple[int, int]]:
 
     Examples
     --------
-    >>> pooled([[1.0], [2.0]], [[3.0]])
+    >>> pool_tables([[1.0], [2.0]], [[3.0]])
     (array([[1.],
            [2.],
            [3.]]), (2, 1))

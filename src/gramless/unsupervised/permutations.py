@@ -45,7 +45,7 @@ def p_value(statistics: FloatArray) -> float:
     return float(np.mean(statistics >= statistics[0] - slack))
 
 
-def standardised(statistics: FloatArray) -> FloatArray:
+def standardise(statistics: FloatArray) -> FloatArray:
     """Return statistics (m, n), each standardised by its mean and deviation over permutations.
 
     Each row is one statistic; a statistic that no permutation changes becomes 0.
@@ -66,7 +66,7 @@ def adjusted_p_values(statistics: FloatArray) -> FloatArray:
     Parameters
     ----------
     statistics : array (m, n)
-        The result of :func:`standardised`, with the data in the first column.
+        The result of :func:`standardise`, with the data in the first column.
 
     Examples
     --------
@@ -93,12 +93,12 @@ class RowBlocks:
     n_second: int
 
     @classmethod
-    def drawn(cls, n_first: int, n_second: int, seed: int) -> RowBlocks:
+    def draw(cls, n_first: int, n_second: int, seed: int) -> RowBlocks:
         """Return random blocks of the rows of two tables.
 
         Examples
         --------
-        >>> blocks = RowBlocks.drawn(1000, 300, seed=0)
+        >>> blocks = RowBlocks.draw(1000, 300, seed=0)
         >>> sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
         >>> blocks.n_first, blocks.n_second, int(sizes[0]), sizes[-2:].tolist()
         (181, 75, 4, [276, 0])

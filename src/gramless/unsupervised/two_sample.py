@@ -31,14 +31,14 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.median import median_distance, scaled_sample
 from gramless.preprocessing.rows import Rows, checked_weights, dense_columns
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.encoded_tables import OWNER, EncodedTable, pooled
+from gramless.unsupervised.encoded_tables import OWNER, EncodedTable, pool_tables
 from gramless.unsupervised.permutations import (
     FEW_ROWS,
     RowBlocks,
     adjusted_p_values,
     block_gram,
     p_value,
-    standardised,
+    standardise,
 )
 
 _MIN_PERMUTATIONS = 19
@@ -208,7 +208,7 @@ def two_sample_test(
             f"{n_permutations!r}."
         )
     n_permutations = int(n_permutations)
-    pooled_table, n_rows = pooled(X, Y)
+    pooled_table, n_rows = pool_tables(X, Y)
     table = EncodedTable.of(pooled_table, sum(n_rows), categorical_features)
     if min(n_rows) < 2:
         raise InputError(f"{OWNER}: needs at least two rows of each table, got {n_rows}.")
@@ -220,17 +220,17 @@ def two_sample_test(
                 f"{OWNER}: at least two rows of each table must have a positive weight."
             )
     seed = seed_from(random_state)
-    samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
+    samples = _Samples.draw(table, weights, n_permutations, seed, n_jobs)
     # "auto" is "quantile", or "standard" for sparse rows.
     is_sparse = sp.issparse(samples.rows)
     kind = scalings_of(scaling, is_sparse)[0 if is_sparse else -1]
     scaler = Scaler.fit(kind, samples.rows, categorical=table.categorical)
     bandwidths, joint = _test_all_inputs(samples, scaler, features, bandwidth, n_grids)
     inputs, single = _test_single_inputs(samples, table)
-    statistics = standardised(single)
+    statistics = standardise(single)
     # The largest statistic of single inputs has the same weight as one bandwidth.
     tests = [joint, statistics.max(axis=0, keepdims=True)] if inputs else [joint]
-    largest = standardised(np.concatenate(tests)).max(axis=0)
+    largest = standardise(np.concatenate(tests)).max(axis=0)
     adjusted = adjusted_p_values(statistics) if inputs else np.empty(0)
     return TwoSampleResult(
         p_value(largest),
@@ -267,7 +267,7 @@ class _Samples:
     n_jobs: int | None
 
     @classmethod
-    def drawn(
+    def draw(
         cls,
         table: EncodedTable,
         weights: Sequence[FloatArray],
@@ -279,7 +279,7 @@ class _Samples:
         all_weights = np.concatenate(weights)
         used = np.flatnonzero(all_weights > 0.0)
         n_first = int(np.count_nonzero(weights[0] > 0.0))
-        blocks = RowBlocks.drawn(n_first, len(used) - n_first, seed)
+        blocks = RowBlocks.draw(n_first, len(used) - n_first, seed)
         # Scalings and bandwidths are learned from rows at fixed positions. The random order makes
         # them independent of the tables, as permutation tests require.
         order = stream(seed, "pooled rows").permutation(len(used))
@@ -409,7 +409,7 @@ def _statistic(
     bins, mmds = GivenBinning(n_jobs=samples.n_jobs), []
     for grids in all_grids:
         mmds.append(samples.discrepancies(bins.learn_bins(rows[:, None], grids), weights))
-    return standardised(np.stack(mmds)).sum(axis=0)
+    return standardise(np.stack(mmds)).sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
