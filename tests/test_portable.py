@@ -223,7 +223,7 @@ def test_inconsistent_headers_are_rejected(tmp_path: Path) -> None:
 def test_changed_header_is_rejected(tmp_path: Path) -> None:
     path = edited(tmp_path / "model", lambda state, tensors: None)
     path.write_bytes(path.read_bytes().replace(b'"gramless_version":"0', b'"gramless_version":"1'))
-    with pytest.raises(ValueError, match="its header does not have its checksum"):
+    with pytest.raises(ValueError, match="the checksum of its header is wrong"):
         PortableModel(path)
 
 

@@ -229,7 +229,7 @@ def test_error_on_other_files_names_them(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
 def test_pipes_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe is no regular file"):
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
         PortableModel(tmp_path / "pipe")
 
 

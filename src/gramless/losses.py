@@ -94,7 +94,7 @@ class Loss(Stateful, ABC):
 
     @property
     def smoothness(self) -> float:
-        """The largest curvature, infinite if it is unbounded."""
+        """The largest possible eigenvalue of a row's Hessian, infinite if it is unbounded."""
         return math.inf
 
     @abstractmethod
@@ -193,7 +193,10 @@ class Loss(Stateful, ABC):
         return np.sqrt(mean) if self.has_positive_means else np.ones_like(mean)
 
     def check_targets(self, y: Values) -> None:
-        """Raise ``InputError`` if the loss is undefined for a target, such as a negative count."""
+        """Raise ``InputError`` if the loss is undefined for these targets.
+
+        Examples are negative counts, or an output with only zeros.
+        """
         if not self.has_positive_means:
             return
         excludes_zero, smallest = "counts" not in self.targets, float(np.min(y, initial=np.inf))
@@ -414,8 +417,8 @@ class CumulativeLogistic(Loss):
     def of_ranks(cls, y: Values, weights: Values | None, n_classes: int) -> CumulativeLogistic:
         """Return the loss with the class frequencies as class probabilities at ``z = 0``."""
         # Half a row more for each class keeps the thresholds of empty classes finite.
-        masses = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
-        below = np.cumsum(masses)[:-1] / masses.sum()
+        class_totals = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
+        below = np.cumsum(class_totals)[:-1] / class_totals.sum()
         return cls(tuple(np.log(below / (1.0 - below)).tolist()))
 
     def value(self, z: Values, y: Values) -> Values:
@@ -447,16 +450,16 @@ class CumulativeLogistic(Loss):
         from scipy.optimize import minimize
 
         # Half a row of each class at the median prediction keeps the thresholds apart.
-        n_classes, pseudo_mass = len(self.thresholds) + 1, 0.5 / len(z)
+        n_classes, pseudo_weight = len(self.thresholds) + 1, 0.5 / len(z)
         predictions = np.append(z, np.full(n_classes, np.median(z)))
         ranks = np.append(y, np.arange(float(n_classes)))
-        masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo_mass))
+        row_weights = np.append(weights / weights.sum(), np.full(n_classes, pseudo_weight))
         first, log_gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
         with one_blas_thread():
             best = minimize(
                 _threshold_objective,
                 np.append(first, np.maximum(log_gaps, _MIN_LOG_GAP)),
-                args=(predictions, ranks, masses),
+                args=(predictions, ranks, row_weights),
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[(None, None), *[(_MIN_LOG_GAP, None)] * len(log_gaps)],
@@ -474,22 +477,23 @@ class CumulativeLogistic(Loss):
 
 
 def _threshold_objective(
-    parameters: Values, z: Values, y: Values, masses: Values
+    parameters: Values, z: Values, y: Values, weights: Values
 ) -> tuple[float, Values]:
-    """Return the mean loss and its gradient in the first threshold and the log gaps."""
+    """Return the weighted loss and its gradient in the first threshold and the log gaps."""
     gaps = np.exp(parameters[1:])
     thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
     loss = CumulativeLogistic(tuple(thresholds.tolist()))
     upper, lower, rank = loss._ends(z, y)
     n_classes = len(thresholds) + 1
-    above = np.bincount(rank, masses * expit(-upper), n_classes)
-    below = np.bincount(rank, masses * expit(lower), n_classes)
-    inside = np.bincount(rank, masses, n_classes)[1:-1] / np.expm1(gaps)
-    slopes = below[1:] - above[:-1]  # in the thresholds
-    slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
+    above = np.bincount(rank, weights * expit(-upper), n_classes)
+    below = np.bincount(rank, weights * expit(lower), n_classes)
+    inside = np.bincount(rank, weights, n_classes)[1:-1] / np.expm1(gaps)
+    # The gradient with respect to the thresholds.
+    gradient = below[1:] - above[:-1]
+    gradient = gradient + np.append(inside, 0.0) - np.append(0.0, inside)
     # A gap moves all thresholds above it.
-    tails = np.cumsum(slopes[::-1])[::-1]
-    return inner(masses, loss.value(z, y)), np.append(tails[0], tails[1:] * gaps)
+    tails = np.cumsum(gradient[::-1])[::-1]
+    return inner(weights, loss.value(z, y)), np.append(tails[0], tails[1:] * gaps)
 
 
 @dataclass(frozen=True)
@@ -664,9 +668,10 @@ class TweedieFamily(Loss):
         return self.link(np.where(mean > 0.0, mean, _MEAN_OF_ZEROS))
 
     def value(self, z: Values, y: Values) -> Values:
-        # Of subnormal targets the ratio below would overflow.
+        # The ratio below would overflow for subnormal targets.
         is_positive = y >= np.finfo(np.float64).tiny
-        # The formula above cancels; differences from z - log(y) keep all digits.
+        # The formula in the docstring of the class loses digits by cancellation; differences of
+        # z - log(y) keep all digits.
         error = z - np.log(np.where(is_positive, y, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):
             scale = y ** (2.0 - self.power)

@@ -58,6 +58,8 @@ class PortableModel:
     ValueError
         If the file is damaged, or holds an unsupported model: a fit to sparse rows with many
         columns, another feature map, ordered classes, several labels, or a quantile loss.
+    OSError
+        If the file does not exist or cannot be read.
 
     Notes
     -----
@@ -78,7 +80,7 @@ class PortableModel:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError(f"{path} is no regular file; name a model file.")
+            raise ValueError(f"{path} is not a regular file; name a model file.")
         try:
             self._read(path)
         except _NotCoveredError as error:
@@ -102,17 +104,17 @@ class PortableModel:
             data = file.read()
         header = json.loads(text)
         metadata = header.pop("__metadata__")
-        # The checksum was computed with zeros in its place.
-        signature = metadata["header_sha256"].encode()
-        signed = length.to_bytes(8, "little") + text
+        # The digest was computed with zeros in its place.
+        digest = metadata["header_sha256"].encode()
+        content = length.to_bytes(8, "little") + text
         entry = b'"header_sha256":"%s"'
-        unsigned = signed.replace(entry % signature, entry % (b"0" * 64))
-        if hashlib.sha256(unsigned).hexdigest().encode() != signature:
-            raise ValueError("its header does not have its checksum")
+        digested = content.replace(entry % digest, entry % (b"0" * 64))
+        if hashlib.sha256(digested).hexdigest().encode() != digest:
+            raise ValueError("the checksum of its header is wrong")
         if hashlib.sha256(data).hexdigest() != metadata["data_sha256"]:
-            raise ValueError("its data do not have their checksum")
+            raise ValueError("the checksum of its data is wrong")
         self._tensors = {name: _tensor(data, entry) for name, entry in header.items()}
-        self.fitted: Part = self._decoded({"model": json.loads(metadata["model"])})
+        self.fitted: Part = self._decode({"model": json.loads(metadata["model"])})
         fitted, inputs = self.fitted, self.fitted["inputs_"]
         loss = fitted["loss_"]["class"]
         if "classes_" in fitted:
@@ -169,11 +171,11 @@ class PortableModel:
         """
         encoder = self.fitted["inputs_"]["encoder"]
         if encoder is None:
-            inputs = self._imputed(np.asarray(X, np.float64))
+            inputs = self._impute(np.asarray(X, np.float64))
         else:
-            inputs = _encoded(encoder, X).astype(np.float64)
-        rows = self._scaled(inputs)
-        step = max(1, _NUMBERS_AT_ONCE // max(part.numbers_a_row for part in self._parts))
+            inputs = _encode(encoder, X).astype(np.float64)
+        rows = self._scale(inputs)
+        step = max(1, _NUMBERS_AT_ONCE // max(part.numbers_per_row for part in self._parts))
         # Without rows, there is one empty block.
         blocks = [rows[a : a + step] for a in range(0, max(1, len(rows)), step)]
         sums = [sum(part(block) for part in self._parts) for block in blocks]
@@ -225,7 +227,7 @@ class PortableModel:
         shares /= shares.sum(axis=1, keepdims=True)
         return (1.0 - link["floor"]) * shares + link["floor"] / shares.shape[1]
 
-    def _imputed(self, X: Array) -> Array:
+    def _impute(self, X: Array) -> Array:
         gaps, categories = self.fitted["inputs_"]["gaps"], self.fitted["inputs_"].get("categories")
         if X.ndim != 2 or X.shape[1] != self.fitted["n_features_in_"]:
             raise ValueError(f"rows must have {self.fitted['n_features_in_']} numbers each.")
@@ -245,7 +247,7 @@ class PortableModel:
         missing = np.isnan(X)
         return np.hstack([np.where(missing, gaps["fill"], X), missing[:, gaps["marked"]]])
 
-    def _scaled(self, X: Array) -> Array:
+    def _scale(self, X: Array) -> Array:
         scaler = self.fitted["scaler_"]
         if scaler.get("limits") is not None:
             X = np.clip(X, *scaler["limits"])
@@ -269,9 +271,9 @@ class PortableModel:
                 out[:, j] = np.interp(column, scaler["knots"][k], scaler["levels"][k])
         return out
 
-    def _decoded(self, value: Fitted) -> Fitted:
+    def _decode(self, value: Fitted) -> Fitted:
         if isinstance(value, list):
-            return [self._decoded(item) for item in value]
+            return [self._decode(item) for item in value]
         if not isinstance(value, dict):
             return value
         tag, content = next(iter(value.items()))
@@ -282,15 +284,15 @@ class PortableModel:
         if tag == "float":
             return float(content)
         if tag == "dict":
-            return {name: self._decoded(item) for name, item in content.items()}
+            return {name: self._decode(item) for name, item in content.items()}
         if tag == "array":
-            return ARRAY_FORMS[content](**self._decoded({"dict": value["fields"]}))
+            return ARRAY_FORMS[content](**self._decode({"dict": value["fields"]}))
         if tag == "record":
-            return {"class": content, **self._decoded({"dict": value["fields"]})}
+            return {"class": content, **self._decode({"dict": value["fields"]})}
         if tag == "model":
             values = content["params"] | (content.get("state") or {})
-            return {"class": content["class"], **self._decoded({"dict": values})}
-        return self._decoded(content)
+            return {"class": content["class"], **self._decode({"dict": values})}
+        return self._decode(content)
 
 
 class _NotCoveredError(ValueError):
@@ -461,10 +463,10 @@ _READABLE = {
     "time": ("time",),
     "boolean": ("boolean", "number", "text"),
 }
-_MOST_UNKNOWN = 0.5
+_MAX_UNKNOWN_SHARE = 0.5
 
 
-def _encoded(encoder: Part, X: Any) -> Array:
+def _encode(encoder: Part, X: Any) -> Array:
     """Return the inputs of a table, as TableEncoder.transform does."""
     columns = [(code, _values(str(code["name"]), X)) for code in encoder["columns"]]
     lengths = {len(values) for _, values in columns}
@@ -597,7 +599,11 @@ def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
     codes = np.array([code_of.get(cell, unknown) for cell in cells], np.float64)
     unseen = [cell for cell, k in zip(cells, codes, strict=True) if cell and k == unknown]
     is_complete = len(code["categories"]) < 50_000
-    if type_ in ("text", "category") and is_complete and len(unseen) > _MOST_UNKNOWN * len(present):
+    if (
+        type_ in ("text", "category")
+        and is_complete
+        and len(unseen) > _MAX_UNKNOWN_SHARE * len(present)
+    ):
         warnings.warn(
             f"column {code['name']!r}: {100 * len(unseen) / len(present):.0f} % of the values are "
             f"none of the categories in fit, such as {unseen[0][:40]!r}.",
@@ -652,7 +658,7 @@ def _with_codes(categories: Part, X: Array) -> Array:
         is_missing = np.isnan(X[:, j])
         out[is_missing, j] = -1.0
         share = np.mean(out[~is_missing, j] == len(known)) if not is_missing.all() else 0.0
-        if share > _MOST_UNKNOWN:
+        if share > _MAX_UNKNOWN_SHARE:
             warnings.warn(
                 f"input {j}: {100 * share:.0f} % of the values are none of the categories in fit.",
                 stacklevel=2,
@@ -682,7 +688,7 @@ class _Bins:
         self.keys = keys[order]
         n_grids = len(self.inverse_widths)
         self.weights = weights[order] * part.get("scale_", n_grids**-0.5)
-        self.numbers_a_row = self.inverse_widths.size + self.weights[0].size * n_grids
+        self.numbers_per_row = self.inverse_widths.size + self.weights[0].size * n_grids
 
     @staticmethod
     def n_columns(part: Part) -> int:
@@ -746,7 +752,7 @@ class _Gaussians:
         if not (part["bandwidth_"] > 0.0).all():
             raise ValueError("its bandwidths are not positive")
         self.landmarks, self.inverse_bandwidth = part["landmarks_"], 1.0 / part["bandwidth_"]
-        self.numbers_a_row = self.landmarks.size
+        self.numbers_per_row = self.landmarks.size
         self.categorical = np.zeros(len(self.inverse_bandwidth), bool)
         if part.get("categorical_", part.get("categorical")) is not None:
             self.categorical[part.get("categorical_", part.get("categorical"))] = True
@@ -769,7 +775,7 @@ class _Projected:
 
     def __init__(self, part: Part, weights: Array) -> None:
         self.projection, self.inner = part["projection_"], _Gaussians(part["map_"], weights)
-        self.numbers_a_row = self.inner.numbers_a_row
+        self.numbers_per_row = self.inner.numbers_per_row
 
     @staticmethod
     def n_columns(part: Part) -> int:
@@ -788,7 +794,7 @@ class _Trend:
         columns, self.values = part.get("categories_", np.empty((0, 2))).T
         self.columns = columns.astype(np.intp)
         self.weights = (part["scales_"] * weights.T).T
-        self.numbers_a_row = len(self.first)
+        self.numbers_per_row = len(self.first)
 
     @staticmethod
     def n_columns(part: Part) -> int:
@@ -829,8 +835,8 @@ def _n_numbers(shape: list[int]) -> int:
     return math.prod(shape)
 
 
-def _inflated(data: Array, size: int) -> Array:
-    """Return the inflated data; raise ValueError unless it has exactly ``size`` bytes."""
+def _decompress(data: Array, size: int) -> Array:
+    """Return the decompressed data; raise ValueError unless it has exactly ``size`` bytes."""
     _require(_is_array(data, np.uint8))
     stream = zlib.decompressobj()
     try:
@@ -845,7 +851,7 @@ def _inflated(data: Array, size: int) -> Array:
 
 def _deflated(data: Array, dtype: str, shape: list[int], n_planes: int) -> Array:
     _require(dtype in ("float64", "int64") and n_planes in (1, 8))
-    planes = _inflated(data, 8 * _n_numbers(shape)).reshape(n_planes, -1)
+    planes = _decompress(data, 8 * _n_numbers(shape)).reshape(n_planes, -1)
     numbers = planes.T.flatten().view(f"<{dtype[0]}8")
     return numbers.reshape(tuple(shape)).astype(dtype, copy=False)
 
@@ -882,7 +888,7 @@ def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) ->
     _require(len(planes) <= 6)
     zigzag = np.zeros(size, np.int64)
     for k, plane in enumerate(planes):
-        zigzag |= _inflated(plane, size).astype(np.int64) << 8 * k
+        zigzag |= _decompress(plane, size).astype(np.int64) << 8 * k
     multiples = (zigzag >> 1) ^ -(zigzag & 1)
     if not exponents:
         return multiples.reshape(tuple(shape))

@@ -19,9 +19,8 @@ MESSAGES = {
     "Negative values in data passed to `sample_weight`.": "data passed to --weight.$",
     "raise max_rows, or take fewer.": "raise --size, or",
     "quantile= is of the loss quantile.": "--quantile is of the loss quantile",
-    "allow more by limits=ReadLimits(max_memory=6), on the command line --limits max_memory=6.": (
-        "allow more by --limits max_memory=6.$"
-    ),
+    "the limit with limits=ReadLimits(max_memory=6), or on the command line with --limits "
+    "max_memory=6.": "the limit with --limits max_memory=6.$",
     "Seed must be between 0 and 2**32 - 1": "^--seed must be between",
     "Rename it, or say format= one of csv, npy.": "Rename it to one of csv, npy.$",
     "rename one, or say header=False if the first row is data.": "^rename one.$",

@@ -620,5 +620,5 @@ def test_picture_limits_the_number_of_points(models):
     pytest.importorskip("matplotlib")
     from gramless.cli.figures import draw_run
 
-    _, blocks, _, _ = draw_run(models["grow"], most_points=5).axes
+    _, blocks, _, _ = draw_run(models["grow"], max_points=5).axes
     assert len(blocks.get_lines()[1].get_xdata()) == 5

@@ -88,7 +88,7 @@ def test_tables_beyond_the_memory_limit_are_rejected(write: Writer, packing: str
     ]
     for name, content in cases:
         with pytest.raises(
-            DataFileError, match="of memory, and 262.1 kB may be taken.*max_memory="
+            DataFileError, match="of memory, but the limit is 262.1 kB.*max_memory="
         ):
             read_table(write(name + packing, content), limits=SMALL)
     assert read_table(write("c.csv", "1,2\n" * 2_000), limits=SMALL).shape == (2_000, 2)

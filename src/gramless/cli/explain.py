@@ -64,10 +64,10 @@ def explain(
                 )
             X, y, name = labelled_rows(predictor, data, target, part, limits)
         with report.stage("explain", "explaining"):
-            from gramless.cli.explanation_findings import findings
+            from gramless.cli.explanation_findings import explain_model
             from gramless.cli.explanation_page import page
 
-            results = findings(predictor, X, y, {"model": model, "data": data, "target": name})
+            results = explain_model(predictor, X, y, {"model": model, "data": data, "target": name})
         report.write_page(output, "-o", page, results)
         _show(report, results, output)
 

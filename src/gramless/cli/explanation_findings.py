@@ -46,7 +46,8 @@ Stage: TypeAlias = tuple[str, Sequence[Trial]]  # the name of a stage of the sea
 
 _MAX_SHUFFLED, _MAX_DRAWN, _MAX_OUTPUTS = 30, 6, 5  # columns shuffled, columns drawn, outputs
 _N_SHUFFLES = 3  # shuffles per column; all columns use the same permutations
-# Rows to shuffle at most and at least, and cells of the table, which bound the rows between.
+# Maximum and minimum number of rows to shuffle. Between the two, the number of rows is limited by
+# this number of cells.
 _MAX_ROWS, _MIN_ROWS, _MAX_CELLS = 2000, 250, 200_000
 # Samples of rows for the dependences, for the interactions and for the coverage.
 _DEPENDENCE_ROWS, _PAIR_ROWS, _COVERAGE_ROWS = 500, 200, 5000
@@ -58,7 +59,7 @@ _COVERAGES = 0.5, 0.8, 0.9, 0.95
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class ShuffleResult:
     """Increases of the error when columns are shuffled, the most important column first.
 
     ``error`` is the error on the ``n_rows`` rows without shuffling; ``increases`` has shape
@@ -88,7 +89,7 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the page shows.
+    """The results that the report page shows.
 
     ``places`` has the files ``model`` and ``data`` and the name of the ``target``. ``metrics`` are
     those of ``gramless evaluate``, with ``rows``. ``y`` and ``predicted`` are arguments of
@@ -112,7 +113,7 @@ class Findings:
     names: Sequence[str]
     relevance: FloatArray
     use: GridUse
-    shuffled: Shuffled
+    shuffled: ShuffleResult
     response: str
     outputs: Sequence[str]
     dependence: Sequence[Dependence]
@@ -122,7 +123,7 @@ class Findings:
     attributions: Attributions | None
 
 
-def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
+def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
     _check_single_target(model)
     measure, inputs = measure_of(model), input_columns(model)
     truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
@@ -203,7 +204,7 @@ def _stages(model: Model) -> list[Stage]:
 def _metrics(
     model: Model, X: Rows, y: AnyArray, truth: AnyArray, predicted: FloatArray
 ) -> dict[str, Json]:
-    """Return the metrics of ``gramless evaluate``; a model of several quantiles has none."""
+    """Return the metrics of ``gramless evaluate``, only the rows for several quantiles."""
     if isinstance(model, KernelClassifier):
         probabilities = predicted if has_probabilities(model) else None
         metrics = class_metrics(model, y, model.predict(X), probabilities)
@@ -265,7 +266,11 @@ def _response(model: Model, predicted: FloatArray) -> tuple[str, list[str], Pred
 
 
 def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
-    """Return all columns, or those with the largest weight or else the largest main effect."""
+    """Return the columns to shuffle: all of them if there are at most 30.
+
+    Otherwise they are those with the largest weights or, if all weights are equal, those with the
+    largest main effects.
+    """
     if len(weights) <= _MAX_SHUFFLED:
         return list(range(len(weights)))
     if np.ptp(weights) == 0:
@@ -275,7 +280,7 @@ def _columns_to_shuffle(X: Rows, response: Predictor, weights: FloatArray) -> li
     return [int(j) for j in np.argsort(-weights, kind="stable")[:_MAX_SHUFFLED]]
 
 
-def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
+def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> ShuffleResult:
     # scikit-learn's permutation_importance accepts neither sparse rows nor a Table, and shuffles
     # every column.
     def error(rows: Rows) -> float:
@@ -290,7 +295,7 @@ def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuf
         ]
     )
     by_mean = np.argsort(-increases.mean(axis=1), kind="stable")
-    return Shuffled(baseline, len(y), np.array(columns)[by_mean], increases[by_mean])
+    return ShuffleResult(baseline, len(y), np.array(columns)[by_mean], increases[by_mean])
 
 
 def _interactions(

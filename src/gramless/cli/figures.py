@@ -148,7 +148,7 @@ def draw_predictions(y: AnyArray, predicted: AnyArray, metrics: Mapping[str, flo
     return figure
 
 
-def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
+def draw_run(model: StreamedMachine, max_points: int = 20_000) -> Figure:
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
     run, history = run_of(model), model.history_
@@ -163,8 +163,8 @@ def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
     log_if_wide(panels[1, 0].xaxis, times)
     panels[1, 0].set_xlabel(unit)
     is_new = np.diff(history["n_blocks"], prepend=0) > 0
-    _draw_blocks(panels[0, 1], history, is_new, model.block_size_, most_points)
-    _draw_steps(panels[1, 1], history["step"], is_new, most_points)
+    _draw_blocks(panels[0, 1], history, is_new, model.block_size_, max_points)
+    _draw_steps(panels[1, 1], history["step"], is_new, max_points)
     panels[1, 1].set_xlabel("step")
     for axes in panels.flat:
         axes.grid(color="0.92", lw=0.6)

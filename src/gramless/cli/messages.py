@@ -51,7 +51,7 @@ _ASSIGNED = re.compile(rf"(?<![\w.-])({_NAMES})=(?:'([^']*)'|\"([^\"]*)\"|([\w.+
 _ANYWHERE = re.compile(rf"(?<![\w./'\"=`-])`?({_UNUSUAL})\b`?(?![\w/'\"=(-]|\.\w)")
 # Advice for Python users, and its replacement on the command line.
 _REPLACEMENTS = {
-    r"limits=ReadLimits\([^)]*\), on the command line ": "",
+    r"limits=ReadLimits\([^)]*\), or on the command line with ": "",
     r", or say format= one of ([^.]*)\.": r" to one of \1.",
     r", or say format=\.": ".",
     r", or say header=False if the first row is data\.": ".",

@@ -24,7 +24,7 @@ COLOURS = (
     *("#0b66ab", "#c9500c", "#0a8464", "#a8417f", "#a67200", "#2f94c4", "#3f444c", "#77731f"),
 )
 GREY = "#9aa1aa"
-LONGEST_NAME, _LONGEST_LABEL = 120, 46  # characters, after which names and labels are cut
+MAX_NAME_LENGTH, _MAX_LABEL_LENGTH = 120, 46  # in characters; longer ones are cut
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
@@ -68,8 +68,8 @@ class Chart:
         # At 72 dots an inch, matplotlib's points are the page's pixels.
         self._figure = Figure(figsize=(420.0 / 72.0, height / 72.0))
         self.axes = self._figure.subplots()
-        self.axes.set_xlabel(cut(x_label, _LONGEST_LABEL))
-        self.axes.set_title(cut(y_label, _LONGEST_LABEL))
+        self.axes.set_xlabel(cut(x_label, _MAX_LABEL_LENGTH))
+        self.axes.set_title(cut(y_label, _MAX_LABEL_LENGTH))
 
     @cached_property
     def svg(self) -> Markup:
@@ -174,7 +174,7 @@ def render(title: str, heading: str, note: str, sections: Sequence[Section]) -> 
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters["brief"] = lambda text: cut(text, LONGEST_NAME)
+    templates.filters["brief"] = lambda text: cut(text, MAX_NAME_LENGTH)
     return templates.get_template("page.html").render(
         title=title,
         heading=heading,
@@ -232,7 +232,7 @@ def heat_map(
 
 
 def readable(value: float, digits: int = 4) -> str:
-    """Return a number as text with so many significant digits.
+    """Return a number as text with this number of significant digits.
 
     Examples
     --------

@@ -169,7 +169,7 @@ def fitted_lines(model: KernelMachine | FeatureMap) -> dict[str, object]:
 def bin_lines(model: KernelMachine | FeatureMap, document: dict[str, object]) -> dict[str, object]:
     """Return lines about the bins of the training rows, and add them to ``document``.
 
-    There are none if the features are no bins.
+    There are none if the features are not bins.
     """
     estimator = model if isinstance(model, KernelMachine) else None
     # Grids come first in joint maps.

@@ -88,6 +88,10 @@ def read_csv(
 
     Raises
     ------
+    DataFileError
+        If the file is invalid or exceeds the limits.
+    InputError
+        If a parameter is invalid, or a column in ``categorical`` is not in the file.
     MissingDependencyError
         If polars is not installed.
 
@@ -131,7 +135,10 @@ def delimited_pieces(
     categorical: Sequence[str],
     limits: ReadLimits,
 ) -> Pieces:
-    """Open delimited text; the first 200 rows determine which columns are text."""
+    """Open delimited text.
+
+    At most 200 first rows determine which columns are text, in addition to ``categorical``.
+    """
     rows = _detect_layout(path, delimiter, header, limits)
     n_columns, start = len(rows.names), rows.head()
     text = _positions(rows, categorical)
@@ -311,8 +318,8 @@ def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> R
 
 class TypedColumns(NamedTuple):
     columns: list[AnyArray]  # float64, or objects for text
-    # Of each column: the cells that are neither numbers nor missing, and the words for missing
-    # values. Both are 0 for text.
+    # For each column, the number of cells that are neither numbers nor missing, and the number of
+    # words for missing values. Both are 0 for text.
     n_strays: IntArray
     n_words: IntArray
     first_strays: dict[int, tuple[int, str]]  # row and text, by the position of the column

@@ -261,7 +261,7 @@ class _Frames:
     def _faults(self) -> Iterator[None]:
         classes: tuple[type[BaseException], ...]
         if self._uses_polars:
-            # Damaged pages cause a panic, which is no Exception.
+            # Damaged pages cause a panic, which does not derive from Exception.
             exceptions = self._library.exceptions
             classes = (exceptions.PolarsError, exceptions.PanicException)
         else:

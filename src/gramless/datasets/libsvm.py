@@ -41,16 +41,17 @@ def read_libsvm(
 ) -> tuple[sparse.csr_matrix, FloatArray]:
     r"""Read LIBSVM text into a CSR matrix and labels.
 
-    Comments after ``#`` and ``qid:`` pairs are ignored. ``DataFileError`` is raised for several
-    labels in a row, and for indices that do not increase or lie beyond ``n_features``.
+    Comments after ``#`` and ``qid:`` pairs are ignored. ``DataFileError`` is raised for invalid
+    lines, such as those with several labels or with indices that do not increase or lie beyond
+    ``n_features``, and for files without rows.
 
     Parameters
     ----------
     path : str or path-like
         Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
     n_features : int, default=None
-        Number of columns; by default the largest index in the file. Set it so that training and
-        test files agree.
+        Number of columns; by default just enough for the largest index in the file. Set it so that
+        training and test files agree.
     zero_based : bool or "auto", default="auto"
         Whether the first column has index 0. With ``"auto"``, it does if index 0 occurs in the
         file. Set it if the first column may be empty in a test file.
@@ -179,7 +180,7 @@ def _problem_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | Non
     if ":" in label:
         return f"the label is missing before {shorten(label)}."
     if "," in label and all(_can_convert(float, part) for part in label.split(",")):
-        return f"several labels ({shorten(label)}); keep one a row: multi-label is not done."
+        return f"several labels ({shorten(label)}); keep one per row: several are not supported."
     if not _can_convert(float, label):
         return f"the label {shorten(label)} is not a number."
     previous = -1

@@ -61,7 +61,7 @@ class ReadLimits:
         The message ends with ``remedy``, a sentence.
         """
         if needed > self.max_memory:
-            sizes = f"{sized(needed)} of memory, and {sized(int(self.max_memory))} may be taken."
+            sizes = f"{sized(needed)} of memory, but the limit is {sized(int(self.max_memory))}."
             raise self._error(path, f"{what} takes {sizes}", "max_memory", needed, remedy)
 
     def check_line(self, path: Path, n_bytes: int) -> None:
@@ -71,7 +71,10 @@ class ReadLimits:
             raise self._error(path, problem, "max_line_bytes", 8 * n_bytes)
 
     def check_unpacked(self, path: Path, packed: int, unpacked: int) -> None:
-        """Raise DataFileError if compressed data unpacks to too many times its size."""
+        """Raise DataFileError if compressed data unpacks to more than ``max_ratio`` times its size.
+
+        Up to ``unchecked_bytes`` of unpacked data are always allowed.
+        """
         if unpacked > max(self.unchecked_bytes, self.max_ratio * packed):
             problem = f"{sized(packed)} unpack to more than {sized(unpacked - 1)}."
             raise self._error(path, problem, "max_ratio", 8 * unpacked // packed)
@@ -84,8 +87,8 @@ class ReadLimits:
         self, path: Path, problem: str, name: str, enough: int, remedy: str = ""
     ) -> DataFileError:
         return DataFileError(
-            f"{path}: {problem} {remedy + ' ' if remedy else ''}If the file is to be trusted, "
-            f"allow more by limits=ReadLimits({name}={enough}), on the command line --limits "
+            f"{path}: {problem} {remedy + ' ' if remedy else ''}If you trust the file, raise the "
+            f"limit with limits=ReadLimits({name}={enough}), or on the command line with --limits "
             f"{name}={enough}."
         )
 

@@ -40,7 +40,8 @@ class RowBuffer:
         self.n_rows -= n_rows
         while n_rows:
             X, y = self._chunks[0]
-            # The chunk stays whole, with the start of its rest, because CSR slices are copies.
+            # The chunk stays whole and only the start of its remaining rows moves, because slices
+            # of CSR are copies.
             start, stop = self._start, min(self._start + n_rows, len(y))
             is_whole = start == 0 and stop == len(y)
             parts.append((X, y) if is_whole else (X[start:stop], y[start:stop]))
@@ -64,7 +65,7 @@ def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
 
 
 def join(chunks: list[Chunk]) -> Chunk:
-    """Concatenate chunks; a single one is not copied."""
+    """Concatenate chunks; a single chunk is not copied."""
     if len(chunks) == 1:
         return chunks[0]
     rows = [X for X, _ in chunks]

@@ -75,6 +75,8 @@ def read_table(
     ------
     DataFileError
         If the file is invalid or exceeds the limits. The message locates the error.
+    InputError
+        If a parameter is invalid.
     MissingDependencyError
         If polars is not installed (for text), or neither polars nor pyarrow (for Parquet and Arrow
         IPC).

@@ -25,7 +25,7 @@ class BinKeys:
 
     @classmethod
     def of_counts(cls, keys: IntArray, n_bins: IntArray) -> BinKeys:
-        """Return the keys of grids with so many bins."""
+        """Return the keys of grids that have ``n_bins`` bins each."""
         return cls(keys, np.append(0, np.cumsum(n_bins)))
 
     @classmethod

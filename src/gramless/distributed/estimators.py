@@ -118,7 +118,8 @@ class DaskMachine(_Machine):
         ValueError
             For the same reasons as a fit on one machine, and if collections do not match.
         ClusterError
-            If there is no worker for a minute, or if the scheduler is gone.
+            If there is no worker for a minute, if the scheduler is gone, if workers die too often,
+            or if a lost worker had rows that cannot be computed again.
         """
         name = type(self).__name__
         self._check_distributable()
@@ -209,7 +210,7 @@ class DaskMachine(_Machine):
                 f"{type(self).__name__}: predict has no options for collections; use to_local() "
                 f"for standard deviations."
             )
-        return self._lazily("predict", X)
+        return self._predict_lazily("predict", X)
 
     def state(self) -> State:
         """Raise InputError, because files contain the local estimator."""
@@ -218,12 +219,12 @@ class DaskMachine(_Machine):
             f"predicts the same."
         )
 
-    def _lazily(self, name: str, X: Collection, **options: object) -> da.Array:
+    def _predict_lazily(self, name: str, X: Collection, **options: object) -> da.Array:
         """Return a lazy array of the results of a method for each partition of a collection.
 
         Workers predict the rows that they have; a partition whose worker died is predicted again.
         """
-        owner, like = type(self).__name__, self._like(name)
+        owner, like = type(self).__name__, self._empty_result(name)
         lengths, parts = lengths_of(owner, X), row_parts(owner, X)
         model = delayed(self.to_local(), pure=False, traverse=False)
         task = delayed(_predict_partition, pure=False)
@@ -234,8 +235,8 @@ class DaskMachine(_Machine):
             results.append(da.from_delayed(result, shape, meta=like))
         return da.concatenate(results, allow_unknown_chunksizes=True)
 
-    def _like(self, name: str) -> AnyArray:
-        """Return the result of a method for no rows."""
+    def _empty_result(self, name: str) -> AnyArray:
+        """Return the result of the method ``name`` for no rows."""
         check_is_fitted(self, "weights_")
         return np.empty((0, *self.weights_.shape[1:]))
 
@@ -295,7 +296,7 @@ class DaskMachine(_Machine):
                 factors,
                 self.n_jobs,
             )
-            solved = self._solved_there(problem, selection, checkpoint)
+            solved = self._solve_on_cluster(problem, selection, checkpoint)
             weights = multiplied(solved.solution.weights, factors)
             solved = replace(solved, solution=replace(solved.solution, weights=weights))
             final = finish_fit(
@@ -311,7 +312,7 @@ class DaskMachine(_Machine):
         finally:
             rows.release()
 
-    def _solved_there(
+    def _solve_on_cluster(
         self, problem: ClusterProblem, selection: Selection, checkpoint: str | Path | None
     ) -> SolvedProblem:
         """Solve with products that the workers compute."""
@@ -352,7 +353,7 @@ class DaskMachine(_Machine):
     def _learn_bins(
         self, cluster: Cluster, parts: Partitions, sample: Sample, selection: Selection
     ) -> tuple[Layout, ClusterRows, BinKeys | None]:
-        """Bin all rows; return where they are, and the keys of the bins that they fell into."""
+        """Bin all rows; return the layout of the features, the rows, and the keys of their bins."""
         features = selection.selected.feature_map
         maps = parts_of(features)
         first = maps[0]
@@ -383,15 +384,16 @@ class DaskMachine(_Machine):
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, selection.data.intercept)
-        shared = cluster.submit(_as_it_is, [(known,), (layout,)])
-        # A worker that was quicker for a moment has binned more: all rounds would wait for it.
+        shared = cluster.submit(_identity, [(known,), (layout,)])
+        # A worker that was faster for a moment has binned more blocks, and all rounds would wait
+        # for it.
         workers = assign_blocks(cluster.places(new), cluster.workers())
         blocks = cluster.submit(
             NewBlock.with_columns, [(block, *shared) for block in new], workers, elsewhere=True
         )
         n_columns = sum(part._n_features_out for part in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
-        # Tasks that need them keep them, and make them again where their worker died.
+        # Tasks that need these results keep them, and compute them again if their worker dies.
         release([*new, *shared])
         rows = ClusterRows(cluster, blocks)
         selection.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
@@ -519,11 +521,11 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
             raise InputError("DaskKernelRegressor: offset cannot be used for collections.")
         self._interval_model(method)
         self._held_back_errors("predict_interval")
-        both = self._lazily("predict_interval", X, coverage=coverage)
+        both = self._predict_lazily("predict_interval", X, coverage=coverage)
         return both[..., 0], both[..., 1]
 
-    def _like(self, name: str) -> AnyArray:
-        like = super()._like(name)
+    def _empty_result(self, name: str) -> AnyArray:
+        like = super()._empty_result(name)
         return like if name == "predict" else np.empty((*like.shape, 2))
 
     def _check_distributable(self) -> None:
@@ -637,10 +639,10 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
         """Return the result of a method, a lazy array for collections."""
         if not is_dask_collection(X):
             return method(X, **options)
-        return self._lazily(method.__name__, X, **options)
+        return self._predict_lazily(method.__name__, X, **options)
 
-    def _like(self, name: str) -> AnyArray:
-        raw = super()._like(name)
+    def _empty_result(self, name: str) -> AnyArray:
+        raw = super()._empty_result(name)
         if name == "decision_function":
             return raw
         if name == "predict":
@@ -715,6 +717,6 @@ def _map_weights(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
     return moved
 
 
-def _as_it_is(value: T) -> T:
+def _identity(value: T) -> T:
     """Return the value (a task, so that a lost value can be computed again)."""
     return value

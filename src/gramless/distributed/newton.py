@@ -57,7 +57,7 @@ class MeanLoss:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """A draw of rows with a probability of ``factor`` times their curvature.
+    """A draw of rows with a probability of ``factor`` times their curvature, at most 1.
 
     ``number`` is the index of the draw. Block k has the rows from ``starts[k]`` on. If ``factor``
     is infinite, all rows of positive curvature are drawn; if ``whole``, all rows are.
@@ -70,7 +70,7 @@ class Draw:
     whole: bool
     starts: IntArray
 
-    def drawn(
+    def draw_rows(
         self, block: RowBlock, largest: FloatArray, positions: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
         """Return the indices of the drawn rows of a block, and the factors of their weights."""
@@ -101,7 +101,7 @@ class CurvedPart:
     rows: IntArray
     weights: FloatArray
     curvature: Curvature
-    mass: float
+    curvature_bound: float
 
 
 def curved_part(
@@ -113,7 +113,7 @@ def curved_part(
     def make() -> CurvedPart:
         losses, z = draw.losses.of(block), responses(block, work, w)
         floored = draw.floor.apply(losses.curvatures(z), losses.row_weights)
-        rows, upscale = draw.drawn(block, floored.max(axis=1), places)
+        rows, upscale = draw.draw_rows(block, floored.max(axis=1), places)
         curvatures = floored[rows] * upscale[:, None]
         curvature: Curvature = RowCurvature(curvatures)
         sampled = losses.of_rows(rows, upscale)
@@ -121,8 +121,8 @@ def curved_part(
             curvature = sampled.curvature(z[rows])
         part = block if draw.whole else block.take_rows(rows)
         # No row of softmax curvature exceeds twice its weight.
-        mass = float(curvatures.max(axis=1).sum() + 2.0 * sampled.row_weights.sum())
-        return CurvedPart(part, rows, curvatures.mean(axis=1), curvature, mass)
+        curvature_bound = float(curvatures.max(axis=1).sum() + 2.0 * sampled.row_weights.sum())
+        return CurvedPart(part, rows, curvatures.mean(axis=1), curvature, curvature_bound)
 
     part: CurvedPart = block.get_or_compute("curved", (w.tag, draw.number, draw.whole), make)
     return part
@@ -139,7 +139,10 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
 def sums_of_losses(
     block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return a block's mean losses, sensitivity, and sums of curvatures and slopes."""
+    """Return sums over a block's rows, for each output.
+
+    These are the mean losses, ``|gradient * z|``, the curvatures and ``|gradient|``.
+    """
     losses, z = there.of(block), responses(block, work, w)
     slopes, curvatures = derivatives(losses, z, work.threads)
     sums = np.abs(slopes * z).sum(axis=0), curvatures.sum(axis=0), np.abs(slopes).sum(axis=0)
@@ -153,9 +156,11 @@ def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -
 
 
 def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) -> CurvedFacts:
-    """Return the number of sampled rows of a block, how many have curvature, and their sums.
+    """Return facts about the sampled rows of a block.
 
-    If positions are given, the last item has those of the rows with curvature.
+    These are their number, the number of those with curvature, the sum of their mean curvatures, an
+    upper bound of the sum of their largest curvatures, and, if positions are given, those of the
+    rows with curvature.
     """
     part = curved_part(block, work, draw, **at)
     has_curvature = part.weights != 0
@@ -164,10 +169,10 @@ def curved_facts(block: RowBlock, work: Workspace, draw: Draw, **at: Arrived) ->
         start = int(draw.starts[block.number])
         places = at["positions"].values.astype(np.int64)[start + part.rows[has_curvature]]
     n_curved = int(np.count_nonzero(has_curvature))
-    return len(part.rows), n_curved, float(part.weights.sum()), part.mass, places
+    return len(part.rows), n_curved, float(part.weights.sum()), part.curvature_bound, places
 
 
-def curved_taken(
+def take_curved_rows(
     block: RowBlock,
     work: Workspace,
     draw: Draw,
@@ -175,7 +180,10 @@ def curved_taken(
     among_curved: bool,
     **at: Arrived,
 ) -> tuple[RowBlock, FloatArray] | None:
-    """Return some of the sampled rows, by index among all or among those with curvature."""
+    """Return some of the sampled rows and their weights; None if the block has none of them.
+
+    Indices count all sampled rows or, if ``among_curved``, only those with curvature.
+    """
     rows = indices.get(block.number)
     if rows is None:
         return None
@@ -312,7 +320,8 @@ class ClusterNewtonState(NewtonState):
     def _approximate(self) -> None:
         self.before = self.draws, self.penalties
         facts = self._draw_rows(self._flat_outputs(self.curvatures))
-        self.total, self.mass = sum(one[2] for one in facts), sum(one[3] for one in facts)
+        self.total = sum(one[2] for one in facts)
+        self.curvature_bound = sum(one[3] for one in facts)
         self.inverse = self._inverse(facts)
 
     def _draw_rows(self, flat: BoolArray) -> list[CurvedFacts]:
@@ -377,7 +386,7 @@ class ClusterNewtonState(NewtonState):
         elif self.problem.order is not None:
             sample = self.problem.order[sample]
         indices, back = by_block(np.append(0, np.cumsum(counts)), sample)
-        parts = self._per_block(curved_taken, indices, curved)
+        parts = self._per_block(take_curved_rows, indices, curved)
         blocks, weights = zip(*(part for part in parts if part is not None), strict=True)
         return (
             concatenate_blocks(blocks).take_rows(back),
@@ -388,7 +397,7 @@ class ClusterNewtonState(NewtonState):
     def _newton_direction(self, factors: FloatArray) -> Vector:
         def product(p: Vector, active: NDArray[np.intp]) -> Vector:
             problem, at = self.problem, {"w": self.w, **self.positions}
-            bound, shared = problem.bound(p) * self.mass, problem.shared(p)
+            bound, shared = problem.bound(p) * self.curvature_bound, problem.shared(p)
             return problem.sum_over_blocks(curved_product, bound, self.draw, active, p=shared, **at)
 
         coupled = self.loss.coupled and not self.draw.floor.flat.any()

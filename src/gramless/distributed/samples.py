@@ -58,30 +58,34 @@ class PartitionSample:
 class Moments:
     """Statistics of weighted targets.
 
-    ``mass`` is the sum of weights, ``largest`` the largest absolute value, ``mean`` the mean and
-    ``squares`` the sum of squared deviations from the mean.
+    ``total_weight`` is the sum of weights, ``largest`` the largest absolute value, ``mean`` the
+    mean and ``squares`` the sum of squared deviations from the mean.
     """
 
-    mass: float
+    total_weight: float
     largest: FloatArray | float
     mean: FloatArray | float
     squares: FloatArray | float
 
     @classmethod
     def of(cls, y: AnyArray, weight: FloatArray | None) -> Moments:
-        """Return the moments of targets, of which at least one has a positive weight."""
+        """Return the moments of targets; at least one must have a positive weight."""
         y = np.asarray(y, np.float64)
-        mass = float(len(y)) if weight is None else float(weight.sum())
+        total_weight = float(len(y)) if weight is None else float(weight.sum())
         mean = np.average(y, axis=0, weights=weight)
-        squares = np.average((y - mean) ** 2, axis=0, weights=weight) * mass
-        return cls(mass, np.abs(y).max(axis=0), mean, squares)
+        squares = np.average((y - mean) ** 2, axis=0, weights=weight) * total_weight
+        return cls(total_weight, np.abs(y).max(axis=0), mean, squares)
 
-    def with_others(self, other: Moments) -> Moments:
+    def merge(self, other: Moments) -> Moments:
         """Return the moments of the union (Chan, Golub & LeVeque 1983, equation 2.1)."""
-        mass, step = self.mass + other.mass, other.mean - self.mean
-        mean = self.mean + step * (other.mass / mass)
-        squares = self.squares + other.squares + step**2 * (self.mass * other.mass / mass)
-        return Moments(mass, np.maximum(self.largest, other.largest), mean, squares)
+        total_weight, step = self.total_weight + other.total_weight, other.mean - self.mean
+        mean = self.mean + step * (other.total_weight / total_weight)
+        squares = (
+            self.squares
+            + other.squares
+            + step**2 * (self.total_weight * other.total_weight / total_weight)
+        )
+        return Moments(total_weight, np.maximum(self.largest, other.largest), mean, squares)
 
     def encoder(self, loss: Loss, fit_intercept: bool = True) -> NumberEncoder:
         """Return the encoder of the targets, equal to that of one machine up to rounding."""
@@ -91,7 +95,7 @@ class Moments:
         mean = self.mean / unit
         if loss.has_positive_means:
             return NumberEncoder(np.zeros_like(mean), mean, unit, loss.link(np.asarray(self.mean)))
-        deviation = np.sqrt(self.squares / self.mass) / unit
+        deviation = np.sqrt(self.squares / self.total_weight) / unit
         return NumberEncoder(mean, np.where(deviation > 0, deviation, 1.0), unit)
 
     def encode(self, encoded: EncodedRows, loss: Loss) -> EncodedRows:
@@ -108,7 +112,7 @@ class Moments:
             zeros = np.zeros(np.shape(self.mean))
             return NumberEncoder(zeros, np.ones_like(zeros), 1.0, zeros, fits_intercept=False)
         centred = replace(
-            self, mean=0.0 * self.mean, squares=self.squares + self.mass * self.mean**2
+            self, mean=0.0 * self.mean, squares=self.squares + self.total_weight * self.mean**2
         )
         return replace(centred.encoder(loss), fits_intercept=False)
 
@@ -192,7 +196,7 @@ class Sample:
         )
         largest = max(sample.largest_weight for sample in samples)
         with_moments = [sample.moments for sample in samples if sample.moments is not None]
-        moments = reduce(Moments.with_others, with_moments) if with_moments else None
+        moments = reduce(Moments.merge, with_moments) if with_moments else None
         return cls(rows, lengths, complete, largest, classes, moments)
 
 

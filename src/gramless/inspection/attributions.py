@@ -130,9 +130,9 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
 
     With more columns, values are estimated from at most 50 background rows and random orders of
     the players. The orders are always the same, and each is used together with its reverse. The
-    same estimate is used if the background rows lie in so many bins that exact values would take
-    minutes. Exact values of other features use 50 background rows if predictions are slow. The sum
-    of the values is exact in every case.
+    same estimate is used if exact values would take minutes, because the background rows lie in
+    very many bins. Exact values of other features use 50 background rows if predictions are slow.
+    The sum of the values is exact in every case.
 
     10,000 rows of a default model of 10 columns take 0.8 s on two cores. Nearly all of it is for
     the smooth kernels of the model; without them it is 0.1 s. The time for smooth kernels doubles

@@ -141,7 +141,7 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
 
     Notes
     -----
-    At most 21 predictions of all rows, 12 for categories.
+    At most 21 predictions of all rows, or 13 for categories and codes.
 
     Examples
     --------

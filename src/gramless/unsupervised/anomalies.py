@@ -36,10 +36,10 @@ from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
 _MAX_BLOCK_ROWS, _MIN_BLOCK_ROWS = 1 << 16, 1 << 10
 # A block holds copies of its rows with axes and clipped, and codes and positions of their bins.
-_BYTES_A_COLUMN, _BYTES_A_GRID, _MEMORY_BLOCKS = 32, 4, 4
+_BYTES_PER_COLUMN, _BYTES_PER_GRID, _MEMORY_BLOCKS = 32, 4, 4
 _MAX_DENSE_CELLS = 1 << 24  # cells per block in ``contributions``, which makes rows dense
 # Tables of more columns are copied whole when they are scaled.
-_NARROW, _WIDE_BYTES_A_CELL = 256, 16
+_NARROW, _WIDE_BYTES_PER_CELL = 256, 16
 _MAX_SHAPING_ROWS = 10_000  # a random half of the rows, but at most this many, determines the grids
 _AXES_EVERY = 3  # every third grid divides principal axes, the others divide inputs
 _MIN_WIDTH, _MAX_WIDTH = 0.0625, 1.0  # of cells, as shares of the range of an input in few rows
@@ -152,7 +152,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         ):
             check_memory(
                 f"AnomalyDetector: {rows.shape[0]:,} rows of {rows.shape[1]:,} columns",
-                _WIDE_BYTES_A_CELL * rows.size,
+                _WIDE_BYTES_PER_CELL * rows.size,
                 "give fewer columns or rows",
             )
         seed = seed_from(self.random_state)
@@ -179,7 +179,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         """Count more training rows, or fit if there is no fit yet.
 
         The first batch determines the grids; it should have hundreds of rows
-        that are like the later ones. The order of the rows has no influence on the counts.
+        that are like the later ones. The order of the later rows has no influence on the counts.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Weights of the rows; only their proportions matter.
+            A row of weight w counts as w rows; a row of weight 0 is ignored.
 
         Returns
         -------
@@ -344,7 +344,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
         check_is_fitted(self)
         binned = self.bin_counts_
         rarities, grids = rarity(binned.shares(), self.resolution), binned.bins.grids
-        # Of each grid, the rarity of each code minus the mean rarity of the training rows. Code 0
+        # For each grid, the rarity of each code minus the mean rarity of the training rows. Code 0
         # is an unknown bin.
         excess = []
         for a, b in pairwise(binned.bins.offsets_):
@@ -456,7 +456,7 @@ class AnomalyDetector(OutlierMixin, TableEstimator):
 def _rows_per_block(grids: Grids) -> int:
     """Return the number of rows per block, which is smaller if memory is short."""
     n_grids, n_columns = grids.widths.shape
-    of_row = _BYTES_A_COLUMN * n_columns + _BYTES_A_GRID * n_grids
+    of_row = _BYTES_PER_COLUMN * n_columns + _BYTES_PER_GRID * n_grids
     budget = large_array_budget_for(_MEMORY_BLOCKS * _MAX_BLOCK_ROWS * of_row)
     return min(_MAX_BLOCK_ROWS, max(_MIN_BLOCK_ROWS, budget // (_MEMORY_BLOCKS * of_row)))
 

@@ -393,7 +393,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         return neighbours.fit_rows(rows)
 
     def _uses_neighbours(self, n_rows: int) -> bool:
-        """Return whether features are neighbours, for so many distinct rows."""
+        """Return whether features are neighbours if there are ``n_rows`` distinct rows."""
         if not is_auto(self.features):
             return isinstance(self.features, str) and self.features == "neighbors"
         is_kernel = not (is_auto(self.bandwidth) and is_auto(self.n_grids))

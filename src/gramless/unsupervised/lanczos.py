@@ -23,9 +23,8 @@ _COLUMN_MULTIPLE = 4  # products are fastest per vector if their number is a mul
 _MAX_BLOCKS = 8  # blocks of a basis before it is restarted from its best vectors
 _KEPT_BLOCKS = 2  # blocks of best vectors kept at a restart
 _NEGLIGIBLE = 1e-13  # directions below this fraction of the block are rounding errors
-_MAX_CORRECTION = (
-    1e-8  # of orthonormal directions, up to which they stay orthonormal when corrected
-)
+# Directions that a second orthogonalisation changes by more than this are orthonormalised again.
+_MAX_CORRECTION = 1e-8
 _MIN_VALUE = 1e-10  # singular values below this fraction of the largest count as zero
 _MIN_SINGLE_TOL = 3e-5  # smaller residuals need products in double precision
 _TINY = np.finfo(float).tiny
@@ -41,7 +40,7 @@ class SingularTriplets:
     many rows as columns, else of ``A @ right - left * singular_values``. The other of these two is
     zero up to rounding errors. There are fewer triplets than requested if the rank of the matrix is
     lower. ``converged`` is True if all residuals met the tolerance within ``n_iter`` products with
-    blocks of vectors.
+    blocks of vectors, or if these vectors span an invariant subspace.
     """
 
     left: FloatArray
@@ -114,7 +113,7 @@ class SingularTriplets:
         sides = [_Side(single, _SINGLE), exact] if uses_single else [exact]
         with one_blas_thread():
             draws = stream(seed, "decomposition").random((exact.other_size, width)) - 0.5
-            block, n_iter, converged = sides[0].back(draws), 0, False
+            block, n_iter, converged = sides[0].to_shorter(draws), 0, False
             for side in sides:
                 if n_iter < max_iter and not converged:
                     basis = _Basis(side, min(width, exact.size), block)
@@ -150,7 +149,10 @@ _SINGLE = _Precision(1e-6, 2e-6, np.float32, tall.directions_by_gram)
 
 
 class _Side:
-    """Products with a matrix: ``forth`` maps its shorter to its longer side, ``back`` returns."""
+    """Products with a matrix.
+
+    ``to_longer`` maps vectors of the shorter side to the longer side, ``to_shorter`` the reverse.
+    """
 
     def __init__(self, matrix: FeatureMatrix, precision: _Precision) -> None:
         n_rows, n_columns = matrix.shape
@@ -158,7 +160,7 @@ class _Side:
         self.size, self.other_size = min(matrix.shape), max(matrix.shape)
         self.precision = precision
         products: list[Callable[[FloatArray], FloatArray]] = [matrix.matvec, matrix.rmatvec]
-        self.forth, self.back = products[:: -1 if self.is_wide else 1]
+        self.to_longer, self.to_shorter = products[:: -1 if self.is_wide else 1]
 
 
 class _Basis:
@@ -191,7 +193,7 @@ class _Basis:
             self._storage[:, : len(values)] = kept
             self.projected, self.link = np.diag(values**2), self.link @ rotation
         n_old = len(self.projected)
-        image = self._side.back(self._side.forth(self.following))
+        image = self._side.to_shorter(self._side.to_longer(self.following))
         self._storage[:, n_old : n_old + n_new] = self.following
         self.projected = np.pad(self.projected, (0, n_new))
         along, self.following, link = self._split(image)
@@ -263,12 +265,12 @@ def _triplets(
 
     ``vectors`` are orthonormal approximations of the vectors of the shorter side.
     """
-    long, factor = tall.qr(side.forth(vectors), side.n_jobs)
+    long, factor = tall.qr(side.to_longer(vectors), side.n_jobs)
     u, values, vt = svd(factor)
     kept = values > _MIN_VALUE * values[:1].sum()
     u, values, v = u[:, kept], values[kept], vt.T[:, kept]
     short, long = tall.times(vectors, v, side.n_jobs), tall.times(long, u, side.n_jobs)
-    remainders = side.back(long)
+    remainders = side.to_shorter(long)
     remainders -= short * values
     return short, values, long, _relative(remainders, values[:1])
 

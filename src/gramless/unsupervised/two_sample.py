@@ -101,8 +101,9 @@ class TwoSampleResult:
         One for each bandwidth of the kernels of all inputs.
     inputs : tuple of InputDifference
         The inputs in the order of the table, without those that do not vary. If there are more than
-        500 inputs, only those are tested that vary in most rows. Numbers are compared in rows where
-        they are not missing; an additional input marks the rows where they are.
+        500 inputs, only the 500 with the fewest rows at their most frequent value are tested.
+        Numbers are compared in rows where they are not missing; an additional input marks the rows
+        where they are.
     n_permutations : int
         Number of permutations.
     n_rows : tuple of two int
@@ -181,7 +182,8 @@ def two_sample_test(
     Raises
     ------
     InputError
-        If the tables have different columns or fewer than two rows, or if a parameter is invalid.
+        If the tables have different columns or fewer than two rows of positive weight, or if a
+        parameter is invalid.
 
     Notes
     -----
@@ -254,15 +256,16 @@ def two_sample_test(
 class _Samples:
     """The pooled rows in random order, and their permutations.
 
-    ``in_first`` (n_rows,) is a mask of the rows of the first table. ``placed`` (n_blocks, 1 +
-    n_permutations) is a mask of its blocks, in the data and in each permutation.
+    ``in_first`` (n_rows,) is a mask of the rows of the first table. ``blocks_in_first``
+    (n_blocks, 1 + n_permutations) is a mask of the blocks of the first table, in the data and in
+    each permutation.
     """
 
     rows: Rows
     weights: FloatArray
     in_first: BoolArray
     blocks: RowBlocks
-    placed: BoolArray
+    blocks_in_first: BoolArray
     seed: int
     n_jobs: int | None
 
@@ -284,9 +287,9 @@ class _Samples:
         # them independent of the tables, as permutation tests require.
         order = stream(seed, "pooled rows").permutation(len(used))
         blocks = replace(blocks, numbers=blocks.numbers[order])
-        placed = blocks.in_first(n_permutations, seed)
+        blocks_in_first = blocks.in_first(n_permutations, seed)
         rows, row_weights = take_rows(table.rows, used[order]), all_weights[used[order]]
-        return cls(rows, row_weights, order < n_first, blocks, placed, seed, n_jobs)
+        return cls(rows, row_weights, order < n_first, blocks, blocks_in_first, seed, n_jobs)
 
     def discrepancies(self, matrix: FeatureMatrix, weights: FloatArray) -> FloatArray:
         """Return the squared MMDs (1 + n_permutations,) of the data and of the permutations.
@@ -296,10 +299,12 @@ class _Samples:
         sums = np.bincount(self.blocks.numbers, weights, self.blocks.n_blocks)
         gram = block_gram(matrix, self.blocks, weights)
         with one_blas_thread():
-            first, second = sums @ self.placed, sums @ ~self.placed
+            first, second = sums @ self.blocks_in_first, sums @ ~self.blocks_in_first
             is_usable = (first > 0.0) & (second > 0.0)
-            difference = np.where(self.placed, 1.0, 0.0) / np.where(is_usable, first, 1.0)
-            difference -= np.where(self.placed, 0.0, 1.0) / np.where(is_usable, second, 1.0)
+            difference = np.where(self.blocks_in_first, 1.0, 0.0) / np.where(is_usable, first, 1.0)
+            difference -= np.where(self.blocks_in_first, 0.0, 1.0) / np.where(
+                is_usable, second, 1.0
+            )
             squares = np.einsum("gk,gk->k", difference, gram @ difference)
         return np.where(is_usable, squares, 0.0)
 
@@ -350,7 +355,7 @@ def _test_single_inputs(
     samples: _Samples, table: EncodedTable
 ) -> tuple[list[tuple[str, float, bool]], FloatArray]:
     """Return the name, distance and kind of each input that varies, and its statistics."""
-    inputs, statistics = [], [np.empty((0, samples.placed.shape[1]))]
+    inputs, statistics = [], [np.empty((0, samples.blocks_in_first.shape[1]))]
 
     def test_input(j: int, column: AnyArray) -> tuple[tuple[str, float, bool], FloatArray] | None:
         # Numbers are compared in rows where they are not missing.
