@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from gramless.base.numeric import rounded_to_multiples, rounded_to_single
-from gramless.base.state import MOST_FILLED, CompactArray, compacted
+from gramless.base.state import MAX_FILLED, CompactArray, compacted
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=(60, 40))
@@ -78,7 +78,7 @@ def test_incompressible_arrays_are_kept():
 
 
 def test_extremely_compressible_large_arrays_are_kept():
-    zeros = np.zeros(MOST_FILLED // 8 + 200_000)
+    zeros = np.zeros(MAX_FILLED // 8 + 200_000)
     assert compacted(zeros) is zeros
     even = np.arange(10_000) % 2.0
     n_filled = compacted(even).n_filled

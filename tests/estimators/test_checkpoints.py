@@ -273,11 +273,11 @@ def test_resuming_over_other_rows_is_rejected(started: Path) -> None:
 
 def test_checkpoint_of_another_class_is_rejected(started: Path, there: Path) -> None:
     model = DoublyStochasticClassifier(**OPTIONS)
-    refused(model, started, "is no checkpoint of this class", X, y > 0)
+    refused(model, started, "is not a checkpoint of this class", X, y > 0)
     save(KernelRegressor(RandomBinning(n_grids=4), bandwidth=1.0).fit(X, y), there)
-    refused(regressor(), there, "is no checkpoint of this class")
+    refused(regressor(), there, "is not a checkpoint of this class")
     save(regressor().fit(X, y), there)
-    refused(regressor(), there, "is no checkpoint of this class")
+    refused(regressor(), there, "is not a checkpoint of this class")
 
 
 def test_damaged_checkpoints_are_rejected_and_kept(started: Path, there: Path) -> None:

@@ -19,9 +19,9 @@ from gramless.base.errors import InputError
 from gramless.estimators.grown import GrownBinning
 from gramless.selection.budget import (
     _ROWS_PER_OUTPUT,
-    LEAST_ROWS,
-    LEAST_ROWS_OF_CLASSES,
-    MOST_COLUMNS,
+    MAX_COLUMNS,
+    MIN_ROWS,
+    MIN_ROWS_OF_CLASSES,
 )
 
 Array = NDArray[np.float64]
@@ -246,7 +246,7 @@ def test_single_precision_products_keep_multiclass_responses():
 
 
 def test_docstrings_state_the_limits_of_growth():
-    for kind, least in [(KernelRegressor, LEAST_ROWS), (KernelClassifier, LEAST_ROWS_OF_CLASSES)]:
+    for kind, least in [(KernelRegressor, MIN_ROWS), (KernelClassifier, MIN_ROWS_OF_CLASSES)]:
         text = " ".join(kind.__doc__.split())
         assert f"with at least {least} rows, {_ROWS_PER_OUTPUT} rows per" in text
-        assert f"at most {MOST_COLUMNS:,} inputs" in text
+        assert f"at most {MAX_COLUMNS:,} inputs" in text

@@ -194,12 +194,12 @@ def read_all(stored, out):
 
 
 def test_every_half_precision_value_is_read():
-    bits = np.arange(int(loops.LARGEST_HALF) + 1).astype(np.uint16)
+    bits = np.arange(int(loops.MAX_HALF) + 1).astype(np.uint16)
     out = np.empty(len(bits))
     read_all(bits, out)
     np.testing.assert_array_equal(out * loops.HALF_UNIT, bits.view(np.float16).astype(float))
     negative_or_not_finite = np.array([-0.0, -1.0, np.inf, np.nan, -np.inf], np.float16)
-    assert (negative_or_not_finite.view(np.uint16) > loops.LARGEST_HALF).all()
+    assert (negative_or_not_finite.view(np.uint16) > loops.MAX_HALF).all()
 
 
 def test_single_precision_values_are_read():

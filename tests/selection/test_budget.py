@@ -13,9 +13,9 @@ from gramless.base.memory import VARIABLE, limit_fit_memory
 from gramless.base.progress import Deadline, Progress, Reporter
 from gramless.matrices.codes import bytes_of_grid
 from gramless.selection.budget import (
-    LEAST_ROWS,
-    LEAST_ROWS_OF_CLASSES,
-    MOST_COLUMNS,
+    MAX_COLUMNS,
+    MIN_ROWS,
+    MIN_ROWS_OF_CLASSES,
     Budget,
     Cost,
     can_grow,
@@ -95,9 +95,9 @@ def test_growth_uses_fewer_rows_for_many_outputs() -> None:
 
 def test_calibration_uses_fewer_rows_for_many_outputs() -> None:
     rows = np.arange(20_000)
-    assert len(rows[budget_of(None, n_outputs=200)[0].judged_rows(len(rows))]) == len(rows)
-    assert len(rows[budget_of(2.0)[0].judged_rows(len(rows))]) == len(rows)
-    chosen = rows[budget_of(2.0, n_outputs=100)[0].judged_rows(len(rows))]
+    assert len(rows[budget_of(None, n_outputs=200)[0].calibration_rows(len(rows))]) == len(rows)
+    assert len(rows[budget_of(2.0)[0].calibration_rows(len(rows))]) == len(rows)
+    chosen = rows[budget_of(2.0, n_outputs=100)[0].calibration_rows(len(rows))]
     assert 500 <= len(chosen) <= 1000
     assert len(set(np.diff(chosen))) == 1
 
@@ -181,14 +181,14 @@ def test_codes_on_disk_do_not_limit_grids() -> None:
 
 def test_grids_are_grown_for_enough_dense_rows_and_few_columns() -> None:
     for n_rows, n_inputs, n_outputs, of_classes, grows in [
-        (LEAST_ROWS, 1, 1, False, True),
-        (LEAST_ROWS - 1, 1, 1, False, False),
-        (LEAST_ROWS, MOST_COLUMNS, 2, False, True),
-        (LEAST_ROWS, MOST_COLUMNS + 1, 1, False, False),
-        (LEAST_ROWS, 1, 3, False, False),
-        (LEAST_ROWS_OF_CLASSES, 1, 1, True, True),
-        (LEAST_ROWS_OF_CLASSES - 1, 1, 1, True, False),
-        (LEAST_ROWS_OF_CLASSES, 1, 13, True, False),
+        (MIN_ROWS, 1, 1, False, True),
+        (MIN_ROWS - 1, 1, 1, False, False),
+        (MIN_ROWS, MAX_COLUMNS, 2, False, True),
+        (MIN_ROWS, MAX_COLUMNS + 1, 1, False, False),
+        (MIN_ROWS, 1, 3, False, False),
+        (MIN_ROWS_OF_CLASSES, 1, 1, True, True),
+        (MIN_ROWS_OF_CLASSES - 1, 1, 1, True, False),
+        (MIN_ROWS_OF_CLASSES, 1, 13, True, False),
         (65, 1, 13, True, True),
     ]:
         data = make_task(np.zeros((n_rows, n_inputs)), np.zeros((n_rows, n_outputs))).data

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gramless.selection.grid_proposals import (
-    MOST_INPUTS,
+    MAX_INPUTS,
     GridProposals,
     ProposalSettings,
     Proposer,
@@ -27,7 +27,7 @@ def proposer_of(n_inputs: int, seed: int = 0, settings: ProposalSettings | None 
 
 def grid_over(inputs: list[int], widths: list[float] | None = None) -> GridProposals:
     """Return one grid, as a winner."""
-    numbers, wide = np.zeros((1, MOST_INPUTS), np.int32), np.ones((1, MOST_INPUTS))
+    numbers, wide = np.zeros((1, MAX_INPUTS), np.int32), np.ones((1, MAX_INPUTS))
     numbers[0, : len(inputs)] = inputs
     if widths is not None:
         wide[0, : len(widths)] = widths
@@ -65,11 +65,11 @@ PROPOSERS = st.builds(
 def test_proposed_grids_are_valid(proposer: Proposer, n_grids: int) -> None:
     grids = proposer.propose(n_grids)
     assert len(grids) == n_grids
-    assert grids.inputs.shape == grids.widths.shape == grids.shifts.shape == (n_grids, MOST_INPUTS)
+    assert grids.inputs.shape == grids.widths.shape == grids.shifts.shape == (n_grids, MAX_INPUTS)
     assert grids.inputs.dtype == np.int32
     for c in range(n_grids):
         inputs = inputs_of(grids, c)
-        assert 1 <= len(inputs) <= min(MOST_INPUTS, proposer.n_inputs)
+        assert 1 <= len(inputs) <= min(MAX_INPUTS, proposer.n_inputs)
         assert len(set(inputs)) == len(inputs)
     assert np.isfinite(grids.widths).all()
     assert (grids.widths >= proposer.settings.narrowest).all()
@@ -118,7 +118,7 @@ def test_groups_never_hold_all_categories() -> None:
 def test_fresh_proposals_are_uniform_in_size_and_inputs() -> None:
     grids = proposer_of(20).propose(8000)
     sizes = Counter(grids.sizes.tolist())
-    assert sorted(sizes) == list(range(1, MOST_INPUTS + 1))
+    assert sorted(sizes) == list(range(1, MAX_INPUTS + 1))
     # Six standard deviations of counts.
     assert all(abs(n - 500) < 6 * np.sqrt(500) for n in sizes.values())
     share = counts(grids, 20) / 8000

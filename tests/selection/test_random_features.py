@@ -15,7 +15,7 @@ from gramless.losses import Logistic, Loss, Squared
 from gramless.matrices.base import Vector
 from gramless.selection.candidate import FittedFeatures
 from gramless.selection.candidates.random_features import (
-    FEWEST_ROWS_TO_SEARCH,
+    MIN_ROWS_TO_SEARCH,
     RandomFeatures,
     has_open_settings,
 )
@@ -53,7 +53,7 @@ CLOSED: dict[str, Any] = {**WIDE, "alpha": 1e-3}
 
 
 def test_search_needs_an_open_setting_and_enough_rows() -> None:
-    n_rows = FEWEST_ROWS_TO_SEARCH
+    n_rows = MIN_ROWS_TO_SEARCH
     assert has_open_settings(task_of(n_rows))
     assert not has_open_settings(task_of(n_rows - 1))
     assert has_open_settings(task_of(n_rows - 1, split=held_back_splits(n_rows - 1, 0)[0]))

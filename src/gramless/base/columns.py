@@ -135,8 +135,8 @@ def target_name(y: object) -> str | None:
 def named_columns(X: object) -> dict[str, Reader]:
     """Return a dict from names to functions that each read one column by :func:`plain_column`.
 
-    Raises ``InputError`` if ``X`` is no table, if two columns have the same name, or if the columns
-    have no names.
+    Raises ``InputError`` if ``X`` is not a table, if two columns have the same name, or if the
+    columns have no names.
     """
     if not is_frame(X):
         raise InputError(f"a data frame or a Table is needed, got {type(X).__name__}.")

@@ -27,7 +27,7 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, IntArray
 
 _NUMBERS_AT_ONCE = 1 << 21
-_MAX_DISK_SHARE = 0.95  # of the free space
+_MAX_DISK_SHARE = 0.95  # fraction of the free disk space that may be used
 
 RowKey: TypeAlias = slice | IntArray | BoolArray
 Columns: TypeAlias = int | slice | Sequence[int] | IntArray | BoolArray

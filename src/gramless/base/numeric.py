@@ -32,7 +32,7 @@ def too_large(value: object) -> str:
 
 
 def as_float(value: object) -> float:
-    """Return a number as a float, infinity if it is too large, or NaN if it is no number."""
+    """Return a number as a float, infinity if it is too large, or NaN if it is not a number."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:

@@ -125,7 +125,7 @@ class Reporter:
 
 @dataclass(frozen=True)
 class Deadline:
-    """A time budget in seconds, counted from the creation of the object; None is no limit."""
+    """A time budget in seconds, counted from the creation of the object; None means no limit."""
 
     seconds: float | None = None
     started: float = field(default_factory=time.perf_counter)

@@ -30,8 +30,8 @@ Number = TypeVar("Number", int, float)
 State = Mapping[str, object]
 Json = Any  # what the json module reads and writes
 
-_CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # by tag in files, and name
-_FAMILIES: dict[str, type[Stateful]] = {}  # base classes by tag in files
+_CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # keys: tag in files, class name
+_FAMILIES: dict[str, type[Stateful]] = {}  # base classes; keys: tag in files
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _MIN_TENSOR_LENGTH = 64  # shorter lists of floats stay in the JSON
 _SHOWN_NUMBERS = 6  # longer arrays are shown by their shape
@@ -42,11 +42,13 @@ _MAX_MODELS = 10_000
 _MAX_CHARACTERS = 1 << 22
 # A small hostile file must not make the reader allocate much memory. Up to this many bytes may be
 # restored beyond 64 times the bytes that are stored.
-MOST_FILLED = 1 << 24
+MAX_FILLED = 1 << 24
 _MAX_RATIO = 64
 
 _MIN_NUMBERS = 400  # shorter arrays do not repay the 200 bytes that describe a form
-_MAX_SHARE = 0.85  # of the bytes of an array; smaller savings do not repay the time to inflate
+# Arrays are stored deflated only if that takes at most this fraction of their bytes, because
+# smaller savings do not repay the time to inflate.
+_MAX_SHARE = 0.85
 _PROBED_NUMBERS = 1 << 14  # these first numbers show for most arrays whether they deflate
 
 
@@ -182,7 +184,7 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, tag="model"):
         known = set(dir(type(self)))
         for name in fitted:
             is_fitted = _FITTED_NAME.fullmatch(name) and name not in known
-            require(bool(is_fitted), f"{name!r} is no fitted attribute")
+            require(bool(is_fitted), f"{name!r} is not a fitted attribute")
 
     def _set_attributes(self, attributes: dict[str, object]) -> None:
         """Set attributes; subclasses then rebuild those computed from them."""
@@ -256,7 +258,7 @@ def _arrays_in(parts: list[object]) -> Iterator[AnyArray]:
             yield part
 
 
-def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | CompactArray:
+def compacted(array: AnyArray, most_filled: int = MAX_FILLED) -> AnyArray | CompactArray:
     """Return the compressed form of a long array, or the array itself if this saves little.
 
     Parameters
@@ -360,7 +362,7 @@ class Encoder:
     def _array(self, where: str, array: AnyArray) -> Json:
         kind = array.dtype.kind
         if kind in "biuf" and array.dtype.itemsize <= 8:
-            compact = compacted(array, MOST_FILLED - self._n_filled)
+            compact = compacted(array, MAX_FILLED - self._n_filled)
             if isinstance(compact, CompactArray):
                 return self._compact_array(where, compact)
             self.tensors[where] = array
@@ -448,7 +450,7 @@ class Decoder:
 
     def _restored(self, array: CompactArray) -> AnyArray:
         self._n_filled += array.n_filled
-        require(self._n_filled <= MOST_FILLED, "its arrays are too large for what they hold")
+        require(self._n_filled <= MAX_FILLED, "its arrays are too large for what they hold")
         return array.restored()
 
     def _text(self, items: list[str], as_objects: bool) -> AnyArray:
@@ -491,7 +493,7 @@ def array_in(
     """
     array = state.get(name)
     if not isinstance(array, np.ndarray) or array.dtype != dtype:
-        raise ValueError(f"{name} is no array of {np.dtype(dtype)}")
+        raise ValueError(f"{name} is not an array of {np.dtype(dtype)}")
     if shape is not None:
         has_shape = array.ndim == len(shape) and all(
             expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
@@ -513,7 +515,7 @@ def number_in(
     """
     value = state.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float) if type_ is float else type_):
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     number = cast(Number, value)
     require(not LARGEST < abs(number) < math.inf, f"{name} is beyond {LARGEST:g}")
     require(low is None or low <= number < high, f"{name} is out of range")
@@ -524,7 +526,7 @@ def part_in(state: State, name: str, cls: type[T]) -> T:
     """Return an object of a state, or raise ``ValueError`` if it is absent or of another class."""
     part = state.get(name)
     if not isinstance(part, cls):
-        raise ValueError(f"{name} is no {cls.__name__}")
+        raise ValueError(f"{name} is not a {cls.__name__}")
     return part
 
 

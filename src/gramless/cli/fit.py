@@ -304,7 +304,7 @@ def _estimator(
     task: str, approximation: str, kernel: str | None, size: int | None, parameters: dict[str, Any]
 ) -> KernelMachine:
     from gramless import KernelClassifier, KernelRegressor
-    from gramless.estimators.features import LEAST_GRIDS
+    from gramless.estimators.features import MIN_GRIDS
     from gramless.features.registry import map_class
 
     features: str | SizedMap = approximation
@@ -321,7 +321,7 @@ def _estimator(
         kind = map_class(approximation)
         features = kind() if kernel is None else kind(named_kernel(kernel))
         if size is None and features.size_name == "n_grids":
-            size = LEAST_GRIDS
+            size = MIN_GRIDS
         features = features if size is None else features.resized(size)
     if task == "classification":
         return KernelClassifier(features, **parameters)

@@ -80,7 +80,7 @@ from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows, checked_weights, relative_weights
 from gramless.selection.bandwidth_search import RELEVANCES
 from gramless.selection.budget import (
-    LEAST_TO_GROW,
+    MIN_GROWTH_ROWS,
     Budget,
     can_grow,
     check_table,
@@ -391,7 +391,7 @@ class KernelMachine(StatefulEstimator, ABC):
         selected = select(task)
         errors = selected.validation if self._learns_errors(task, selected.loss) else None
         if errors is not None:
-            errors = errors.of_rows(task.budget.judged_rows(len(errors.rows)))
+            errors = errors.of_rows(task.budget.calibration_rows(len(errors.rows)))
         goal = replace(task.goal, loss=selected.loss)
         return Selection(**vars(encoded), goal=goal, selected=selected, errors=errors)
 
@@ -523,7 +523,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return whether grids are grown instead of random features of one kernel."""
         grids = check_choice(self, "grids", ("auto", "random", "grown"))
         owner, rows, folds = type(self).__name__, held_back.data.rows, held_back.folds
-        has_enough_rows = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
+        has_enough_rows = not sp.issparse(rows) and rows.shape[0] >= MIN_GROWTH_ROWS
         can_be_halved = folds is None or folds.can_be_halved
         is_open = isinstance(self.features, str) and self.features == "binning"
         is_open = is_open and self.scaling == "auto" and self.l1_ratio == 0 and can_be_halved
@@ -531,7 +531,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if monotone is not None:
             if not (is_open and has_enough_rows and grids != "random"):
                 raise InputError(
-                    f"{owner}: monotonic_cst is for grown grids: at least {LEAST_TO_GROW} dense "
+                    f"{owner}: monotonic_cst is for grown grids: at least {MIN_GROWTH_ROWS} dense "
                     f"rows, features='binning', grids 'auto' or 'grown', scaling='auto', "
                     f"l1_ratio=0 and no bandwidth."
                 )
@@ -547,7 +547,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if not has_enough_rows:
             raise InputError(
                 f"{owner}: grids='grown' needs dense rows, not sparse ones, at least "
-                f"{LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
+                f"{MIN_GROWTH_ROWS}, got n_samples={rows.shape[0]}; use grids='auto'."
             )
         if not can_be_halved:
             raise InputError(

@@ -35,7 +35,7 @@ class Checkpoint:
             return None
         earlier = load(self.path)
         if type(earlier) is not type(model) or "run_" not in vars(earlier):
-            raise self._error("is no checkpoint of this class")
+            raise self._error("is not a checkpoint of this class")
         for name in sorted(model.get_params(deep=False).keys() - _FREE):
             if not same_parameter(model, earlier, name):
                 raise self._error(f"is of a run with another {name}")

@@ -38,7 +38,7 @@ from gramless.estimators.targets import (
 )
 from gramless.features.base import SizedMap
 from gramless.losses import CumulativeLogistic, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.selection.candidates.random_features import FEWEST_ROWS_TO_SEARCH
+from gramless.selection.candidates.random_features import MIN_ROWS_TO_SEARCH
 from gramless.selection.task import FixedChoices, HeldBackRows, SelectionTask
 from gramless.solvers.objective import Problem
 from gramless.uncertainty.calibration import Calibration
@@ -399,7 +399,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         super()._restore(fitted)
 
     def _learns_errors(self, task: SelectionTask, loss: Loss) -> bool:
-        has_rows = task.n_rows >= FEWEST_ROWS_TO_SEARCH
+        has_rows = task.n_rows >= MIN_ROWS_TO_SEARCH
         needs = is_auto(self.calibrate) and has_rows and loss.name not in PROBABILISTIC
         return super()._learns_errors(task, loss) or needs
 
@@ -409,7 +409,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if isinstance(selection.encoder, LabelsEncoder):
             return attributes
         if validation is None:
-            has_few_rows = is_auto(self.calibrate) and data.rows.shape[0] < FEWEST_ROWS_TO_SEARCH
+            has_few_rows = is_auto(self.calibrate) and data.rows.shape[0] < MIN_ROWS_TO_SEARCH
             if has_few_rows and loss.name not in PROBABILISTIC:
                 knots = np.array([-1.0, 1.0])
                 attributes["calibration_"] = Calibration(

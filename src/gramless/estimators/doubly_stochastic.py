@@ -14,7 +14,7 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.streamed import StreamedMachine
 from gramless.estimators.targets import (
-    LARGEST_CODE,
+    MAX_CODE,
     ClassEncoder,
     NumberEncoder,
     log_probabilities,
@@ -192,7 +192,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     @property
     def _encoder(self) -> NumberEncoder:
-        largest = LARGEST_CODE if self.loss_.robust else np.inf
+        largest = MAX_CODE if self.loss_.robust else np.inf
         return NumberEncoder(self.target_mean_, self.target_scale_, largest=largest)
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:

@@ -20,12 +20,13 @@ from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import most_drawn
 
-LEAST_GRIDS, MOST_GRIDS = 512, 2048
+MIN_GRIDS, MAX_GRIDS = 512, 2048
 # Sizes of named maps: grids times rows times outputs, and rows times columns squared, are at most
 # these if the ranges allow it.
 _MAX_NONZEROS, _MAX_GRAM_WORK = 1 << 24, 1e12
 _COLUMN_RANGE, _COLUMN_MULTIPLE = (512, 4096), 64
-_BLOCK_ROWS, _BLOCK_VALUES = 65_536, 1 << 25  # of features of new rows
+# Features of new rows are computed for blocks of at most this many rows and values.
+_BLOCK_ROWS, _BLOCK_VALUES = 65_536, 1 << 25
 
 
 def named_map(
@@ -50,7 +51,7 @@ def named_map(
     if name == "smooth":
         feature_map = feature_map.set_params(kernel=Windowed.for_inputs(n_inputs))
     if feature_map.size_name == "n_grids":
-        default = int(np.clip(_MAX_NONZEROS // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
+        default = int(np.clip(_MAX_NONZEROS // (n_rows * n_outputs), MIN_GRIDS, MAX_GRIDS))
         feature_map = feature_map.resized(n_grids or min(default, most_drawn(n_inputs)))
     else:
         _check_no_grids(feature_map, n_grids)

@@ -41,7 +41,7 @@ from gramless.selection.splits import Folds, Split, class_folds, group_folds
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 
 _N_FOLDS = 5
-_MAX_CHARACTERS = 200  # of the representation of a splitter
+_MAX_CHARACTERS = 200  # longer representations of splitters are cut off
 
 
 @dataclass(frozen=True, eq=False)

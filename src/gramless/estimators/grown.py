@@ -24,7 +24,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import PlainBins, bytes_of_grid
 from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
-from gramless.selection.budget import LEAST_TO_GROW
+from gramless.selection.budget import MIN_GROWTH_ROWS
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.growth import grow
@@ -138,7 +138,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             dtype="numeric",
             order=None,
             multi_output=True,
-            ensure_min_samples=LEAST_TO_GROW,
+            ensure_min_samples=MIN_GROWTH_ROWS,
         )
         rows = normalise_rows(rows)
         check_memory(

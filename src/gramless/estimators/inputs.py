@@ -34,11 +34,13 @@ from gramless.preprocessing.rows import (
     normalise_rows,
     validated,
 )
-from gramless.selection.budget import MOST_COLUMNS
+from gramless.selection.budget import MAX_COLUMNS
 
 # Empty columns of sparse rows are dropped beyond this number; fewer cost little.
 _MAX_COLUMNS_KEPT = 1000
-_DENSE_SHARE = 0.25  # of the memory budget; the fit needs most of the rest
+# Sparse rows become dense if they then take at most this fraction of the large-array budget; the
+# fit needs the remaining memory.
+_DENSE_SHARE = 0.25
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,7 +310,7 @@ def dense_if_small(X: Any) -> Any:
 
     Rows with too many columns for growing grids stay sparse. Other tables are returned unchanged.
     """
-    if not sp.issparse(X) or X.ndim != 2 or X.shape[1] > MOST_COLUMNS:
+    if not sp.issparse(X) or X.ndim != 2 or X.shape[1] > MAX_COLUMNS:
         return X
     if _bytes_if_dense(X) > _DENSE_SHARE * large_array_budget():
         return X

@@ -39,7 +39,8 @@ _FIRST_MODEL_TIME_SHARE = 0.5
 _MAX_GRIDS_WITH_POSTERIOR = 80
 _MAX_DRAWS = 100_000  # standard deviations then have a relative error of 0.2 %
 _MIN_MEAN = 1e-300
-_INTEGER_TOLERANCE = 1e-9  # relative, of counts that were divided by exposures
+# Counts that were divided by exposures are whole numbers up to this relative error.
+_INTEGER_TOLERANCE = 1e-9
 
 
 def _check_offset(offset: ArrayLike, n_rows: int) -> FloatArray:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Factor of the loss that is added to scores, because scores of predicted classes are often tied.
 _TIE_BREAK = 1e-6
-_MAX_CHARACTERS = 200  # of the name of a scorer
+_MAX_CHARACTERS = 200  # longer names of scorers are cut off
 
 Scorer: TypeAlias = Callable[..., Any]  # scorer(estimator, X, y) -> float, as in scikit-learn
 

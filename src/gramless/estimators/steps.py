@@ -21,7 +21,7 @@ from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
-_SOLVE_TIME_SHARE = 0.95  # of a time budget, after which the final solve stops
+_SOLVE_TIME_SHARE = 0.95  # the final solve stops after this fraction of the time budget
 _MIN_SINGLE_TOL = 1e-5  # a smaller tolerance needs products in double precision
 
 

@@ -95,7 +95,7 @@ Callback = Callable[[Step, Evaluation | None], object]
 
 # Attributes with the state of a run: of the model, of a copy, and of a model from a checkpoint.
 _RUN = frozenset(("_training", "_run", "run_"))
-_MAX_SHRINKING = 1e6  # of the first step times alpha; far larger ones overflow
+_MAX_SHRINKING = 1e6  # the largest first step times alpha; far larger products overflow
 _MIN_ALPHA = 1e-100
 # Per frequency and input, per frequency and row of a batch, and per value of the sample.
 _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0

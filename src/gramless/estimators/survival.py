@@ -29,8 +29,8 @@ from gramless.solvers.objective import Problem
 # Baseline and weights are fitted alternately, at most this often, and to this share of the
 # tolerance.
 _MAX_UPDATES, _TOLERANCE_SHARE = 30, 0.2
-# Of the largest. Rows that are censored before the first event have no exposure, but weights must
-# be positive.
+# Minimum exposure, as a fraction of the final cumulative hazard. Rows that are censored before the
+# first event have no exposure, but weights must be positive.
 _MIN_EXPOSURE = 2.0**-40
 
 _TARGET_TYPE = np.dtype([("event", "?"), ("time", "<f8")])

@@ -38,7 +38,7 @@ from gramless.selection.goal import mean_loss
 # Predictions can exceed all targets; this leaves room before they overflow.
 _MAX_TARGET = np.finfo(np.float64).max / 16
 # Encoded targets of robust losses are clipped here, so that sums over rows keep eight digits.
-LARGEST_CODE = 1e8
+MAX_CODE = 1e8
 # Least-squares predictions of counts are at least this share of the mean.
 _MIN_COUNT = 1e-3
 # Per row and class: the codes, and the copies for the fit and for the validation.
@@ -173,7 +173,7 @@ class NumberEncoder(TargetEncoder):
         if not fit_intercept:
             return cls._fit_uncentred(y, weight, loss)
         if loss.robust:
-            return cls(robust_centre(y, weight), robust_scale(y, weight), largest=LARGEST_CODE)
+            return cls(robust_centre(y, weight), robust_scale(y, weight), largest=MAX_CODE)
         largest = np.abs(y).max(axis=0)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
         mean = np.average(y / unit, axis=0, weights=weight)

@@ -18,7 +18,9 @@ from gramless.selection.validation import ValidationResult
 
 _FALSE_ALARMS = 1e-3  # probability of a warning for rows of one distribution
 _MUCH_WORSE = 1.25  # ratio of mean losses; fits to noise are a little worse than a constant
-_FAR = 0.5  # of the training range; rows of a later time usually lie closer to it
+# Rows are far outside if their median distance from the training range exceeds this fraction of the
+# range. Rows of a later time usually lie closer.
+_FAR = 0.5
 _COLUMNS_SHOWN = 3
 _USUAL_CAUSE = (
     "This usually happens because a Pipeline transforms X but not eval_set: give X_val and y_val, "

@@ -41,7 +41,7 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 _BLOCK_ROWS = 1024
-_MAX_NUMBERS_SHOWN = 6  # of an array parameter in a repr
+_MAX_NUMBERS_SHOWN = 6  # longer array parameters are abbreviated in a repr
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEstimator):

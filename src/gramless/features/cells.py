@@ -18,7 +18,8 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids
 
 _RANK_BITS = 64 - SHORT_HASH
-_MAX_CELLS = 1 << _RANK_BITS  # of a box; the hash is a shorter rank if a box has more
+# If a box has more cells, its bins are ranked by shortened hashes instead of by their cells.
+_MAX_CELLS = 1 << _RANK_BITS
 _BLOCK_BINS = 1 << 16  # the arrays of a block fit into the caches
 # Bins with at least 32 rows come first, then those with at least 4, then the others: the look-ups
 # of most rows then touch few cache lines.

@@ -299,7 +299,7 @@ _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
 _MIN_STRUCTURED_INPUTS = 256
 _MEDIAN_ROWS = 1000
 _COMPONENT_BYTES = 64  # without the frequency
-_FREQUENCY_BYTES = 24.0  # of each input of a frequency: float64, and panels of both precisions
+_FREQUENCY_BYTES = 24.0  # per frequency and input: float64, and panels of both precisions
 _MAX_CACHED_PHASES = 1024  # categories; drawing their phases is the slowest part of a prediction
 
 

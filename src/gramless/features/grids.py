@@ -42,7 +42,8 @@ SHORT_HASH = 24
 # of two columns, differences of cells that are multiples of 2^39 would cancel.
 _MAX_SHORT_CELL = float(0x5555555555)
 _MAX_LONG_CELL = 2.0**62
-_MAX_TERM = 1e100  # of a combination of inputs; sums of larger terms could overflow
+# Terms of combinations of inputs are clipped to this size; sums of larger terms could overflow.
+_MAX_TERM = 1e100
 _MAX_CACHED_COLUMNS = 4  # sets of columns whose parameters a group of grids caches
 _MIN_THREADED_CODES = 1 << 15
 # Rows times columns times grids from which a plan of the columns saves more than the one or two

@@ -28,8 +28,10 @@ BLOCK_ROWS = 1024
 # while its data stay in the cache.
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
 _MAX_CENTRE = 1e290
-_MIN_PRECISE_SHARE = 2.0**-16  # of the cancelling squares; smaller distances lose their digits
-# Up to so many near landmarks a row, on average, these distances are computed one by one.
+# Squared distances below this fraction of the squares that cancel in them lose their digits, and
+# are computed from differences instead.
+_MIN_PRECISE_SHARE = 2.0**-16
+# With at most this many imprecise distances per row, on average, they are computed one by one.
 _MAX_NEAR_LANDMARKS = 4
 _PANEL = 128  # columns of a step of forward substitution
 

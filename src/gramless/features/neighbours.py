@@ -28,7 +28,7 @@ from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_col
 # clusters.
 MAX_DEVIATIONS = 2.0
 _BLOCK_DISTANCES = 1 << 19  # 4 MB of distances between rows and landmarks
-_LANDMARK_BYTES = 16  # of a number of a landmark, unscaled and scaled
+_LANDMARK_BYTES = 16  # per input of a landmark, which is stored unscaled and scaled
 _SAMPLE_ROWS = 1000  # landmarks whose neighbours determine the distance of categories
 
 

@@ -50,7 +50,7 @@ _MAX_LEVERAGE_SAMPLE = 512
 _CUT = 2.0**-21
 _DOUBLE_COLUMNS = 128  # computed in float64 if float32 is not precise enough for all
 _DOUBLE_BLOCK_ROWS = 256
-_ROUNDING_ROWS = 256  # on which rounding errors are measured
+_ROUNDING_ROWS = 256  # rounding errors are measured on at most this many rows
 _GRAM_MATRICES = 2  # (n, n) in memory during a fit: the kernel matrix and its factor
 
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from gramless.base.errors import KernelError
 from gramless.kernels.base import FloatArray, positive_number
-from gramless.kernels.gridded import LARGEST_WIDTH, SMALLEST_WIDTH, BinningKernel
+from gramless.kernels.gridded import MAX_WIDTH, SMALLEST_WIDTH, BinningKernel
 
 # The ratio of neighbouring knots is 2**(1/128), or 0.5 %. The error of the table is at most 0.0014
 # for a kink between two knots, and at most 4e-6 * t^2 k''(t) if the profile is smooth there.
 _KNOTS_PER_OCTAVE = 128
-_OCTAVES = 40  # on both sides of distance 1, in the search for the range of the table
+# The range of the table is searched this many octaves below and above distance 1.
+_OCTAVES = 40
 # The table contains all distances at which the profile differs from 0 and 1 by more.
 _NEGLIGIBLE = 1e-6
 # Rounding errors of a profile are much smaller (about 1e-13 of probability a knot), deviations from
@@ -126,7 +127,7 @@ class Profile(BinningKernel):
     def __post_init__(self) -> None:
         if self.upper is not None:
             upper = positive_number(self.upper, "Profile", "upper")
-            if not SMALLEST_WIDTH < upper < LARGEST_WIDTH:
+            if not SMALLEST_WIDTH < upper < MAX_WIDTH:
                 raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
             vars(self).update(upper=upper)
         # Two distances, because some functions of scalars accept arrays of size 1.
@@ -195,7 +196,7 @@ class Profile(BinningKernel):
             slope = (values[-1] - values[-2]) / (distances[-1] - distances[-2])
             with np.errstate(divide="ignore"):
                 end = distances[-1] - values[-1] / slope
-            if not distances[-1] < end < LARGEST_WIDTH:
+            if not distances[-1] < end < MAX_WIDTH:
                 raise KernelError(f"{self._owner()} must fall to 0, it stays at {values[-1]:.3g}.")
             distances, values = np.append(distances, end), np.append(values, 0.0)
         return TabulatedProfile(tuple(distances), tuple(values))

@@ -14,7 +14,7 @@ from gramless.kernels.base import FloatArray, Kernel, Metric
 
 # Uniforms of 53 bits can be 0, and inverse CDFs are infinite there.
 _SMALLEST_UNIFORM = 2.0**-54
-_LARGEST_UNIFORM = 1.0 - 2.0**-53
+_MAX_UNIFORM = 1.0 - 2.0**-53
 _MAX_EXPONENT = 100
 
 
@@ -66,7 +66,7 @@ class SpectralKernel(Kernel):
             raise InputError(
                 f"{type(self).__name__} needs uniforms of shape {shape}, got {uniforms.shape}."
             )
-        inside = np.clip(uniforms, _SMALLEST_UNIFORM, _LARGEST_UNIFORM)
+        inside = np.clip(uniforms, _SMALLEST_UNIFORM, _MAX_UNIFORM)
         return within_exponents(self._frequencies(normals, inside), _MAX_EXPONENT)
 
     @abstractmethod

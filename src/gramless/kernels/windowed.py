@@ -20,7 +20,7 @@ from gramless.kernels.gridded import BinningKernel
 
 WindowName = Literal["parabola", "cosine"]
 
-_MEAN_WIDTH = 2.0  # at bandwidth 1, as for the Laplacian
+_MEAN_WIDTH = 2.0  # mean width of grids at bandwidth 1, as for the Laplacian kernel
 _MIN_SHAPE, _MAX_SHAPE = 2.0, 1000.0
 
 _FEW_INPUTS, _SHAPE_OF_FEW, _SHAPE_OF_MANY = 10, 30.0, 8.0
@@ -30,8 +30,8 @@ _MAX_FOURTH_MOMENT = 8.0
 
 _NEGLIGIBLE = 1e-17  # tail probabilities of widths
 _KNOTS = 4096
-_PANELS, _NODES = 8, 32  # of Gauss-Legendre quadrature
-_COSINE_TERMS = 14  # of the Taylor series
+_PANELS, _NODES = 8, 32  # Gauss-Legendre quadrature: panels, and nodes per panel
+_COSINE_TERMS = 14  # terms of the Taylor series
 
 
 @dataclass(frozen=True)

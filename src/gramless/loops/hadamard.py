@@ -26,7 +26,7 @@ _SIGNS = np.array(
     ]
 )
 
-LANES = 16  # the first four stages transform so many numbers within registers
+LANES = 16  # the first four stages transform this many numbers within registers
 
 
 @loop

@@ -6,7 +6,7 @@ import numpy as np
 
 from gramless.loops.compile import loop
 
-_MOST_PROBES = 256
+_MAX_PROBES = 256
 
 TILE = 512  # rows per tile: rows and keys stay in the cache, and each table is used often
 
@@ -81,7 +81,7 @@ def number_patterns(hashes, ids, first_rows, slots):
     for i in range(len(hashes)):
         key = hashes[i]
         slot = (key ^ (key >> 32)) & mask
-        end = slot + _MOST_PROBES
+        end = slot + _MAX_PROBES
         while True:
             if slot == end:
                 return -1

@@ -20,7 +20,7 @@ from gramless.loops.simd import same, vector_intrinsic
 
 HALF_UNIT = 2.0**112  # unit of values in half precision, see ``number``
 # Bits of the largest finite number of half precision; those of negative numbers are larger.
-LARGEST_HALF = np.uint16(0x7BFF)
+MAX_HALF = np.uint16(0x7BFF)
 
 
 @intrinsic

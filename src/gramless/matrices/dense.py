@@ -40,7 +40,7 @@ from gramless.matrices.base import (
 
 _CHUNK_NUMBERS = 1 << 20
 _MIN_ROWS, _MAX_ROWS = 1 << 8, 1 << 11  # per chunk
-_PARTIAL_SUM_NUMBERS = 1 << 22  # of all partial sums that are in memory at once
+_PARTIAL_SUM_NUMBERS = 1 << 22  # numbers in all partial sums that are in memory at once
 _MIN_PARTIAL_SUMS, _MAX_PARTIAL_SUMS = 8, 64
 _WAVE_NUMBERS = 1 << 20
 # Widths of the tiles of a Gram matrix, and the least number of columns for each: tiles are wide

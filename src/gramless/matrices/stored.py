@@ -19,8 +19,9 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.codes import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
 
-BLOCK_BYTES = 1 << 25  # of the codes that are mapped at a time
-_BLOCK_SHARE = 0.25  # of ``memory_budget``; blocks are copied before they are written
+BLOCK_BYTES = 1 << 25  # bytes of codes that are mapped at a time
+# A block may take this fraction of the large-array budget; it is copied before it is written.
+_BLOCK_SHARE = 0.25
 _MIN_ROWS, _MAX_ROWS = 1 << 12, 1 << 17  # per block
 
 

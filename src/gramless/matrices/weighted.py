@@ -54,7 +54,7 @@ class WeightedBinnedMatrix(CodedMatrix):
                 f"WeightedBinnedMatrix: values must be float32 or float16 of the codes' shape "
                 f"{codes.shape}, got {values.dtype} of shape {values.shape}."
             )
-        if values.dtype == np.float16 and (values.view(np.uint16) > loops.LARGEST_HALF).any():
+        if values.dtype == np.float16 and (values.view(np.uint16) > loops.MAX_HALF).any():
             raise InputError(
                 "WeightedBinnedMatrix: values in half precision must be finite and not negative."
             )

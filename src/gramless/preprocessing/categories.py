@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.preprocessing.column_codes import MOST_UNKNOWN, warn_of_unknown
+from gramless.preprocessing.column_codes import MAX_UNKNOWN, warn_of_unknown
 from gramless.preprocessing.rows import Rows, dense_columns
 
 Mask: TypeAlias = BoolArray
@@ -174,7 +174,7 @@ class CategoryCodes(Stateful):
         for (j, column), categories in zip(columns, self._categories(), strict=True):
             is_unknown = _codes(column, categories) == len(categories)
             n_present = len(column) - int(np.isnan(column).sum())
-            if is_unknown.sum() > MOST_UNKNOWN * n_present:
+            if is_unknown.sum() > MAX_UNKNOWN * n_present:
                 cells = (f"{value:g}" for value in column[is_unknown].tolist())
                 warn_of_unknown(f"input {j}", cells, is_unknown.sum() / n_present)
 

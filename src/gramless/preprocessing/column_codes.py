@@ -62,7 +62,7 @@ _REMEDIES = {
 }
 _WITH_LEADING_ZEROS = re.compile(r"0+[1-9]\d*", re.ASCII)
 _SHOWN_CELLS = 3
-MOST_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
+MAX_UNKNOWN = 0.5  # share of the values of a column that may be unknown without a warning
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class ColumnCode:
             n_present = len(cells) - cells.count(MISSING)
             is_unknown = (codes == unknown).tolist()
             unseen = [cell for cell, new in zip(cells, is_unknown, strict=True) if new and cell]
-            if len(unseen) > MOST_UNKNOWN * n_present:
+            if len(unseen) > MAX_UNKNOWN * n_present:
                 warn_of_unknown(f"column {self.name!r}", unseen, len(unseen) / n_present)
         return codes
 

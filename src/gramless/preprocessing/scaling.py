@@ -31,7 +31,7 @@ SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both", "wh
 
 _MIN_PARALLEL_NUMBERS = 1 << 12  # below this, starting threads takes longer than the work
 _MAX_COPIED_NUMBERS = 1 << 24  # larger tables are scaled a block of rows at a time
-_BYTES_PER_COPIED_NUMBER = 32  # of the copy and its temporary arrays
+_BYTES_PER_COPIED_NUMBER = 32  # for the copy and its temporary arrays
 _SAMPLE_ROWS = 20_000
 _NUMBERS_AT_ONCE = 1 << 18
 _WHITENED_ROWS_AT_ONCE = 4096

@@ -33,7 +33,8 @@ from gramless.solvers.choose import path_solver
 
 RELEVANCES = ("auto", "equal", "learned")
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
-# In typical distances between rows; radial kernels are smoother and start wider.
+# Initial bandwidths, in typical distances between rows. Radial kernels are smoother, so they start
+# wider.
 _START, _SMOOTH_START = 0.25, 0.7
 _STEPS = (2.0, 2.0**0.5)
 _MAX_ITERATIONS = 16
@@ -47,7 +48,8 @@ _RELEVANCE_ROUNDS = 3
 _RELEVANCE_GAIN = 0.85
 _RELEVANCE_VALUES = 20_000
 _MAX_RELEVANCE_COLUMNS = 200
-_SECONDS_PER_CODE = 5e-9  # of learning relevance, per row, column, output and grid
+# Time to learn the relevance, per row, column, output and grid.
+_SECONDS_PER_CODE = 5e-9
 
 
 def first_settings(task: SelectionTask, alpha: float) -> Hyperparameters:

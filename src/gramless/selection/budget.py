@@ -24,44 +24,50 @@ from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.solvers.objective import BYTES_A_WEIGHT
 
-GROWTH_SHARE = 0.4  # of a time budget, after which growth stops
-LEAST_TO_GROW = 5  # rows; with fewer no grids can be grown at all
+GROWTH_SHARE = 0.4  # growth stops after this fraction of the time budget
+MIN_GROWTH_ROWS = 5  # with fewer rows, no grids can be grown at all
 # With fewer rows, or with more inputs, grids are drawn unless grown ones are asked for: each grid
 # keeps a width for every input.
-LEAST_ROWS, LEAST_ROWS_OF_CLASSES = 10, 60
-_ROWS_PER_OUTPUT = 5  # likewise, for each class or output
-MOST_COLUMNS = 4096
-_NARROW = 256  # inputs; numbers of narrower tables are read faster
-# Rows times outputs times grids. A least number of grids is grown whatever the rows; more for few
-# rows would take half as long again, and lower the error by less than 1 %.
-_MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
+MIN_ROWS, MIN_ROWS_OF_CLASSES = 10, 60
+# With fewer rows per class or output, grids are drawn too.
+_ROWS_PER_OUTPUT = 5
+MAX_COLUMNS = 4096
+_NARROW = 256  # numbers of tables with at most this many inputs are read faster
+# Growth stops at this many rows times outputs times grids, and at this many grids per row, but not
+# below the minimum number of grids. More grids for few rows would take half as long again, and
+# lower the error by less than 1 %.
+_MAX_WORK, _MIN_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
 
-# Bytes: for each row and grid (more if there are many bins), for each row and output in a solve.
+# Bytes per row and grid (more if there are many bins), and per row and output in a solve.
 _BYTES_PER_CODE, _BYTES_A_RESPONSE = 2, 80
-# Only counted if memory is limited: tables of keys are enlarged and copied; targets, responses and
-# orders of a row.
+# Bytes that are counted only if the user gave a memory limit: per bin, because tables of keys are
+# enlarged and copied, and per row, for its target, response and position in orders.
 _BYTES_A_BIN, _BYTES_A_ROW = 48, 48
-# In growth, a row is scaled in two ways and to standard deviations; two models keep predictions and
-# derivatives.
-_GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _LEAST_GROWTH_ROWS = 48, 48, 200
-_VALIDATION_SHARE = 0.25  # of the rows of growth, at most, if memory or time is short
-_FEATURE_BYTES, _TRIAL_BYTES_A_CELL = 4, 24  # of dense features, and copies of the scaled rows
-_SECONDS_A_DENSE_NUMBER = 4e-8  # at most, for each of them and each output
+# Bytes per row of growth: a row is scaled in two ways and to standard deviations, and two models
+# keep predictions and derivatives. Memory must suffice for a minimum number of rows.
+_GROWTH_BYTES_AN_INPUT, _GROWTH_BYTES_AN_OUTPUT, _MIN_AFFORDABLE_ROWS = 48, 48, 200
+# If memory or time is short, validation rows are at most this fraction of the rows of growth.
+_VALIDATION_SHARE = 0.25
+# Bytes per number of dense features, and per number of the scaled rows, which are copied.
+_FEATURE_BYTES, _TRIAL_BYTES_A_CELL = 4, 24
+_SECONDS_A_DENSE_NUMBER = 4e-8  # upper bound, per number of dense features and output
 _WIDE_BYTES_A_CELL = 10  # wide tables are copied whole when they are split and scaled
 # Asking the system for free memory takes a third of a millisecond. Up to this fraction of the
 # columns that had room the last time, it is not asked again.
 _CERTAIN_FRACTION = 8
-_MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500  # rows times outputs of a sample, and rows at least
-# A search draws grids dozens of times, with a width for each input: fewer for thousands of inputs.
-_MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
+# A sample has at most this many rows times outputs, but not fewer than the minimum of rows.
+_MAX_TARGETS, _MIN_SAMPLE = 1 << 20, 500
+# A search draws grids dozens of times, and each grid has a width per input. Therefore grids times
+# inputs are limited, but the number of grids has a minimum.
+_MAX_WIDTHS, _MIN_DRAWN = 1 << 22, 16
 
-# Speeds that any machine reaches. A fit takes at least a second for so many rows times outputs, and
-# rows times few or many inputs.
+# Speeds that any machine reaches: rows times outputs that a fit handles in a second, and rows times
+# inputs of narrow and of wide tables.
 _NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 1_800_000
-# Rows times outputs times grids that a third of a second solves for, and the fewest grids.
-_PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
-# Rows times outputs. A round of growth, a trial of a search, and learning a calibration take less
-# than a tenth of a second.
+# Rows times outputs times grids that are solved in a third of a second, and the minimum of grids.
+_PRODUCTS_A_SECOND, _MIN_IN_TIME = 20_000_000, 16
+# Rows times outputs per second of the time budget. A round of growth, a trial of a search, and
+# learning a calibration then take less than a tenth of a second.
 _GROWN_A_SECOND, _SEARCHED_A_SECOND, _CALIBRATED_A_SECOND = 300_000, 25_000, 50_000
 
 
@@ -74,7 +80,7 @@ class Cost:
 class Budget:
     """The time and memory that a selection may take, and the ``limits`` that shortened it.
 
-    ``shape`` is that of the rows for which there is time, of ``n_given`` rows.
+    ``shape`` is that of the rows that can be fitted in time, out of ``n_given`` rows.
     """
 
     def __init__(
@@ -93,14 +99,14 @@ class Budget:
             self._note(f"time: {shape[0]} of {n_given} rows")
 
     def has_time(self, share: float, what: str, seconds: float = 0.0) -> bool:
-        """Return whether a share of the time leaves so many seconds; add a limit if not."""
+        """Return whether ``seconds`` are left of a share of the time; add a limit if not."""
         if self.deadline.left(share) >= seconds:
             return True
         self._note(f"time: {what} was cut short")
         return False
 
     def has_memory(self, n_bytes: float, what: str) -> bool:
-        """Return whether so many bytes may be allocated; add a limit if not."""
+        """Return whether ``n_bytes`` may be allocated; add a limit if not."""
         if n_bytes <= large_array_budget_for(n_bytes):
             return True
         self._note(f"memory: {what} was left out")
@@ -119,7 +125,7 @@ class Budget:
         return Cost(_SECONDS_A_DENSE_NUMBER * n_numbers * self.n_outputs, n_bytes)
 
     def most_columns(self) -> int:
-        """Return how many columns there may be; their weights take memory for each output.
+        """Return the largest number of columns whose weights fit into memory, for all outputs.
 
         Raise ``InputError`` if the responses of several outputs alone would take too much.
         """
@@ -137,7 +143,7 @@ class Budget:
         return max(1, bytes_left // of_column)
 
     def fits(self, n_columns: int) -> bool:
-        """Return whether the weights of so many columns fit into memory; add a limit if not."""
+        """Return whether the weights of ``n_columns`` fit into memory; add a limit if not."""
         if n_columns <= self._surely_fit:
             return True
         most = self.most_columns()
@@ -148,15 +154,15 @@ class Budget:
         return False
 
     def rows_to_search(self, n_grids: int) -> int:
-        """Return how many rows may search the settings of some grids; add a limit if few.
+        """Return how many rows may be used to search settings; add a limit if fewer than all.
 
-        Only a limit that a user gave counts.
+        All rows may be used unless the user gave a memory limit.
         """
         n_rows = self.shape[0]
         if user_memory_limit() is None:
             return n_rows
         # With many inputs, each row is alone in its bins.
-        most = max(self.most_columns() // n_grids, _LEAST_SAMPLE)
+        most = max(self.most_columns() // n_grids, _MIN_SAMPLE)
         if most < n_rows:
             self._note(f"memory: settings searched on at most {most} rows")
         return min(n_rows, most)
@@ -167,7 +173,7 @@ class Budget:
             self._note(f"memory: codes of {sized(matrix.nbytes)} on the disk")
 
     def affordable(self, n_grids: int, cost: float = 1.0) -> int:
-        """Return how many of the grids memory and time allow; add a limit if fewer.
+        """Return how many of ``n_grids`` memory and time allow; add a limit if fewer.
 
         ``cost`` is the time of a grid as a multiple of that of a grown one.
         """
@@ -181,7 +187,7 @@ class Budget:
         if self.deadline.seconds is None:
             return n_grids
         products = _PRODUCTS_A_SECOND * self.deadline.seconds
-        most = max(_LEAST_IN_TIME, int(products / (cost * self.shape[0] * self.n_outputs)))
+        most = max(_MIN_IN_TIME, int(products / (cost * self.shape[0] * self.n_outputs)))
         if n_grids > most:
             self._note(f"time: at most {most} grids")
         return min(n_grids, most)
@@ -195,26 +201,24 @@ class Budget:
         if needed > (budget := large_array_budget_for(needed)):
             check_memory(
                 f"Growth of grids over {n_inputs:,} inputs",
-                _LEAST_GROWTH_ROWS * of_row,
+                _MIN_AFFORDABLE_ROWS * of_row,
                 "give fewer columns",
             )
             rows = int(budget / ((1.0 + _VALIDATION_SHARE) * of_row))
             self._note(f"memory: grids grown on {rows} rows")
         if self.deadline.seconds is not None:
             most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
-            rows = min(rows, max(most, _LEAST_SAMPLE))
+            rows = min(rows, max(most, _MIN_SAMPLE))
         if rows == config.growth_rows:
             return config
         validation_rows = min(config.validation_rows, max(1, int(_VALIDATION_SHARE * rows)))
         return replace(config, growth_rows=rows, validation_rows=validation_rows)
 
-    def judged_rows(self, n_rows: int) -> slice:
-        """Return which validation rows errors are learned on: evenly spaced ones."""
+    def calibration_rows(self, n_rows: int) -> slice:
+        """Return the validation rows, evenly spaced, from which the errors are learned."""
         if self.deadline.seconds is None:
             return slice(None)
-        most = max(
-            _LEAST_SAMPLE, int(_CALIBRATED_A_SECOND * self.deadline.seconds / self.n_outputs)
-        )
+        most = max(_MIN_SAMPLE, int(_CALIBRATED_A_SECOND * self.deadline.seconds / self.n_outputs))
         return slice(None, None, max(1, -(-n_rows // most)))
 
     def _note(self, limit: str) -> None:
@@ -224,7 +228,9 @@ class Budget:
 
 
 def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
-    """Return how many of the rows can be fitted in some seconds; all of them if that is None.
+    """Return how many rows can be fitted in ``seconds``; None means all rows.
+
+    The result is at least 500, or all rows if there are fewer.
 
     Examples
     --------
@@ -242,11 +248,14 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
         _NUMBERS_A_SECOND * seconds / (n_rows * n_outputs),
         cells_a_second * seconds / n_cells,
     )
-    return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
+    return min(n_rows, max(int(min(shares) * n_rows), _MIN_SAMPLE))
 
 
 def check_table(rows: Rows) -> None:
-    """Raise ``InputError`` if a limit is too low for so many rows, or for wide rows in memory."""
+    """Raise ``InputError`` if the user's memory limit is too low for these rows.
+
+    Dense rows in memory are counted only if they have more than 256 inputs.
+    """
     n_rows, n_inputs = rows.shape
     if user_memory_limit() is None:
         return
@@ -262,9 +271,9 @@ def check_table(rows: Rows) -> None:
 def can_grow(data: Data, of_classes: bool) -> bool:
     """Return whether grids can be grown on these rows, and whether that may pay."""
     n_rows, n_inputs = data.rows.shape
-    least = LEAST_ROWS_OF_CLASSES if of_classes else LEAST_ROWS
+    least = MIN_ROWS_OF_CLASSES if of_classes else MIN_ROWS
     enough = n_rows >= max(least, _ROWS_PER_OUTPUT * data.n_outputs)
-    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
+    return not sp.issparse(data.rows) and enough and n_inputs <= MAX_COLUMNS
 
 
 def worth_growing(n_rows: int, n_outputs: int, most: int) -> int:
@@ -275,37 +284,40 @@ def worth_growing(n_rows: int, n_outputs: int, most: int) -> int:
     >>> worth_growing(10_000, 1, 640), worth_growing(60_000, 20, 640), worth_growing(400, 1, 640)
     (640, 223, 300)
     """
-    of_work, of_rows = _MOST_WORK // (n_rows * n_outputs), int(_GRIDS_A_ROW * n_rows)
-    return min(most, max(min(of_work, of_rows), _LEAST_GROWN))
+    of_work, of_rows = _MAX_WORK // (n_rows * n_outputs), int(_GRIDS_A_ROW * n_rows)
+    return min(most, max(min(of_work, of_rows), _MIN_GROWN))
 
 
 def most_drawn(n_inputs: int) -> int:
-    """Return how many random grids over so many inputs are worth drawing at most.
+    """Return how many random grids over ``n_inputs`` are worth drawing at most.
 
     Examples
     --------
     >>> most_drawn(300), most_drawn(30_000), most_drawn(1_000_000)
     (13981, 139, 16)
     """
-    return max(_MOST_WIDTHS // n_inputs, _LEAST_DRAWN)
+    return max(_MAX_WIDTHS // n_inputs, _MIN_DRAWN)
 
 
 def sampled_rows(most: int, n_outputs: int, seconds: float | None = None) -> int:
-    """Return how many rows choose what to fit to so many outputs, fewer in a budget of seconds.
+    """Return how many rows are sampled to search settings.
+
+    There are at most ``most`` rows, and fewer for many outputs or few ``seconds``, but at least 500
+    if ``most`` allows.
 
     Examples
     --------
     >>> sampled_rows(8000, 100), sampled_rows(8000, 1000), sampled_rows(8000, 10_000)
     (8000, 1048, 500)
     """
-    targets = _MOST_TARGETS
+    targets = _MAX_TARGETS
     if seconds is not None:
         targets = min(targets, int(_SEARCHED_A_SECOND * seconds))
-    return min(most, max(targets // n_outputs, _LEAST_SAMPLE))
+    return min(most, max(targets // n_outputs, _MIN_SAMPLE))
 
 
 def affordable_grids(n_rows: int, n_inputs: int, budget: int) -> int:
-    """Return how many grids fit into so many bytes, at least one.
+    """Return how many grids fit into ``budget`` bytes, at least one.
 
     Examples
     --------

@@ -28,11 +28,12 @@ from gramless.selection.selected import Order, SelectedModel, coarsest_step, fin
 from gramless.selection.task import Hyperparameters, SelectionTask
 from gramless.selection.validation import ValidationResult, record, validate, with_row_products
 
-_COPIED_WEIGHTS = 1 << 15  # of each output, copied at a time
+_COPIED_WEIGHTS = 1 << 15  # weights of each output that are copied at a time
 REQUIRED_GAIN = 0.998  # a candidate must lower the score at least to this share of the best
-MOST_NUMBERS = 50_000_000  # of dense features of all rows
-DENSE_TIME_SHARE = 0.8  # of a time budget, after which trials of dense features must have ended
-_ROUNDED_ROWS = 2048  # of dense features, computed and rounded at a time
+MAX_NUMBERS = 50_000_000  # maximum of rows times dense features
+# Trials of dense features must end within this fraction of the time budget.
+DENSE_TIME_SHARE = 0.8
+_ROUNDED_ROWS = 2048  # dense features are computed and rounded for this many rows at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -26,10 +26,11 @@ ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _NEWTON_TOL, _NEWTON_STEPS = 3e-2, 12
 _SQUARED_TOL, _SQUARED_STEPS = 1e-2, 24
 _SPARSE_TOL = 1e-1
-_MEAN_ALPHAS_TRIED = 3  # of a path; decides whether a factorisation pays
+# Mean number of alphas tried in a path, which decides whether a factorisation pays.
+_MEAN_ALPHAS_TRIED = 3
 # The ends of the path, relative to the l1 penalty from which on all weights are zero.
 _FIRST_SHARE, _LAST_SHARE, _ALPHAS_A_DECADE = 10.0**-0.5, 1e-4, 4
-_LARGEST_ALPHA = 1.0
+_MAX_ALPHA = 1.0
 
 
 class RowScorer(ABC):
@@ -117,7 +118,7 @@ class Goal:
             np.zeros((problem.matrix.shape[1], *problem.targets.shape[1:]))
         )
         most = float(np.abs(gradient[: len(gradient) - problem.penalty.n_free]).max(initial=0.0))
-        first = _FIRST_SHARE * min((most or 1.0) / self.l1_ratio, _LARGEST_ALPHA)
+        first = _FIRST_SHARE * min((most or 1.0) / self.l1_ratio, _MAX_ALPHA)
         decades = np.log10(first / (_LAST_SHARE * (most or 1.0)))
         return [
             first * 10.0 ** (-k / _ALPHAS_A_DECADE)

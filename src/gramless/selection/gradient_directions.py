@@ -17,15 +17,17 @@ from gramless.selection.task import SelectionTask
 from gramless.solvers.choose import path_solver
 from gramless.solvers.objective import columns
 
-_FEWEST_ROWS, _MOST_INPUTS = 1000, 256  # of tables for which directions are worth their time
+# Directions are not worth their time for tables with fewer training rows or more used inputs.
+_MIN_ROWS, _MAX_INPUTS = 1000, 256
 _TRAINING_ROWS = 10_000
 # Rows at which gradients are measured: fewer for more inputs.
-_MOST_SHIFTED, _LEAST_SHIFTED, _SHIFTED_NUMBERS = 2000, 200, 60_000
-_STEP = 0.5  # of finite differences on either side of a row, in units of the input
-_LEAST_SHARE = 1e-3  # of all squared gradients; directions with less are left out
-# A direction is left out if a single input has so much of it: grids divide that one anyway.
+_MAX_SHIFTED, _MIN_SHIFTED, _SHIFTED_NUMBERS = 2000, 200, 60_000
+_STEP = 0.5  # finite differences shift an input by this many units to either side
+_MIN_SHARE = 1e-3  # directions with a smaller share of the squared gradients are left out
+# A direction is left out if a single input has more than this share of it, because grids divide
+# single inputs anyway.
 _SINGLE_INPUT = 0.97
-_PENALTY = 10.0**0.5  # in multiples of the penalty of growth
+_PENALTY = 10.0**0.5  # ridge penalty, as a multiple of that of growth
 _TOL, _ITERATIONS = 3e-2, 16
 
 
@@ -51,18 +53,18 @@ def gradient_directions(
     Takes 0.1 to 0.5 s on two cores for 6 to 100 inputs, whatever the number of rows.
     """
     training, scaler = task.split[0], task.scaler
-    if n_directions == 0 or len(training) < _FEWEST_ROWS or task.monotone is not None:
+    if n_directions == 0 or len(training) < _MIN_ROWS or task.monotone is not None:
         return None
     n_inputs = task.data.rows.shape[1]
-    has_two_values = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
+    has_both_units = np.isfinite(scaler.unit).reshape(2, n_inputs).all(axis=0)
     is_divided = np.isfinite(grown.grids.widths).any(axis=0).reshape(2, n_inputs).any(axis=0)
     used: IntArray = np.flatnonzero(
-        has_two_values & is_divided & ~scaler.categorical_mask[:n_inputs]
+        has_both_units & is_divided & ~scaler.categorical_mask[:n_inputs]
     )
-    if not 2 <= len(used) <= _MOST_INPUTS:
+    if not 2 <= len(used) <= _MAX_INPUTS:
         return None
     model = _GridModel.fit(task, grown)
-    n_rows = int(np.clip(_SHIFTED_NUMBERS // (2 * len(used)), _LEAST_SHIFTED, _MOST_SHIFTED))
+    n_rows = int(np.clip(_SHIFTED_NUMBERS // (2 * len(used)), _MIN_SHIFTED, _MAX_SHIFTED))
     chosen = stream(task.seed, "shifted rows").permutation(training)[:n_rows]
     rows = np.asarray(task.data.rows[chosen], np.float64)
     gradients = np.stack([model.finite_differences(rows, j).ravel() for j in used])
@@ -70,7 +72,7 @@ def gradient_directions(
         shares, axes = np.linalg.eigh(gradients @ gradients.T)
     shares, axes = shares[::-1] / max(shares.sum(), np.finfo(float).tiny), axes[:, ::-1]
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(used))])
-    kept = (shares >= _LEAST_SHARE) & (np.abs(axes).max(axis=0) < _SINGLE_INPUT)
+    kept = (shares >= _MIN_SHARE) & (np.abs(axes).max(axis=0) < _SINGLE_INPUT)
     kept[n_directions:] = False
     if not kept.any():
         return None

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from gramless.base.types import BoolArray, FloatArray
 
-MOST_INPUTS = 16  # the largest number of inputs that a grown grid divides
+MAX_INPUTS = 16  # the largest number of inputs that a grown grid divides
 _GROUP_SIZES = (2, 2, 3, 3, 4, 6, 9)  # categories in a cell, if it holds more than one
 
 
 @dataclass(frozen=True)
 class GridProposals:
-    """Grids that divide a few inputs each, as arrays (n_grids, MOST_INPUTS).
+    """Grids that divide a few inputs each, as arrays (n_grids, MAX_INPUTS).
 
     Only the first ``sizes[c]`` entries of row c are used. Widths and shifts are in standard
     deviations of the inputs; shifts lie in ``[0, width)``.
@@ -132,7 +132,7 @@ class Proposer:
     uncombined: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        self.max_size = min(MOST_INPUTS, self.n_inputs)
+        self.max_size = min(MAX_INPUTS, self.n_inputs)
         self.input_odds = np.ones(self.n_inputs)
         self.size_odds = np.ones(self.max_size)
         self.parents: GridProposals | None = None
@@ -168,7 +168,7 @@ class Proposer:
 
     def reward(self, winners: GridProposals) -> None:
         """Make grids like those that were kept more probable."""
-        is_used = np.arange(MOST_INPUTS) < winners.sizes[:, None]
+        is_used = np.arange(MAX_INPUTS) < winners.sizes[:, None]
         reward = self.settings.input_reward * self.n_inputs
         np.add.at(self.input_odds, winners.inputs[is_used], reward)
         np.add.at(self.size_odds, winners.sizes - 1, self.settings.size_reward)
@@ -182,12 +182,12 @@ class Proposer:
         sizes = 1 + np.searchsorted(bounds[:-1], generator.random(n_grids) * bounds[-1], "right")
         # The inputs of the smallest weighted exponentials are a sample without replacement.
         clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
-        inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
+        inputs = np.zeros((n_grids, MAX_INPUTS), np.int32)
         first = np.argpartition(clocks, self.max_size - 1, axis=1)[:, : self.max_size]
         order = np.argsort(np.take_along_axis(clocks, first, axis=1), axis=1)
         inputs[:, : self.max_size] = np.take_along_axis(first, order, axis=1)
         base = np.exp(generator.uniform(*settings.log_widths, n_grids)) * np.sqrt(sizes)
-        spread = generator.normal(0.0, settings.width_spread, (n_grids, MOST_INPUTS))
+        spread = generator.normal(0.0, settings.width_spread, (n_grids, MAX_INPUTS))
         widths = base[:, None] * np.exp(spread)
         return GridProposals(inputs, sizes, widths, np.zeros_like(widths))
 
@@ -200,7 +200,7 @@ class Proposer:
         at = generator.integers(sizes)
         # A random input that each grid does not divide yet, if there is one.
         clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
-        grid, position = np.nonzero(np.arange(MOST_INPUTS) < sizes[:, None])
+        grid, position = np.nonzero(np.arange(MAX_INPUTS) < sizes[:, None])
         clocks[grid, inputs[grid, position]] = np.inf
         another = clocks.argmin(axis=1)
         adds = (move < settings.add) & (sizes < self.max_size)

@@ -33,15 +33,16 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.goal import RowScorer, scaled_score
-from gramless.selection.grid_proposals import MOST_INPUTS, GridProposals, Proposer
+from gramless.selection.grid_proposals import MAX_INPUTS, GridProposals, Proposer
 from gramless.selection.splits import Groups, Split, cut_in_two, half_of
 
 Floats = NDArray[np.float32]
 
-# In standard deviations; inputs farther away are clipped while grids are scored.
+# Inputs farther from their centre, in standard deviations, are clipped while grids are scored.
 _MAX_DISTANCE = 1e5
 _FIRST_RIDGE, _MIN_RIDGE, _MAX_RIDGE = 80.0, 1.0, 20_000.0
-# Relative to the loss's typical curvature, so that steps are finite in linear parts of a loss.
+# Minimum curvature, relative to the loss's typical curvature, so that steps are finite in linear
+# parts of a loss.
 _MIN_CURVATURE = 0.01
 # Gradients of losses of classes vanish as predictions grow; with smaller values, a few hundred
 # grids would leave none.
@@ -55,7 +56,7 @@ _TASK_GRIDS, _TASKS_PER_THREAD, _TABLE_BITS, _ROWS_PER_BIN = 8, 2, (9, 15), 8
 # Rows per block of packed derivatives, and derivatives that are not worth a second thread.
 _PACKED_ROWS, _FEW_DERIVATIVES = 8192, 1 << 16
 _RANK_LEVELS = 512
-_MIN_GRIDS = 160  # before stages that gain little end growth
+_MIN_GRIDS = 160  # growth goes on up to this many grids, even if stages gain little
 _COVARIANCE_TASK_GRIDS = 8
 
 
@@ -524,7 +525,7 @@ class _Growth:
         self.proposer = Proposer(
             n_inputs, generator, space.n_categories, uncombined=space.uncombined
         )
-        drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
+        drawn = generator.integers(0, 2**32, MAX_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
         self.kept: list[Grids] = []
         self.history: list[dict[str, float]] = []

@@ -33,14 +33,14 @@ from gramless.selection.validation import ValidationResult, record
 from gramless.solvers.objective import columns
 from gramless.uncertainty.calibration import Calibration
 
-MOST_TRAINING, _MAX_VALIDATION = 400, 300  # rows of the samples
+MAX_TRAINING, _MAX_VALIDATION = 400, 300  # rows of the samples
 _SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "both")
 # Bandwidths, in median distances between rows: the first one, the factor between neighbours, and
 # the number on either side.
 _FIRST_LENGTH, _STEP, _MAX_STEPS = 0.7, 2.0**0.5, 6
 _FIRST_RIDGE, _MIN_RIDGE, _MAX_RIDGE = 0.1, 1e-5, 1e3
 _TIE = 0.998  # another penalty must lower the score to this share
-_CALIBRATION_TOL = 1e-6  # relative, of the log loss; enough to compare fits
+_CALIBRATION_TOL = 1e-6  # relative tolerance of the log loss; enough to compare fits
 _GRAM_ROWS = 128  # rows of a kernel matrix that are computed at a time
 
 
@@ -178,7 +178,7 @@ def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
     generator = stream(seed, "kernel ridge")
     return [
         (
-            generator.permutation(training)[:MOST_TRAINING],
+            generator.permutation(training)[:MAX_TRAINING],
             generator.permutation(validation)[:_MAX_VALIDATION],
         )
         for training, validation in splits

@@ -18,12 +18,14 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.selection.task import SelectionTask
 from gramless.solvers.objective import columns
 
-_FEWEST_ROWS, _MOST_INPUTS = 2000, 512  # of tables for which directions are worth their time
-_TRAINING_ROWS, _VALIDATION_ROWS, _GRADIENT_ROWS, _LANDMARKS = 1500, 800, 600, 200  # of samples
+# A projection is not worth its time for tables with fewer rows or more inputs.
+_MIN_ROWS, _MAX_INPUTS = 2000, 512
+# Sizes of the samples.
+_TRAINING_ROWS, _VALIDATION_ROWS, _GRADIENT_ROWS, _LANDMARKS = 1500, 800, 600, 200
 _LENGTH, _RIDGES = 0.7, (0.01, 0.1, 1.0)  # bandwidth in median distances of rows, and penalties
-_LEAST_SHARE = 1e-5  # of all squared gradients; directions with less are left out
+_MIN_SHARE = 1e-5  # directions with a smaller share of the squared gradients are left out
 _JITTER = 1e-6
-_FARTHEST = 1e4  # in units of a column, to which rows of the samples are clipped
+_FARTHEST = 1e4  # rows of the samples are clipped to this many units of each column
 
 
 def learned_projection(
@@ -50,7 +52,7 @@ def learned_projection(
     Takes some 20 to 40 ms for 10 to 100 columns, whatever the number of rows.
     """
     split, used = task.split, fineness > 0.0
-    if len(split[0]) < _FEWEST_ROWS or not 2 <= used.sum() <= _MOST_INPUTS:
+    if len(split[0]) < _MIN_ROWS or not 2 <= used.sum() <= _MAX_INPUTS:
         return None
     if task.monotone is not None or scaler.categorical_mask[used].any():
         return None
@@ -140,7 +142,7 @@ class _GaussianFit:
             products += gradients.T @ gradients
         shares, axes = eigh(products)
         shares, axes = shares[::-1] / max(shares.sum(), np.finfo(float).tiny), axes[:, ::-1]
-        kept = shares > _LEAST_SHARE
+        kept = shares > _MIN_SHARE
         kept[0] = True
         return self.projection @ (axes[:, kept] * np.sqrt(np.maximum(shares[kept], 0.0)))
 

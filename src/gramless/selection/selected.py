@@ -26,14 +26,16 @@ from gramless.selection.validation import ValidationResult
 Order = IntArray | slice
 
 MAX_LOSS_INCREASE = 1e-3  # relative increase of the validation loss allowed by rounding weights
-# Relative to the largest weight. Steps as fine as single precision need no validation.
+# Finest rounding step, relative to the largest weight. Steps as fine as single precision need no
+# validation.
 _FINEST_STEP = 2.0**-22
-_HALVINGS = 6  # of the powers of two between the finest step and the largest weight
+_HALVINGS = 6  # bisections of the powers of two between the finest step and the largest weight
 # Shrinkage. The level is one-sided, and far below 5 % because the rows that are tested have chosen
 # among some 50 models.
 _LEVEL = 0.001
 _NO_DOUBT = 0.05  # F is then 20 times its critical value
-_LEAST_DEGREES = 0.5  # with fewer, nothing can be tested and quantiles overflow
+# With fewer degrees of freedom, nothing can be tested and quantiles overflow.
+_MIN_DEGREES = 0.5
 _FACTORS = np.linspace(0.0, 1.0, 21)
 
 
@@ -283,7 +285,7 @@ def shrinkage_factors(
     left = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
     left = left**2 if loss.is_piecewise_linear else left
     degrees = (1.0 / float(share @ share) if n_effective is None else n_effective) - 1.0
-    if degrees < _LEAST_DEGREES:
+    if degrees < _MIN_DEGREES:
         return np.zeros_like(best), np.ones_like(best)
     unclear = stdtrit(degrees, 1.0 - _LEVEL) ** 2 * left
     doubts = unclear / np.maximum(unclear, degrees * (1.0 - left))

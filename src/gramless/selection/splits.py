@@ -22,7 +22,7 @@ _ROWS_OF_ONE_SEARCH_SPLIT = 4000
 
 # Splits that validate the candidates.
 ROWS_OF_ONE_SPLIT = 300  # with fewer rows, five-fold cross-validation validates the selected model
-MOST_HELD_BACK = 20_000
+MAX_HELD_BACK = 20_000
 _VALIDATION_SHARE, _MIN_VALIDATION_SHARE = 0.2, 0.1
 _ENOUGH_VALIDATION_ROWS = 2000
 _N_FOLDS = 5
@@ -84,7 +84,7 @@ def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) ->
             _VALIDATION_SHARE * n_rows,
             max(_ENOUGH_VALIDATION_ROWS, _MIN_VALIDATION_SHARE * n_rows),
         )
-        parts = _stratified_parts(order, [min(int(n_validation), MOST_HELD_BACK)], classes)[:1]
+        parts = _stratified_parts(order, [min(int(n_validation), MAX_HELD_BACK)], classes)[:1]
     else:
         parts = _stratified_parts(order, _part_ends(n_rows, _N_FOLDS), classes)
     return [_hold_out(n_rows, part) for part in parts if len(part) > 0]

@@ -126,7 +126,7 @@ class FixedChoices:
 
 T = TypeVar("T")
 
-TIME_SHARE = 0.5  # of a time budget, after which no more trials begin
+TIME_SHARE = 0.5  # no trial begins after this fraction of the time budget
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

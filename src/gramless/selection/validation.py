@@ -25,22 +25,22 @@ from gramless.solvers.newton_cg import NewtonCG
 
 # The penalty is multiplied by one of these for as long as the score falls.
 NEARBY = (10.0**0.5, 10.0**-0.5)
-_MOST_STEPS = 8
+_MAX_STEPS = 8
 _TIE = 1.001  # the strongest penalty within this factor of the best score is selected
 # A warm start may meet the usual tolerance before new columns have any weight. Newton's method
 # measures its tolerance relative to the gradient at zero, which is larger; with few rows the scores
 # vary too much for the difference to matter.
 _WARM_SHARE, _WARM_NEWTON_SHARE, _FEW_ROWS = 0.2, 0.04, 2000
-# Relative to the error that is left, and the least tolerance.
-_SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
-_TIME_SHARE = 0.7  # of a time budget; the rest is for the final fit
+# The tolerance, relative to the error that remains, and its minimum.
+_SHARE_OF_ERROR, _MIN_TOL = 0.05, 1e-4
+_TIME_SHARE = 0.7  # fraction of the time budget; the final fit needs the remaining time
 # A fit ends early if its score is this factor above the best, and this share of its last
 # improvement would not close the gap.
 _CLEARLY_WORSE, _NEXT_FALL = 1.02, 0.5
 _FIRST_CHECK = 4  # iterations of conjugate gradients before their first check
 # Between these numbers of rows their Gram matrix is computed once. Fewer rows take no time, and
 # sums over them would lose digits: nearly all of them precondition.
-_FEWEST_GRAM_ROWS, _MOST_GRAM_ROWS = 600, 2500
+_MIN_GRAM_ROWS, _MAX_GRAM_ROWS = 600, 2500
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +121,7 @@ def improve_alpha(
     # For classes, weakly penalised fits take longest and help least.
     for factor in NEARBY[:1] if goal.loss.is_of_classes else NEARBY:
         alpha, has_moved = path.best.alpha, False
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             if task.budget.deadline.beyond(_TIME_SHARE):
                 break
             path.solve(alpha * factor, path.results[alpha].weights, path.best.score)
@@ -221,7 +221,7 @@ class _PenaltyPath:
         if isinstance(self.solver, ConjugateGradient) and self.results:
             # If targets are nearly without noise, a solution meets the usual tolerance for nearby
             # penalties too, and the path would end where it begins.
-            tol = max(_SHARE_OF_ERROR * relative_error(self.goal, self.best), _LEAST_TOL)
+            tol = max(_SHARE_OF_ERROR * relative_error(self.goal, self.best), _MIN_TOL)
             self.solver = replace(self.solver, tol=min(self.solver.tol, tol))
         with one_blas_thread():  # entered hundreds of times within a solve, which takes time
             solution = self.solver.solve(problem, start, self._callback(start, beat))
@@ -319,7 +319,7 @@ def with_row_products(task: SelectionTask, goal: Goal, matrix: FeatureMatrix) ->
     if not matrix.has_row_products:
         return matrix
     n_rows, n_columns = matrix.shape
-    needs_gram = _FEWEST_GRAM_ROWS <= n_rows <= _MOST_GRAM_ROWS and n_columns > n_rows
+    needs_gram = _MIN_GRAM_ROWS <= n_rows <= _MAX_GRAM_ROWS and n_columns > n_rows
     if data.n_outputs == 1 and not needs_gram:
         return matrix
     return SingleRowProducts(matrix, task.once(RowGrams).of(matrix) if needs_gram else None)

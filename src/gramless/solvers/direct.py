@@ -34,7 +34,7 @@ _SKIP_TOL, _CONVERGED_TOL = 1e-9, 1e-6
 # Tolerance of refinement: the gradient in the norm of the factor, relative to that at zero.
 _REFINEMENT_TOL = 1e-9
 _COLUMNS_PER_BLOCK = 64
-# For each number of a Gram matrix: itself and its factor.
+# Bytes per number of a Gram matrix, for the matrix and its factor.
 BYTES_A_NUMBER = 16
 _REMEDY = "use ConjugateGradient"
 

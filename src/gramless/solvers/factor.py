@@ -13,7 +13,8 @@ from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
 
-# Relative to the largest diagonal entry. Without a ridge, smaller pivots may be rounding.
+# Minimum pivot, relative to the largest diagonal entry. Without a ridge, smaller pivots may be
+# rounding errors.
 _MIN_PIVOT = 1e-6
 # Eigenvalues below this multiple of the most negative one's size may be rounding.
 _ROUNDING_MARGIN = 4.0

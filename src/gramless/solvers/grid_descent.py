@@ -25,8 +25,10 @@ _PATH_FACTOR, _PATH_TOL = 3.0, 0.3
 # Weaker penalties, relative to the largest gradient at zero weights, are below rounding.
 _MIN_L1 = 1e-12
 _MIN_NEW_COLUMNS = 128
-_INNER_TOL_SHARE = 0.2  # of the worst violation
-_MIN_INNER_TOL_SHARE = 0.5  # of the tolerance of the solver
+# The inner tolerance is the first fraction of the worst violation of optimality, but at least the
+# second fraction of the solver's tolerance.
+_INNER_TOL_SHARE = 0.2
+_MIN_INNER_TOL_SHARE = 0.5
 _COLUMNS_PER_BLOCK = 1 << 17
 _MIN_CURVATURE = 1e-3  # relative to the typical curvature
 # A round is slow if it takes all its sweeps, and each decreases the objective by a smaller share.

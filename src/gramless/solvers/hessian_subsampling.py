@@ -12,7 +12,7 @@ from gramless.base.threads import cached_property
 from gramless.matrices.base import FeatureMatrix, Vector
 
 WORTH_COPYING = 0.75  # if a larger share of the rows is drawn, all are used without a copy
-MEASURED_ROWS = 256  # for the mean squared norm
+MEASURED_ROWS = 256  # the mean squared norm is measured on at most this many rows
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ Numbers = FloatArray
 T = TypeVar("T")
 
 ROUNDING = 4 * np.finfo(float).eps
-_ARMIJO_SHARE = 1e-4  # of the linear decrease, required of a step
+_ARMIJO_SHARE = 1e-4  # a step must achieve at least this fraction of the linear decrease
 _MAX_HALVINGS = 30
 _MAX_DOUBLINGS = 60
 _MAX_REFINEMENTS = 3

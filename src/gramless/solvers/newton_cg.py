@@ -40,12 +40,14 @@ from gramless.solvers.vectors import add_times, add_times_by_row, matvec, rmatve
 
 # An output with less mean curvature, relative to the typical curvature, is flat.
 _FLAT_TOL = 1e-12
-_FLAT_SHARE = 0.01  # of alpha, the mean curvature that flat outputs get
-_MIN_CURVATURE = 1e-6  # of each row without a penalty, relative to the typical curvature
+_FLAT_SHARE = 0.01  # flat outputs get at most this fraction of alpha as their mean curvature
+# Without a penalty, the minimum curvature of each row, relative to the typical curvature.
+_MIN_CURVATURE = 1e-6
 _CAREFUL_TOL = 0.1
 # The curvature that a sampled row may represent, as a multiple of alpha, at zero weights and later.
 _ROW_CURVATURE_AT_ZERO, _ROW_CURVATURE = 8.0, 1.0
-# Products of rows with each other pay from so many outputs and weights: 4 MB stay in caches.
+# Products of rows with each other pay from this number of outputs times weights: 4 MB stay in
+# caches.
 _MIN_OUTPUTS, _MANY_WEIGHTS = 3, 1 << 19
 # If a step leaves more than this share of the gradient, later steps sample more rows.
 _SLOW_SHARE, _SAMPLE_GROWTH = 0.9, 4.0

@@ -148,7 +148,7 @@ _MIN_SWEEPS_PER_JUMP = 5
 _COLUMNS_PER_SWEEP = 30
 # The Gram matrix grows by at least this factor, so that it is seldom recomputed.
 _GROWTH = 1.5
-_WORTH_ALL = 0.5  # above this share of the columns, the Gram matrix of all is computed
+_WORTH_ALL = 0.5  # above this share of the columns, the Gram matrix of all columns is computed
 
 _REMEDY = "raise alpha for fewer columns, or use RandomDescent, which needs no Gram matrix"
 

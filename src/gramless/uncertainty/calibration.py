@@ -21,7 +21,7 @@ Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _N_SEGMENTS = 8
-_TAIL_SHARE = 0.01  # of the responses, beyond the knots on either side
+_TAIL_SHARE = 0.01  # fraction of the responses beyond the last knot on either side
 # Penalties, in rows: on differences of neighbouring log slopes, and on log slopes.
 _ROUGHNESS_PENALTY, _SLOPE_PENALTY = 10.0, 0.01
 _LOG_SLOPE_BOUNDS = (-20.0, 20.0)

@@ -29,7 +29,7 @@ _TOL = 1e-4
 # If the fit nearly interpolates, residuals are small differences of large numbers.
 _RESIDUAL_TOL = 1e-6
 _MAX_ITERATIONS = 1000
-_SINGLE_ROUNDING = 1e-6  # of sums of squares in single precision
+_SINGLE_ROUNDING = 1e-6  # rounding error of sums of squares in single precision
 
 
 @dataclass(frozen=True, repr=False)

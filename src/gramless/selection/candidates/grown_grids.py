@@ -17,7 +17,7 @@ from gramless.selection.bins import (
 )
 from gramless.selection.budget import GROWTH_SHARE, worth_growing
 from gramless.selection.candidate import Candidate, Fitted, GrownFeatures
-from gramless.selection.candidates.kernel_ridge import FEWEST_ROWS_TO_GROW, screen_kernel_ridge
+from gramless.selection.candidates.kernel_ridge import MIN_ROWS_TO_GROW, screen_kernel_ridge
 from gramless.selection.gradient_directions import gradient_directions
 from gramless.selection.growth import GrownGrids, grow
 from gramless.selection.splits import all_rows
@@ -37,7 +37,7 @@ class GrownGridsCandidate(Candidate):
         if not task.grows_grids or task.earlier is not None:
             return False
         # With fewer than 60 rows, kernel ridge regression is better if it can be tried.
-        return task.n_rows >= FEWEST_ROWS_TO_GROW or task.once(screen_kernel_ridge) is None
+        return task.n_rows >= MIN_ROWS_TO_GROW or task.once(screen_kernel_ridge) is None
 
     def fit(self, task: SelectionTask, best: Fitted | None) -> GrownFeatures | None:
         """Grow grids and validate them; None if kernel ridge regression is far better."""

@@ -13,7 +13,7 @@ from gramless.selection.budget import GROWTH_SHARE, Cost
 from gramless.selection.candidate import Candidate, Fitted
 from gramless.selection.goal import mean_loss
 from gramless.selection.kernel_ridge import (
-    MOST_TRAINING,
+    MAX_TRAINING,
     GaussianRidge,
     GaussianTrials,
     pessimistic_loss,
@@ -25,14 +25,15 @@ from gramless.selection.splits import Split
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult, joined
 
-FEWEST_ROWS_TO_GROW = 60  # with fewer rows, only kernel ridge regression and a trend are tried
-# It replaces grids if its loss is below this share of theirs: of the grids of the first stage, and
-# of the whole model.
+MIN_ROWS_TO_GROW = 60  # with fewer rows, only kernel ridge regression and a trend are tried
+# Kernel ridge regression replaces grids if its loss is below the first share of that of the grids
+# of the first stage, or below the second share of that of the whole model.
 _FAR_BETTER, _BETTER = 0.5, 0.95
 # How much lower the loss may become by fitting all rows, twice the rows, or with another bandwidth.
 _ALL_ROWS, _TWICE_THE_ROWS, _OTHER_BANDWIDTHS = 1.25, 1.06, 1.03
-_TIME_SHARE = 0.1  # of a time budget, after which it is not tried
-_BYTES_A_PAIR, _SECONDS_A_CELL = 32, 2.5e-7  # for each pair of rows, and for each number in them
+_TIME_SHARE = 0.1  # kernel ridge regression is not tried after this fraction of the time budget
+_BYTES_A_PAIR = 32  # per pair of rows
+_SECONDS_A_CELL = 2.5e-7  # per number in a pair of rows
 
 
 class KernelRidge(Candidate):
@@ -55,7 +56,7 @@ class KernelRidge(Candidate):
         assert screen is not None
         if best is not None:
             return screen.better_than(_validation_loss(task, best))
-        if task.n_rows < FEWEST_ROWS_TO_GROW:
+        if task.n_rows < MIN_ROWS_TO_GROW:
             return screen.best.cross_validated(task)
         return screen.best.validated(task, task.split)
 
@@ -159,7 +160,7 @@ class KernelRidgeScreen:
         If there are many rows, half of them come first, in an eighth of the time.
         """
         bound, (training, held_back) = _BETTER * loss_of_best, self.task.split
-        if len(training) > 2 * MOST_TRAINING:
+        if len(training) > 2 * MAX_TRAINING:
             shuffled = stream(self.task.seed, "half of the rows").permutation(training)
             half = shuffled[: len(training) // 2], held_back
             bound_of_half = _OTHER_BANDWIDTHS * _TWICE_THE_ROWS * bound

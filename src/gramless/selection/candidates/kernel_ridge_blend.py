@@ -22,14 +22,14 @@ from gramless.selection.validation import ValidationResult
 
 # Rows that are fitted first, for each class and at least, and at most; two classes gain little from
 # more rows than are fitted next.
-_ROWS_A_CLASS, _FEWEST_ROWS, _NEXT_ROWS, _MOST_ROWS = 60, 400, 1500, 5000
-_MOST_CATEGORICAL = 0.5  # share of the inputs; kernel values of categories take long
+_ROWS_A_CLASS, _MIN_ROWS, _NEXT_ROWS, _MAX_ROWS = 60, 400, 1500, 5000
+_MAX_CATEGORICAL = 0.5  # share of the inputs; kernel values of categories take long
 # The blend with the first rows, then with the next, must lower the score to these shares.
 _HOPEFUL, _PROMISING = 0.998, 0.99
 _SECONDS_A_CUBE, _BYTES_A_PAIR = 1e-10, 24  # of the rows that are fitted, and for inputs
 # Factors of the features: rounded weights stay short, which powers of two keep.
 _FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
-_LARGEST_FACTOR, _TOLERANCE = 50.0, 0.01  # of the predictions by kernel ridge regression
+_MAX_FACTOR, _TOLERANCE = 50.0, 0.01  # of the predictions by kernel ridge regression
 
 
 class KernelRidgeBlend(Refinement):
@@ -49,7 +49,7 @@ class KernelRidgeBlend(Refinement):
         has_rows = task.n_rows >= ROWS_OF_ONE_SPLIT and task.goal.loss.is_of_classes
         is_wanted = task.config.blends and has_rows and task.monotone is None
         categorical = task.data.categorical
-        is_numeric = categorical is None or categorical.mean() <= _MOST_CATEGORICAL
+        is_numeric = categorical is None or categorical.mean() <= _MAX_CATEGORICAL
         return is_open and is_wanted and bool(is_numeric) and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
@@ -65,7 +65,7 @@ class KernelRidgeBlend(Refinement):
         else:
             kernels = screen.kernels
         training = stream(task.seed, "blend").permutation(task.split[0])
-        n_first = min(max(_ROWS_A_CLASS * task.data.n_outputs, _FEWEST_ROWS), _NEXT_ROWS)
+        n_first = min(max(_ROWS_A_CLASS * task.data.n_outputs, _MIN_ROWS), _NEXT_ROWS)
         first = _blended(task, best, kernels.first, training[:n_first])
         if first.score >= scaled_score(best.score, _HOPEFUL):
             return None
@@ -97,7 +97,7 @@ class BlendedFeatures(GrownFeatures):
 
 
 def _most_rows(task: SelectionTask) -> int:
-    most = _NEXT_ROWS if task.data.n_outputs == 1 else _MOST_ROWS
+    most = _NEXT_ROWS if task.data.n_outputs == 1 else _MAX_ROWS
     return min(most, task.data.n_fitted)
 
 
@@ -133,7 +133,7 @@ def blend_factors(
         result = minimize_scalar(
             mean_loss,
             args=(of_first,),
-            bounds=(0.0, _LARGEST_FACTOR),
+            bounds=(0.0, _MAX_FACTOR),
             method="bounded",
             options={"xatol": _TOLERANCE},
         )

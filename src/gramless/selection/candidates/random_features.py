@@ -27,13 +27,13 @@ from gramless.selection.splits import Split, all_rows
 from gramless.selection.task import TIME_SHARE, Hyperparameters, SelectionTask
 from gramless.selection.validation import ValidationResult, joined, record, validate
 
-FEWEST_ROWS_TO_SEARCH = 40  # with fewer rows nothing is searched
+MIN_ROWS_TO_SEARCH = 40  # with fewer rows nothing is searched
 _DEFAULT_ALPHA = 1e-3
 # The cost of a grid over all inputs, relative to one over a few: most rows are alone in a bin,
 # and vectors of weights are as long as all codes.
 _COST_OF_GRID = 4.0
-_FIRST_SIZE, _LEAST_GAIN = 64, 0.02  # doubling the grids must lower the score by this share
-_SIZING_ROWS, _FEWEST_ROWS_TO_SIZE = 12_500, 2500
+_FIRST_SIZE, _MIN_GAIN = 64, 0.02  # doubling the grids must lower the score by this share
+_SIZING_ROWS, _MIN_ROWS_TO_SIZE = 12_500, 2500
 
 
 class RandomFeatures(Candidate):
@@ -134,7 +134,7 @@ def has_open_settings(task: SelectionTask) -> bool:
     fixed = task.fixed
     are_given = fixed.bandwidth is not None and fixed.alpha is not None
     is_decided = are_given and len(fixed.scalings) == 1
-    has_rows = task.held_back.folds is not None or task.n_rows >= FEWEST_ROWS_TO_SEARCH
+    has_rows = task.held_back.folds is not None or task.n_rows >= MIN_ROWS_TO_SEARCH
     return not is_decided and has_rows
 
 
@@ -157,7 +157,7 @@ def _choose(task: SelectionTask) -> _UnfittedFeatures:
         return chosen
     most = task.budget.affordable(template.size, _COST_OF_GRID)
     has_open_size = fixed.n_grids is None and not goal.sparse
-    if has_open_size and task.n_rows >= _FEWEST_ROWS_TO_SIZE:
+    if has_open_size and task.n_rows >= _MIN_ROWS_TO_SIZE:
         most = _enough_grids(task, chosen, most)
     return chosen.resized(most)
 
@@ -175,7 +175,7 @@ def _enough_grids(task: SelectionTask, chosen: _UnfittedFeatures, most: int) -> 
             return max(1, size * budget.most_columns() // matrix.shape[1])
         result = validate(task, task.goal, matrix, split, alpha)
         record(task, task.goal, "size", chosen.settings, result, len(training), size)
-        is_enough = result.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most
+        is_enough = result.score > scaled_score(last, 1.0 - _MIN_GAIN) or size == most
         if is_enough or task.is_over("size"):
             return size
         size, last = min(2 * size, most), result.score

@@ -11,7 +11,7 @@ from gramless.selection.goal import mean_loss
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import improve_alpha, with_row_products
 
-_MOST_ADAPTATIONS = 4
+_MAX_ADAPTATIONS = 4
 
 
 class AdaptedLoss(Refinement):
@@ -25,7 +25,7 @@ class AdaptedLoss(Refinement):
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
         """Fit the parameters of the loss and the weights alternately; None if it has none."""
         adapted = best
-        for _ in range(_MOST_ADAPTATIONS):
+        for _ in range(_MAX_ADAPTATIONS):
             goal, result = adapted.goal, adapted.result
             weights = task.data.counts_of(result.rows)
             weights = np.ones(len(result.rows)) if weights is None else weights

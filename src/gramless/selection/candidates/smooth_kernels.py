@@ -17,7 +17,7 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import (
     DENSE_TIME_SHARE,
-    MOST_NUMBERS,
+    MAX_NUMBERS,
     GrownFeatures,
     Refinement,
     dense_features,
@@ -68,7 +68,7 @@ class SmoothKernels(Refinement):
         if task.config.projection_max_error_ratio > 0.0:
             projection = learned_projection(task, scaler, fine)
         if projection is not None:
-            n_projected = max(n_landmarks, min(_PROJECTED_LANDMARKS, MOST_NUMBERS // task.n_rows))
+            n_projected = max(n_landmarks, min(_PROJECTED_LANDMARKS, MAX_NUMBERS // task.n_rows))
             cost = task.budget.cost_of_dense_features(n_projected * task.n_rows, rows.shape[1])
             if task.budget.allows(self.name, cost, self.time_share):
                 projected = np.asarray(training) @ projection
@@ -85,7 +85,7 @@ class SmoothKernels(Refinement):
 def _n_landmarks(task: SelectionTask) -> int:
     config = task.config
     wanted = min(config.n_landmarks, config.landmarks_an_output * task.data.n_outputs)
-    return min(wanted, MOST_NUMBERS // task.n_rows)
+    return min(wanted, MAX_NUMBERS // task.n_rows)
 
 
 def fineness(grids: Grids, variances: FloatArray, scaler: Scaler) -> FloatArray:

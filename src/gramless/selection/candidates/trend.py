@@ -15,7 +15,7 @@ from gramless.preprocessing.scaling import Scaler
 from gramless.selection.budget import Cost
 from gramless.selection.candidate import (
     DENSE_TIME_SHARE,
-    MOST_NUMBERS,
+    MAX_NUMBERS,
     REQUIRED_GAIN,
     Candidate,
     Fitted,
@@ -30,13 +30,14 @@ from gramless.selection.splits import Split
 from gramless.selection.task import GROWN, SelectionTask
 from gramless.selection.validation import ValidationResult, joined, record, validate
 
-_SAMPLE_ROWS = 4000  # by which trends are standardised and tried with one step
-_MOST_INPUTS, _MULTIPLIED_INPUTS, _MOST_CATEGORIES = 100, 10, 200
+# Sample on which trends are standardised and tried with one step.
+_SAMPLE_ROWS = 4000
+_MAX_INPUTS, _MULTIPLIED_INPUTS, _MAX_CATEGORIES = 100, 10, 200
 # A trend may be better when fitted if one step reaches this multiple of the best score.
 _MAY_BE_BETTER = 1.1
 # The length with the best score counts: the curvature at a constant is only typical.
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
-_COARSE_EXPONENTS = (-7, -4, -1, 2)  # of ten; the score can have several local minima
+_COARSE_EXPONENTS = (-7, -4, -1, 2)  # powers of ten; the score can have several local minima
 
 
 class TrendCandidate(Refinement):
@@ -50,7 +51,7 @@ class TrendCandidate(Refinement):
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
         n_rows, width = best.rows.shape
-        if n_rows * width > MOST_NUMBERS:
+        if n_rows * width > MAX_NUMBERS:
             return Cost()
         # The scaled rows only: a linear trend has hardly more features.
         return task.budget.cost_of_dense_features(0, width)
@@ -69,7 +70,7 @@ class TrendCandidate(Refinement):
         )
         n_numbers = n_rows * quadratic._n_features_out
         cost = task.budget.cost_of_dense_features(n_numbers, width)
-        if n_numbers > MOST_NUMBERS or not task.budget.allows(self.name, cost, self.time_share):
+        if n_numbers > MAX_NUMBERS or not task.budget.allows(self.name, cost, self.time_share):
             return None
         validation_rows = np.asarray(rows[n_training:])
         if not _may_be_better(quadratic, task, best, sample, validation_rows):
@@ -165,8 +166,8 @@ def polynomial_trends(
 ) -> list[PolynomialTrend]:
     """Return the linear and the quadratic trend over scaled rows, fitted to a sample of them."""
     numbers = np.flatnonzero(~scaler.categorical_mask[: len(relevance)])
-    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_MOST_INPUTS]
-    most_categories = max(0, min(_MOST_CATEGORIES, MOST_NUMBERS // n_rows - _MOST_INPUTS))
+    strongest = numbers[np.argsort(-relevance[numbers], kind="stable")][:_MAX_INPUTS]
+    most_categories = max(0, min(_MAX_CATEGORIES, MAX_NUMBERS // n_rows - _MAX_INPUTS))
     return [
         PolynomialTrend(
             strongest,
