@@ -158,11 +158,14 @@ def test_error_names_what_has_changed(tmp_path: Path) -> None:
         ("a row or target to train on has changed", with_target(rows)),
         ("1,000 rows to train on then, 1,001 now", with_appended_row(rows)),
         ("3 columns then, 2 now", (X[:, :2], y)),
-        ("one of the first to be read, has changed", (X, np.where(np.arange(N) == first, 9, y))),
+        (
+            "one of the first rows to be read, has changed",
+            (X, np.where(np.arange(N) == first, 9, y)),
+        ),
     ):
         with pytest.raises(InputError, match=message):
             model.fit_stream(arrays(other, tmp_path))
-    with pytest.raises(InputError, match="one of the first to be read"):
+    with pytest.raises(InputError, match="one of the first rows to be read"):
         model.fit_stream(ArraySource(X, y, seed=6))
 
 

@@ -142,7 +142,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
     top = [int(j) for j in shuffled.columns[:n_drawn]]
     X_dependence = take_rows(X, sampled_rows(len(y), _DEPENDENCE_ROWS))
     dependence = [dependence_on(response, X_dependence, j, names[j]) for j in top]
-    varied = [j for j, one in zip(top, dependence, strict=True) if len(one.values) > 1]
+    varied = [j for j, effect in zip(top, dependence, strict=True) if len(effect.values) > 1]
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
     shown = _shown_rows(model, losses, predicted, y, values)
     return Findings(
@@ -161,7 +161,7 @@ def explain_model(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) ->
         shuffled,
         response_name,
         outputs,
-        [one for one in dependence if len(one.values) > 1],
+        [effect for effect in dependence if len(effect.values) > 1],
         _interactions(response, X_dependence, names, varied[:_MAX_PAIRED_INPUTS]),
         worst_groups(losses, values),
         shown,
@@ -308,8 +308,8 @@ def _interactions(
         joint_dependence_on(response, X, pair, (names[pair[0]], names[pair[1]]))
         for pair in combinations(columns, 2)
     ]
-    strong = [one for one in pairs if one.interaction.max() > _MIN_INTERACTION * variance]
-    return sorted(strong, key=lambda one: -one.interaction.max())[:_MAX_PAIRS]
+    strong = [pair for pair in pairs if pair.interaction.max() > _MIN_INTERACTION * variance]
+    return sorted(strong, key=lambda pair: -pair.interaction.max())[:_MAX_PAIRS]
 
 
 def _shown_rows(

@@ -116,7 +116,7 @@ def _error_charts(findings: Findings) -> list[Chart]:
             title = "Share of correct predictions by probability of the predicted class"
             bins = findings.metrics["reliability"]
             x, observed, n_rows = (
-                np.array([one[key] for one in bins]) for key in ("predicted", "observed", "rows")
+                np.array([bin_[key] for bin_ in bins]) for key in ("predicted", "observed", "rows")
             )
             groups = x, observed, np.sqrt(x * (1.0 - x) / n_rows)
         return _against_diagonal(title, "predicted probability", "share", *groups)
@@ -189,7 +189,7 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
         return []
     classes, tables = findings.metrics["classes"], []
     if "confusion" in findings.metrics:
-        names = [str(one["class"]) for one in classes]
+        names = [str(class_metrics["class"]) for class_metrics in classes]
         rows = []
         for k, counts in enumerate(findings.metrics["confusion"]):
             total = max(1, sum(counts))
@@ -202,12 +202,12 @@ def _error_tables(findings: Findings) -> list[ShadedTable]:
             rows.append((names[k], cells))
         caption = "Actual class (rows) by predicted class"
         tables.append(ShadedTable(caption, ["", *names], rows, is_map=True))
-    worst = sorted(classes, key=lambda one: one["f1"])[:_MAX_CLASSES]
+    worst = sorted(classes, key=lambda class_metrics: class_metrics["f1"])[:_MAX_CLASSES]
     columns: Columns = {
-        "class": [str(one["class"]) for one in worst],
-        "rows": [f"{one['rows']:,}" for one in worst],
-        "recall": [_share_cell(one["recall"]) for one in worst],
-        "precision": [_share_cell(one["precision"]) for one in worst],
+        "class": [str(class_metrics["class"]) for class_metrics in worst],
+        "rows": [f"{class_metrics['rows']:,}" for class_metrics in worst],
+        "recall": [_share_cell(class_metrics["recall"]) for class_metrics in worst],
+        "precision": [_share_cell(class_metrics["precision"]) for class_metrics in worst],
     }
     has_all = len(worst) == len(classes)
     title = "Classes" if has_all else f"The {len(worst)} worst of {len(classes)} classes"
@@ -270,16 +270,16 @@ def _dependences(findings: Findings) -> Section:
     heading = "How do they depend on the inputs?"
     if not findings.dependence:
         return Section("how", heading, ["No important input has more than one value here."])
-    inner = [_without_extremes(one) for one in findings.dependence]
+    inner = [_without_extremes(effect) for effect in findings.dependence]
     means = np.concatenate(
-        [one.means.ravel() for one in inner if _is_numeric(one)] or [np.zeros(1)]
+        [effect.means.ravel() for effect in inner if _is_numeric(effect)] or [np.zeros(1)]
     )
     limits = float(means.min()), float(means.max())
     shown = [
-        _dependence_chart(one, findings.outputs, limits)
-        if _is_numeric(one)
-        else _category_table(one, findings.outputs, findings.response)
-        for one in inner
+        _dependence_chart(effect, findings.outputs, limits)
+        if _is_numeric(effect)
+        else _category_table(effect, findings.outputs, findings.response)
+        for effect in inner
     ]
     n_outputs, which_classes = len(findings.outputs), ""
     if isinstance(findings.model, KernelClassifier) and n_outputs > 1:
@@ -289,7 +289,7 @@ def _dependences(findings: Findings) -> Section:
         "input, from the 5th to the 95th percentile; marks along the axis divide the rows into "
         "tenths. If inputs depend on each other, the means include combinations that never occur."
     )
-    maps = [_pair_map(one, findings.outputs) for one in findings.pairs]
+    maps = [_pair_map(pair, findings.outputs) for pair in findings.pairs]
     if maps:
         interactions = (
             "These pairs of inputs interact: their joint effect is more than the sum of both. The "
@@ -300,36 +300,36 @@ def _dependences(findings: Findings) -> Section:
     return Section("how", heading, [text, Grid(shown), interactions, Grid(maps)])
 
 
-def _is_numeric(one: Dependence) -> bool:
-    return one.values.dtype.kind == "f"
+def _is_numeric(effect: Dependence) -> bool:
+    return effect.values.dtype.kind == "f"
 
 
-def _without_extremes(one: Dependence) -> Dependence:
+def _without_extremes(effect: Dependence) -> Dependence:
     """Drop the smallest and largest of many numbers, which only few rows come close to."""
-    if not _is_numeric(one) or len(one.values) < _N_GROUPS:
-        return one
-    return Dependence(one.name, one.values[1:-1], one.shares[1:-1], one.means[1:-1])
+    if not _is_numeric(effect) or len(effect.values) < _N_GROUPS:
+        return effect
+    return Dependence(effect.name, effect.values[1:-1], effect.shares[1:-1], effect.means[1:-1])
 
 
-def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
-    labels = list(map(value_text, one.values))
+def _category_table(effect: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
+    labels = list(map(value_text, effect.values))
     if len(outputs) > 1:
-        return heat_map(one.name, labels, outputs, one.means)
-    mean = float(np.average(one.means[:, 0], weights=one.shares))
+        return heat_map(effect.name, labels, outputs, effect.means)
+    mean = float(np.average(effect.means[:, 0], weights=effect.shares))
     columns: Columns = {
         "": labels,
-        "rows": [f"{share:.0%}" for share in one.shares],
-        f"mean {response}": align_numbers(one.means[:, 0]),
-        "difference from average": bar_cells((one.means[:, 0] - mean).tolist()),
+        "rows": [f"{share:.0%}" for share in effect.shares],
+        f"mean {response}": align_numbers(effect.means[:, 0]),
+        "difference from average": bar_cells((effect.means[:, 0] - mean).tolist()),
     }
-    return ShadedTable.of(columns, one.name)
+    return ShadedTable.of(columns, effect.name)
 
 
 def _dependence_chart(
-    one: Dependence, outputs: Sequence[str], limits: tuple[float, float]
+    effect: Dependence, outputs: Sequence[str], limits: tuple[float, float]
 ) -> Chart:
-    chart, values = Chart(one.name, "", "", height=220.0), one.values
-    for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False):
+    chart, values = Chart(effect.name, "", "", height=220.0), effect.values
+    for name, means, colour in zip(outputs, effect.means.T, cycle(COLOURS), strict=False):
         chart.axes.plot(values, means, color=colour, label=name or None, **_LINE)
     tenths = values[1::2] if len(values) > _N_GROUPS else values
     chart.axes.plot(tenths, np.full(len(tenths), limits[0]), "|", color=GREY)
@@ -341,12 +341,12 @@ def _dependence_chart(
     return chart
 
 
-def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
-    output = int(one.interaction.argmax())
-    down, across = ([value_text(value) for value in values] for values in one.values)
+def _pair_map(pair: JointDependence, outputs: Sequence[str]) -> ShadedTable:
+    output = int(pair.interaction.argmax())
+    down, across = ([value_text(value) for value in values] for values in pair.values)
     of_output = f": {outputs[output]}" if outputs[output] else ""
-    caption = f"{one.names[0]} (down) and {one.names[1]} (across){of_output}"
-    return heat_map(caption, down, across, one.means[:, :, output])
+    caption = f"{pair.names[0]} (down) and {pair.names[1]} (across){of_output}"
+    return heat_map(caption, down, across, pair.means[:, :, output])
 
 
 def _failures(findings: Findings) -> Section:

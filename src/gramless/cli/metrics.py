@@ -21,7 +21,7 @@ from gramless.estimators.targets import ClassEncoder
 
 Classifier: TypeAlias = KernelClassifier | DoublyStochasticClassifier
 
-MAX_CONFUSION = 12  # classes; the confusion matrix of more would not be readable
+MAX_CONFUSION = 12  # classes; a larger confusion matrix would not be readable
 _MIN_PROBABILITY = 1e-15  # lower bound of probabilities in the log loss
 
 

@@ -69,7 +69,9 @@ def _answer(comparison: TableComparison) -> Section:
 
 
 def _columns(comparison: TableComparison) -> list[Section]:
-    ranked = sorted(comparison.result.inputs, key=lambda one: (one.p_value, -one.statistic))
+    ranked = sorted(
+        comparison.result.inputs, key=lambda difference: (difference.p_value, -difference.statistic)
+    )
     changed, n_columns = comparison.result.changed(comparison.alpha), len(ranked)
     if changed:
         text = (
@@ -85,9 +87,11 @@ def _columns(comparison: TableComparison) -> list[Section]:
         return [Section("columns", heading, [text])]
     listed = ranked[:_MAX_LISTED]
     columns: Columns = {
-        "column": [one.name for one in listed],
-        "distance": [Cell(f"{one.distance:.1%}", 0.0, one.distance) for one in listed],
-        "p-value": [readable(one.p_value, 3) for one in listed],
+        "column": [difference.name for difference in listed],
+        "distance": [
+            Cell(f"{difference.distance:.1%}", 0.0, difference.distance) for difference in listed
+        ],
+        "p-value": [readable(difference.p_value, 3) for difference in listed],
     }
     omitted, n_more = "", n_columns - len(listed)
     if n_more:
@@ -98,7 +102,7 @@ def _columns(comparison: TableComparison) -> list[Section]:
         "that would have to change. The p-values are corrected for testing "
         f"{n_columns} columns."
     )
-    pictures = [_picture(comparison, one) for one in (changed or ranked)[:_MAX_DRAWN]]
+    pictures = [_picture(comparison, difference) for difference in (changed or ranked)[:_MAX_DRAWN]]
     how = "How did they change?" if changed else "How do the columns look?"
     explained = (
         "Numbers are shown from the 0.5th to the 99.5th percentile of both files; categories are "
@@ -125,30 +129,30 @@ def _test(comparison: TableComparison) -> Section:
     )
     columns: Columns = {
         "bandwidth, in units of the scaled columns": [
-            readable(float(one.bandwidth), 3) for one in kernels
+            readable(float(kernel.bandwidth), 3) for kernel in kernels
         ],
-        "maximum mean discrepancy": [readable(float(one.mmd), 3) for one in kernels],
-        "p-value": [readable(one.p_value, 3) for one in kernels],
+        "maximum mean discrepancy": [readable(float(kernel.mmd), 3) for kernel in kernels],
+        "p-value": [readable(kernel.p_value, 3) for kernel in kernels],
     }
     return Section("test", "How it was tested", [text, ShadedTable.of(columns)], is_folded=True)
 
 
-def _picture(comparison: TableComparison, one: InputDifference) -> Chart | ShadedTable:
-    title = f"{one.name}: {one.distance:.1%} apart"
+def _picture(comparison: TableComparison, difference: InputDifference) -> Chart | ShadedTable:
+    title = f"{difference.name}: {difference.distance:.1%} apart"
     files = [path.name for path in comparison.paths]
-    parts = [_values(table, one) for table in comparison.tables]
+    parts = [_values(table, difference) for table in comparison.tables]
     # The test treats dates in text as numbers.
-    has_labels = one.is_category or any(part.dtype == object for part in parts)
+    has_labels = difference.is_category or any(part.dtype == object for part in parts)
     if has_labels or len(np.unique(np.concatenate(parts))) <= _MAX_VALUES:
         return _shares(title, files, [[*labels(part.tolist())] for part in parts])
-    return _histograms(title, one.name, files, parts)
+    return _histograms(title, difference.name, files, parts)
 
 
-def _values(table: Table | Matrix, one: InputDifference) -> AnyArray:
+def _values(table: Table | Matrix, difference: InputDifference) -> AnyArray:
     """Return the values of an input: numbers that are not missing, or labels."""
     names = list(table.names or ()) if isinstance(table, Table) else []
-    is_marker = one.name not in names and one.name.endswith(_MISSING)
-    column = one.name.removesuffix(_MISSING) if is_marker else one.name
+    is_marker = difference.name not in names and difference.name.endswith(_MISSING)
+    column = difference.name.removesuffix(_MISSING) if is_marker else difference.name
     index = names.index(column) if names else int(column.removeprefix("x")) - 1
     values, is_category = column_values(table, index)
     if is_category:

@@ -130,7 +130,7 @@ def _parse_attribute(path: Path, number: int, line: str) -> tuple[str, str]:
 
 
 def _find_quote(path: Path, lines: Iterable[str], number: int) -> str:
-    # Some writers use single quotes, others double ones: the first row with a quote decides.
+    # Some writers use single quotes and others double quotes; the first row with a quote decides.
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
         if body.startswith("{"):

@@ -154,7 +154,10 @@ class _LimitedBytes(io.RawIOBase):
 
 
 def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
-    """Return the next line, empty at the end, without reading more than its maximum length."""
+    """Return the next line, or an empty one at the end of the file.
+
+    Raises DataFileError if the line is longer than ``max_line_bytes``, without reading all of it.
+    """
     line = file.readline(int(limits.max_line_bytes) + 1)
     limits.check_line(path, len(line))
     return line
@@ -313,7 +316,7 @@ def name_by_content(path: Path) -> Path:
 
 
 def _recognise(head: bytes) -> tuple[str, str]:
-    """Return the ending and the description of binary data by its first bytes, or ""."""
+    """Return the ending and the description of binary data, two empty strings for other data."""
     return next((entry for magic, entry in _MAGIC.items() if head.startswith(magic)), ("", ""))
 
 

@@ -67,7 +67,7 @@ def store_table(
     Raises
     ------
     InputError
-        If the rows are sparse.
+        If the rows are sparse, if the file is ARFF, or if a parameter is invalid.
     DataFileError
         As in :func:`open_chunks`, and if the disk is full.
 

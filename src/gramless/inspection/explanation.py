@@ -240,7 +240,7 @@ def _are_codes(values: FloatArray) -> bool:
 
 
 def _quantile_rows(values: FloatArray, levels: AnyArray) -> AnyArray:
-    """Return rows with the distinct quantiles as values, in ascending order."""
+    """Return indices of rows whose values are the distinct quantiles, in ascending order."""
     order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
     if not len(order):
         return order
@@ -250,7 +250,7 @@ def _quantile_rows(values: FloatArray, levels: AnyArray) -> AnyArray:
 
 
 def _category_rows(values: AnyArray) -> AnyArray:
-    """Return one row of each of the most frequent categories, in order of frequency."""
+    """Return the index of a row of each frequent category, in order of frequency."""
     _, first, counts = np.unique(values, return_index=True, return_counts=True)
     return first[np.argsort(-counts, kind="stable")[:_MAX_CATEGORIES]]
 

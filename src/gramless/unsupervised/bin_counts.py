@@ -121,9 +121,9 @@ class BinCounts(Stateful):
         return len(self.codes)
 
     def shares(self, joined: float = 0.0) -> FloatArray:
-        """Return the share of the rows in each bin, followed by that of an empty bin.
+        """Return the share of the rows in each bin, followed by the share of an empty bin.
 
-        Each share is the one after a row of weight ``joined`` is added to that bin.
+        Each share is computed as if a row of weight ``joined`` were added to that bin.
         """
         result: FloatArray = (np.append(self.counts, 0.0) + joined) / (self.total + joined)
         return result

@@ -119,8 +119,8 @@ class TwoSampleResult:
 
     def changed(self, alpha: float = 0.05) -> list[InputDifference]:
         """Return inputs with an adjusted p-value of at most ``alpha``, most significant first."""
-        changed = [one for one in self.inputs if one.p_value <= alpha]
-        return sorted(changed, key=lambda one: -one.statistic)
+        changed = [difference for difference in self.inputs if difference.p_value <= alpha]
+        return sorted(changed, key=lambda difference: -difference.statistic)
 
 
 def two_sample_test(
