@@ -34,7 +34,7 @@ _CLASSES: dict[tuple[str, str], type[Stateful]] = {}  # keys: tag in files, clas
 _FAMILIES: dict[str, type[Stateful]] = {}  # base classes; keys: tag in files
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _MIN_TENSOR_LENGTH = 64  # shorter lists of floats stay in the JSON
-_SHOWN_NUMBERS = 6  # longer arrays are shown by their shape
+_SHOWN_NUMBERS = 6  # a description shows longer arrays by their shape
 LARGEST = 1e300  # sums of larger numbers could overflow in predictions
 # Limits on what a hostile file can make the reader build. A model takes a tenth of a millisecond.
 # NumPy pads labels to the longest of them, and takes 4 bytes a character.

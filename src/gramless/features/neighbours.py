@@ -253,10 +253,11 @@ class NearestLandmarks(FeatureMap):
         return sp.csr_array(-landmarks.T), 0.5 * _squared_lengths(landmarks)
 
     def _nearest(self, X: Rows, factors: Rows, half_squares: FloatArray) -> NDArray[np.intp]:
-        """Return the numbers, from 1, of the landmarks nearest to rows, by ascending distance."""
+        """Return the 1-based indices of the landmarks nearest to each row, nearest first."""
         scaled = self._scaled(X)
         products = scaled @ factors
-        # Half of the squared distances, less a term of the row that does not change their order.
+        # Half of the squared distances without the row's own squared length, which does not change
+        # their order.
         distances = products.toarray() if sp.issparse(products) else products
         distances += half_squares
         for levels, landmark_levels in zip(self._levels(X), self.levels_, strict=True):
@@ -279,7 +280,7 @@ def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
 
 
 def _ranges(rows: Rows) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the smallest and largest numbers of inputs, and a mask of inputs with no other."""
+    """Return the minimum and maximum of each input, and whether it has exactly these two values."""
     if not sp.issparse(rows):
         numbers = np.asarray(rows, np.float64)
         low, high = numbers.min(axis=0), numbers.max(axis=0)
@@ -302,8 +303,11 @@ def _squared_lengths(rows: Rows) -> FloatArray:
 
 
 def _neighbour_distance(rows: Rows, rank: int) -> float:
-    """Return the median distance of rows from their neighbour of a rank; 1 if all are equal."""
-    # Without duplicates: for inputs with few values, most distances would be 0.
+    """Return the median distance of rows from their ``rank``-th neighbour; 1 if it is 0.
+
+    Duplicates of rows are not counted.
+    """
+    # With duplicates, most distances would be 0 for inputs with few values.
     distinct = rows[_first_of_equal(rows, np.zeros((0, rows.shape[0])))]
     n_rows = distinct.shape[0]
     rank = min(rank, n_rows - 1)
@@ -335,7 +339,7 @@ def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:
 class NeighbourMatrix(FeatureMatrix):
     """The sparse matrix with ``1 / sqrt(k)`` in the columns of the k neighbours of each row.
 
-    ``codes`` (k, n_rows) are column numbers from 1, different within each row. The products are
+    ``codes`` (k, n_rows) are 1-based column indices, different within each row. The products are
     those of a :class:`BinnedMatrix` with a grid for each of the k neighbours.
     """
 
@@ -348,7 +352,7 @@ class NeighbourMatrix(FeatureMatrix):
 
     @property
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Column numbers from 1, (k, n_rows)."""
+        """The 1-based column indices, (k, n_rows)."""
         return self._bins.codes
 
     @property

@@ -14,41 +14,44 @@ class SearchConfig:
     Attributes
     ----------
     most_grids, proposals, kept_a_round, refitted_a_round : int
-        Each round of growth scores ``proposals`` grids, keeps the ``kept_a_round`` best of them, up
-        to ``most_grids`` in all, and fits the weights of ``refitted_a_round`` earlier ones again,
-        drawn at random.
+        Each round of growth scores ``proposals`` grids and keeps the ``kept_a_round`` best if they
+        lower the loss, up to ``most_grids`` in all. It also fits the weights of
+        ``refitted_a_round`` earlier grids again, which are drawn at random.
     stages : tuple of int
         Numbers of grids at which all weights are fitted again.
     least_gain : float
-        Growth stops when 160 more grids lower the validation loss by a smaller share.
+        Growth stops after a stage that lowers the validation loss by a smaller share per 160 grids,
+        once there are more than 160 grids.
     growth_rows, validation_rows : int
-        Training and validation rows of growth, at most.
+        Maximum numbers of training and validation rows of growth.
     ridge_rows : int
-        Up to so many rows, kernel ridge regression is tried; 0 never tries it.
+        Kernel ridge regression is tried up to this number of rows; 0 never tries it.
     n_landmarks, landmarks_an_output : int
-        Landmarks of each smooth kernel beside the grids, at most, and for each output; 0 tries no
-        smooth kernels.
+        Maximum number of landmarks of each smooth kernel that is added to the grids, and the
+        maximum per output; 0 tries no smooth kernels.
     smooth_inverse_bandwidths : tuple of float
         Inverse bandwidths of the smooth kernels, in units of how finely grids divide the inputs.
     projection_max_error_ratio : float
         A kernel of projected rows is tried if it lowers the squared error of a sample below this
-        share; 0 tries none. Such models can only be explained by sampling, so the default has none.
+        share; 0 never tries one, which is the default, because such models can only be explained by
+        sampling.
     tries_trend : bool
-        Whether polynomial trends are tried, beside all that and alone.
+        Whether polynomial trends are tried, alone and added to the best features.
     dropped_share : float
-        The share of the grown grids, those that contribute least, that is dropped.
+        The share of the grown grids that is dropped; these are the grids that contribute least.
     count_power : float
         How the prior variances of bins fall with their rows, see :func:`prior_deviations`; 0 makes
         them equal, as they are for classes.
     n_seeds, n_directions : int
-        Sets of grids that are grown with different seeds and fitted as one; every second set may
-        also divide so many linear combinations of the inputs, see :func:`gradient_directions`.
+        ``n_seeds`` sets of grids are grown with different seeds and fitted as one. Every second set
+        may also divide ``n_directions`` linear combinations of the inputs, see
+        :func:`gradient_directions`.
     tries_nearby_alphas : bool
-        Whether penalties near that of growth are tried, each by one more fit.
+        Whether penalties near that of growth are tried, which takes one more fit each.
     quick_rows : int
-        For classes, tables of fewer rows have fewer and larger rounds, and fewer grids and
-        landmarks, because the overhead of a round would be most of the time; no nearby penalties
-        are tried, because so few rows cannot tell them apart. 0 changes nothing.
+        For classes in tables of fewer rows, growth has fewer and larger rounds, and there are fewer
+        grids and landmarks, because the overhead of a round would be most of the time. Nearby
+        penalties are not tried, because so few rows cannot tell them apart. 0 changes nothing.
     blends : bool
         Whether kernel ridge regression may be added to a model of classes.
     """
@@ -80,7 +83,7 @@ class SearchConfig:
         return self.of_rows(n_rows) if loss.is_of_classes else self
 
     def of_rows(self, n_rows: int) -> SearchConfig:
-        """Return the configuration for so many rows with classes.
+        """Return the configuration for ``n_rows`` rows whose targets are classes.
 
         Examples
         --------
@@ -129,7 +132,8 @@ _THOROUGH = SearchConfig(
     n_directions=6,
     quick_rows=0,
 )
-# From as fast as boosted trees to several sets of grids in one model; 3 is the default.
+# The keys are the values of ``effort``: 1 is as fast as boosted trees, 5 grows several sets of
+# grids for one model, and 3 is the default.
 EFFORTS: dict[int, SearchConfig] = {
     1: _FAST,
     2: SearchConfig(most_grids=256, growth_rows=30_000, dropped_share=0.1, quick_rows=0),

@@ -22,13 +22,13 @@ from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, columns
 
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-# Comparing penalties needs few digits.
+# Penalties are compared by inaccurate solutions, which suffice.
 _NEWTON_TOL, _NEWTON_STEPS = 3e-2, 12
 _SQUARED_TOL, _SQUARED_STEPS = 1e-2, 24
 _SPARSE_TOL = 1e-1
 # Mean number of alphas tried in a path, which decides whether a factorisation pays.
 _MEAN_ALPHAS_TRIED = 3
-# The ends of the path, relative to the l1 penalty from which on all weights are zero.
+# The ends of the path, relative to the smallest l1 penalty for which all weights are zero.
 _FIRST_SHARE, _LAST_SHARE, _ALPHAS_A_DECADE = 10.0**-0.5, 1e-4, 4
 _MAX_ALPHA = 1.0
 

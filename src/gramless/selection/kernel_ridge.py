@@ -1,7 +1,7 @@
 """Kernel ridge regression with a Gaussian kernel, and the selection of its settings.
 
 Scaling, bandwidth and penalty are selected on samples of the rows. In the fit every row is a
-landmark; it takes one Cholesky factorisation of the kernel matrix.
+landmark, and the fit takes one Cholesky factorisation of the kernel matrix.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from gramless.selection.validation import ValidationResult, record
 from gramless.solvers.objective import columns
 from gramless.uncertainty.calibration import Calibration
 
-MAX_TRAINING, _MAX_VALIDATION = 400, 300  # rows of the samples
+MAX_TRAINING, _MAX_VALIDATION = 400, 300  # maximum numbers of sampled rows
 _SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "both")
-# Bandwidths, in median distances between rows: the first one, the factor between neighbours, and
-# the number on either side.
+# Bandwidths are tried in median distances between rows: the first, the factor between neighbours,
+# and the number on either side of the first.
 _FIRST_LENGTH, _STEP, _MAX_STEPS = 0.7, 2.0**0.5, 6
 _FIRST_RIDGE, _MIN_RIDGE, _MAX_RIDGE = 0.1, 1e-5, 1e3
-_TIE = 0.998  # another penalty must lower the score to this share
+_TIE = 0.998  # the next penalty must lower the score below this share
 _CALIBRATION_TOL = 1e-6  # relative tolerance of the log loss; enough to compare fits
 _GRAM_ROWS = 128  # rows of a kernel matrix that are computed at a time
 
@@ -80,9 +80,9 @@ class GaussianRidge:
     def fitted(
         self, data: Data, rows: IntArray | slice, n_jobs: int | None
     ) -> tuple[KernelExpansion, Vector]:
-        """Return the kernel expansion of some rows, and its weights, with the intercept last.
+        """Return the kernel expansion over ``rows``, and its weights with the intercept last.
 
-        It takes ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
+        The fit takes ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
         """
         scaled, source = _scaled(data, rows, self.scaler, n_jobs), self.source
         with one_blas_thread():
@@ -92,7 +92,7 @@ class GaussianRidge:
     def predicted(
         self, data: Data, training: IntArray, others: IntArray, n_jobs: int | None
     ) -> tuple[Vector, Vector]:
-        """Return the raw predictions of other rows by a fit to training rows, and its weights."""
+        """Return the raw predictions of ``others`` by a fit to ``training``, and its weights."""
         expansion, weights = self.fitted(data, training, n_jobs)
         n, rows = len(training), self.scaler.rows(data.rows[others], n_jobs)
         return expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0), weights

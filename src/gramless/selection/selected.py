@@ -72,27 +72,28 @@ class SelectedModel:
         Features of the rows of the final fit in ``order``, without the intercept's column; bins
         are scaled by the prior deviations of their weights.
     bandwidth : float, array or None
-        Of random features, in units of the scaled inputs.
+        The bandwidth of random features, in units of the scaled inputs.
     validation : ValidationResult or None
-        Of a fit that did not know the validation rows; its weights are a start for the final one.
+        The result of a fit without the validation rows, whose weights are a start for the final
+        fit.
     growth, trials : list of dict
         The stages of growth, and everything that was tried.
     limits : list of str
         What a budget of time or memory cut short.
     weights : array (n_columns,) or (n_columns, K), optional
-        The final fit itself, that of the intercept last, if selection has made it.
+        The weights of the final fit with the intercept last, if selection has made that fit.
     start : array of the same shape, optional
-        Weights of an earlier fit, from which the final one starts if there is no validation.
+        Weights of an earlier fit, from which the final fit starts if ``validation`` is None.
     signs : array (n_grids,), optional
         The direction of monotone weights along the input of each grid, see :class:`Goal`.
     rounding_step : float
-        Weights are rounded to multiples of it, see :func:`coarsest_step`; 0 keeps all digits.
+        Weights are rounded to multiples of this, see :func:`coarsest_step`; 0 keeps all digits.
     count_power : float
         How prior deviations of bins depend on their rows, see :func:`prior_deviations`.
     shrinkage : Shrinkage, optional
         How predictions are shrunk towards a constant after the final fit.
     added : AddedKernel, optional
-        What is added to the predictions of the final fit.
+        The kernel machine that is added to the predictions of the final fit.
     products : SingleRowProducts, optional
         The same features with row products in single precision, if trials had them.
     """
@@ -135,8 +136,9 @@ def coarsest_step(
     """Return the largest step such that weights may be rounded to its multiples.
 
     Rounded weights must not raise the mean loss of the validation rows by more than a thousandth,
-    two standard errors included. Weights smaller than half a step become zero, and their bins are
-    dropped.
+    two standard errors included. The finest step that is tried, ``2**-22`` times the largest
+    weight, is used even if no step meets this condition. Weights smaller than half a step become
+    zero, and their bins are dropped.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ def coarsest_step(
         Features of the training rows of the split, then of its validation rows, without the
         intercept's column.
     weights : array (n_columns,) or (n_columns, K)
-        Of a fit to the training rows, that of the intercept last if there is one; None after
+        Weights of a fit to the training rows, with the intercept last if there is one; None after
         cross-validation. Weights of scaled bins are converted to those of the bins themselves.
 
     Returns
@@ -189,10 +191,11 @@ def coarsest_step(
 def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> SelectedModel:
     """Return the model with factors that shrink its predictions towards the best constant.
 
-    This is for regression with fewer than 300 rows and no given alpha; each row must have been held
-    back once. How far predictions are shrunk depends on these rows, see :func:`shrinkage_factors`.
-    So does how far beyond the range of an input they depend on it: by the length of that range if
-    there is no doubt about the gain, less otherwise.
+    The model is returned unchanged unless this is regression with fewer than 300 rows and no given
+    alpha, and each row was held back at least once. The held-back rows determine how far
+    predictions are shrunk, see :func:`shrinkage_factors`. For dense rows they also determine how
+    far beyond the range of an input predictions depend on it: by the length of that range if there
+    is no doubt about the gain, less otherwise.
     """
     data, result, loss = task.data, selected.validation, selected.loss
     n_rows = data.rows.shape[0]
@@ -207,7 +210,7 @@ def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> Selected
         constants[others] = loss.initial_constant(data.targets[training], weights[training])
     rows = result.rows
     counts = None if data.count_unit is None else data.row_counts(rows)
-    # Whole weights beside given folds count rows, which are as good as repeated.
+    # If all sample weights are whole numbers, they count repeated rows.
     is_count = counts is not None and np.allclose(counts, np.rint(counts))
     n_effective = float(counts.sum()) if counts is not None and is_count else None
     held_back = result.raw, constants[rows], data.targets[rows], weights[rows]
@@ -241,12 +244,12 @@ def shrinkage_factors(
     loss : Loss
         The loss of raw predictions; its outputs are not coupled.
     raw, constants, targets : arrays (n_rows,) or (n_rows, n_outputs)
-        Raw predictions of held-back rows, the best constant of the rows that these were fitted to,
-        and the targets.
+        Raw predictions of held-back rows, the best constant of the training rows of each
+        prediction, and the targets.
     weights : array (n_rows,)
         Sample weights.
     n_effective : float, optional
-        For how many rows these stand; Kish's ``(sum w)^2 / sum w^2`` by default.
+        The effective number of rows; Kish's ``(sum w)^2 / sum w^2`` by default.
 
     Returns
     -------
@@ -260,9 +263,9 @@ def shrinkage_factors(
     With the squared loss, the best factor s leaves the share ``1 - r^2`` of the constant's loss.
     ``F = (n - 1) r^2 / (1 - r^2)`` is the square of a t-statistic with n - 1 degrees of freedom if
     targets are normal and independent of the predictions, however these are distributed. The
-    result is ``s (1 - c / F)``, or 0 if that is negative, where c is the critical value of F. The
-    share left of a loss that grows linearly with the error is squared first. With a robust loss,
-    targets and predictions count as at most ``OUTLIER_BOUND`` away from the constant.
+    result is ``s (1 - c / F)``, or 0 if that is negative, where c is the critical value of F. With
+    a loss that grows linearly with the error, the share ``1 - r^2`` is squared first. With a
+    robust loss, targets and predictions are clipped to ``OUTLIER_BOUND`` around the constant.
 
     Examples
     --------
@@ -277,7 +280,7 @@ def shrinkage_factors(
     share = weights / weights.sum()
     deviations = raw - constants
     if loss.robust:
-        # Outliers, and rows beside them, would hide the gain in all others.
+        # Outliers and the rows near them would hide the gain in all other rows.
         targets = np.clip(targets, constants - OUTLIER_BOUND, constants + OUTLIER_BOUND)
         deviations = np.clip(deviations, -OUTLIER_BOUND, OUTLIER_BOUND)
     losses = np.array([share @ loss.value(constants + s * deviations, targets) for s in _FACTORS])

@@ -31,7 +31,7 @@ _ROWS_OF_ONE_FOLD = 500
 _MIN_ALIGNED_ROWS = 256
 # The correlation of the targets of matched rows is this far below chance, in standard deviations.
 _MIN_DISAGREEMENT = 8.0
-_SAMPLED_MATCHED_ROWS = 20_000  # about this many are compared first
+_SAMPLED_MATCHED_ROWS = 20_000  # about this many rows are compared first
 _FEW_GROUPS = 16  # if fewer groups would fill a sample, rows of all groups are drawn instead
 _BLOCK_VALUES = 1 << 18
 
@@ -41,9 +41,9 @@ def holdout_splits(
 ) -> list[Split]:
     """Return splits of ``size`` random rows into training and validation rows.
 
-    From 4,000 rows on there is one split, with a quarter of the rows for validation. With fewer
-    rows a quarter would be too noisy, so there are four folds. Each class is in all parts if it has
-    enough rows.
+    If at least 4,000 rows are drawn, there is one split, with a quarter of them for validation.
+    With fewer rows a quarter would be too noisy, so there are four folds. Each class is in all
+    parts if it has enough rows.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def holdout_splits(
 def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
     """Return splits of all rows into training and validation rows.
 
-    A fifth of up to 10,000 rows, and a tenth of many rows but at most 20,000, are for validation.
-    With fewer than 500 rows there are five folds. Each class with at least two rows is on both
-    sides.
+    Validation rows are a fifth of up to 10,000 rows, 2,000 of 10,000 to 20,000 rows, and a tenth of
+    more rows, but at most 20,000. With fewer than 500 rows there are five folds. Each class with at
+    least two rows is on both sides.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _stratified_parts(
     total, present = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
     if ((total < 2) | (present >= np.minimum(total, len(parts)))).all():
         return parts
-    # Only if a class is missing in a part: other random parts stay as they were.
+    # Parts are stratified only if one of them lacks a class that it could have.
     return np.split(_stratify(order, classes), ends)
 
 

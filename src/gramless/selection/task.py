@@ -148,9 +148,9 @@ class EarlierFit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldBackRows:
-    """The splits into training and validation rows: the ``folds``, or by a rule if that is None.
+    """The splits into training and validation rows, by the user's ``folds`` or a rule.
 
-    ``classes`` has the number of each row's class, if targets are classes.
+    ``classes`` holds the index of each row's class if targets are classes.
     """
 
     data: Data
@@ -172,7 +172,7 @@ class HeldBackRows:
 
     @cached_property
     def splits(self) -> list[Split]:
-        """One split into training and validation rows, or five folds if there are few rows."""
+        """The splits of the user, or one split, or five folds of fewer than 500 rows."""
         n_rows = self.data.rows.shape[0]
         if self.folds is not None:
             return self.folds.used(n_rows)
@@ -250,12 +250,12 @@ class SelectionTask:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows, validation rows of the user included."""
+        """The number of rows, including the validation rows that the user gave."""
         return self.data.rows.shape[0]
 
     @property
     def scaler(self) -> Scaler:
-        """The scaler of grown grids and features beside them; monotone inputs become ranks."""
+        """The scaler of grown grids and of features added to them; monotone inputs become ranks."""
         scaler = self.data.scaler("both")
         return scaler if self.monotone is None else scaler.ranked(self.monotone != 0)
 

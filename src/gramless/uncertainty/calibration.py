@@ -22,12 +22,13 @@ Flags = NDArray[np.bool_]
 
 _N_SEGMENTS = 8
 _TAIL_SHARE = 0.01  # fraction of the responses beyond the last knot on either side
-# Penalties, in rows: on differences of neighbouring log slopes, and on log slopes.
+# Penalties of squared differences of neighbouring log slopes, and of squared log slopes. They are
+# added to the log loss summed over rows.
 _ROUGHNESS_PENALTY, _SLOPE_PENALTY = 10.0, 0.01
 _LOG_SLOPE_BOUNDS = (-20.0, 20.0)
 # A pseudo-row of equal probabilities keeps slopes finite if classes are separable (Platt 1999).
 _PSEUDO_ROWS = 0.5
-_FLOOR = 0.1  # rows of equal probabilities that are mixed into all predictions
+_FLOOR = 0.1  # number of rows of equal probabilities that is mixed into all predictions
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +62,9 @@ class Calibration(Stateful):
         slopes = array_in(fields, "slopes", np.float64, (None,), finite=True)
         require(slopes.size > 0, "a calibration has no slopes")
         knots = array_in(fields, "knots", np.float64, (slopes.size + 1,), finite=True)
-        require((knots[1:] >= knots[:-1]).all(), "the knots of a calibration do not rise")
+        require(
+            (knots[1:] >= knots[:-1]).all(), "the knots of a calibration are not in ascending order"
+        )
         number_in(fields, "n_responses", int, 1)
         require(number_in(fields, "floor", float, 0.0, 1.0) > 0.0, "floor is out of range")
 
@@ -163,7 +166,7 @@ class LinkObjective:
         The part of each response that lies within each segment.
     class_weights : array (n_classes, n)
         The weight of each class in each row.
-    masses : array (n,)
+    row_weights : array (n,)
         The sums of ``class_weights`` over the classes.
     """
 
@@ -171,7 +174,7 @@ class LinkObjective:
 
     ramps: Values
     class_weights: Values
-    masses: Values
+    row_weights: Values
 
     @classmethod
     def build(cls, z: Values, is_true: Flags, weights: Values, knots: Values) -> LinkObjective:
@@ -196,8 +199,8 @@ class LinkObjective:
         scores = _relative_scores(np.einsum("j,jkn->kn", slopes, self.ramps))
         exponentials = np.exp(scores)
         sums = exponentials.sum(axis=0)
-        residuals = exponentials * (self.masses / sums) - self.class_weights
-        log_loss = inner(self.masses, np.log(sums)) - inner(self.class_weights, scores)
+        residuals = exponentials * (self.row_weights / sums) - self.class_weights
+        log_loss = inner(self.row_weights, np.log(sums)) - inner(self.class_weights, scores)
         steps = np.diff(log_slopes, prepend=log_slopes[0], append=log_slopes[-1])
         penalty = 0.5 * (
             _ROUGHNESS_PENALTY * inner(steps, steps)
@@ -205,18 +208,24 @@ class LinkObjective:
         )
         gradient = slopes * np.einsum("kn,jkn->j", residuals[-self.ramps.shape[1] :], self.ramps)
         gradient += _SLOPE_PENALTY * log_slopes - _ROUGHNESS_PENALTY * np.diff(steps)
-        total = float(self.masses.sum())
+        total = float(self.row_weights.sum())
         return (penalty + log_loss) / total, gradient / total
 
 
 def _place_knots(z: Values, is_true: Flags, weights: Values) -> Values:
-    """Return knots over the range of the responses of true classes and the largest others."""
+    """Return knots over the range of each row's response of the true class and largest other one.
+
+    One percent of these responses lies beyond the knots on either side.
+    """
     if z.shape[1] > 1:
         z = np.column_stack([z[is_true], np.where(is_true, -np.inf, z).max(axis=1)])
     order = np.argsort(z, axis=None, kind="stable")
-    masses = np.cumsum(np.repeat(weights, z.shape[1])[order])
-    tail = _TAIL_SHARE * masses[-1]
-    first, last = masses.searchsorted(tail), masses.searchsorted(masses[-1] - tail, "right")
+    cumulative_weights = np.cumsum(np.repeat(weights, z.shape[1])[order])
+    tail = _TAIL_SHARE * cumulative_weights[-1]
+    first, last = (
+        cumulative_weights.searchsorted(tail),
+        cumulative_weights.searchsorted(cumulative_weights[-1] - tail, "right"),
+    )
     low, high = z.ravel()[order[[first, last]]]
     if not high > low:
         size = abs(low) or 1.0

@@ -20,31 +20,34 @@ from gramless.selection.splits import ROWS_OF_ONE_SPLIT
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult
 
-# Rows that are fitted first, for each class and at least, and at most; two classes gain little from
-# more rows than are fitted next.
-_ROWS_A_CLASS, _MIN_ROWS, _NEXT_ROWS, _MAX_ROWS = 60, 400, 1500, 5000
-_MAX_CATEGORICAL = 0.5  # share of the inputs; kernel values of categories take long
+# The first fit has 60 rows per class, but at least 400 and at most 1,500. The next fit has 1,500
+# rows and the last one 5,000; two classes gain little from the last fit.
+_ROWS_PER_CLASS, _MIN_ROWS, _NEXT_ROWS, _MAX_ROWS = 60, 400, 1500, 5000
+# Maximum share of categorical inputs, whose kernel values take long.
+_MAX_CATEGORICAL = 0.5
 # The blend with the first rows, then with the next, must lower the score to these shares.
 _HOPEFUL, _PROMISING = 0.998, 0.99
-_SECONDS_A_CUBE, _BYTES_A_PAIR = 1e-10, 24  # of the rows that are fitted, and for inputs
-# Factors of the features: rounded weights stay short, which powers of two keep.
+# Seconds per cube of the number of fitted rows, and bytes per pair of rows and per row and input.
+_SECONDS_PER_CUBE, _BYTES_PER_PAIR = 1e-10, 24
+# Factors of the features. Powers of two keep rounded weights short.
 _FACTORS_OF_FEATURES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
-_MAX_FACTOR, _TOLERANCE = 50.0, 0.01  # of the predictions by kernel ridge regression
+# Range and tolerance of the factor of the predictions by kernel ridge regression.
+_MAX_FACTOR, _TOLERANCE = 50.0, 0.01
 
 
 class KernelRidgeBlend(Refinement):
     """Kernel ridge regression, added to the predictions of the best features.
 
-    Grids and smooth kernels predict other rows wrongly than a kernel machine with a landmark in
-    every row does. Inputs weighted as the grids weigh them would make it predict better alone, but
-    add less.
+    The errors of grids and smooth kernels differ from those of a kernel machine in which every row
+    is a landmark. If its inputs were weighted as the grids weight them, it would predict better
+    alone, but add less.
     """
 
     name = "the blend with kernel ridge regression"
     time_share = DENSE_TIME_SHARE
 
     def is_wanted(self, task: SelectionTask) -> bool:
-        """Return whether targets are classes of enough rows, and nothing forbids another model."""
+        """Return whether 300 rows or more have classes, and the blend is not ruled out."""
         is_open = task.least_squares is not None and not task.fixed.fixes_model
         has_rows = task.n_rows >= ROWS_OF_ONE_SPLIT and task.goal.loss.is_of_classes
         is_wanted = task.config.blends and has_rows and task.monotone is None
@@ -53,9 +56,9 @@ class KernelRidgeBlend(Refinement):
         return is_open and is_wanted and bool(is_numeric) and not task.validation_has_ended
 
     def refinement_cost(self, task: SelectionTask, best: GrownFeatures) -> Cost:
-        """Return the seconds and bytes of two fits to as many rows as are blended."""
+        """Return the cost of two fits to the largest number of rows that is blended."""
         n, width = _most_rows(task), len(best.scaler.unit)
-        return Cost(_SECONDS_A_CUBE * n**3, _BYTES_A_PAIR * n * (n + width))
+        return Cost(_SECONDS_PER_CUBE * n**3, _BYTES_PER_PAIR * n * (n + width))
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> BlendedFeatures | None:
         """Blend with a fit to some of the training rows and, if that helps, to more of them."""
@@ -65,7 +68,7 @@ class KernelRidgeBlend(Refinement):
         else:
             kernels = screen.kernels
         training = stream(task.seed, "blend").permutation(task.split[0])
-        n_first = min(max(_ROWS_A_CLASS * task.data.n_outputs, _MIN_ROWS), _NEXT_ROWS)
+        n_first = min(max(_ROWS_PER_CLASS * task.data.n_outputs, _MIN_ROWS), _NEXT_ROWS)
         first = _blended(task, best, kernels.first, training[:n_first])
         if first.score >= scaled_score(best.score, _HOPEFUL):
             return None
@@ -86,7 +89,7 @@ class BlendedFeatures(GrownFeatures):
     factors: tuple[float, float]
 
     def finish(self, task: SelectionTask) -> SelectedModel:
-        """Return the model with kernel ridge regression fitted to enough of the rows."""
+        """Return the model with kernel ridge regression fitted again, to at most 5,000 rows."""
         data, n_jobs = task.data, task.n_jobs
         rows = stream(task.seed, "blend").permutation(data.n_fitted)[: _most_rows(task)]
         expansion, weights = self.kernel.fitted_over(self.scaler, data, rows, n_jobs)
@@ -142,7 +145,11 @@ def blend_factors(
 
 
 def _is_promising(task: SelectionTask, best: Fitted, blended: Fitted) -> bool:
-    """Return whether the blend is clearly better, by more than the standard error of the gain."""
+    """Return whether the blend is clearly better.
+
+    The loss must fall by more than the standard error of the gain, and the score must fall below
+    99 % of the best.
+    """
     assert best.validation is not None
     assert blended.validation is not None
     rows, loss = best.validation.rows, task.goal.loss

@@ -1,4 +1,4 @@
-"""Polynomial trends: beside the best features, or alone."""
+"""Polynomial trends, alone or added to the best features."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _SAMPLE_ROWS = 4000
 _MAX_INPUTS, _MULTIPLIED_INPUTS, _MAX_CATEGORIES = 100, 10, 200
 # A trend may be better when fitted if one step reaches this multiple of the best score.
 _MAY_BE_BETTER = 1.1
-# The length with the best score counts: the curvature at a constant is only typical.
+# The length with the best score is used, because the curvature at a constant is only typical.
 _STEP_LENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 _COARSE_EXPONENTS = (-7, -4, -1, 2)  # powers of ten; the score can have several local minima
 
 
 class TrendCandidate(Refinement):
-    """A linear or quadratic trend beside the best features, or alone if that is as good."""
+    """A linear or quadratic trend, alone or added to the best features if that is better."""
 
     name = "the trial of a polynomial trend"
     time_share = DENSE_TIME_SHARE
@@ -53,11 +53,11 @@ class TrendCandidate(Refinement):
         n_rows, width = best.rows.shape
         if n_rows * width > MAX_NUMBERS:
             return Cost()
-        # The scaled rows only: a linear trend has hardly more features.
+        # Only the scaled rows are counted, because a linear trend has hardly more features.
         return task.budget.cost_of_dense_features(0, width)
 
     def refine(self, task: SelectionTask, best: GrownFeatures) -> GrownFeatures | None:
-        """Validate trends alone, then beside the best features.
+        """Validate trends alone, then the better one added to the best features.
 
         Nearly always one Newton step, computed on some of the rows, shows that a trend alone does
         not predict better than the best features; then nothing is fitted.
