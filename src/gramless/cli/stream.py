@@ -330,7 +330,7 @@ def _resumption(path: Path, loss: str | None, parameters: Parameters) -> str:
         raise InputError(
             f"--checkpoint {path} holds a {name}, not a run that can be resumed; name another file."
         )
-    earlier = Checkpoint(path, 0.0).found(_estimator(kinds[name], loss, parameters))
+    earlier = Checkpoint(path, 0.0).load_earlier(_estimator(kinds[name], loss, parameters))
     steps = 0 if earlier is None else earlier.n_iter_
     return f"resuming {path} after {steps:,} steps"
 

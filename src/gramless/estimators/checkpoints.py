@@ -14,7 +14,7 @@ from gramless.estimators.persistence import load, save
 from gramless.streaming.fingerprints import FingerprintedSource
 from gramless.streaming.sources import RowSource
 
-Machine = TypeVar("Machine", bound=StatefulEstimator)
+Model = TypeVar("Model", bound=StatefulEstimator)
 
 # Parameters that do not affect the steps of a run, and can change when it is resumed.
 _FREE = {"n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds"}
@@ -29,8 +29,11 @@ class Checkpoint:
     _written: float = field(default_factory=time.perf_counter)
     _rows: FingerprintedSource | None = None
 
-    def found(self, model: Machine) -> Machine | None:
-        """Return the model in the file, or None; raise InputError if it is of another run."""
+    def load_earlier(self, model: Model) -> Model | None:
+        """Return the model in the file, or None if there is no file.
+
+        Raises InputError if the model has another class or other parameters that affect the run.
+        """
         if not self.path.exists():
             return None
         earlier = load(self.path)
@@ -42,14 +45,17 @@ class Checkpoint:
         return earlier
 
     def follow(self, source: RowSource, run: Mapping[str, Any] | None) -> FingerprintedSource:
-        """Return the source with fingerprints of its rows, compared with an earlier ``run``."""
+        """Return the source, which records fingerprints of its rows.
+
+        Raises InputError if the rows differ from those of an earlier ``run``.
+        """
         self._rows = FingerprintedSource(source)
         difference = None if run is None else self._rows.difference(run["rows"])
         if difference is not None:
             raise self._error(f"is of a run over other rows: {difference}")
         return self._rows
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Return whether it is time to write again."""
         return time.perf_counter() - self._written >= self.seconds
 

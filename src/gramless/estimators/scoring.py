@@ -53,7 +53,7 @@ class ScikitScorer(RowScorer):
     def is_gradual(self) -> bool:
         """True if the scorer uses numbers, probabilities or decision values, and not classes.
 
-        It is False for functions of users, which could use anything.
+        It is False for functions that are not made by ``make_scorer``, which could use anything.
         """
         if not _is_scikit(self.scorer):
             return False
@@ -61,7 +61,11 @@ class ScikitScorer(RowScorer):
         return predicts_numbers or self.scorer._response_method != "predict"
 
     def __call__(self, raw: Vector, rows: IntArray, loss: float) -> float:
-        """Return ``1 - score`` for scores of scikit-learn with maximum 1, else ``-score``."""
+        """Return a score of which lower is better.
+
+        It is ``1 - score`` if a scorer of scikit-learn says that greater is better, plus a small
+        multiple of ``loss`` to break ties, and ``-score`` otherwise.
+        """
         score = self._score(raw, rows)
         if _is_scikit(self.scorer) and self.scorer._sign > 0:
             return 1.0 - score + _TIE_BREAK * loss
@@ -125,8 +129,8 @@ class NumberAnswers(RegressorMixin, BaseEstimator):
 class ClassAnswers(ClassifierMixin, BaseEstimator):
     """A classifier that returns given raw predictions.
 
-    They are log odds if ``is_probabilistic``. Otherwise probabilities are calibrated on the same
-    rows by their ``codes``.
+    If ``is_probabilistic``, the raw predictions are log odds. Otherwise the probabilities are
+    calibrated on these rows, whose encoded targets are ``codes``.
     """
 
     encoder: ClassEncoder

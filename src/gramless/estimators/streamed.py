@@ -270,7 +270,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         checkpoint = earlier = None
         if self.checkpoint is not None:
             checkpoint = Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))
-            earlier = checkpoint.found(self)
+            earlier = checkpoint.load_earlier(self)
         seed = seed_from(self.random_state) if earlier is None else earlier.seed_
         rows = source(seed)
         deadline = Deadline(self.time_budget)
@@ -296,7 +296,7 @@ class StreamedMachine(StatefulEstimator, ABC):
                     loss=evaluation.loss,
                     error=evaluation.error,
                 )
-            if checkpoint is not None and checkpoint.due():
+            if checkpoint is not None and checkpoint.is_due():
                 self._store(training, "running")
                 checkpoint.write(self, training.state())
             return bool(callback is not None and callback(step, evaluation))

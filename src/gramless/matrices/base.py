@@ -165,7 +165,8 @@ class FeatureMatrix(ABC):
 
         ``w`` is (n_columns,) or (n_columns, K). ``function(rows, responses)`` receives a slice of
         the rows and their responses (m,) or (m, K), which it may overwrite. It is called once with
-        all rows or, if ``has_one_pass``, from pool threads with parts of them.
+        all rows or, if ``has_one_pass``, from pool threads with parts of the rows. ``out`` is as in
+        :meth:`matvec`.
         """
         return self.rmatvec(function(slice(None), self.matvec(w)), out)
 
@@ -206,7 +207,7 @@ class FeatureMatrix(ABC):
     def to_single(self) -> FeatureMatrix:
         """Return a matrix that multiplies several columns at once in single precision.
 
-        It is this matrix if single precision would not be faster.
+        The result is this matrix itself if single precision would not be faster.
         """
         return self
 
@@ -227,7 +228,7 @@ class FeatureMatrix(ABC):
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64.
 
-        It takes 12 bytes per non-zero, 16 if there are more than 2^31 non-zeros or columns.
+        The result takes 12 bytes per non-zero, or 16 with more than 2^31 non-zeros or columns.
         """
         return sp.csr_array(self.matvec(np.eye(self.shape[1])))
 
@@ -293,7 +294,7 @@ def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatAr
     weights = operand(matrix, weights, matrix.shape[0], "weights")
     if weights.ndim != 1:
         name = type(matrix).__name__
-        raise InputError(f"{name}: weights must be one number a row, got shape {weights.shape}.")
+        raise InputError(f"{name}: weights must be one number per row, got shape {weights.shape}.")
     return weights
 
 

@@ -124,7 +124,7 @@ class SingleRowProducts(WrappedMatrix):
 
 
 def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
-    """Return ``scale * array`` in float32; no copy is made if that is the array itself."""
+    """Return ``scale * array`` in float32; no copy is made if nothing has to change."""
     if scale == 1.0 and array.dtype == np.float32:
         return array
     result = np.empty(array.shape, np.float32)
@@ -165,7 +165,7 @@ def product_of_rows(rows: Floats, v: AnyArray) -> BlockProduct:
 def single_row_gram(matrix: FeatureMatrix) -> Floats:
     """Return ``Z @ Z.T`` in single precision.
 
-    Bins cost one comparison for each grid and pair of rows.
+    For bins, this takes one comparison for each grid and pair of rows.
     """
     if isinstance(matrix, BinnedMatrix):
         counts = matrix.shared_bins()

@@ -47,7 +47,7 @@ def category_mask(
         return mask
     if isinstance(selection, (str, bytes)) or not isinstance(selection, Sized):
         raise InputError(
-            f"{parameter} must be a list of positions or names, or one truth value an input; "
+            f"{parameter} must be a list of positions or names, or one truth value per input; "
             f"got {selection!r}."
         )
     items = list(selection)
@@ -94,15 +94,15 @@ class CategoryCodes(Stateful):
     """Codes of the categories in some columns.
 
     The codes are 0, 1, ... for known categories, -1 for NaN, and one more than the last for other
-    values. They are needed because the keys of bins keep 40 bits of a cell's number, so that large
-    numbers could share a bin.
+    values. They are needed because the keys of bins keep 40 bits of a cell's index, so that large
+    values could share a bin.
 
     Attributes
     ----------
     columns : array (n_categorical,)
         The columns that hold categories.
     starts : array (n_categorical + 1,)
-        Start of the categories of each of these columns in ``values``, and the end.
+        The start of each column's categories in ``values``, and the total number of categories.
     values : array
         The categories in the order of their codes.
 
@@ -125,7 +125,7 @@ class CategoryCodes(Stateful):
         are_valid = (columns >= 0).all() and (columns[1:] > columns[:-1]).all()
         are_valid = are_valid and (starts[1:] >= starts[:-1]).all()
         are_valid = are_valid and starts[0] == 0 and starts[-1] == len(values)
-        require(bool(are_valid), "codes of categories do not fit each other")
+        require(bool(are_valid), "the codes of categories are inconsistent")
 
     @classmethod
     def fit(cls, X: Rows, categorical: Mask) -> CategoryCodes:
@@ -145,14 +145,18 @@ class CategoryCodes(Stateful):
         starts = np.cumsum([0, *map(len, categories)]).astype(np.int64)
         return cls(columns, starts, np.concatenate([np.empty(0), *categories]))
 
-    def extended(self, X: Rows) -> CategoryCodes:  # new categories get the next codes
+    def extended(self, X: Rows) -> CategoryCodes:
+        """Return codes for the categories of ``X`` too; new categories get the next codes."""
         new_codes = CategoryCodes.fit(X, self._mask(X))
         pairs = zip(self._categories(), new_codes._categories(), strict=True)
         joined = [np.append(known, new[~np.isin(new, known)]) for known, new in pairs]
         return self._from_categories(self.columns, joined)
 
     def transform(self, X: Rows) -> Rows:
-        """Return rows with codes in place of categories, or ``X`` itself if nothing changes."""
+        """Return rows with codes in place of categories.
+
+        The result is ``X`` itself if it is dense and nothing changes, else a copy.
+        """
         if sp.issparse(X):
             return self._transform_sparse(X)
         out = X
@@ -169,7 +173,7 @@ class CategoryCodes(Stateful):
         return out
 
     def warn_of_unknown(self, X: Rows) -> None:
-        """Warn if most values of a column are none of its categories."""
+        """Warn if most values of a column are not among its categories."""
         columns = dense_columns(X, self._mask(X))
         for (j, column), categories in zip(columns, self._categories(), strict=True):
             is_unknown = _codes(column, categories) == len(categories)

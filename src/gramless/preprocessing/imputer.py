@@ -44,7 +44,10 @@ class Imputer(Stateful, former=("GapFiller",)):
         """Raise ``ValueError`` if the fields of an imputer from a file are inconsistent."""
         fill = array_in(vars(self), "fill", np.float64, (None,), finite=True)
         marked = array_in(vars(self), "marked", np.int64, (None,))
-        require(((marked >= 0) & (marked < len(fill))).all(), "an imputer marks no inputs")
+        require(
+            ((marked >= 0) & (marked < len(fill))).all(),
+            "an imputer marks inputs that do not exist",
+        )
 
     @classmethod
     def fit(cls, X: Rows) -> Imputer:
@@ -56,7 +59,7 @@ class Imputer(Stateful, former=("GapFiller",)):
             for j in range(a, b):
                 values = X[:, j] if has_missing[j] else columns[:, j - a]
                 present = values[~np.isnan(values)]
-                rank = (len(present) - 1) // 2  # of the lower median
+                rank = (len(present) - 1) // 2  # that of the lower median
                 fill[j] = np.partition(present, rank)[rank] if len(present) else 0.0
         return cls(fill, np.flatnonzero(has_missing).astype(np.int64))
 

@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
-# Sizes must be at least 1; other whole numbers may be 0.
+# These options must be at least 1; other whole numbers may be 0.
 _SIZE_OPTIONS = "n_rows", "n_simultaneous", "batch_rows", "restart"
 
 

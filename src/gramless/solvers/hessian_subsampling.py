@@ -39,9 +39,12 @@ class RowSampler:
         self.matrix, self.alpha, self.all_below, self.n_draws = matrix, alpha, all_below, 0
 
     def draw(self, curvatures: Vector, penalties: float) -> HessianRows:
-        """Return a new random sample of rows, or all rows if nearly all are drawn.
+        """Return a new random sample of rows.
 
-        ``curvatures`` (n_rows, K) include the row weights; the largest of each row counts.
+        All rows are returned if there are at most ``all_below`` of them, or if none or more than
+        75 % are drawn.
+
+        ``curvatures`` (n_rows, K) include the row weights; the largest of each row is used.
         ``enough`` is ``penalties * alpha`` for rows of norm 1, so at most ``curvatures.sum() /
         enough`` of these are expected. The sampled part of the matrix is copied.
         """
