@@ -66,7 +66,7 @@ def page_of(
         if "p_value" in columns:
             summary += f", p-value {readable(columns['p_value'][row], 2)}"
         if not outlier[row]:
-            summary += ", no outlier"
+            summary += ", not an outlier"
         cards.append(Card(f"Row {row + 1:,}", summary, _row_table(rows, k, shares[k], names)))
     title = f"Strange rows of {data.name if data else ''}"
     others = f"{n_fitted:,} rows of {train.name}" if train else "each other"

@@ -41,9 +41,9 @@ def evaluate(
     mean absolute error and R2. Classification: error, accuracy, balanced
     accuracy, and precision and recall of each class; log loss, Brier score and
     reliability if the model predicts probabilities. By default, labels are read
-    from the target column used in training; --target names another. --picture
-    draws predicted against true numbers or, for classes, accuracy against
-    predicted probability.
+    from the target column used in training, or are the separate labels of the
+    file; --target names another column. --picture draws predicted against true
+    numbers or, for classes, accuracy against predicted probability.
     """
     with reporting(as_json, debug) as report:
         inputs = {"the model": model, "the data": data}

@@ -135,12 +135,12 @@ def training_rows(
     y, name = _labels(table, target)
     y = checked_labels(table, y)
     if name not in table.declared:
-        y = positions_of(y)
+        y = text_to_numbers(y)
     if features and name in features:
         raise InputError(f"The target {name!r} is also in --features; remove it there.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
     has_names = head.columns is not None or bool(features or weight or groups)
-    weights = None if weight is None else positions_of(table.column(weight))
+    weights = None if weight is None else text_to_numbers(table.column(weight))
     if weights is not None and weights.dtype.kind == "O":
         raise InputError(
             f"{table.source}: column {weight!r} of weights holds text, such as {weights[0]!r}; "
@@ -230,7 +230,7 @@ def _stored_inputs(
     return columns if any(np.isnan(rows[a:b]).any() for a, b in rows.row_blocks()) else rows
 
 
-def positions_of(y: AnyArray) -> AnyArray:
+def text_to_numbers(y: AnyArray) -> AnyArray:
     """Return text labels as numbers if all of them are numbers in one notation."""
     notation = notation_of(y) if y.dtype.kind == "O" else None
     # Dates stay text: they may be classes, and nobody predicts seconds since 1970.
@@ -368,7 +368,7 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         )
     y, is_regression = checked_labels(table, y), not is_classifier(model)
     if y.dtype.kind == "O" and is_regression:
-        y = positions_of(y)
+        y = text_to_numbers(y)
     if y.dtype.kind == "O" and is_regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     y = labels_of(y, "regression" if is_regression else "classification")
@@ -412,7 +412,7 @@ def _target_of(model: Predictor, table: Table) -> str | None:
 
 
 def _check_known_labels(model: Classifier, table: Table, y: AnyArray, name: str | None) -> None:
-    """Raise InputError if the model knows none of the labels; warn if it does not know some."""
+    """Raise InputError if no label is among the model's classes; warn if some are not."""
     is_unknown = class_numbers(y, model.classes_) < 0
     if not is_unknown.any():
         return

@@ -380,7 +380,7 @@ class DaskMachine(_Machine):
         )
         known, offsets, scale = None, None, 1.0
         if isinstance(first, BinningMap):
-            keys = _merged_keys(cluster, new)
+            keys = _merge_keys(cluster, new)
             known, offsets, scale = keys, keys.offsets, first.scale_
         scales = features.scales_ if isinstance(features, JoinedMaps) else None
         layout = Layout(offsets, scale, scales, selection.data.intercept)
@@ -400,7 +400,7 @@ class DaskMachine(_Machine):
         return layout, rows, known
 
     def _unfitted_model(self) -> KernelMachine:
-        """Return a local estimator that knows the columns of tables, and nothing else."""
+        """Return an unfitted local estimator with the number and names of the columns of tables."""
         local = self._local_class(**self._local_params())
         for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(self):
@@ -414,9 +414,9 @@ class DaskMachine(_Machine):
     def _for_all_rows(
         self, selection: Selection, sample: Sample, rows: ClusterRows, known: BinKeys | None
     ) -> SelectedModel:
-        """Return what was chosen by the sample, with the bins and the penalty of all rows.
+        """Return the model selected on the sample, with the bins and the penalty of all rows.
 
-        Weights are those of the bins themselves.
+        Its weights are those of unscaled bins.
         """
         selected, validation = selection.selected, selection.selected.validation
         if validation is not None and validation.weights is not None:
@@ -680,7 +680,7 @@ def _predict_partition(
     return np.stack(result, axis=-1) if isinstance(result, tuple) else result
 
 
-def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
+def _merge_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     """Return the keys of all bins, merged by tasks of a few blocks each."""
     tables = cluster.submit(keys_of, [(block,) for block in blocks])
     merged = [tables]
@@ -698,7 +698,10 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
 
 
 def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArray) -> FloatArray:
-    """Return the factors of all bins, given the weighted means of their columns; none for 1."""
+    """Return the factors of all bins, given the weighted means of their columns.
+
+    The result is empty if all factors are 1, or if there are no bins.
+    """
     power = selection.selected.count_power
     if power == 0.0 or layout.offsets is None:
         return np.empty(0)
@@ -709,7 +712,10 @@ def _factors(selection: Selection, n_rows: int, layout: Layout, means: FloatArra
 
 
 def _map_weights(weights: Vector, known: BinKeys, old: BinKeys) -> Vector:
-    """Return weights of some bins, and of what lies beside them, as weights of all bins."""
+    """Return weights of the bins ``old`` and of the columns after them as weights of all bins.
+
+    Bins that are not in ``old`` have the weight 0.
+    """
     n_old, n_new = int(old.offsets[-1]), int(known.offsets[-1])
     moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
     moved[known.columns(old).columns] = weights[:n_old]
