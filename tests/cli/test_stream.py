@@ -256,7 +256,7 @@ def test_invalid_checkpoints_are_rejected_before_rows_are_read(write, shell, tmp
     monkeypatch.setattr("gramless.open_stream", unreachable, raising=False)
     faults = {
         "is of a run with another --batch-size": ["--checkpoint", at, "--batch-size", 30],
-        "is no checkpoint": ["--checkpoint", model],
+        "is not a checkpoint": ["--checkpoint", model],
         "cannot be loaded": ["--checkpoint", data.with_name("b.csv")],
         "is the data": ["--checkpoint", data],
         "there is no folder": ["--checkpoint", tmp_path / "absent" / "ck"],
