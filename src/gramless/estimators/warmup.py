@@ -18,7 +18,8 @@ from gramless.matrices.row_products import product_of_rows
 # Rows of fits with one split, and of fits with several folds or random grids.
 _N_ROWS, _N_FEW = 1200, 200
 _N_GRIDS = 24
-_FEW_BINS, _MANY_BINS = 2, 1 << 12  # per grid; products with many bins have separate loops
+# Numbers of bins per grid. Products with many bins have separate loops.
+_FEW_BINS, _MANY_BINS = 2, 1 << 12
 
 
 def warmup(*, n_jobs: int | None = None) -> None:

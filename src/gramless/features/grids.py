@@ -205,7 +205,7 @@ class BinTables:
         return self.table[g, 1 : self.counts[g] + 1]
 
     def learn(self, group: GridGroup, block: PackedBlock, codes: AnyArray) -> bool:
-        """Write the bin numbers of the rows of ``block`` to ``codes`` (n_grids, n_rows).
+        """Write the codes of the rows of ``block`` to ``codes`` (n_grids, n_rows).
 
         New bins are added to the tables. Return False if the type of ``codes`` is too small for a
         bin number. The new bins are in the tables then, so :meth:`find` can write their numbers to
@@ -229,7 +229,7 @@ class BinTables:
         codes: AnyArray,
         workspace: tuple[IntArray, IntArray],
     ) -> None:
-        """Write the bin numbers of ``block`` to ``codes`` (n_grids, n_rows); 0 for unseen bins."""
+        """Write the codes of ``block`` to ``codes`` (n_grids, n_rows); 0 for unseen bins."""
         tables = self.slots, self.bits, self.table, self.counts
         flat = writable_flat_rows(codes)
         loops.number_block(0, *group.prepare(block), *tables, self.counts, *flat, *workspace)
@@ -413,11 +413,11 @@ class Grids:
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Return the codes (n_grids, n_samples) of rows, and the bins that they occupy.
 
-        Codes are the numbers of the bins of each grid, from 1 in order of first appearance. Their
-        type is the smallest of uint8, uint16 and uint32, but not uint8 for less than a million
-        codes. On one core it takes about ``0.14 * n_features + 1.5`` ns per dense row and grid, and
-        less for columns of few values and for CSR. In addition to the codes it takes 16 MB and 24
-        bytes a bin.
+        Codes number the bins of each grid from 1, in order of first appearance. Their type is the
+        smallest of uint8, uint16 and uint32, but not uint8 for less than a million codes. On one
+        core this takes about ``0.14 * n_features + 1.5`` ns per dense row and grid, and less for
+        columns of few values and for CSR. In addition to the codes it takes 16 MB and 24 bytes per
+        bin.
         """
         known = self._empty_bins(X.shape[0], n_jobs)
         shape = len(self), X.shape[0]

@@ -41,23 +41,27 @@ LANDMARKS: tuple[LandmarkKind, ...] = ("uniform", "kmeans", "leverage")
 
 Index = NDArray[np.intp]
 
-# Landmarks by k-means are chosen from a sample, of the larger of these sizes.
+# Landmarks by k-means are chosen from a sample. Its size is the larger of 10,000 rows and 4 rows per
+# landmark.
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK = 10_000, 4
 _MAX_SEEDING_ROUNDS = 64
 _LLOYD_STEPS = 3
 _MAX_LEVERAGE_SAMPLE = 512
-# Landmarks are dropped below this share of the kernel that the others do not represent.
+# A landmark is dropped if the others represent all but this share of its kernel values.
 _CUT = 2.0**-21
-_DOUBLE_COLUMNS = 128  # computed in float64 if float32 is not precise enough for all
+_DOUBLE_COLUMNS = 128  # columns computed in float64 if float32 is not precise enough for all
 _DOUBLE_BLOCK_ROWS = 256
 _ROUNDING_ROWS = 256  # rounding errors are measured on at most this many rows
-_GRAM_MATRICES = 2  # (n, n) in memory during a fit: the kernel matrix and its factor
+_GRAM_MATRICES = 2  # n x n arrays in memory during a fit: the kernel matrix and its factor
 
 
 def choose_landmarks(
     kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
 ) -> tuple[AnyArray, Index | None]:
-    """Return n landmarks, or all rows if there are not more, and their numbers if they are rows."""
+    """Return n landmarks, and their row indices unless they are means of rows.
+
+    All rows are landmarks if there are at most n.
+    """
     if kind == "uniform" or n >= X.shape[0]:
         index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
         return source.landmarks(X, index), index
@@ -229,7 +233,7 @@ class LandmarkMap(DenseMap, SeparableMap):
         if isinstance(self.check_parameters(), Precomputed):
             landmarks = array_in(state, "landmarks_", np.int64, (n,))
             are_columns = ((landmarks >= 0) & (landmarks < n_inputs)).all()
-            require(are_columns, "landmarks_ are not numbers of columns")
+            require(are_columns, "landmarks_ are not column indices")
         else:
             array_in(state, "landmarks_", np.float64, (n, n_inputs), finite=True)
         number_in(state, "n_double_", int, 0, n + 1)
@@ -393,7 +397,7 @@ class Nystrom(LandmarkMap):
         The landmarks, ordered such that each is the one that the earlier ones represent worst. For
         a precomputed kernel, the numbers of their columns (n,).
     indices_ : array (n,) of int or None
-        The numbers of the landmarks' rows; None if they are means.
+        The row indices of the landmarks; None if landmarks are means of rows.
     factor_ : array (n, n) of float64
         Lower triangular ``C`` with ``C C'`` the kernel matrix of the landmarks.
     whitening_ : array (n, n)

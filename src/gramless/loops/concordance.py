@@ -10,8 +10,8 @@ def count_pairs(ranks, events, firsts, tree, counts):
     """Count pairs of an event and a later row: all, the concordant ones, and those of equal rank.
 
     Rows (n,) are in descending order of time; among equal times, rows without an event come first.
-    ``ranks`` are the ranks of their risks, from 1 for the lowest. ``events`` are row numbers;
-    ``firsts`` are the row numbers of the first event at the same time, so all rows before it are
+    ``ranks`` are the ranks of their risks, from 1 for the lowest. ``events`` are row indices;
+    ``firsts`` are the row indices of the first event at the same time, so all rows before it are
     later. ``tree`` is scratch memory of zeros, one more than there are ranks. The three counts are
     added to ``counts``.
     """

@@ -20,7 +20,7 @@ def proximal(w, gradient, curvature, l1, l2):
     """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
 
     These are equations 24 and 26 of RB16, with an elastic net. If the curvature is 0, the gradient
-    is ignored.
+    is ignored: the result is 0 with a penalty, and ``w`` without one.
     """
     if curvature == 0.0:
         return 0.0 if l1 + l2 > 0.0 else w

@@ -57,7 +57,8 @@ def choose_solver(
 
     ``"auto"`` chooses a direct solver for the squared loss with a smooth penalty if the matrix is
     dense and a direct solution fits into memory and costs less time than conjugate gradients.
-    Without a matrix it chooses an iterative solver. Solvers given by name get those of the options
+    Otherwise, and without a matrix, it chooses an iterative solver. A solver object is returned as
+    it is. Solvers given by name get those of the options
     ``tol``, ``max_iter`` and ``n_jobs`` that they have. Raises InputError if the name is unknown or
     the solver does not support the loss or penalty.
 
@@ -132,7 +133,8 @@ def path_solver(
 # Multiplications and additions per second and core, by the bytes of a number.
 _GRAM_RATE = {4: 70e9, 8: 35e9}
 _FACTOR_RATE = 25e9
-# Seconds per number of the matrix in a pass: to read 4 bytes, for each output, to recompute it.
+# Seconds per number of the matrix in a pass: to read 4 bytes, to multiply by each output, and to
+# recompute the number.
 _READ_SECONDS, _OUTPUT_SECONDS, _COMPUTE_SECONDS = 0.3e-9, 0.2e-9, 1.5e-9
 _KERNEL_VALUE_SECONDS = 4e-9
 
@@ -144,7 +146,7 @@ ITERATIONS = 30
 class Costs:
     """Estimated costs of direct and iterative solutions, in seconds of one core.
 
-    ``size`` is that of the Gram matrix of the columns or rows (``what``). ``start_seconds`` is the
+    ``size`` is the number of columns or rows of the Gram matrix; ``what`` says which. ``start_seconds`` is the
     time for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
     a direct solution needs the features.
     """

@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _N_LARGEST_SCORES = 1000
-# Relative rounding error of ``(n + 1) coverage``, which must not raise a whole number to the next.
+# Relative rounding error of ``(n + 1) coverage``, by which a whole number must not be rounded up.
 _ROUNDING = 1e-10
 
 
@@ -69,7 +69,7 @@ class Conformal(Stateful):
     def quantile(self, coverage: float) -> float | Values:
         """Return the ``ceil((n + 1) coverage)``-th smallest of n scores in each column.
 
-        It is infinite with fewer than ``coverage / (1 - coverage)`` rows.
+        The quantile is infinite with fewer than ``coverage / (1 - coverage)`` rows.
 
         Examples
         --------
