@@ -41,8 +41,8 @@ LANDMARKS: tuple[LandmarkKind, ...] = ("uniform", "kmeans", "leverage")
 
 Index = NDArray[np.intp]
 
-# Landmarks by k-means are chosen from a sample. Its size is the larger of 10,000 rows and 4 rows per
-# landmark.
+# Landmarks by k-means are chosen from a sample of 10,000 rows, or of 4 rows per landmark if that is
+# more.
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_LANDMARK = 10_000, 4
 _MAX_SEEDING_ROUNDS = 64
 _LLOYD_STEPS = 3

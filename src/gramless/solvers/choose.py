@@ -146,8 +146,8 @@ ITERATIONS = 30
 class Costs:
     """Estimated costs of direct and iterative solutions, in seconds of one core.
 
-    ``size`` is the number of columns or rows of the Gram matrix; ``what`` says which. ``start_seconds`` is the
-    time for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
+    ``size`` is the number of columns or rows of the Gram matrix; ``what`` says which.
+    ``start_seconds`` is the time for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
     a direct solution needs the features.
     """
 
