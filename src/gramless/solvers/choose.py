@@ -147,8 +147,8 @@ class Costs:
     """Estimated costs of direct and iterative solutions, in seconds of one core.
 
     ``size`` is the number of columns or rows of the Gram matrix; ``what`` says which.
-    ``start_seconds`` is the time for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
-    a direct solution needs the features.
+    ``start_seconds`` is the time for the preconditioner. If ``unwhitened``, conjugate gradients use
+    kernel values, and only a direct solution needs the features.
     """
 
     size: int
