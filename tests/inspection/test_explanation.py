@@ -103,6 +103,16 @@ def test_take_rows_keeps_the_given_order():
         )
 
 
+def test_replaced_columns_of_a_table_keep_their_types() -> None:
+    days = np.arange(60) * 86400.0
+    table = Table({"day": days, "kind": np.array(list("abc") * 20)}, types={"day": "datetime"})
+    model = KernelRegressor(RandomBinning(n_grids=8), **GIVEN).fit(table, days)
+    changed = with_column_from(table, 1, np.arange(60)[::-1])
+    assert changed.types == table.types
+    assert changed.declared == table.declared
+    assert model.predict(changed).shape == (60,)
+
+
 # Partial dependence.
 
 

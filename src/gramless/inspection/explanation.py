@@ -71,7 +71,8 @@ def with_column_from(X: AnyRows, column: int, rows: AnyArray) -> AnyRows:
     if isinstance(X, Table):
         columns = {name: X.column(name) for name in X.names or ()}
         name = list(columns)[column]
-        return Table(columns | {name: columns[name][rows]}, source=X.source)
+        columns[name] = columns[name][rows]
+        return Table(columns, source=X.source, declared=X.declared, types=X.types)
     # The type decides, because a pandas frame has attributes named like its columns.
     if hasattr(type(X), "isetitem"):
         changed = X.copy()
