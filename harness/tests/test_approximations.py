@@ -97,7 +97,7 @@ def test_sizes_double_until_the_next_costs_too_much(as_dear_as_large, monkeypatc
     assert tried("time", 1.0) == [8, 16, 32, 64]
     assert tried("time", 1e-9) == [8]
     assert tried("memory", 19) == [8]
-    monkeypatch.setattr(approximations, "memory_budget", lambda: 19)
+    monkeypatch.setattr(approximations, "large_array_budget", lambda: 19)
     assert tried("time", 1e9) == [8]
 
 

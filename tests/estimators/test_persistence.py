@@ -785,7 +785,7 @@ def test_huge_header_is_rejected_without_reading_it(there):
     with open(there, "wb") as file:
         file.write((persistence.MAX_HEADER_BYTES + 8).to_bytes(8, "little"))
         file.truncate(persistence.MAX_HEADER_BYTES + 100)
-    refused(there, "truncated or no model")
+    refused(there, "truncated or not a gramless model")
 
 
 def test_header_above_the_limit_is_not_written(there, monkeypatch):
@@ -871,7 +871,7 @@ def test_describe_rejects_inconsistent_content(model_file, there):
 
 def test_describe_rejects_files_that_hold_no_model(there):
     there.write_bytes(b"no model")
-    with pytest.raises(ModelFileError, match="truncated or no model"):
+    with pytest.raises(ModelFileError, match="truncated or not a gramless model"):
         describe(there)
     with pytest.raises(ModelFileError, match="no model file"):
         describe(Path("absent"))
