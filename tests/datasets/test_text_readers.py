@@ -405,6 +405,14 @@ def test_declared_arff_values_are_read(write: Writer) -> None:
     assert table.column("a").tolist() == values
 
 
+def test_arff_comments_do_not_decide_the_quote(write: Writer) -> None:
+    text = "@attribute a string\n@attribute b real\n@data\n"
+    for comment in ("% single, 'quotes'", "  %,'"):
+        table = read_arff(write("a.arff", f'{text}{comment}\n"x, y", 1\n'))
+        assert table.column("a").tolist() == ["x, y"]
+        assert table.column("b").tolist() == [1.0]
+
+
 def test_latin_1_arff_is_read(write: Writer) -> None:
     text = "@attribute größe real\n@data\n1\n".encode("latin-1")
     assert read_arff(write("a.arff", text)).names == ("größe",)

@@ -60,6 +60,7 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
         where, limits, tuple(types), quotechar=quote, skip_lines=n_lines, comment="%"
     )
     text = {j for j, type_ in enumerate(types.values()) if type_.lower() not in _NUMERIC}
+    # The header declares the types, so no share of words turns a numeric column into text.
     columns = read_columns(rows, text, stray_share=1.0)
     for name in (rows.names[j] for j in text):
         columns[name][columns[name] == "?"] = ""
@@ -120,6 +121,7 @@ def _parse_attribute(path: Path, number: int, line: str) -> tuple[str, str]:
     if match:
         name, type_ = match[1].strip("'\""), match[2].split("%")[0].strip()
         if nominal := _NOMINAL.fullmatch(match[2]):
+            # The opening brace tags the type as nominal.
             return name, "{" + nominal[1]
         if type_.lower() in _NUMERIC or type_.lower().startswith(("string", "date")):
             return name, type_
@@ -133,6 +135,8 @@ def _find_quote(path: Path, lines: Iterable[str], number: int) -> str:
     # Some writers use single quotes and others double quotes; the first row with a quote decides.
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
+        if body.startswith("%"):
+            continue
         if body.startswith("{"):
             raise DataFileError(
                 f"{path}, line {number + offset}: sparse ARFF rows are not supported; "
