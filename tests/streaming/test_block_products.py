@@ -123,7 +123,7 @@ def test_number_of_frequencies_drawn_ahead_is_limited(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     products, X = make(700, 2, budget=0), some_rows(20, 2)
-    small = make(700, 2, budget=0, sizes=TileSizes(span_numbers=most))
+    small = make(700, 2, budget=0, sizes=TileSizes(span_elements=most))
     rows, weights = products.prepare(X), some_weights(products, 14, 1)
     whole = products.responses(rows, weights, 14)
     spans: list[int] = []

@@ -151,10 +151,13 @@ def test_error_names_missing_values() -> None:
         for value in [np.nan, np.inf, -np.inf]:
             rows = X.copy()
             rows[:, 2] = value
-            with pytest.raises(InputError, match=r"rows held out hold NaN or infinity"):
+            with pytest.raises(
+                InputError, match=r"^The held-out rows of the stream contain NaN or infinity"
+            ):
                 training().run(encoded(form(rows)), limits(), never)
             message = (
-                r"rows 0 to 40, counted without those held out, hold NaN or infinity; fill gaps"
+                r"^Rows 0 to 40 of the stream \(without those held out\) contain NaN or infinity; "
+                r"impute or remove them first\.$"
             )
             for source in (
                 encoded(form(rows), n_held_out=0),
@@ -170,7 +173,7 @@ def test_take_stops_after_divergence() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(100):
-            run.take(X, targets)
+            run.partial_step(X, targets)
     assert run.diverged
     assert len(run.history) < 60
 
@@ -300,7 +303,7 @@ def test_error_names_later_missing_values() -> None:
             rows[7, 1] = np.nan if k == 6 else 0.0
             yield rows, targets
 
-    message = r"rows 360 to 420, counted without those held out, hold NaN"
+    message = r"Rows 360 to 420 of the stream \(without those held out\) contain NaN"
     with pytest.raises(InputError, match=message):
         regressor().fit_stream(IteratorSource(batches, n_held_out=200))
 

@@ -255,7 +255,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         training = self._current_training()
         encoded = EncodedSource(source, self.preparation_.project, self._encode)
         for a, b in row_blocks(source.n_rows, batch_size):
-            training.take(*encoded.read(a, b))
+            training.partial_step(*encoded.read(a, b))
         self._store(training, "partial")
         return self
 

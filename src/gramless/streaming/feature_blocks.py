@@ -42,9 +42,10 @@ class FrequencyBlocks:
     seed: int
     size: int  # frequencies per block: F in DSG16
     n_inputs: int
-    # Limits on the groups in which blocks are stored and multiplied, of at least one block.
+    # Blocks are stored and multiplied in groups of at least one block. A group has at most this
+    # many frequencies, and frequencies times inputs, unless one block has more.
     group_frequencies: int = 2048
-    group_numbers: int = 1 << 22
+    max_group_elements: int = 1 << 22
 
     def draw(self, block: int) -> FloatArray:
         """Return the frequencies (size, n_inputs) of a block, at bandwidth 1.
@@ -62,8 +63,8 @@ class FrequencyBlocks:
 
     @property
     def group_blocks(self) -> int:
-        max_blocks = min(self.group_frequencies, self.group_numbers // self.n_inputs) // self.size
-        return max(1, max_blocks)
+        max_frequencies = min(self.group_frequencies, self.max_group_elements // self.n_inputs)
+        return max(1, max_frequencies // self.size)
 
     @property
     def group_columns(self) -> int:
@@ -75,10 +76,10 @@ class GroupCache(ABC, Generic[Group]):
     """The frequencies of groups of blocks, cached within a budget of bytes."""
 
     def __init__(
-        self, blocks: FrequencyBlocks, budget: int, group_numbers: int, n_jobs: int | None
+        self, blocks: FrequencyBlocks, budget: int, group_elements: int, n_jobs: int | None
     ) -> None:
         self.blocks, self.n_jobs = blocks, n_jobs
-        self._n_cached = max(0, budget) // (4 * group_numbers)
+        self._n_cached = max(0, budget) // (4 * group_elements)
         self._cached: dict[int, Group] = {}
         self._n_drawn: dict[int, int] = {}
 
@@ -89,7 +90,7 @@ class GroupCache(ABC, Generic[Group]):
     def _write(self, group: Group, k: int, frequencies: FloatArray) -> None:
         """Write the k-th block of a group."""
 
-    def groups(self, numbers: range, n_blocks: int) -> list[Group]:
+    def groups(self, group_indices: range, n_blocks: int) -> list[Group]:
         """Return the frequencies of groups.
 
         Those of the first ``n_blocks`` blocks are drawn if they are not cached.
@@ -97,24 +98,24 @@ class GroupCache(ABC, Generic[Group]):
         size = self.blocks.group_blocks
         groups, missing = [], []
         drawn: dict[int, int] = {}
-        for number in numbers:
-            group = self._cached[number] if number in self._cached else self._allocate()
-            n_drawn, n_wanted = self._n_drawn.get(number, 0), min(size, n_blocks - number * size)
-            missing += [(group, number * size, k) for k in range(n_drawn, n_wanted)]
-            if number < self._n_cached:
-                self._cached[number], drawn[number] = group, max(n_drawn, n_wanted)
+        for index in group_indices:
+            group = self._cached[index] if index in self._cached else self._allocate()
+            n_drawn, n_wanted = self._n_drawn.get(index, 0), min(size, n_blocks - index * size)
+            missing += [(group, index * size, k) for k in range(n_drawn, n_wanted)]
+            if index < self._n_cached:
+                self._cached[index], drawn[index] = group, max(n_drawn, n_wanted)
             groups.append(group)
         map_blocks(
             lambda group, first, k: self._write(group, k, self.blocks.draw(first + k)),
             *(missing, self.n_jobs),
         )
-        # Record the draws last: if they are interrupted, some blocks are not written.
+        # The counts are updated last, because an interrupted call leaves some blocks unwritten.
         self._n_drawn |= drawn
         return groups
 
 
 class PanelCache(GroupCache[Float32Array]):
-    """A cache of frequencies in the layout of the loops."""
+    """A cache of frequencies in the memory layout that the compiled loops read."""
 
     def __init__(self, blocks: FrequencyBlocks, budget: int, n_jobs: int | None = None) -> None:
         n_panels = -(-blocks.size * blocks.group_blocks // LANES)
@@ -162,7 +163,7 @@ class TileSizes:
     moment_tiles: int = 8  # per task of :meth:`CpuProducts.moments`
     moment_tasks: int = 8  # tasks of ``moments`` whose results are in memory at the same time
     span_groups: int = 16  # maximum number of groups drawn in advance
-    span_numbers: int = 1 << 25  # maximum number of frequencies times inputs in these groups
+    span_elements: int = 1 << 25  # maximum number of frequencies times inputs in these groups
 
 
 class CpuProducts:
@@ -170,7 +171,8 @@ class CpuProducts:
 
     The features of a block are the cosine and the sine, in adjacent columns, of the products of a
     row and the block's frequencies, times ``1/sqrt(size)``. Their inner product estimates the
-    kernel, and is 1 for equal rows (DSG16's z with its two constants reconciled).
+    kernel, and is 1 for equal rows. DSG16's z also has the factor ``sqrt(2)``, with which the inner
+    product would estimate twice the kernel.
 
     ``center`` is subtracted from rows (zeros if they are sparse), ``inverse`` is 1 / bandwidth, and
     ``budget`` limits the bytes of cached frequencies. A row and a frequency cost about
@@ -208,12 +210,13 @@ class CpuProducts:
     ) -> FloatArray:
         n_groups = -(-n_blocks // self.blocks.group_blocks)
         n_columns = 2 * self.blocks.size * n_blocks
-        group_numbers = self.blocks.group_columns // 2 * self.blocks.n_inputs
-        span_groups = min(self.sizes.span_groups, self.sizes.span_numbers // group_numbers)
+        group_elements = self.blocks.group_columns // 2 * self.blocks.n_inputs
+        span_groups = min(self.sizes.span_groups, self.sizes.span_elements // group_elements)
         out = np.zeros((rows[-1][1], weights[0].shape[1]))
         with one_blas_thread():
             for first, last in row_blocks(n_groups, max(1, span_groups)):
                 span = map(Panels, self._cache.groups(range(first, last), n_blocks))
+                # The last group may be partly used.
                 used = (w[: n_columns - g * len(w)] for g, w in enumerate(weights[:last]))
                 parts = list(zip(span, list(used)[first:], strict=True))
                 tasks = [(tile, parts, out[a:b]) for a, b, tile in rows]
@@ -294,7 +297,8 @@ class _Workspace:
     """Arrays in which the features of a tile of rows are computed."""
 
     def __init__(self, n_rows: int, n_frequencies: int) -> None:
-        # If the width were a power of two, the sums of all rows would share one set of the cache.
+        # The width is not a power of two. Otherwise the sums of different rows would be stored in
+        # the same few sets of the cache and evict each other.
         width = n_frequencies + LANES
         self.n_rows = n_rows
         self.starts = np.zeros(width, np.float32)

@@ -36,21 +36,19 @@ class EncodedSource:
     def read(self, start: int, stop: int) -> tuple[Rows, FloatArray]:
         X, y = self.source.read(start, stop)
         return self._encode_chunk(
-            X, y, f"rows {start:,} to {stop:,}, counted without those held out,"
+            X, y, f"Rows {start:,} to {stop:,} of the stream (without those held out)"
         )
 
     def held_out(self) -> tuple[Rows, FloatArray] | None:
         """Return the held-out rows and their targets, or None if there are none."""
         X, y = self.source.held_out()
-        return self._encode_chunk(X, y, "the rows held out") if X.shape[0] else None
+        return self._encode_chunk(X, y, "The held-out rows of the stream") if X.shape[0] else None
 
     def _encode_chunk(self, X: Rows, y: AnyArray, which: str) -> tuple[Rows, FloatArray]:
         targets = self.encode(y)
         values = X.data if is_sparse(X) else X
         if not (np.isfinite(values).all() and np.isfinite(targets).all()):
-            raise InputError(
-                f"Of the stream, {which} hold NaN or infinity; fill gaps and drop infinities first."
-            )
+            raise InputError(f"{which} contain NaN or infinity; impute or remove them first.")
         return self.project(X), targets
 
 
@@ -124,8 +122,9 @@ class Training:
         """Take steps until the run ends, and return the reason.
 
         ``after_step`` is called with each step and its evaluation, or None if it was not evaluated.
-        It is not called if the run has diverged. The run stops if it returns True. The reason is
-        ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or ``"ended"``.
+        It is not called if the run has diverged. Return True from ``after_step`` to stop. The
+        reason is ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or
+        ``"ended"``.
         """
         started = time.perf_counter() - self.seconds
         held = source.held_out()
@@ -150,11 +149,11 @@ class Training:
             if after_step(step, evaluation):
                 return "stopped"
             status = self._reached_limit(limits)
-            if status is None and limits.deadline.beyond(1.0):
+            if status is None and limits.deadline.beyond(share=1.0):
                 return "time"
         return status
 
-    def take(self, X: Rows, targets: FloatArray) -> None:
+    def partial_step(self, X: Rows, targets: FloatArray) -> None:
         """Take a step outside of a run, unless the run has diverged; forget the best function."""
         self.best = None
         if not self.diverged:
