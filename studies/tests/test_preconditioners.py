@@ -192,7 +192,7 @@ def test_a_path_takes_one_sketch() -> None:
     fresh = RandomisedNystrom().inverse(own)
     np.testing.assert_array_equal(inverse.vectors, fresh.vectors)
     np.testing.assert_array_equal(inverse.shares, fresh.shares)
-    assert path.drawn(matrix) is path
+    assert path.with_shared_sample(matrix) is path
 
 
 def test_a_rank_of_zero_is_refused() -> None:

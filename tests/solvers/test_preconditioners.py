@@ -382,10 +382,10 @@ def test_gap_is_of_the_order_of_squared_tol() -> None:
 
 def test_fewer_rows_are_drawn_if_memory_is_limited() -> None:
     matrix = DenseMatrix(np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32))
-    reference = SampledRows().drawn(matrix)
+    reference = SampledRows().with_shared_sample(matrix)
     with limit_fit_memory(8_000_000):
-        fewer = SampledRows().drawn(matrix)
-        given = SampledRows(400).drawn(matrix)
+        fewer = SampledRows().with_shared_sample(matrix)
+        given = SampledRows(400).with_shared_sample(matrix)
     n_rows = len(fewer.chosen)
     assert n_rows < len(reference.chosen)
     assert 1.9e6 < n_rows * (16 * n_rows + 12 * 50) <= 2e6

@@ -153,6 +153,7 @@ def _log_losses(y: AnyArray, probabilities: FloatArray) -> FloatArray:
 
 
 def _probability_scores(y: AnyArray, probabilities: FloatArray) -> dict[str, float]:
+    # An unknown class (-1) selects the last row, which is zero without the last column.
     truth = np.eye(probabilities.shape[1] + 1)[y, :-1]
     scores = {
         "share of wrong classes": float(np.mean(probabilities.argmax(axis=1) != y)),
@@ -193,7 +194,7 @@ def linear_predictions(
         if is_classifier(measure.linear) and len(np.unique(y[train])) < 2:
             return None
         with warnings.catch_warnings():
-            # A simple model to compare with need not converge.
+            # A baseline need not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
             linear = make_pipeline(transformer, clone(measure.linear)).fit(rows[train], y[train])
         if predicted.ndim == 2:

@@ -15,7 +15,7 @@ from gramless.estimators.regressor import KernelRegressor
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.row_products import product_of_rows
 
-# Rows of fits with one split, and of fits with several folds or random grids.
+# Numbers of rows: enough for a single validation split; few enough for cross-validation.
 _N_ROWS, _N_FEW = 1200, 200
 _N_GRIDS = 24
 # Numbers of bins per grid. Products with many bins have separate loops.
@@ -61,6 +61,7 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
     z = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     labels = np.digitize(z, [-1.0, 1.0])
     common: dict[str, Any] = {"random_state": 0, "n_jobs": n_jobs}
+    # A few grown grids need the same loops as the default number, and are fitted sooner.
     grown = {**common, "n_grids": _N_GRIDS}
     yield KernelRegressor(**grown), X, z
     yield KernelRegressor(**grown), X.astype(np.float32), z

@@ -28,8 +28,8 @@ BLOCK_ROWS = 1024
 # while its data stay in the cache.
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
 _MAX_CENTRE = 1e290
-# Squared distances below this fraction of the squares that cancel in them lose their digits, and
-# are computed from differences instead.
+# Matrix products give |x - l|^2 as |x|^2 + |l|^2 - 2 x'l. Below this fraction of |x|^2, the result
+# has too few correct digits, and is computed from the differences x - l instead.
 _MIN_PRECISE_SHARE = 2.0**-16
 # With at most this many imprecise distances per row, on average, they are computed one by one.
 _MAX_NEAR_LANDMARKS = 4
@@ -58,11 +58,11 @@ class InputKernel:
     categorical: Mask
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Return some of the training rows as the only training rows."""
+        """Restrict the training rows to ``index``."""
         return X[index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
-        """Return some of the training rows as landmarks."""
+        """Return the training rows at ``index`` as landmarks."""
         return dense_rows(X[index])
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
@@ -141,6 +141,7 @@ class RadialValues:
             # C-contiguous, because products of sparse rows would copy other arrays each time.
             self.factors = np.empty((len(bandwidth) + 2, len(squares)))
             np.multiply(self.landmarks.T, -2.0, out=self.factors[:-2])
+        # Their product with [x, |x|^2, 1] is the squared distance.
         self.factors[-2], self.factors[-1] = 1.0, squares
 
     def __call__(self, X: Rows) -> FloatArray:
@@ -153,21 +154,21 @@ class RadialValues:
     def _apply_by_strips(self, X: Rows, function: Callable[[FloatArray], None]) -> FloatArray:
         """Return squared distances after an in-place function of some rows at a time."""
         with np.errstate(over="ignore", invalid="ignore"):
-            squares, size = self._squared_distances(X)
-            for a, b in row_blocks(len(size), _strip(squares.shape[1])):
-                self._correct(X[a:b], size[a:b], squares[a:b])
+            squares, squared_norms = self._squared_distances(X)
+            for a, b in row_blocks(len(squared_norms), _strip(squares.shape[1])):
+                self._correct(X[a:b], squared_norms[a:b], squares[a:b])
                 function(squares[a:b])
         return squares
 
-    def _correct(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
+    def _correct(self, X: Rows, squared_norms: FloatArray, squares: FloatArray) -> None:
         """Replace imprecise squared distances by those of differences."""
         # Negated comparisons, because squares may be NaN.
-        is_precise = squares.min(axis=1, initial=np.inf) >= _MIN_PRECISE_SHARE * size
+        limits = _MIN_PRECISE_SHARE * squared_norms
+        is_precise = squares.min(axis=1, initial=np.inf) >= limits
         imprecise = np.flatnonzero(~is_precise)
         if len(imprecise):
             rows = in_range((dense_rows(X[imprecise]) - self.centre) * self.inverse)
-            least = _MIN_PRECISE_SHARE * size[imprecise, None]
-            row, column = np.nonzero(~(squares[imprecise] >= least))
+            row, column = np.nonzero(~(squares[imprecise] >= limits[imprecise, None]))
             if len(row) <= _MAX_NEAR_LANDMARKS * len(imprecise):
                 differences = rows[row] - self.landmarks[column]
                 squares[imprecise[row], column] = np.einsum("ij,ij->i", differences, differences)
@@ -183,8 +184,13 @@ class RadialValues:
             squares[...] = self.kernel.profile(np.sqrt(squares, out=squares))
 
     def _squared_distances(self, X: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return ``|x|^2 + |l|^2 - 2 x'l``, and ``|x|^2``, a bound of the rounding errors."""
+        """Return ``|x|^2 + |l|^2 - 2 x'l``, and the squared norms that bound its rounding errors.
+
+        These are ``|x|^2`` of centred dense rows. For sparse rows, which are not centred, they are
+        ``|x|^2`` plus the squared norm of the centre.
+        """
         if not sp.issparse(X):
+            # One matrix product gives the whole sum: [x, |x|^2, 1] @ [-2 l; 1; |l|^2].
             rows = np.ones((X.shape[0], X.shape[1] + 2))
             inputs = rows[:, :-2]
             np.multiply(np.subtract(X, self.centre, out=inputs), self.inverse, out=inputs)
@@ -192,11 +198,11 @@ class RadialValues:
             return rows @ self.factors, rows[:, -2]
         factors, centre = self.factors[:-2], self.centre * self.inverse
         scaled = sp.csr_array(X.multiply(self.inverse[None, :]))
-        size = scaled.power(2).sum(axis=1) + centre @ centre
+        squared_norms = scaled.power(2).sum(axis=1) + centre @ centre
         squares = scaled @ factors
-        squares += (size - 2.0 * (scaled @ centre))[:, None]
+        squares += (squared_norms - 2.0 * (scaled @ centre))[:, None]
         squares += self.factors[-1] - centre @ factors
-        return squares, size
+        return squares, squared_norms
 
 
 class Whitening:
@@ -240,7 +246,10 @@ class MixedWhitening:
         out[...] = values
 
     def finish(self, out: NDArray[np.float32]) -> None:
-        """Overwrite the results of :meth:`begin` with features; rows may be of several calls."""
+        """Overwrite ``out`` with features.
+
+        ``out`` may hold the results of several calls of :meth:`begin`.
+        """
         self.others(out[:, self.n_double :])
 
 
@@ -266,7 +275,7 @@ def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
 
 
 def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Return the pivoted Cholesky factor of a kernel matrix and the numbers of the pivots.
+    """Return the pivoted Cholesky factor of a kernel matrix and the indices of the pivots.
 
     Each pivot is the row that the earlier ones represent worst. The factorization ends when the
     largest entry of the residual's diagonal is below ``cut`` times that of ``gram`` (LAPACK's

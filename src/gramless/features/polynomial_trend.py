@@ -17,17 +17,17 @@ from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 # Standardised inputs are clipped to it, because squares of outliers would dominate a fit.
 _MAX_DEVIATIONS = 6.0
-_ONE = -1  # the number of an input that stands for a factor of 1
+_ONE = -1  # as an index, this selects the last column of `_scores`, which holds ones
 
 
 class PolynomialTrend(SeparableMap):
     """A constant, standardised inputs, products of two of them, and indicators of categories.
 
-    The kernel is a polynomial of degree 2. Linear functions of these features are linear or
-    quadratic in an input, and constant beyond 6 standard deviations, while those of bins are step
-    functions. The indicator of a category is 1 in its rows, less their share. It has the same scale
-    as a standardised input, so that the penalty of an effect does not depend on the number of its
-    rows.
+    The kernel is a polynomial of degree 2. A linear model on these features is at most quadratic in
+    each input and constant beyond 6 standard deviations, whereas one on binned features is
+    piecewise constant. The indicator of a category is 1 in its rows, less their share. It has the
+    same scale as a standardised input, so that the penalty of an effect does not depend on the
+    number of its rows.
 
     Parameters
     ----------
@@ -99,7 +99,11 @@ class PolynomialTrend(SeparableMap):
         self.variance, self.n_jobs = variance, n_jobs
 
     def fit(self, X: TableLike, y: object = None, sample_weight: FloatArray | None = None) -> Self:
-        """Learn means and deviations; a row of weight 2 counts like two equal rows."""
+        """Learn weighted means and deviations, and the categories with features.
+
+        For means and deviations, a row of weight 2 counts like two equal rows. The frequency of a
+        category is its number of rows of positive weight, whatever their weights.
+        """
         rows = dense_rows(check_rows(self, X, reset=True))
         if sample_weight is not None:
             rows, sample_weight = rows[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
@@ -143,15 +147,24 @@ class PolynomialTrend(SeparableMap):
         return ComputedMatrix(X, self._compute, n_columns, dtype=np.float64, n_jobs=n_jobs)
 
     def terms(self, weights: FloatArray) -> AnyArray:
+        """Return the coefficients of the products of two factors, and of a constant term.
+
+        The constant term collects the means that are subtracted from the products.
+        """
         scaled = self.scales_[:, None] * weights
         return np.concatenate([scaled, -(self.means_ @ scaled)[None]])
 
     def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
-        others = np.ones(X.shape[1], bool)
-        others[columns] = False
+        """Return the part of each product that depends on ``columns``, and a column of ones.
+
+        Factors that depend on other inputs are replaced by 1.
+        """
+        kept = np.zeros(X.shape[1], bool)
+        kept[columns] = True
         scores = self._scores(X)
-        of_categories = others[self.categories_[:, 0].astype(np.intp)]
-        scores[:, np.concatenate([others, of_categories, [False]])] = 1.0
+        kept_categories = kept[self.categories_[:, 0].astype(np.intp)]
+        scores[:, ~np.concatenate([kept, kept_categories, [True]])] = 1.0
+        # Factors with the index -1 select the last column, which holds ones.
         products = scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
         return np.concatenate([products, np.ones((len(X), 1))], axis=1)
 
@@ -163,6 +176,7 @@ class PolynomialTrend(SeparableMap):
 
     def _products(self, X: FloatArray) -> FloatArray:
         scores = self._scores(X)
+        # Factors with the index -1 select the last column, which holds ones.
         return scores[:, self.factors_[:, 0]] * scores[:, self.factors_[:, 1]]
 
     def _scores(self, X: FloatArray) -> FloatArray:

@@ -412,7 +412,7 @@ class _LocalNewtonState(NewtonState):
 
     @cached_property
     def _preconditioner_of_all(self) -> Preconditioner:
-        return self.options.preconditioner.drawn(self.problem.matrix)
+        return self.options.preconditioner.with_shared_sample(self.problem.matrix)
 
 
 class _RowNewtonState(_LocalNewtonState):

@@ -21,19 +21,19 @@ from gramless.solvers.factor import BorderedFactor, cholesky_solve
 from gramless.solvers.objective import Problem
 from gramless.solvers.vectors import add_rmatvec, matvec, weighted_inner
 
-# The smallest eigenvalue that sampled rows resolve, times their number and relative to the trace.
+# m sampled rows resolve eigenvalues down to _RESOLUTION / m of the trace.
 _RESOLUTION = 0.4
 _ALL_ROWS_RESOLUTION = 1e-9  # relative to the trace; only rounding limits a sample of all rows
 _ROWS_PER_ROOT = 5.0  # sampled rows, times the square root of the number of rows
 _MIN_ROWS, _MAX_ROWS = 256, 2048
-# A number of a dense matrix is kept in float32 and in float64, the product of a pair of sampled
-# rows as it is and weighted.
+# Dense rows are held in float32 and float64 (4 + 8 bytes); the Gram matrix unweighted and weighted
+# (8 + 8).
 _BYTES_PER_NUMBER, _BYTES_PER_PAIR = 12, 16
 _MIN_ROWS_IN_LITTLE_MEMORY = 64
 
 
 class Inverse(Protocol):
-    """A symmetric positive operator: a diagonal minus a low-rank part.
+    """A symmetric positive operator: a diagonal minus a correction (usually low-rank).
 
     Solvers apply the diagonal, which is most of the work, in their loops.
     """
@@ -46,10 +46,10 @@ class Inverse(Protocol):
         """Return the input of :meth:`subtract` for a residual (n_columns, K)."""
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return the low-rank part of ``residual' inverse residual``, (K,)."""
+        """Return the correction of ``residual' inverse residual``, (K,)."""
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Subtract the low-rank part of ``inverse residual`` from ``direction``."""
+        """Subtract the correction of ``inverse residual`` from ``direction``."""
 
 
 class Preconditioner(ABC):
@@ -62,8 +62,8 @@ class Preconditioner(ABC):
     def inverse(self, problem: Problem) -> Inverse:
         """Return the approximate inverse for a problem."""
 
-    def drawn(self, matrix: FeatureMatrix) -> Preconditioner:
-        """Return a preconditioner for problems over one matrix, which share their work."""
+    def with_shared_sample(self, matrix: FeatureMatrix) -> Preconditioner:
+        """Return a preconditioner that uses one sample for all problems on the matrix."""
         return self
 
 
@@ -78,10 +78,10 @@ def energy(
         coefficients = inverse.coefficients(residual)
     if isinstance(inverse, SampledInverse):
         # The diagonal is the same number for all columns.
-        of_diagonal = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
+        diagonal_part = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
     else:
-        of_diagonal = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
-    return np.maximum(of_diagonal - inverse.energy(coefficients), 0.0)
+        diagonal_part = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
+    return np.maximum(diagonal_part - inverse.energy(coefficients), 0.0)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,10 @@ class FactorInverse:
 
 @dataclass(frozen=True)
 class Identity(Preconditioner, Stateful):
-    """The identity matrix, for plain conjugate gradients as in RB16.
+    """The identity matrix, for plain conjugate gradients.
+
+    These are the conjugate gradients of RB16: Wu, Yen, Chen and Yan, *Revisiting random binning
+    features*, KDD 2016.
 
     Examples
     --------
@@ -207,8 +210,7 @@ class SampledRows(Preconditioner, Stateful):
     def inverse(self, problem: Problem) -> SampledInverse:
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
-    def drawn(self, matrix: FeatureMatrix) -> RowSample:
-        """Return a preconditioner with one sample of rows for all problems over a matrix."""
+    def with_shared_sample(self, matrix: FeatureMatrix) -> RowSample:
         return self.draw(matrix, np.ones(matrix.shape[0]))
 
     def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> RowSample:

@@ -85,10 +85,12 @@ def add_rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector) -> None:
 def pull_back(
     matrix: FeatureMatrix, w: Vector, function: RowFunction, out: Vector | None = None
 ) -> Vector:
-    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if possible.
+    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K).
 
-    If features are computed on the fly, one pass costs half of two. ``function`` takes a slice of
-    the rows and their responses (m, K), which it may overwrite.
+    For example, if ``function`` multiplies responses by curvatures, the result is the product of
+    the Hessian with ``w``. ``function`` takes a slice of the rows and their responses (m, K), which
+    it may overwrite. If features are computed on the fly, both products take one pass over them,
+    which halves the cost.
     """
     if w.shape[1] > 1:
         return matrix.pull_back(w, function, out)

@@ -116,14 +116,17 @@ class KernelPCA(_Components):
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows. A row of weight 2 counts as two equal rows; bandwidths are
-            computed from the distinct rows.
+            Weights of the rows, of which only the ratios matter: they are scaled to a mean of 1.
+            The components are those of a table in which a row of weight 2 is two rows of weight 1.
+            Bandwidths are computed from the distinct rows.
 
         Returns
         -------
         The estimator itself.
         """
         n_components = check_count(self, "n_components")
+        # The weights of the distinct rows have a mean of 1, and `copies` is the mean number of
+        # given rows per distinct row.
         rows, row_weights, copies = self._distinct_rows(X, sample_weight)
         n_rows = round(copies * len(row_weights))
         if n_rows < 2:
@@ -236,8 +239,10 @@ class FeatureDecomposition(_Components):
         y : ignored
             Ignored; present for scikit-learn's interface.
         sample_weight : array-like (n_samples,), optional
-            Relative weights of the rows. Rows of Z are multiplied by their square roots. A row of
-            weight 2 counts as two equal rows; bandwidths are computed from the distinct rows.
+            Weights of the rows, of which only the ratios matter: they are scaled to a mean of 1,
+            and rows of Z are multiplied by their square roots. The components are those of a table
+            in which a row of weight 2 is two rows of weight 1. Bandwidths are computed from the
+            distinct rows.
 
         Returns
         -------
@@ -249,6 +254,8 @@ class FeatureDecomposition(_Components):
             raise InputError(
                 f"FeatureDecomposition: normalization must be one of {names}; got {kind!r}."
             )
+        # The weights of the distinct rows have a mean of 1, and `copies` is the mean number of
+        # given rows per distinct row.
         rows, weights, copies = self._distinct_rows(X, sample_weight)
         matrix, seed = self._fit_row_features(rows, weights)
         self.mean_ = np.zeros(matrix.shape[1])
