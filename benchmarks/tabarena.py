@@ -16,7 +16,7 @@ import numpy as np
 from autogluon.core.models import AbstractModel
 
 from gramless import KernelClassifier, KernelRegressor, warmup
-from gramless.selection.budget import worth_growing
+from gramless.selection.budget import max_grown_grids
 from gramless.selection.config import EFFORTS
 
 _OVERHEAD, _MOST_SMOOTH = 400e6, 400e6
@@ -91,7 +91,7 @@ class GramlessModel(AbstractModel):
         config = EFFORTS[(hyperparameters or {}).get("effort", 3)]
         n_rows, n_inputs = X.shape
         n_outputs = num_classes if num_classes and num_classes > 2 else 1
-        n_grids = config.n_seeds * worth_growing(n_rows, n_outputs, config.most_grids)
+        n_grids = config.n_seeds * max_grown_grids(n_rows, n_outputs, config.most_grids)
         a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
         smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(
             config.smooth_inverse_bandwidths

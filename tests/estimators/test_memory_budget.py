@@ -81,7 +81,7 @@ def test_memory_budget_limits_grids_of_many_classes() -> None:
     assert plenty.limits_ == []
     n_columns = len(plenty.weights_)
     few = model.set_params(memory_budget="20 MB").fit(ROWS, classes)
-    assert few.limits_ == ["memory: grids whose weights of 40 outputs fit"]
+    assert few.limits_ == ["memory: fewer grids, so that the weights of 40 outputs fit"]
     assert 46 * 40 * len(few.weights_) + 80 * 40 * 2500 <= 20e6
     assert len(few.weights_) < n_columns
     with pytest.raises(InputError, match="40 outputs of 2,500 rows would need"):

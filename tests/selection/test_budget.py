@@ -164,7 +164,7 @@ def test_memory_limits_columns_times_outputs(monkeypatch: pytest.MonkeyPatch) ->
     assert reports == []
     assert not budget.fits(most + 1)
     assert not budget.fits(most + 2)
-    assert budget.limits == ["memory: grids whose weights of 100 outputs fit"]
+    assert budget.limits == ["memory: fewer grids, so that the weights of 100 outputs fit"]
     assert budget_of(n_outputs=1)[0].most_columns() > 50 * most
     with pytest.raises(InputError, match="10,000 outputs of 1,000 rows .* fit fewer rows"):
         budget_of(n_outputs=10_000)[0].most_columns()

@@ -106,6 +106,8 @@ def test_growth_divides_combinations(turned: GrownGrids) -> None:
     both = turned.projected(projection)
     assert both.grids.n_features == result.grids.n_features == 2 * N_INPUTS
     assert result.projected(projection) is result
+    assert len(result.worth) == 2 * N_INPUTS + projection.shape[1]
+    assert result.relevance(N_INPUTS).shape == (N_INPUTS,)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from gramless.selection import growth
 from gramless.selection.config import SearchConfig
 from gramless.selection.goal import mean_loss
 from gramless.selection.growth import CrossFittedModels, GridSpace, GrownGrids, covariances, grow
-from gramless.selection.splits import held_back_splits
+from gramless.selection.splits import validation_splits
 
 from .tasks import make_task
 
@@ -44,8 +44,8 @@ def grown(
     options_of_data = {name: more.pop(name, None) for name in ("weight", "categorical")}
     data = make_task(X, y, loss=loss, **options_of_data).data
     seed = more.pop("seed", 0)
-    split, scaler = held_back_splits(len(X), seed)[0], data.scaler("both")
-    options = {"most": n_grids, "seed": seed, "n_jobs": 2, **more}
+    split, scaler = validation_splits(len(X), seed)[0], data.scaler("both")
+    options = {"max_grids": n_grids, "seed": seed, "n_jobs": 2, **more}
     return grow(data, split, scaler, loss, config, **options)
 
 
@@ -136,7 +136,7 @@ def test_gains_match_a_slow_implementation(name: str, weighted: bool) -> None:
     values = models.scoring_values(np.random.default_rng(0))
     result = state._score_proposals(proposals, values)
     counts = np.ones(1200) if weight is None else weight / weight.mean()
-    shrinkage, n = growth._SHRINKAGE * models.unit, models.n_training
+    shrinkage, n = growth._SHRINKAGE * models.typical_curvature, models.n_training
     for c, slots in enumerate(slots_twin(state, proposals, 9)):
         gain = size = 0.0
         for model in models.models:
@@ -211,6 +211,9 @@ def test_relevance_adds_inputs_and_their_ranks(on_friedman: GrownGrids) -> None:
     worth = np.array([3.0, -5.0, 1.0, 1.0, 2.0, 0.0])
     result = replace(on_friedman, worth=worth).relevance(3)
     np.testing.assert_allclose(result, np.array([4.0, -3.0, 1.0]) * np.sqrt(3 / 26))
+    # The worth of combinations by a projection follows.
+    combined = replace(on_friedman, worth=np.append(worth, [7.0, 1.0])).relevance(3)
+    np.testing.assert_array_equal(combined, result)
     nothing = replace(on_friedman, worth=0 * worth).relevance(3)
     np.testing.assert_array_equal(nothing, np.ones(3))
 
@@ -394,7 +397,7 @@ def test_targets_held_back_do_not_change_grids() -> None:
     """Without a stage to judge, their targets do not change the grids."""
     X, y = friedman(800)
     other = y.copy()
-    held_back = held_back_splits(800, 0)[0][1]
+    held_back = validation_splits(800, 0)[0][1]
     other[held_back] = other[held_back][::-1]
     plain, changed = (grown(X, targets, n_grids=16) for targets in (y, other))
     np.testing.assert_array_equal(plain.grids.widths, changed.grids.widths)
@@ -450,7 +453,7 @@ def test_constant_inputs_are_never_divided() -> None:
 
 def test_class_may_occur_in_one_half_only() -> None:
     X, _ = friedman(600)
-    rare = np.arange(600) == held_back_splits(600, 0)[0][0][7]
+    rare = np.arange(600) == validation_splits(600, 0)[0][0][7]
     soundly_grown(X, np.where(rare, 1.0, -1.0), loss=Logistic(), n_grids=16)
     classes = np.where(rare, 3, np.random.default_rng(0).integers(0, 3, 600))
     soundly_grown(X, columns_of(classes, 4), loss=Multinomial(), n_grids=16)

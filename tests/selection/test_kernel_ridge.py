@@ -30,7 +30,7 @@ from gramless.selection.kernel_ridge import (
     solve_ridge,
     validate_ridge,
 )
-from gramless.selection.splits import held_back_splits
+from gramless.selection.splits import validation_splits
 from gramless.selection.task import SelectionTask
 
 from .tasks import make_task
@@ -124,7 +124,7 @@ def test_common_unit_is_chosen_if_scale_is_informative() -> None:
 
 
 def test_known_metrics_are_not_tried_again() -> None:
-    task = make_task(X, Y, split=held_back_splits(300, 0)[0])
+    task = make_task(X, Y, split=validation_splits(300, 0)[0])
     known = trials_of(task).of_scalings
     scaler, before = task.data.scaler("both"), len(task.trials)
     relevance = np.linspace(0.0, 1.0, 2 * X.shape[1])
@@ -152,7 +152,7 @@ def test_losses_of_uninformative_predictions_are_those_of_ignorance(loss: Loss) 
     rows, least = rng.normal(size=(900, 4)), np.log(3.0)
     if loss == Logistic():
         targets, least = targets[:, 0], np.log(3.0) - 2.0 / 3.0 * np.log(2.0)
-    options = {"intercept": False, "split": held_back_splits(900, 0)[0]}
+    options = {"intercept": False, "split": validation_splits(900, 0)[0]}
     task = make_task(rows, targets, loss=loss, **options)
     chosen = trials_of(task).best
     result = validate_ridge(chosen, task, SQUARES, task.split)
@@ -183,7 +183,7 @@ def test_weights_categories_constants_and_outputs_are_fitted() -> None:
     y = np.column_stack([smooth + colours, 3.0 * smooth])
     y = (y - y.mean(axis=0)) / y.std(axis=0)
     given = {"weight": rng.uniform(0.5, 2.0, 400), "categorical": np.arange(8) == 6}
-    task = make_task(rows, y, split=held_back_splits(400, 0)[0], **given)
+    task = make_task(rows, y, split=validation_splits(400, 0)[0], **given)
     chosen = GaussianTrials.of(task, [task.split]).best
     result = validate_ridge(chosen, task, SQUARES, task.split)
     assert np.isfinite(result.score)

@@ -25,7 +25,7 @@ from gramless.selection.config import SearchConfig
 from gramless.selection.goal import Goal, mean_loss
 from gramless.selection.pipeline import CANDIDATES, select, select_on_split
 from gramless.selection.selected import SelectedModel
-from gramless.selection.splits import held_back_splits
+from gramless.selection.splits import validation_splits
 from gramless.selection.task import EarlierFit, SelectionTask
 
 from .tasks import make_task
@@ -212,20 +212,20 @@ def test_fewer_than_300_rows_are_cross_validated() -> None:
     assert sorted(result.validation.rows) == list(range(280))
     assert result.validation.raw.shape == (280,)
     # Trials of other splits are not recorded.
-    n_training = len(held_back_splits(280, 0)[0][0])
+    n_training = len(validation_splits(280, 0)[0][0])
     assert {trial.n_rows for trial in task.trials} == {n_training}
 
 
 def test_300_rows_are_validated_on_one_split() -> None:
     X = draw(300)
     result = grown(X, stepped_targets(X), replace(GROWN, ridge_rows=0))
-    np.testing.assert_array_equal(result.validation.rows, held_back_splits(300, 0)[0][1])
+    np.testing.assert_array_equal(result.validation.rows, validation_splits(300, 0)[0][1])
 
 
 def test_each_fold_ignores_targets_it_holds_back() -> None:
     X = draw(280)
     y = stepped_targets(X)
-    held_back = held_back_splits(280, 0)[3][1]
+    held_back = validation_splits(280, 0)[3][1]
     other = y.copy()
     other[held_back] = 9.0
     config = replace(GROWN, ridge_rows=0, stages=())
@@ -284,7 +284,7 @@ def test_grown_model_has_the_features_of_all_rows(stepped: SelectedModel) -> Non
 
 
 def test_grids_do_not_depend_on_targets_held_back(stepped: SelectedModel) -> None:
-    result, (training, held_back) = stepped.validation, held_back_splits(1200, 0)[0]
+    result, (training, held_back) = stepped.validation, validation_splits(1200, 0)[0]
     np.testing.assert_array_equal(result.rows, held_back)
     np.testing.assert_array_equal(stepped.order, np.concatenate([training, held_back]))
     # The penalty beside the summed losses is kept for all rows.

@@ -19,7 +19,7 @@ from gramless.selection.candidates.random_features import (
     RandomFeatures,
     has_open_settings,
 )
-from gramless.selection.splits import Split, held_back_splits
+from gramless.selection.splits import Split, validation_splits
 from gramless.selection.task import SelectionTask
 from gramless.solvers.objective import BYTES_A_WEIGHT
 
@@ -56,7 +56,7 @@ def test_search_needs_an_open_setting_and_enough_rows() -> None:
     n_rows = MIN_ROWS_TO_SEARCH
     assert has_open_settings(task_of(n_rows))
     assert not has_open_settings(task_of(n_rows - 1))
-    assert has_open_settings(task_of(n_rows - 1, split=held_back_splits(n_rows - 1, 0)[0]))
+    assert has_open_settings(task_of(n_rows - 1, split=validation_splits(n_rows - 1, 0)[0]))
     assert not has_open_settings(task_of(n_rows, **GIVEN))
     assert has_open_settings(task_of(n_rows, **WIDE))
     assert has_open_settings(task_of(n_rows, alpha=1e-2))
@@ -179,7 +179,7 @@ def turns(result: Any, targets: Vector, splits: list[Split]) -> list[tuple[Vecto
 def test_validation_ignores_targets_held_back(feature_map: Any, n_rows: int) -> None:
     """Each is predicted by a fit that knows neither its target nor, but for bins, its inputs."""
     X, y = draw(n_rows)
-    splits = held_back_splits(n_rows, 0)
+    splits = validation_splits(n_rows, 0)
     assert len(splits) == (5 if n_rows == 60 else 1)
     held_back = splits[0][1]
 
@@ -201,7 +201,7 @@ def test_validation_ignores_targets_held_back(feature_map: Any, n_rows: int) -> 
 def test_many_rows_are_validated_on_one_split() -> None:
     task = task_of(600, **WIDE)
     actual = fitted(task)
-    training, held_back = held_back_splits(600, 0)[0]
+    training, held_back = validation_splits(600, 0)[0]
     np.testing.assert_array_equal(actual.order, np.concatenate([training, held_back]))
     rows = np.asarray(actual.scaler.rows(task.data.rows[actual.order]))
     expected = actual.feature_map.rows_matrix(rows).tocsr().toarray()

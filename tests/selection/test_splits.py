@@ -17,11 +17,11 @@ from gramless.selection.data import Data
 from gramless.selection.splits import (
     drawn_rows,
     group_folds,
-    held_back_splits,
-    holdout_splits,
     kept_together,
     matched_rows,
+    search_splits,
     shuffled,
+    validation_splits,
 )
 
 from .tasks import make_task
@@ -31,11 +31,11 @@ ENOUGH_FOR_ONE_SPLIT = 4000
 
 
 @given(n_rows=st.integers(8, 9000), size=st.integers(8, 9000), seed=st.integers(0, 2**31 - 1))
-def test_holdout_splits_are_disjoint_sorted_and_of_the_given_size(
+def test_search_splits_are_disjoint_sorted_and_of_the_given_size(
     n_rows: int, size: int, seed: int
 ) -> None:
     drawn = min(n_rows, size)
-    splits = holdout_splits(n_rows, size, seed)
+    splits = search_splits(n_rows, size, seed)
     assert len(splits) == (1 if drawn >= ENOUGH_FOR_ONE_SPLIT else 4)
     for training, validation in splits:
         both = np.concatenate([training, validation])
@@ -51,7 +51,7 @@ def test_holdout_splits_are_disjoint_sorted_and_of_the_given_size(
 
 
 def test_seed_decides_the_rows() -> None:
-    first, again, other = (holdout_splits(500, 100, seed) for seed in (1, 1, 2))
+    first, again, other = (search_splits(500, 100, seed) for seed in (1, 1, 2))
     for (a, b), (c, d) in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, c)
         np.testing.assert_array_equal(b, d)
@@ -63,19 +63,19 @@ def test_seed_decides_the_rows() -> None:
 
 def test_class_of_two_rows_is_on_both_sides() -> None:
     classes = np.zeros(5000, np.int64)
-    order = held_back_splits(5000, 3)[0][0]
+    order = validation_splits(5000, 3)[0][0]
     classes[order[:2]] = 1
-    for split in (held_back_splits(5000, 3, classes)[0], holdout_splits(5000, 5000, 3, classes)[0]):
+    for split in (validation_splits(5000, 3, classes)[0], search_splits(5000, 5000, 3, classes)[0]):
         assert all(1 in classes[side] for side in split)
     few = np.zeros(100, np.int64)
     few[:5] = 1
-    assert all(1 in few[held_back] for _, held_back in held_back_splits(100, 0, few))
+    assert all(1 in few[held_back] for _, held_back in validation_splits(100, 0, few))
 
 
 def test_classes_do_not_change_splits_that_contain_all() -> None:
     classes = np.arange(3000) % 3
     for plain, stratified in zip(
-        held_back_splits(3000, 1), held_back_splits(3000, 1, classes), strict=True
+        validation_splits(3000, 1), validation_splits(3000, 1, classes), strict=True
     ):
         np.testing.assert_array_equal(plain[1], stratified[1])
 
@@ -234,7 +234,7 @@ def test_kept_together_divides_no_group(groups: NDArray[np.intp], share: float, 
 
 def test_kept_together_keeps_proportions() -> None:
     groups = matched(2000)[2]
-    split = held_back_splits(len(groups), 0)[0]
+    split = validation_splits(len(groups), 0)[0]
     held_back = kept_together(split, groups)[1]
     assert len(held_back) == pytest.approx(len(split[1]), rel=0.05)
     assert kept_together(split, None) is split
@@ -244,14 +244,14 @@ def test_trials_of_a_search_divide_no_group() -> None:
     X, y, groups = matched(600)
     task = make_task(X, y, feature_map=RandomBinning(n_grids=8))
     sample = Sample(task, 900, 8, 0.0)
-    parted = holdout_splits(len(groups), 900, 0)
+    parted = search_splits(len(groups), 900, 0)
     assert any(len(np.intersect1d(groups[a], groups[b])) for a, b in parted)
     assert not any(len(np.intersect1d(groups[a], groups[b])) for a, b in sample.splits)
 
 
 def test_kept_together_holds_each_row_back_once() -> None:
     groups = matched(100)[2]
-    turns = [kept_together(split, groups)[1] for split in held_back_splits(len(groups), 0)]
+    turns = [kept_together(split, groups)[1] for split in validation_splits(len(groups), 0)]
     np.testing.assert_array_equal(np.sort(np.concatenate(turns)), np.arange(len(groups)))
 
 

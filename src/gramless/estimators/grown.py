@@ -28,7 +28,7 @@ from gramless.selection.budget import MIN_GROWTH_ROWS
 from gramless.selection.config import SearchConfig
 from gramless.selection.data import Data
 from gramless.selection.growth import grow
-from gramless.selection.splits import held_back_splits, kept_together, matched_rows
+from gramless.selection.splits import kept_together, matched_rows, validation_splits
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -150,14 +150,14 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         data = Data(rows, targets, None, encoder.score, encoder.fits_intercept)
         self.scaler_ = Scaler.fit("both", rows)
         groups = matched_rows(data, self.n_jobs)
-        split = kept_together(held_back_splits(len(rows), seed)[0], groups)
+        split = kept_together(validation_splits(len(rows), seed)[0], groups)
         grown = grow(
             data,
             split,
             self.scaler_,
             Squared(),
             SearchConfig(dropped_share=0.0),
-            most=n_grids,
+            max_grids=n_grids,
             seed=seed,
             n_jobs=self.n_jobs,
             groups=groups,

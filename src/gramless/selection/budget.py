@@ -26,13 +26,12 @@ from gramless.solvers.objective import BYTES_A_WEIGHT
 
 GROWTH_SHARE = 0.4  # growth stops after this fraction of the time budget
 MIN_GROWTH_ROWS = 5  # with fewer rows, no grids can be grown at all
-# With fewer rows, or with more inputs, grids are drawn unless grown ones are asked for: each grid
-# keeps a width for every input.
-MIN_ROWS, MIN_ROWS_OF_CLASSES = 10, 60
-# With fewer rows per class or output, grids are drawn too.
-_ROWS_PER_OUTPUT = 5
-MAX_COLUMNS = 4096
-_NARROW = 256  # numbers of tables with at most this many inputs are read faster
+# Grids are either drawn at random or grown, which means chosen one by one to lower the loss. Unless
+# the user asks for grown grids, they are drawn if one of the following limits is not met.
+MIN_ROWS, MIN_ROWS_OF_CLASSES = 10, 60  # for regression, and for classification
+_ROWS_PER_OUTPUT = 5  # minimum number of rows per class or output
+MAX_COLUMNS = 4096  # maximum number of inputs, because each grid stores a width for every input
+_NARROW = 256  # inputs; tables this narrow have a higher throughput
 # Growth stops at this many rows times outputs times grids, and at this many grids per row, but not
 # below the minimum number of grids. More grids for few rows would take half as long again, and
 # lower the error by less than 1 %.
@@ -52,9 +51,9 @@ _VALIDATION_SHARE = 0.25
 _FEATURE_BYTES, _TRIAL_BYTES_A_CELL = 4, 24
 _SECONDS_A_DENSE_NUMBER = 4e-8  # upper bound, per number of dense features and output
 _WIDE_BYTES_A_CELL = 10  # wide tables are copied whole when they are split and scaled
-# Asking the system for free memory takes a third of a millisecond. Up to this fraction of the
-# columns that had room the last time, it is not asked again.
-_CERTAIN_FRACTION = 8
+# Asking the system for free memory takes a third of a millisecond. Up to the number of columns that
+# had room the last time, divided by this divisor, it is not asked again.
+_CERTAIN_DIVISOR = 8
 # A sample has at most this many rows times outputs, but not fewer than the minimum of rows.
 _MAX_TARGETS, _MIN_SAMPLE = 1 << 20, 500
 # A search draws grids dozens of times, and each grid has a width per input. Therefore grids times
@@ -64,7 +63,8 @@ _MAX_WIDTHS, _MIN_DRAWN = 1 << 22, 16
 # Speeds that any machine reaches: rows times outputs that a fit handles in a second, and rows times
 # inputs of narrow and of wide tables.
 _NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 1_800_000
-# Rows times outputs times grids that are solved in a third of a second, and the minimum of grids.
+# Rows times outputs times grids that are allowed per second of the time budget, and the minimum
+# number of grids. Solving that many takes a third of a second.
 _PRODUCTS_A_SECOND, _MIN_IN_TIME = 20_000_000, 16
 # Rows times outputs per second of the time budget. A round of growth, a trial of a search, and
 # learning a calibration then take less than a tenth of a second.
@@ -78,7 +78,9 @@ class Cost:
 
 
 class Budget:
-    """The time and memory that a selection may take, and the ``limits`` that shortened it.
+    """The time and memory that a selection may take.
+
+    ``limits`` are messages that say what was cut.
 
     ``shape`` is that of the rows that can be fitted in time, out of ``n_given`` rows.
     """
@@ -137,20 +139,20 @@ class Budget:
                 "fit fewer rows, outputs or classes at once",
             )
             bytes_left -= _BYTES_A_RESPONSE * n_responses
-        of_column = BYTES_A_WEIGHT * self.n_outputs
+        bytes_per_column = BYTES_A_WEIGHT * self.n_outputs
         if user_memory_limit() is not None:
-            of_column += _BYTES_A_BIN
-        return max(1, bytes_left // of_column)
+            bytes_per_column += _BYTES_A_BIN
+        return max(1, bytes_left // bytes_per_column)
 
     def fits(self, n_columns: int) -> bool:
         """Return whether the weights of ``n_columns`` fit into memory; add a limit if not."""
         if n_columns <= self._surely_fit:
             return True
         most = self.most_columns()
-        self._surely_fit = most // _CERTAIN_FRACTION
+        self._surely_fit = most // _CERTAIN_DIVISOR
         if n_columns <= most:
             return True
-        self._note(f"memory: grids whose weights of {self.n_outputs} outputs fit")
+        self._note(f"memory: fewer grids, so that the weights of {self.n_outputs} outputs fit")
         return False
 
     def rows_to_search(self, n_grids: int) -> int:
@@ -161,7 +163,7 @@ class Budget:
         n_rows = self.shape[0]
         if user_memory_limit() is None:
             return n_rows
-        # With many inputs, each row is alone in its bins.
+        # With many inputs, each row has a bin of its own in every grid.
         most = max(self.most_columns() // n_grids, _MIN_SAMPLE)
         if most < n_rows:
             self._note(f"memory: settings searched on at most {most} rows")
@@ -195,16 +197,16 @@ class Budget:
     def within(self, config: SearchConfig) -> SearchConfig:
         """Return the configuration with as many rows of growth as time and memory allow."""
         (n_rows, n_inputs), rows = self.shape, config.growth_rows
-        of_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
-        of_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
-        needed = min(n_rows, rows + config.validation_rows) * of_row
+        bytes_per_row = _GROWTH_BYTES_AN_INPUT * n_inputs + _BYTES_PER_CODE * config.most_grids
+        bytes_per_row += _GROWTH_BYTES_AN_OUTPUT * self.n_outputs
+        needed = min(n_rows, rows + config.validation_rows) * bytes_per_row
         if needed > (budget := large_array_budget_for(needed)):
             check_memory(
                 f"Growth of grids over {n_inputs:,} inputs",
-                _MIN_AFFORDABLE_ROWS * of_row,
+                _MIN_AFFORDABLE_ROWS * bytes_per_row,
                 "give fewer columns",
             )
-            rows = int(budget / ((1.0 + _VALIDATION_SHARE) * of_row))
+            rows = int(budget / ((1.0 + _VALIDATION_SHARE) * bytes_per_row))
             self._note(f"memory: grids grown on {rows} rows")
         if self.deadline.seconds is not None:
             most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
@@ -276,13 +278,13 @@ def can_grow(data: Data, of_classes: bool) -> bool:
     return not sp.issparse(data.rows) and enough and n_inputs <= MAX_COLUMNS
 
 
-def worth_growing(n_rows: int, n_outputs: int, most: int) -> int:
-    """Return how many grids to grow at most.
+def max_grown_grids(n_rows: int, n_outputs: int, most: int) -> int:
+    """Return the largest number of grids that are worth growing, at most ``most``.
 
     Examples
     --------
-    >>> worth_growing(10_000, 1, 640), worth_growing(60_000, 20, 640), worth_growing(400, 1, 640)
-    (640, 223, 300)
+    >>> [max_grown_grids(*shape, 640) for shape in ((10_000, 1), (60_000, 20), (400, 1))]
+    [640, 223, 300]
     """
     of_work, of_rows = _MAX_WORK // (n_rows * n_outputs), int(_GRIDS_A_ROW * n_rows)
     return min(most, max(min(of_work, of_rows), _MIN_GROWN))

@@ -44,10 +44,11 @@ _FIRST_RIDGE, _MIN_RIDGE, _MAX_RIDGE = 80.0, 1.0, 20_000.0
 # Minimum curvature, relative to the loss's typical curvature, so that steps are finite in linear
 # parts of a loss.
 _MIN_CURVATURE = 0.01
-# Gradients of losses of classes vanish as predictions grow; with smaller values, a few hundred
-# grids would leave none.
+# The gradients of classification losses vanish as predictions grow; with smaller values the
+# gradients would vanish after a few hundred grids.
 _MIN_RIDGE_OF_CLASSES, _MIN_CURVATURE_OF_CLASSES = 40.0, 1.0
-# Factors of raw predictions of classes; only the final fit determines their size.
+# Scales tried on raw predictions of classes before the loss is computed; the final fit sets the
+# true scale.
 _SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
 _SHRINKAGE = 20.0  # rows with value 0 that are added to each bin of a proposal
 _SIMPLIFICATION_SHARE = 0.999  # an input is dropped if the grid keeps this share of its gain
@@ -72,8 +73,9 @@ class GrownGrids:
         The score of validation rows, by a scorer or the mean loss.
     first_loss : float
         The mean loss of validation rows after the first stage.
-    worth : array (n_columns,)
-        The decrease of the loss that is due to each column of the scaled rows.
+    worth : array (n_columns + n_directions,)
+        The decrease of the loss that is due to each column of the scaled rows, and to each of their
+        combinations if growth had a projection.
     """
 
     grids: Grids
@@ -90,8 +92,12 @@ class GrownGrids:
         return replace(self, grids=self.grids.projected(projection))
 
     def relevance(self, n_features: int) -> FloatArray:
-        """Return the worth of each input and its rank, with root mean square 1."""
-        worth = self.worth.reshape(-1, n_features).sum(axis=0)
+        """Return each input's worth, summed over its scaled column and its ranks.
+
+        The root mean square of the result is 1.
+        """
+        # Combinations by a projection follow these columns, and belong to no single input.
+        worth = self.worth[: 2 * n_features].reshape(2, n_features).sum(axis=0)
         size = np.sqrt(np.mean(worth**2))
         return worth / size if size > 0 else np.ones(n_features)
 
@@ -103,7 +109,7 @@ def grow(
     loss: Loss,
     config: SearchConfig,
     *,
-    most: int | None = None,
+    max_grids: int | None = None,
     seed: int,
     n_jobs: int | None = None,
     groups: Groups | None = None,
@@ -123,7 +129,7 @@ def grow(
         Dense rows, of which at least two are training rows.
     scaler : Scaler
         A fitted scaler of kind "both".
-    most : int, optional
+    max_grids : int, optional
         The largest number of grids, by default ``config.most_grids``.
     groups : array, optional
         The group of each row; all rows of a group are in the same half.
@@ -137,7 +143,7 @@ def grow(
         If it is gradual, it selects the best stage, and growth stops only if this score improves
         little too.
     uncombined : array (n_columns,), optional
-        Which columns, ranks of the scaler, are never combined with others in a grid.
+        Mask of the columns that must be a grid's only input.
     projection : array (n_columns, n_directions), optional
         Linear combinations of the scaled columns that grids can divide too.
 
@@ -146,18 +152,18 @@ def grow(
     Scoring takes 1.5 ns per row, proposal and core for four inputs. Memory is 2 bytes per row and
     grid, and 4 bytes per row and column of the scaled rows.
     """
-    most = config.most_grids if most is None else most
+    max_grids = config.most_grids if max_grids is None else max_grids
     generator = stream(seed, "growth")
     training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
     validation = generator.permutation(split[1])[: config.validation_rows]
     rows = data.take(np.concatenate([training, validation]))
     scaled = np.asarray(scaler.rows(rows.rows, n_jobs))
     space = GridSpace.of(scaler, scaled, uncombined, n_jobs, projection)
-    models = CrossFittedModels(rows, len(training), loss, most, n_jobs, half)
+    models = CrossFittedModels(rows, len(training), loss, max_grids, n_jobs, half)
     score = None
     if scorer is not None and scorer.is_gradual:
         score = partial(models.score_with, scorer, validation)
-    growth = _Growth(space, models, config, most, generator, n_jobs, score, has_room)
+    growth = _Growth(space, models, config, max_grids, generator, n_jobs, score, has_room)
     return growth.run(is_interrupted, is_enough, report)
 
 
@@ -293,7 +299,7 @@ class CrossFittedModels:
     """Two models over the same grids, each fitted to one half of the training rows.
 
     The rows of ``data`` are training rows in random order, then validation rows. Codes are
-    allocated for ``most`` grids. ``half`` is the number of rows of the first half.
+    allocated for ``max_grids`` grids. ``half`` is the number of rows of the first half.
     """
 
     def __init__(
@@ -301,7 +307,7 @@ class CrossFittedModels:
         data: Data,
         n_training: int,
         loss: Loss,
-        most: int,
+        max_grids: int,
         n_jobs: int | None,
         half: int | None = None,
     ) -> None:
@@ -311,21 +317,24 @@ class CrossFittedModels:
         self.n_outputs = data.n_outputs
         counts = data.counts_of(np.arange(self.n_rows))
         self.counts = np.ones(self.n_rows) if counts is None else counts
-        self.unit = loss.typical_curvature(data.targets[:n_training], self.counts[:n_training])
-        self.codes = padded_rows((most, self.n_rows), np.uint16)
-        self.offsets = np.zeros(most + 1, np.int64)
+        training = slice(0, n_training)
+        self.typical_curvature = loss.typical_curvature(
+            data.targets[training], self.counts[training]
+        )
+        self.codes = padded_rows((max_grids, self.n_rows), np.uint16)
+        self.offsets = np.zeros(max_grids + 1, np.int64)
         self.n_grids = 0
         of_classes = loss.is_of_classes
         self.scales = _SCALES if of_classes else (1.0,)
         self.min_ridge = _MIN_RIDGE_OF_CLASSES if of_classes else _MIN_RIDGE
         min_curvature = _MIN_CURVATURE_OF_CLASSES if of_classes else _MIN_CURVATURE
-        self.min_curvature = min_curvature * self.unit
+        self.min_curvature = min_curvature * self.typical_curvature
         # Curvatures do not exceed the smoothness, so all of them are then equal to the minimum.
         self.has_one_curvature_per_row = self.min_curvature >= loss.smoothness
         self.n_columns = self.n_outputs
         if self.has_one_curvature_per_row and self.targets.ndim == 2:
             self.n_columns = -(-self.n_outputs // 4) * 4  # the next multiple of 4
-        self.ridge, self.factor = _FIRST_RIDGE * self.unit, 0.5
+        self.ridge, self.factor = _FIRST_RIDGE * self.typical_curvature, 0.5
         self.models = [
             self._constant_model(0, self.half),
             self._constant_model(self.half, n_training),
@@ -441,17 +450,18 @@ class CrossFittedModels:
         map_blocks(self._backfit_model, fits, self.n_jobs)
 
     def fit_all(self, order: NDArray[np.int64]) -> float:
-        """Fit all weights again, also with another ridge, and return the better score.
+        """Fit all weights again with two values of the ridge, and return the better score.
 
-        The other ridge is half the current one, or twice after half was not better. It changes by
-        one step per stage.
+        The first value is the current one. The second is half of it, or twice once halving has not
+        helped. The better value and its weights are kept.
         """
         models = [(model,) for model in self.models]
         map_blocks(self._model_derivatives, models, self.n_jobs)
         candidates = map_blocks(_Model.copy, models, self.n_jobs)
         self.backfit(order)
         best, ridge = self.score(), self.ridge * self.factor
-        if not self.min_ridge * self.unit <= ridge <= _MAX_RIDGE * self.unit:
+        lowest, highest = (r * self.typical_curvature for r in (self.min_ridge, _MAX_RIDGE))
+        if not lowest <= ridge <= highest:
             self.factor = 1.0 / self.factor
             return best
         fits = [(model, order, ridge) for model in candidates]
@@ -464,10 +474,11 @@ class CrossFittedModels:
         return best
 
     def strongest(self, n_grids: int, dropped_share: float) -> NDArray[np.bool_]:
-        """Return which of the first ``n_grids`` grids remain without the least useful share.
+        """Return the mask of the grids that are kept.
 
-        The worth of a grid is the covariance of its contributions to both models. The models are
-        fitted to different rows, so their noise cancels out on average.
+        All grids after the first ``n_grids`` are dropped, and so is the share ``dropped_share`` of
+        these that is worth least. The worth of a grid is the covariance of its contributions to
+        both models. The models are fitted to different rows, so their noise cancels out on average.
         """
         rows, offsets = slice(0, self.n_training), self.offsets[: n_grids + 1]
         bins = BinnedMatrix(self.codes[:n_grids, rows], offsets, scale=1.0, n_jobs=self.n_jobs)
@@ -511,13 +522,14 @@ class _Growth:
         space: GridSpace,
         models: CrossFittedModels,
         config: SearchConfig,
-        most: int,
+        max_grids: int,
         generator: np.random.Generator,
         n_jobs: int | None,
         user_score: Callable[[], float] | None = None,
         has_room: Callable[[int], bool] = lambda n_columns: True,
     ) -> None:
-        self.space, self.models, self.config, self.most = space, models, config, most
+        self.space, self.models, self.config = space, models, config
+        self.max_grids = max_grids
         self.generator, self.n_jobs, self.has_room = generator, n_jobs, has_room
         self.score = models.score if user_score is None else user_score
         self.has_user_score = user_score is not None
@@ -540,7 +552,7 @@ class _Growth:
         start, loss = time.perf_counter(), self.models.score()
         losses, scores = [loss], [np.inf if self.has_user_score else loss]
         n_rows = 2 * self.models.half
-        for stage in [*(s for s in self.config.stages if s < self.most), self.most]:
+        for stage in [*(s for s in self.config.stages if s < self.max_grids), self.max_grids]:
             has_improved = True
             # A model needs at least one grid, so the first round is never skipped.
             while (
@@ -642,7 +654,7 @@ class _Growth:
             (1.0 / proposals.widths).astype(np.float32),
             proposals.shifts.astype(np.float32),
         )
-        shrinkage = np.float32(_SHRINKAGE * self.models.unit)
+        shrinkage = np.float32(_SHRINKAGE * self.models.typical_curvature)
         columns, halves = self.space.columns, self.models.halves
         common = columns, packed, halves, n_outputs, proposals.sizes, grids, self.multipliers, bits
 
@@ -668,22 +680,29 @@ class _Growth:
         gains, changed = gains.copy(), np.arange(len(winners))
         inputs = self.space.inputs
         while len(changed) > 0:
+            # Score the winners that changed last, without each one of their inputs. From here on,
+            # `original` is the index of a simpler grid's winner.
             simpler, original, dropped = winners.take(changed).without_each()
             simpler_gains, original = self._score_proposals(simpler, values), changed[original]
+            # Find the best of the simpler grids of each winner.
             order = np.argsort(simpler_gains, kind="stable")
             best = np.full(len(winners), -1)
             # Later assignments win, so the best grid of each original remains.
             best[original[order]] = order
             changed = np.flatnonzero(best >= 0)
+            # A winner changes if its best simpler grid keeps almost all of its gain.
             is_as_good = simpler_gains[best[changed]] >= _SIMPLIFICATION_SHARE * gains[changed]
             changed = changed[is_as_good]
+            # The other winners keep their inputs. What each input adds to their gain is its worth.
             is_final = np.ones(len(winners), bool)
             is_final[changed] = False
             kept = is_final[original]
             lost = np.maximum(gains[original] - simpler_gains, 0.0)[kept]
             np.add.at(self.stage_worth, inputs[dropped[kept]], lost)
+            # Replace the winners that change; another input of theirs may be dropped next.
             winners = winners.replaced(changed, simpler.take(best[changed]))
             gains[changed] = simpler_gains[best[changed]]
+        # The whole gain of a grid with one input is the worth of that input.
         single = winners.sizes == 1
         np.add.at(self.stage_worth, inputs[winners.inputs[single, 0]], gains[single])
         return winners

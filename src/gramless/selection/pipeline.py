@@ -27,7 +27,7 @@ from gramless.selection.candidates.trend import TrendCandidate, TrendOfFewRows
 from gramless.selection.goal import scaled_score
 from gramless.selection.kernel_ridge import calibrated_loss
 from gramless.selection.selected import SelectedModel, shrink_to_constant
-from gramless.selection.splits import ROWS_OF_ONE_SPLIT
+from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import joined
 
@@ -59,7 +59,7 @@ def select(task: SelectionTask, candidates: Sequence[Candidate] | None = None) -
     best = select_on_split(task, candidates)
     assert best is not None
     best = best.prepared(task)
-    has_few_rows = task.n_rows < ROWS_OF_ONE_SPLIT and task.held_back.folds is None
+    has_few_rows = task.n_rows < MIN_ROWS_TO_VALIDATE_ONCE and task.held_back.folds is None
     # Thresholds between ordered classes are those of one fit only.
     is_ordered = isinstance(best.goal.loss, CumulativeLogistic)
     is_scored_once = best.validation is not None and not best.is_cross_validated

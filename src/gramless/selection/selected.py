@@ -19,7 +19,7 @@ from gramless.matrices.weighted import plain_matrix, unscaled_weights
 from gramless.preprocessing.scaling import Scaler
 from gramless.selection.data import Data
 from gramless.selection.goal import Goal
-from gramless.selection.splits import ROWS_OF_ONE_SPLIT, Split
+from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE, Split
 from gramless.selection.task import Hyperparameters, SelectionTask
 from gramless.selection.validation import ValidationResult
 
@@ -30,10 +30,10 @@ MAX_LOSS_INCREASE = 1e-3  # relative increase of the validation loss allowed by 
 # validation.
 _FINEST_STEP = 2.0**-22
 _HALVINGS = 6  # bisections of the powers of two between the finest step and the largest weight
-# Shrinkage. The level is one-sided, and far below 5 % because the rows that are tested have chosen
-# among some 50 models.
+# Level of the one-sided test of shrinkage. It is far below 5 % because the same held-back rows were
+# used to choose among about 50 models.
 _LEVEL = 0.001
-_NO_DOUBT = 0.05  # F is then 20 times its critical value
+_NEGLIGIBLE_DOUBT = 0.05  # F is then 20 times its critical value
 # With fewer degrees of freedom, nothing can be tested and quantiles overflow.
 _MIN_DEGREES = 0.5
 _FACTORS = np.linspace(0.0, 1.0, 21)
@@ -64,7 +64,7 @@ class AddedKernel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SelectedModel:
-    """The features of all rows that selection chose, and the penalty of their fit.
+    """The selected feature map, evaluated on all rows, and the settings of the final fit.
 
     Attributes
     ----------
@@ -194,12 +194,16 @@ def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> Selected
     The model is returned unchanged unless this is regression with fewer than 300 rows and no given
     alpha, and each row was held back at least once. The held-back rows determine how far
     predictions are shrunk, see :func:`shrinkage_factors`. For dense rows they also determine how
-    far beyond the range of an input predictions depend on it: by the length of that range if there
-    is no doubt about the gain, less otherwise.
+    far predictions extrapolate before inputs are clipped: by the length of the range if the gain is
+    certain, less otherwise.
     """
     data, result, loss = task.data, selected.validation, selected.loss
     n_rows = data.rows.shape[0]
-    if result is None or n_rows >= ROWS_OF_ONE_SPLIT or len(np.unique(result.rows)) < n_rows:
+    if (
+        result is None
+        or n_rows >= MIN_ROWS_TO_VALIDATE_ONCE
+        or len(np.unique(result.rows)) < n_rows
+    ):
         return selected
     # Only regression has a free constant.
     if not data.intercept or task.fixed.alpha is not None:
@@ -215,12 +219,12 @@ def shrink_to_constant(selected: SelectedModel, task: SelectionTask) -> Selected
     n_effective = float(counts.sum()) if counts is not None and is_count else None
     held_back = result.raw, constants[rows], data.targets[rows], weights[rows]
     factors, doubts = shrinkage_factors(loss, *held_back, n_effective)
-    doubt = float(np.max(doubts, where=factors > 0.0, initial=_NO_DOUBT))
+    doubt = float(np.max(doubts, where=factors > 0.0, initial=_NEGLIGIBLE_DOUBT))
     raw = constants[rows] + factors * (result.raw - constants[rows])
     score, own_loss = task.goal.scored(data, raw, rows)
     constant, scaler = loss.initial_constant(data.targets, weights), selected.scaler
     if isinstance(data.rows, np.ndarray):
-        scaler = scaler.limited(data.rows, _NO_DOUBT / doubt)
+        scaler = scaler.limited(data.rows, _NEGLIGIBLE_DOUBT / doubt)
     return replace(
         selected,
         scaler=scaler,
@@ -285,11 +289,12 @@ def shrinkage_factors(
         deviations = np.clip(deviations, -OUTLIER_BOUND, OUTLIER_BOUND)
     losses = np.array([share @ loss.value(constants + s * deviations, targets) for s in _FACTORS])
     best, least = _FACTORS[losses.argmin(axis=0)], losses.min(axis=0)
-    left = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
-    left = left**2 if loss.is_piecewise_linear else left
+    unexplained = np.divide(least, losses[0], out=np.ones_like(least), where=losses[0] > 0.0)
+    unexplained = unexplained**2 if loss.is_piecewise_linear else unexplained
     degrees = (1.0 / float(share @ share) if n_effective is None else n_effective) - 1.0
     if degrees < _MIN_DEGREES:
         return np.zeros_like(best), np.ones_like(best)
-    unclear = stdtrit(degrees, 1.0 - _LEVEL) ** 2 * left
-    doubts = unclear / np.maximum(unclear, degrees * (1.0 - left))
+    # Both F and its critical value are multiplied by the unexplained share, which may be 0.
+    critical = stdtrit(degrees, 1.0 - _LEVEL) ** 2 * unexplained
+    doubts = critical / np.maximum(critical, degrees * (1.0 - unexplained))
     return np.asarray(best * (1.0 - doubts)), np.asarray(doubts)

@@ -21,12 +21,12 @@ _N_SEARCH_FOLDS = 4
 _ROWS_OF_ONE_SEARCH_SPLIT = 4000
 
 # Splits that validate the candidates.
-ROWS_OF_ONE_SPLIT = 300  # with fewer rows, five-fold cross-validation validates the selected model
-MAX_HELD_BACK = 20_000
+MIN_ROWS_TO_VALIDATE_ONCE = 300  # with fewer rows, all folds validate the selected model
+_MIN_ROWS_OF_SINGLE_SPLIT = 500  # with fewer rows, there are five folds instead of one split
+_MAX_VALIDATION_ROWS = 20_000
 _VALIDATION_SHARE, _MIN_VALIDATION_SHARE = 0.2, 0.1
 _ENOUGH_VALIDATION_ROWS = 2000
 _N_FOLDS = 5
-_ROWS_OF_ONE_FOLD = 500
 
 _MIN_ALIGNED_ROWS = 256
 # The correlation of the targets of matched rows is this far below chance, in standard deviations.
@@ -36,7 +36,7 @@ _FEW_GROUPS = 16  # if fewer groups would fill a sample, rows of all groups are 
 _BLOCK_VALUES = 1 << 18
 
 
-def holdout_splits(
+def search_splits(
     n_rows: int, size: int, seed: int, classes: IntArray | None = None
 ) -> list[Split]:
     """Return splits of ``size`` random rows into training and validation rows.
@@ -47,9 +47,9 @@ def holdout_splits(
 
     Examples
     --------
-    >>> [(len(a), len(b)) for a, b in holdout_splits(100_000, 8000, seed=0)]
+    >>> [(len(a), len(b)) for a, b in search_splits(100_000, 8000, seed=0)]
     [(6000, 2000)]
-    >>> [(len(a), len(b)) for a, b in holdout_splits(400, 8000, seed=0)]
+    >>> [(len(a), len(b)) for a, b in search_splits(400, 8000, seed=0)]
     [(300, 100), (300, 100), (300, 100), (300, 100)]
     """
     drawn = stream(seed, "holdout").permutation(n_rows)[:size]
@@ -64,30 +64,31 @@ def holdout_splits(
     ]
 
 
-def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
+def validation_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
     """Return splits of all rows into training and validation rows.
 
-    Validation rows are a fifth of up to 10,000 rows, 2,000 of 10,000 to 20,000 rows, and a tenth of
-    more rows, but at most 20,000. With fewer than 500 rows there are five folds. Each class with at
-    least two rows is on both sides.
+    Validation rows are 20 % of up to 10,000 rows, 2,000 of up to 20,000 rows, and 10 % of more rows
+    (at most 20,000). With fewer than 500 rows there are five folds. Each class with at least two
+    rows is on both sides.
 
     Examples
     --------
-    >>> [(len(a), len(b)) for a, b in held_back_splits(5000, seed=0)]
+    >>> [(len(a), len(b)) for a, b in validation_splits(5000, seed=0)]
     [(4000, 1000)]
-    >>> [(len(a), len(b)) for a, b in held_back_splits(100, seed=0)]
+    >>> [(len(a), len(b)) for a, b in validation_splits(100, seed=0)]
     [(80, 20), (80, 20), (80, 20), (80, 20), (80, 20)]
     """
     order = stream(seed, "held back").permutation(n_rows)
-    if n_rows >= _ROWS_OF_ONE_FOLD:
+    if n_rows >= _MIN_ROWS_OF_SINGLE_SPLIT:
         n_validation = min(
             _VALIDATION_SHARE * n_rows,
             max(_ENOUGH_VALIDATION_ROWS, _MIN_VALIDATION_SHARE * n_rows),
         )
-        parts = _stratified_parts(order, [min(int(n_validation), MAX_HELD_BACK)], classes)[:1]
+        end = min(int(n_validation), _MAX_VALIDATION_ROWS)
+        parts = _stratified_parts(order, [end], classes)[:1]
     else:
         parts = _stratified_parts(order, _part_ends(n_rows, _N_FOLDS), classes)
-    return [_hold_out(n_rows, part) for part in parts if len(part) > 0]
+    return [_split_off(n_rows, part) for part in parts if len(part) > 0]
 
 
 def drawn_rows(n_rows: int, size: int, seed: int, classes: IntArray | None = None) -> IntArray:
@@ -117,7 +118,7 @@ def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) 
     """
     order = stream(seed, "folds").permutation(n_rows)
     order = order if classes is None else _stratify(order, classes)
-    return [_hold_out(n_rows, part) for part in np.array_split(order, n_folds)]
+    return [_split_off(n_rows, part) for part in np.array_split(order, n_folds)]
 
 
 def group_folds(
@@ -147,7 +148,7 @@ def group_folds(
     fold[order] = np.minimum(n_folds * middles / n_rows, n_folds - 1).astype(np.intp)
     parts = [np.flatnonzero(fold[groups] == k) for k in np.unique(fold)]
     parts.sort(key=lambda part: abs(len(part) - n_rows / n_folds))
-    return [_hold_out(n_rows, part) for part in parts]
+    return [_split_off(n_rows, part) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ class Folds:
 
     @property
     def main(self) -> Split:
-        """The first of the splits with the most rows, which is the last of a time series."""
+        """The largest split, the first of equals: for expanding time-series splits the last one."""
         return max(self.splits, key=lambda split: len(split[0]) + len(split[1]))
 
     def used(self, n_rows: int) -> list[Split]:
@@ -240,7 +241,7 @@ def _stratify(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
     return order[np.argsort(position, kind="stable")]
 
 
-def _hold_out(n_rows: int, part: NDArray[np.intp]) -> Split:
+def _split_off(n_rows: int, part: NDArray[np.intp]) -> Split:
     is_validation = np.zeros(n_rows, bool)
     is_validation[part] = True
     return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
@@ -263,6 +264,7 @@ def half_of(n_rows: int) -> int:
 def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
     """Return the groups of rows of a matched sample, or None if rows look independent.
 
+    Matched rows would leak between training and validation rows, so splits must not separate them.
     Rows of a group are equal in all inputs but one, which is the same for all groups, and their
     targets are negatively correlated. Sparse rows are not examined.
 

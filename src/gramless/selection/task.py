@@ -24,10 +24,10 @@ from gramless.selection.splits import (
     Folds,
     Groups,
     Split,
-    held_back_splits,
-    holdout_splits,
     kept_together,
     matched_rows,
+    search_splits,
+    validation_splits,
 )
 
 
@@ -176,14 +176,14 @@ class HeldBackRows:
         n_rows = self.data.rows.shape[0]
         if self.folds is not None:
             return self.folds.used(n_rows)
-        splits = held_back_splits(n_rows, self.seed, self.classes)
+        splits = validation_splits(n_rows, self.seed, self.classes)
         return [kept_together(split, self.groups) for split in splits]
 
     def sampled(self, most: int) -> list[Split]:
         n_rows = self.data.rows.shape[0]
         if self.folds is not None:
             return self.folds.sampled(n_rows, most, self.seed)
-        splits = holdout_splits(n_rows, most, self.seed, self.classes)
+        splits = search_splits(n_rows, most, self.seed, self.classes)
         return [kept_together(split, self.groups) for split in splits]
 
 

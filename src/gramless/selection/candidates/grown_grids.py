@@ -15,7 +15,7 @@ from gramless.selection.bins import (
     signed_columns,
     signs_of_grids,
 )
-from gramless.selection.budget import GROWTH_SHARE, worth_growing
+from gramless.selection.budget import GROWTH_SHARE, max_grown_grids
 from gramless.selection.candidate import Candidate, Fitted, GrownFeatures
 from gramless.selection.candidates.kernel_ridge import MIN_ROWS_TO_GROW, screen_kernel_ridge
 from gramless.selection.gradient_directions import gradient_directions
@@ -95,8 +95,8 @@ def _grow_sets(task: SelectionTask) -> list[GrownGrids]:
     if task.fixed.n_grids is not None:
         # The user has given the number of grids, so none is dropped.
         config = replace(config, dropped_share=0.0)
-    worth = worth_growing(len(split[0]), task.data.n_outputs, config.most_grids)
-    most = budget.affordable(config.n_seeds * (task.fixed.n_grids or worth))
+    n_worth_growing = max_grown_grids(len(split[0]), task.data.n_outputs, config.most_grids)
+    most = budget.affordable(config.n_seeds * (task.fixed.n_grids or n_worth_growing))
 
     def is_interrupted() -> bool:
         return "growth" in task.report.ended or not budget.has_time(GROWTH_SHARE, "growth")
@@ -111,7 +111,7 @@ def _grow_sets(task: SelectionTask) -> list[GrownGrids]:
             task.scaler,
             task.goal.loss,
             config,
-            most=max(1, most // config.n_seeds),
+            max_grids=max(1, most // config.n_seeds),
             seed=task.seed + k,
             n_jobs=task.n_jobs,
             groups=task.held_back.groups,

@@ -16,7 +16,7 @@ from gramless.selection.candidates.kernel_ridge import screen_kernel_ridge
 from gramless.selection.goal import scaled_score
 from gramless.selection.kernel_ridge import GaussianRidge, GaussianTrials, sampled_splits
 from gramless.selection.selected import AddedKernel, SelectedModel
-from gramless.selection.splits import ROWS_OF_ONE_SPLIT
+from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
 from gramless.selection.validation import ValidationResult
 
@@ -49,7 +49,7 @@ class KernelRidgeBlend(Refinement):
     def is_wanted(self, task: SelectionTask) -> bool:
         """Return whether 300 rows or more have classes, and the blend is not ruled out."""
         is_open = task.least_squares is not None and not task.fixed.fixes_model
-        has_rows = task.n_rows >= ROWS_OF_ONE_SPLIT and task.goal.loss.is_of_classes
+        has_rows = task.n_rows >= MIN_ROWS_TO_VALIDATE_ONCE and task.goal.loss.is_of_classes
         is_wanted = task.config.blends and has_rows and task.monotone is None
         categorical = task.data.categorical
         is_numeric = categorical is None or categorical.mean() <= _MAX_CATEGORICAL
