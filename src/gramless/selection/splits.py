@@ -412,11 +412,12 @@ def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: f
     has_several_rows = size > 1
     if not has_several_rows.any():
         return 0.0
-    sums = np.stack([np.bincount(index.reshape(-1), column) for column in targets.T])
-    squares = np.bincount(index.reshape(-1), np.einsum("nk,nk->n", targets, targets))
-    products = (np.einsum("kg,kg->g", sums, sums) - squares)[has_several_rows]
-    n_others = size[has_several_rows] - 1.0
-    deviation = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / n_others)))
-    total = np.sum(products / n_others)
-    # Squares of huge targets overflow, and are then ignored.
+    # Squares of huge targets overflow, and are then ignored. Threads need their own state of errors.
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.stack([np.bincount(index.reshape(-1), column) for column in targets.T])
+        squares = np.bincount(index.reshape(-1), np.einsum("nk,nk->n", targets, targets))
+        products = (np.einsum("kg,kg->g", sums, sums) - squares)[has_several_rows]
+        n_others = size[has_several_rows] - 1.0
+        deviation = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / n_others)))
+        total = np.sum(products / n_others)
     return float(total / deviation) if deviation > 0 and np.isfinite(total) else 0.0
