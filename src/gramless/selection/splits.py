@@ -412,7 +412,7 @@ def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: f
     has_several_rows = size > 1
     if not has_several_rows.any():
         return 0.0
-    # Squares of huge targets overflow, and are then ignored. Threads need their own state of errors.
+    # Squares of huge targets overflow, and are then ignored; each thread has its own error state.
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.stack([np.bincount(index.reshape(-1), column) for column in targets.T])
         squares = np.bincount(index.reshape(-1), np.einsum("nk,nk->n", targets, targets))
