@@ -25,7 +25,7 @@ most."""
 _BYTES_A_GRID, _BYTES_AN_INPUT, _BYTES_AN_OUTPUT = 4, 32, 100
 """For each row: codes of bins, copies of the table, and vectors while grids are grown."""
 _BLENDED_ROWS, _BYTES_A_PAIR = (1500, 5000), 24
-"""Of kernel ridge regression with two or more classes: its rows at most; for each pair of them."""
+"""Most rows of kernel ridge regression with two and with more classes; bytes per pair of rows."""
 
 
 class GramlessModel(AbstractModel):

@@ -249,12 +249,12 @@ def test_tables_summary_agrees_with_its_rows(folder: Path, tmp_path: Path) -> No
 
 
 def test_inputs_summary_agrees_with_its_rows(folder: Path) -> None:
-    first, *alike, (summary,) = tables("claims/inputs.py", folder).values()
+    first, *results, (summary,) = tables("claims/inputs.py", folder).values()
     assert first[0]["five on top"] <= first[0]["tables"] == 1
     assert len(first[0]["worst ranks"].split()) == 5
     assert 0.0 < first[0]["five alone"] < 2.0
     assert first[0]["ratio"] == pytest.approx(first[0]["RMSE"] / first[0]["five alone"])
-    rows = [row for result in alike for row in result]
+    rows = [row for result in results for row in result]
     assert len({row["truth"] for row in rows}) == len(rows) == 3
     assert all(0.0 < row["error"] < 0.8 for row in rows)
     assert all(row["ratio"] == pytest.approx(row["error"] / row["random grids"]) for row in rows)

@@ -1,4 +1,4 @@
-"""What callbacks of a fit receive, and which parts they can stop."""
+"""Callbacks receive the progress of a fit, and can stop some of its stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own profile: valid and invalid ones, and how closely grids follow it."""
+"""Custom profiles: valid and invalid ones, and how closely grids approximate them."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def compacted(array: AnyArray, most_filled: int = MAX_FILLED) -> AnyArray | Comp
 
 
 def _deflated(numbers: AnyArray, n_planes: int) -> bytes:
-    """Compress the bytes of each significance separately, each with its own Huffman code."""
+    """Compress all lowest bytes, then all second ones and so on, with separate Huffman codes."""
     little = numbers.astype(numbers.dtype.newbyteorder("<"), copy=False)
     stream = zlib.compressobj(strategy=zlib.Z_FILTERED)
     parts = []

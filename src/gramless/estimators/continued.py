@@ -130,9 +130,9 @@ def split_added_kernel(features: FeatureMap) -> tuple[FeatureMap, KernelExpansio
 
 
 def split_weights(features: FeatureMap, weights: Vector, n_columns: int) -> tuple[Vector, Vector]:
-    """Return the weights of some features with that of the intercept, and those of other features.
+    """Return the weights of the first features and of the intercept, and those of other features.
 
-    The latter are those of the columns from that of the features up to ``n_columns``.
+    There are ``n_columns`` features in all; the weight of the intercept, if any, comes last.
     """
     n = features._n_features_out
     return np.concatenate([weights[:n], weights[n_columns:]]), weights[n:n_columns]

@@ -1,4 +1,4 @@
-"""What the steps of a fit take and return: arguments, encoded rows, the selected model."""
+"""Arguments and results of the steps of a fit: encoded rows, the selected model."""
 
 from __future__ import annotations
 

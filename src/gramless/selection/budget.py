@@ -163,7 +163,7 @@ class Budget:
         n_rows = self.shape[0]
         if user_memory_limit() is None:
             return n_rows
-        # With many inputs, each row has a bin of its own in every grid.
+        # With many inputs, every row occupies a separate bin in each grid.
         most = max(self.most_columns() // n_grids, _MIN_SAMPLE)
         if most < n_rows:
             self._note(f"memory: settings searched on at most {most} rows")

@@ -18,7 +18,6 @@ from gramless.selection.kernel_ridge import GaussianRidge, GaussianTrials, sampl
 from gramless.selection.selected import AddedKernel, SelectedModel
 from gramless.selection.splits import MIN_ROWS_TO_VALIDATE_ONCE
 from gramless.selection.task import SelectionTask
-from gramless.selection.validation import ValidationResult
 
 # The first fit has 60 rows per class, but at least 400 and at most 1,500. The next fit has 1,500
 # rows and the last one 5,000; two classes gain little from the last fit.
@@ -75,10 +74,10 @@ class KernelRidgeBlend(Refinement):
         blended = _blended(task, best, kernels.best, training[:_NEXT_ROWS])
         if not _is_promising(task, best, blended):
             return None
-        most = _most_rows(task)
-        if len(training) <= _NEXT_ROWS or most <= _NEXT_ROWS:
-            return blended
-        return _blended(task, best, kernels.best, training[:most])
+        most = min(len(training), _most_rows(task))
+        return (
+            blended if most <= _NEXT_ROWS else _blended(task, best, kernels.best, training[:most])
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +113,7 @@ def _blended(
     factors = blend_factors(loss, best.result.raw, raw, data.targets[held_back], weight)
     both = factors[0] * best.result.raw + factors[1] * raw
     score, own_loss = best.goal.scored(data, both, held_back)
-    validation: ValidationResult = replace(best.result, raw=both, score=score, loss=own_loss)
+    validation = replace(best.result, raw=both, score=score, loss=own_loss)
     fields = vars(best) | {"validation": validation}
     return BlendedFeatures(**fields, kernel=kernel, factors=factors)
 
