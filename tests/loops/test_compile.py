@@ -113,6 +113,34 @@ def test_garbage_is_not_collected_while_loops_are_compiled(total_anew, enabled):
         gc.enable()
 
 
+LOADED = """
+import sys
+import numpy as np
+from gramless.loops.dense import responses
+from gramless.loops.row_lists import list_rows
+
+products, rows, bounds = np.empty(2), np.empty(3, np.uint32), np.empty(3, np.intp)
+responses(np.ones((2, 3), np.float32), np.ones(3), products)
+list_rows(np.array([2, 1, 2], np.uint32), rows, bounds)
+print(products, rows, bounds, "numba.typed.typedlist" in sys.modules)
+"""
+
+
+def test_loading_compiled_loops_does_not_start_the_compiler(tmp_path: Path):
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", LOADED],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    numbers = "[3. 3.] [1 0 2] [0 1 3]"
+    assert outputs == [f"{numbers} True\n", f"{numbers} False\n"]
+
+
 SCRIPT = """
 import numpy as np
 from gramless import KernelRegressor

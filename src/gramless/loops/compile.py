@@ -15,6 +15,7 @@ import numba
 from numba.core import event
 from numba.core.base import BaseContext
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from gramless.base.files import replacing
@@ -84,7 +85,7 @@ event.register("numba:compile", _PausedCollection())
 def _cached(compiled: CPUDispatcher, function: Loop) -> Loop:
     try:
         # This is what ``cache=True`` does, with another class.
-        compiled._cache = _CheckedCache(function)
+        compiled._cache = _CheckedCache(function, compiled.targetoptions.get("_nrt", True))
     except RuntimeError:  # numba found no writable folder
         _warn_uncached()
     return cast(Loop, compiled)
@@ -98,9 +99,17 @@ class _CheckedCache(FunctionCache):
     covers the source and the version of numba.
     """
 
+    def __init__(self, function: Callable[..., object], allocates: bool) -> None:
+        super().__init__(function)
+        self._allocates = allocates
+
     def load_overload(self, sig: object, target_context: BaseContext) -> object:
         """Return the compiled loop for a signature, or None if there is no valid file."""
-        target_context.refresh()
+        # numba's own cache first imports and registers everything that a loop could be compiled
+        # with, which takes longer than a small fit. Compiled code needs only numba's functions for
+        # memory, and only if it creates arrays.
+        if self._allocates:
+            rtsys.initialize(target_context)
         path, origin_text = self._entry(sig, target_context.codegen())
         try:
             content = path.read_bytes()
