@@ -177,7 +177,7 @@ def test_shares_cover_all_grids(n_jobs):
     for n_grids in [1, 16, 17, 40, 1000, 1984]:
         Z = many_grids(n_grids, 3, False, leaf_grids=16)
         Z.n_jobs = n_jobs
-        shares = Z._shares(1 << 30, 8)
+        shares = Z._divide_grids(1 << 30, 8)
         assert [first for first, _ in shares] == [0, *(last for _, last in shares[:-1])]
         assert shares[-1][1] == n_grids
         assert len(shares) & (len(shares) - 1) == 0
@@ -189,10 +189,10 @@ def test_shares_cover_all_grids(n_jobs):
 def test_grids_are_shared_for_many_weights_and_few_results():
     Z = many_grids(1000, 3, False)
     Z.n_jobs = 4
-    assert len(Z._shares(1 << 20, 8)) == 1
-    assert len(Z._shares(1 << 23, 1 << 23)) == 1
-    assert len(Z._shares(1 << 23, 1 << 22)) == 2
-    assert len(Z._shares(1 << 23, 8)) == 4
+    assert len(Z._divide_grids(1 << 20, 8)) == 1
+    assert len(Z._divide_grids(1 << 23, 1 << 23)) == 1
+    assert len(Z._divide_grids(1 << 23, 1 << 22)) == 2
+    assert len(Z._divide_grids(1 << 23, 8)) == 4
 
 
 def shares_by_hand(dense, n_bins):

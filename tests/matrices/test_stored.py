@@ -66,7 +66,7 @@ def test_first_grids_can_be_taken(both) -> None:
 
 
 def test_row_lists_are_rejected(both) -> None:
-    with pytest.raises(InputError, match="raise it, or take l1_ratio=0"):
+    with pytest.raises(InputError, match="raise it, or use l1_ratio=0"):
         _ = both[1].row_lists
 
 

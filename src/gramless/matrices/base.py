@@ -130,11 +130,13 @@ class FeatureMatrix(ABC):
         If ``out`` is given, it is overwritten and returned. Raises ``InputError`` if the shape of
         ``w`` or ``out`` is wrong.
         """
-        return self._product(self._matvec, operand(self, w, self.shape[1], "w"), self.shape[0], out)
+        return self._product(
+            self._matvec, as_operand(self, w, self.shape[1], "w"), self.shape[0], out
+        )
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ v``, with the same options and checks as :meth:`matvec`."""
-        v = operand(self, v, self.shape[0], "v")
+        v = as_operand(self, v, self.shape[0], "v")
         return self._product(self._rmatvec, v, self.shape[1], out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
@@ -142,7 +144,7 @@ class FeatureMatrix(ABC):
 
         Matrices of bins touch only the columns that have non-zeros.
         """
-        v = operand(self, v, self.shape[0], "v")
+        v = as_operand(self, v, self.shape[0], "v")
         shape = self.shape[1], *v.shape[1:]
         if not is_writable(out, shape):
             raise InputError(
@@ -194,7 +196,7 @@ class FeatureMatrix(ABC):
 
     @cached_property
     def row_lists(self) -> RowLists:
-        """The rows of every column, computed once: another 2 or 4 bytes per non-zero."""
+        """The rows of every column, computed once; they take another 2 or 4 bytes per non-zero."""
         return self._list_rows()
 
     def _list_rows(self) -> RowLists:
@@ -244,6 +246,7 @@ class FeatureMatrix(ABC):
         out: Vector | None,
     ) -> Vector:
         shape = (length, *vector.shape[1:])
+        # Compiled loops would overwrite an operand that shares memory with ``out``.
         if out is not None and is_writable(out, shape) and not np.may_share_memory(out, vector):
             write(vector, out)
             return out
@@ -276,8 +279,11 @@ class WrappedMatrix(FeatureMatrix):
         return self.matrix.gram_diagonal(weights)
 
 
-def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
-    """Return ``vector``, (length,) or (length, K), as a C-contiguous float64 array."""
+def as_operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
+    """Return ``vector``, (length,) or (length, K), as a C-contiguous float64 array.
+
+    Raises ``InputError`` if its shape is wrong.
+    """
     vector = np.asarray(vector, np.float64, order="C")
     if vector.ndim not in (1, 2) or vector.shape[0] != length:
         raise InputError(
@@ -291,7 +297,7 @@ def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatAr
     """Return one weight per row, 1 by default; raise InputError if the shape is wrong."""
     if weights is None:
         return np.ones(matrix.shape[0])
-    weights = operand(matrix, weights, matrix.shape[0], "weights")
+    weights = as_operand(matrix, weights, matrix.shape[0], "weights")
     if weights.ndim != 1:
         name = type(matrix).__name__
         raise InputError(f"{name}: weights must be one number per row, got shape {weights.shape}.")
@@ -299,7 +305,7 @@ def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatAr
 
 
 def copy_to_out(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
-    """Return ``out`` with a copy of ``result``, or ``result`` if ``out`` is None."""
+    """Return ``out`` with a copy of ``result``, or ``result`` itself if ``out`` is None."""
     if out is None:
         return result
     check_out(matrix, out, result.shape)

@@ -20,15 +20,18 @@ from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix, r
 from gramless.matrices.codes import CodedMatrix, CodePiece, PlainBins, TaskSizes, take_grid_rows
 from gramless.matrices.row_lists import RowLists, list_bins
 
-_FEW_BINS = 1024  # per grid; consecutive rows then often share a bin, which needs another loop
+# With up to this many bins per grid, consecutive rows often share a bin. Additions to one bin wait
+# for each other, so another loop is faster.
+_FEW_BINS = 1024
 _TASK_GRIDS = 8  # grids per task of ``row_of_each_bin`` and of products in single precision
-_LANES = 16  # float32 per cache line
+_LANES = 16  # numbers of float32 per cache line
 _GATHERED_ROWS = 8192  # rows per task of ``matvec``: their sums stay in the cache of a core
-# Rows that are summed before their sums are added to totals: at least so many, and so many per bin
-# of a grid. Longer sums of equal numbers would lose digits; shorter ones would spend much of the
-# time on adding the sums of all bins to the totals.
+# In single precision, sums over blocks of rows are added to totals. A block has at least
+# _SUMMED_ROWS rows, and _SUMMED_PER_BIN rows for each bin of a grid with the mean number of bins.
+# Longer sums of equal numbers would lose digits. With shorter ones, adding the sums of all bins to
+# the totals would take much of the time.
 _SUMMED_ROWS, _SUMMED_PER_BIN = 4096, 32
-_COPIED_ROWS = 1 << 14
+_COPIED_ROWS = 1 << 14  # rows that a task copies
 
 
 class BinnedMatrix(CodedMatrix, PlainBins):
@@ -47,7 +50,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
     scale : float, default=1/sqrt(n_grids)
         The value of every non-zero.
     has_unseen : bool, optional
-        Whether some code is 0. By default, a pass over the codes finds out.
+        Whether some code is 0. By default, all codes are read to check.
     n_jobs : int, optional
         Number of threads; None means every processor.
     tasks : TaskSizes, optional
@@ -102,13 +105,13 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         codes, stride, starts, weights = self._gatherable(w)
         flat = readonly(weights.reshape(-1))
         add_up = partial(_add_up, codes, stride, starts, flat, n_columns, self.tasks.leaf_grids)
-        shares = self._shares(weights.nbytes, out.nbytes)
-        rows = row_blocks(self.shape[0], self._task_rows(max(1, n_columns), len(shares)))
-        # Each share of the grids needs separate sums, which are then added in pairs.
-        sums = [out, *(np.empty_like(out) for _ in shares[1:])]
+        runs = self._divide_grids(weights.nbytes, out.nbytes)
+        rows = row_blocks(self.shape[0], self._task_rows(max(1, n_columns), len(runs)))
+        # Each run of grids needs separate sums, which are then added in pairs.
+        sums = [out, *(np.empty_like(out) for _ in runs[1:])]
         tasks = [
-            (*share, a, share_sums[a:b].reshape(-1))
-            for share, share_sums in zip(shares, sums, strict=True)
+            (*run, a, run_sums[a:b].reshape(-1))
+            for run, run_sums in zip(runs, sums, strict=True)
             for a, b in rows
         ]
         map_blocks(add_up, tasks, self.n_jobs)
@@ -130,7 +133,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
             flat[bounds[a] : bounds[b]] = 0.0
             self._scatter(values, a, b, flat)
 
-        self._by_grids(scatter, values)
+        self._map_scatter(scatter, values)
         if self.has_unseen:
             for r, (a, b) in enumerate(pairwise(self.offsets)):
                 out[a:b] = sums[a + r + 1 : b + r + 1]
@@ -140,7 +143,7 @@ class BinnedMatrix(CodedMatrix, PlainBins):
             super()._add_rmatvec(v, out)
             return
         values, flat = self._scaled(v), out.reshape(-1)
-        self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
+        self._map_scatter(lambda a, b: self._scatter(values, a, b, flat), values)
 
     def to_single(self) -> FeatureMatrix:
         return self if self.has_unseen else SingleBins(self)
@@ -174,20 +177,20 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         # Loops are compiled for writable arrays only; read-only ones would be another type.
         return v if self.scale == 1.0 and v.flags.writeable else v * self.scale
 
-    def _by_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
+    def _map_scatter(self, work: Callable[[int, int], None], values: Vector) -> None:
         n_columns = values.shape[1] if values.ndim == 2 else 1
-        self._over_grids(work, self.n_grids, n_columns, per_pass=8 if n_columns == 1 else 4)
+        self._map_grids(work, self.n_grids, n_columns, per_pass=8 if n_columns == 1 else 4)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the sum of the weights in each bin, times ``scale**2``."""
         return self.rmatvec(row_weights_of(self, weights)) * self.scale
 
     def bin_counts(self) -> FloatArray:
-        # With scale 1, the sums are whole numbers, which are exact.
+        # With scale 1, all sums are whole numbers, so they are exact.
         return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
 
     def row_of_each_bin(self) -> IntArray:
-        """Return the number of one row in each bin; 0 for bins without rows."""
+        """Return the index of one row in each bin; 0 for bins without rows."""
         rows = np.zeros(self.shape[1], np.int64)
 
         def find(a: int, b: int) -> None:
@@ -227,26 +230,26 @@ class BinnedMatrix(CodedMatrix, PlainBins):
         is_nonzero = self.codes.T != 0
         return self._csr(is_nonzero, np.full(np.count_nonzero(is_nonzero), self.scale))
 
-    def _shares(self, weight_bytes: int, sum_bytes: int) -> list[tuple[int, int]]:
-        """Divide the grids among the threads, into a power of two of runs.
+    def _divide_grids(self, weight_bytes: int, sum_bytes: int) -> list[tuple[int, int]]:
+        """Divide the grids into 1, 2, 4, ... runs, about one per thread.
 
         Each run is a branch of the tree of pairwise summation, so the number of runs does not
-        change the sums. ``sum_bytes`` is the additional memory of each run.
+        change the sums. Each additional run takes ``sum_bytes`` of memory.
         """
-        shares = [(0, self.n_grids)]
+        runs = [(0, self.n_grids)]
         if weight_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:
-            return shares
+            return runs
         n_threads = thread_count(self.n_jobs)
-        while len(shares) < n_threads and 2 * len(shares) * sum_bytes <= weight_bytes:
-            if min(last - first for first, last in shares) <= self.tasks.leaf_grids:
+        while len(runs) < n_threads and 2 * len(runs) * sum_bytes <= weight_bytes:
+            if min(last - first for first, last in runs) <= self.tasks.leaf_grids:
                 break
-            middles = [_middle(*share) for share in shares]
-            shares = [
+            middles = [_middle(*run) for run in runs]
+            runs = [
                 part
-                for (first, last), middle in zip(shares, middles, strict=True)
+                for (first, last), middle in zip(runs, middles, strict=True)
                 for part in ((first, middle), (middle, last))
             ]
-        return shares
+        return runs
 
     def _gatherable(self, w: Vector) -> tuple[AnyArray, int, NDArray[np.uint64], Vector]:
         """Return flat codes, their stride, starts and weights, with a weight for every code."""
@@ -273,9 +276,9 @@ class BinnedMatrix(CodedMatrix, PlainBins):
 class SingleBins(WrappedMatrix):
     """A matrix of bins of training rows that multiplies several columns in single precision.
 
-    Products take less than half of the time, in steps of 16 columns. Operands and results are
-    float64. Errors are some 1e-6 of the largest number, or 1e-4 if thousands of numbers in a bin
-    are equal.
+    Products with 16 columns at a time take less than half of the time; products with a vector are
+    those of ``matrix``. Operands and results are float64. Errors are some 1e-6 of the largest
+    number, or 1e-4 if thousands of numbers in a bin are equal.
     """
 
     matrix: CodedMatrix

@@ -17,17 +17,19 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops.gather import add_row_products
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector
 
-# Measured bytes of a grid: per row, per input, and for its tables.
+# Measured bytes that a grid takes: per row, per input, and for its tables.
 _CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
 _ALIGNED_ROWS = 32  # tasks of a multiple of these rows start on a cache line
 _COPIED_CODES = 1 << 18  # codes that a task copies
 _SPARSE_SELECTION = 8  # with fewer than 1/8 of the rows, grids are copied one by one
 _PASS_GRIDS = 4  # grids that one pass over the rows sums in ``row_products``
-_MAX_PARTS, _PARTS_BYTES = 8, 1 << 26  # partial sums of row products, and the bytes of all of them
+# Row products are added up in at most _MAX_PARTS partial sums, which take at most _PARTS_BYTES in
+# single precision and twice as much in double precision.
+_MAX_PARTS, _PARTS_BYTES = 8, 1 << 26
 _TASK_NUMBERS = 1 << 14  # numbers of partial sums that a task adds up
 
-# Flat codes of some grids, the distance between the codes of two grids, their numbers of bins, and
-# the first and the last (exclusive) of the grids to use.
+# Flat codes of some grids, the stride from one grid to the next, the number of bins of each grid,
+# and the first and the last (exclusive) of the grids to use.
 CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
 
 
@@ -35,7 +37,8 @@ CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
 class TaskSizes:
     """Sizes of the tasks into which threads divide work on bins.
 
-    Only ``leaf_grids`` can change the last bits of sums.
+    ``leaf_grids`` can change the last bits of products; ``part_rows`` and ``most_parts`` can change
+    those of coordinate descent over grids. No other size changes results.
 
     Parameters
     ----------
@@ -115,23 +118,27 @@ class CodedMatrix(FeatureMatrix):
         parts = values, columns[is_nonzero].astype(index), indptr.astype(index)
         return sp.csr_array(parts, shape=self.shape)
 
-    def _task_rows(self, n_columns: int, n_shares: int = 1) -> int:
-        """Return the number of rows per task, so that all threads have about equal work."""
+    def _task_rows(self, n_columns: int, n_runs: int = 1) -> int:
+        """Return the number of rows per task, so that all threads have about equal work.
+
+        Each block of rows is processed by ``n_runs`` tasks, one for each run of the grids.
+        """
         # Each task reads the weights of all grids again, so tasks have as many rows as the cache
         # can hold results.
         n_rows = self.shape[0]
         if n_rows * self.n_grids * n_columns < self.tasks.nonzeros:
             return max(1, n_rows)
-        n_threads = -(-thread_count(self.n_jobs) // n_shares)
+        n_threads = -(-thread_count(self.n_jobs) // n_runs)
         n_rounds = -(-n_rows // (n_threads * self.tasks.rows))
         return -(-n_rows // (n_threads * n_rounds * _ALIGNED_ROWS)) * _ALIGNED_ROWS
 
-    def _over_grids(
+    def _map_grids(
         self, work: Callable[[int, int], None], n_grids: int, n_columns: int, per_pass: int
     ) -> None:
         """Call ``work(first, last)`` for runs of grids, in parallel.
 
-        Each run has a multiple of ``per_pass`` grids: those that a loop adds up in one pass.
+        Each run except the last has a multiple of ``per_pass`` grids, the number that a compiled
+        loop adds up in one pass over the rows.
         """
         n_threads, per_grid = thread_count(self.n_jobs), max(1, self.shape[0] * n_columns)
         size = min(self.tasks.grids_nonzeros // per_grid, -(-n_grids // n_threads))
@@ -216,26 +223,26 @@ def take_grid_rows(per_grid: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArr
     # Without grids, ``take`` would not raise an error if a row does not exist.
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
-    numbers = positions_of(rows)
-    result = padded_rows((len(per_grid), len(numbers)), per_grid.dtype)
+    positions = positions_of(rows)
+    result = padded_rows((len(per_grid), len(positions)), per_grid.dtype)
     # ``np.take`` of several grids copies all their rows first, because they are not contiguous.
-    are_few = _SPARSE_SELECTION * len(numbers) < per_grid.shape[1]
+    is_sparse = _SPARSE_SELECTION * len(positions) < per_grid.shape[1]
 
     def take(a: int, b: int) -> None:
-        if are_few:
+        if is_sparse:
             for g in range(a, b):
-                result[g] = per_grid[g].take(numbers)
+                result[g] = per_grid[g].take(positions)
         else:
             # Indexing with an array would interleave the grids, and undoing that costs a pass.
-            result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
+            result[a:b] = np.take(per_grid[a:b], positions, axis=1)
 
-    n_grids = max(1, _COPIED_CODES // max(1, len(numbers)))
+    n_grids = max(1, _COPIED_CODES // max(1, len(positions)))
     map_blocks(take, row_blocks(len(per_grid), n_grids), n_jobs)
     return result
 
 
 def bytes_of_codes(n_rows: int, n_grids: int) -> int:
-    """Return an estimate of the bytes of all codes."""
+    """Return an estimate of the bytes of the codes of all grids."""
     return _CODE_BYTES * n_rows * n_grids
 
 

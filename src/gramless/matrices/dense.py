@@ -32,30 +32,31 @@ from gramless.matrices.base import (
     RowFunction,
     Rows,
     Vector,
+    as_operand,
     check_out,
     copy_to_out,
-    operand,
     row_weights_of,
 )
 
-_CHUNK_NUMBERS = 1 << 20
-_MIN_ROWS, _MAX_ROWS = 1 << 8, 1 << 11  # per chunk
+_CHUNK_NUMBERS = 1 << 20  # numbers per chunk
+_MIN_ROWS, _MAX_ROWS = 1 << 8, 1 << 11  # rows per chunk
 _PARTIAL_SUM_NUMBERS = 1 << 22  # numbers in all partial sums that are in memory at once
 _MIN_PARTIAL_SUMS, _MAX_PARTIAL_SUMS = 8, 64
-_WAVE_NUMBERS = 1 << 20
-# Widths of the tiles of a Gram matrix, and the least number of columns for each: tiles are wide
-# enough for BLAS, and there are enough of them for all threads.
+_GRAM_NUMBERS = 1 << 20  # numbers of the rows that are multiplied by themselves at a time
+# Widths of the tiles of a Gram matrix, and the minimum number of columns for each width. Tiles are
+# wide enough for BLAS, and there are enough of them for all threads.
 _TILES = ((1 << 9, 1 << 11), (1 << 8, 1 << 9))
 _MIN_TILE = 1 << 7
 _CACHED_NUMBERS = 1 << 18  # 2 MB of float64
-# OpenBLAS packs the factors of larger products, which does not pay with so few outputs.
+# OpenBLAS first copies (packs) the factors of products of more than _SMALL_PRODUCT multiplications,
+# which costs more than it saves with up to _FEW_OUTPUTS outputs.
 _SMALL_PRODUCT, _FEW_OUTPUTS = 1_000_000, 15
 _COPIED_NUMBERS = 1 << 18  # numbers that a task copies
-# Products with one output are divided into tasks of about so many numbers and a multiple of so many
+# A task of a product with one output has about _TASK_NUMBERS numbers and a multiple of _TASK_ROWS
 # rows. Larger tasks would leave threads without work; smaller ones wait for the interpreter.
 _TASK_NUMBERS, _TASK_ROWS = 1 << 20, 1 << 9
-# Fraction of a memory limit set by the user that one matrix may keep. Three matrices can be in use
-# at once: of training rows, of validation rows and of a sample.
+# Fraction of the large-array budget that one matrix may keep if the user set a memory limit. Three
+# matrices can be in use at once: of training rows, of validation rows and of a sample.
 _LIMITED_SHARE = 1 / 3
 
 
@@ -71,11 +72,11 @@ class ChunkedMatrix(FeatureMatrix):
 
     Attributes
     ----------
-    most_chunk_rows : int
+    max_chunk_rows : int
         Maximum number of rows of a chunk, a power of two.
     """
 
-    most_chunk_rows: ClassVar[int] = _MAX_ROWS
+    max_chunk_rows: ClassVar[int] = _MAX_ROWS
 
     @property
     def has_one_pass(self) -> bool:
@@ -113,9 +114,10 @@ class ChunkedMatrix(FeatureMatrix):
 
     @property
     def chunk_rows(self) -> int:
-        """Number of rows per chunk, a power of two that depends on ``n_columns`` alone."""
+        """Number of rows per chunk, a power of two that depends on the class and ``n_columns``."""
         n_rows = _CHUNK_NUMBERS // max(1, self.shape[1])
-        return min(max(1 << n_rows.bit_length() >> 1, _MIN_ROWS), self.most_chunk_rows)
+        # The shifts round down to a power of two.
+        return min(max(1 << n_rows.bit_length() >> 1, _MIN_ROWS), self.max_chunk_rows)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         scratch = self._scratch()
@@ -131,7 +133,7 @@ class ChunkedMatrix(FeatureMatrix):
         out[...] = self._sum(lambda rows, piece: rmatvec_of(piece, v[rows]), v.shape[1:])
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        w = operand(self, w, self.shape[1], "w")
+        w = as_operand(self, w, self.shape[1], "w")
 
         def multiply_back(rows: slice, piece: AnyArray) -> Vector:
             return rmatvec_of(piece, function(rows, matvec_of(piece, w)))
@@ -179,6 +181,7 @@ class ChunkedMatrix(FeatureMatrix):
         """
         if weights is not None:
             weights = row_weights_of(self, weights)
+            # Rows are multiplied by the roots of weights, which must not be negative.
             if (weights < 0.0).any():
                 total = self.column_gram(np.maximum(weights, 0.0), columns, out)
                 total -= self.column_gram(np.maximum(-weights, 0.0), columns)
@@ -188,10 +191,10 @@ class ChunkedMatrix(FeatureMatrix):
         check_out(self, total, (n_columns, n_columns))
         total[...] = 0.0
         with one_blas_thread():
-            for rows in self._waves(weights):
+            for rows in self._gram_rows(weights):
                 selected = rows if columns is None else np.ascontiguousarray(rows[:, columns])
                 _add_gram(selected, total, self.n_jobs)
-        total *= _largest(weights)
+        total *= _largest_weight(weights)
         _mirror(total, self.n_jobs)
         return total
 
@@ -232,15 +235,15 @@ class ChunkedMatrix(FeatureMatrix):
     def _scratch(self) -> _Scratch:
         return _Scratch(min(self.chunk_rows, self.shape[0]), self.shape[1], self.dtype)
 
-    def _waves(self, weights: FloatArray | None) -> Iterator[AnyArray]:
+    def _gram_rows(self, weights: FloatArray | None) -> Iterator[AnyArray]:
         """Yield runs of rows, multiplied by the square roots of weights relative to the largest."""
         n_rows, n_columns = self.shape
-        largest, roots = _largest(weights), None
+        largest, roots = _largest_weight(weights), None
         if weights is not None and not (weights == largest).all():
             roots = np.sqrt(weights / largest).astype(self.dtype)
-        wave_rows = _MAX_ROWS * max(1, _WAVE_NUMBERS // (_MAX_ROWS * max(1, n_columns)))
-        scratch = np.empty((min(wave_rows, n_rows), n_columns), self.dtype)
-        for start, stop in row_blocks(n_rows, wave_rows):
+        n_block_rows = _MAX_ROWS * max(1, _GRAM_NUMBERS // (_MAX_ROWS * max(1, n_columns)))
+        scratch = np.empty((min(n_block_rows, n_rows), n_columns), self.dtype)
+        for start, stop in row_blocks(n_rows, n_block_rows):
             if roots is None:
                 yield self.chunk(start, stop, scratch)
             else:
@@ -272,7 +275,7 @@ class DenseMatrix(ChunkedMatrix):
     """
 
     # Stored chunks cost nothing to read, and shorter ones keep all threads busy with few rows.
-    most_chunk_rows: ClassVar[int] = 512
+    max_chunk_rows: ClassVar[int] = 512
 
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
         array = np.asarray(array)
@@ -294,7 +297,7 @@ class DenseMatrix(ChunkedMatrix):
         return self.array[start:stop]
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        if not self._keeps_type(w):
+        if not self._converts_in_registers(w):
             super()._matvec(w, out)
             return
 
@@ -304,7 +307,7 @@ class DenseMatrix(ChunkedMatrix):
         map_blocks(multiply, self._tasks(), self.n_jobs)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        if not self._keeps_type(v):
+        if not self._converts_in_registers(v):
             super()._rmatvec(v, out)
             return
 
@@ -315,8 +318,8 @@ class DenseMatrix(ChunkedMatrix):
         for sums in map_blocks(add_up, self._tasks(), self.n_jobs):
             out += sums
 
-    def _keeps_type(self, vector: Vector) -> bool:
-        """Return whether loops convert the array in registers: float32 and one output."""
+    def _converts_in_registers(self, vector: Vector) -> bool:
+        """Return whether loops convert float32 to float64 in registers, as for one output."""
         is_single = self.dtype == np.float32 and self.array.flags.c_contiguous
         return is_single and vector.size == len(vector)
 
@@ -349,8 +352,8 @@ class ComputedMatrix(ChunkedMatrix):
     dtype : dtype, default=float32
         float32 or float64.
     budget : int, optional
-        Bytes of the chunks that are kept. By default half of the free memory, or a third of the
-        limit that the user set.
+        Bytes of the chunks that are kept. The default is the budget for large arrays, which is half
+        of the free memory, or a third of that budget if the user set a memory limit.
     n_jobs : int, optional
         Number of threads; None means every processor.
     """
@@ -451,7 +454,7 @@ class ComputedMatrix(ChunkedMatrix):
 
 
 class _Scratch(threading.local):
-    """A work array for one chunk per thread, allocated at the first access of the thread."""
+    """A work array for one chunk per thread, allocated when the thread first accesses it."""
 
     def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[np.floating]) -> None:
         self.array = np.empty((n_rows, n_columns), dtype)
@@ -463,7 +466,7 @@ def max_partial_sums(n_numbers: int) -> int:
     return min(max(n_sums, _MIN_PARTIAL_SUMS), _MAX_PARTIAL_SUMS)
 
 
-def _largest(weights: FloatArray | None) -> float:
+def _largest_weight(weights: FloatArray | None) -> float:
     """Return the largest weight, or 1 if no weight is positive."""
     # Square roots of weights relative to the largest cannot overflow float32.
     largest = 1.0 if weights is None else float(weights.max(initial=0.0))
@@ -503,12 +506,12 @@ def cached_pieces(chunk: AnyArray, n_outputs: int) -> Iterator[tuple[int, int, A
     :func:`rmatvec_of` then convert rows in registers.
     """
     n_rows, n_columns = chunk.shape
-    numbers = _CACHED_NUMBERS
+    n_numbers = _CACHED_NUMBERS
     if 1 <= n_outputs <= _FEW_OUTPUTS:
-        numbers = min(numbers, _SMALL_PRODUCT // n_outputs)
+        n_numbers = min(n_numbers, _SMALL_PRODUCT // n_outputs)
     keeps_type = n_outputs == 1 and chunk.flags.c_contiguous
     # With at least as many rows as outputs, costs per piece do not exceed those per row.
-    for a, b in row_blocks(n_rows, max(numbers // max(1, n_columns), n_outputs, 1)):
+    for a, b in row_blocks(n_rows, max(n_numbers // max(1, n_columns), n_outputs, 1)):
         yield a, b, chunk[a:b] if keeps_type else np.asarray(chunk[a:b], np.float64)
 
 
@@ -535,11 +538,11 @@ def take_array_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray
     """Return the selected rows of an array (n_rows, n_columns), copied in parallel."""
     if isinstance(rows, slice):
         return array[rows]
-    numbers, n_columns = positions_of(rows), max(1, array.shape[1])
-    result = np.empty((len(numbers), array.shape[1]), array.dtype)
+    positions, n_columns = positions_of(rows), max(1, array.shape[1])
+    result = np.empty((len(positions), array.shape[1]), array.dtype)
 
     def take(first: int, last: int) -> None:
-        result[first:last] = array.take(numbers[first:last], axis=0)
+        result[first:last] = array.take(positions[first:last], axis=0)
 
-    map_blocks(take, row_blocks(len(numbers), max(1, _COPIED_NUMBERS // n_columns)), n_jobs)
+    map_blocks(take, row_blocks(len(positions), max(1, _COPIED_NUMBERS // n_columns)), n_jobs)
     return result

@@ -44,13 +44,13 @@ class RowLists:
     def with_ones(self) -> RowLists:
         """Return the lists with one more group, which is a column of ones."""
         sizes = np.diff(self.parts)
-        numbers = np.concatenate([np.arange(size) for size in sizes]).astype(self.rows.dtype)
+        positions = np.concatenate([np.arange(size) for size in sizes]).astype(self.rows.dtype)
         ends = np.column_stack([np.zeros_like(sizes), sizes]).astype(np.uint32)
         return replace(
             self,
             offsets=np.append(self.offsets, self.offsets[-1] + 1),
             values=np.append(self.values, 1.0),
-            rows=np.concatenate([self.rows, numbers[None]]),
+            rows=np.concatenate([self.rows, positions[None]]),
             bounds=np.ascontiguousarray(np.concatenate([self.bounds, ends], axis=1)),
         )
 
@@ -63,7 +63,7 @@ def list_bins(
     part_rows: int = 1 << 15,
     most_parts: int = 16,
 ) -> RowLists:
-    """Return the lists of the rows of every bin, at some 2 ns per non-zero and core."""
+    """Return the lists of the rows of every bin, which takes some 2 ns per non-zero and core."""
     n_grids, n_rows = codes.shape
     codes = readonly(codes)
     parts = _part_bounds(n_rows, part_rows, most_parts)
@@ -82,7 +82,7 @@ def list_bins(
 
 
 def _part_bounds(n_rows: int, part_rows: int, most_parts: int) -> IntArray:
-    """Return the bounds of a power of two of parts of equal size."""
+    """Return the bounds of 1, 2, 4, ... parts of equal size, at most ``most_parts``."""
     n_parts = 1
     while n_parts < most_parts and n_rows > n_parts * part_rows:
         n_parts *= 2

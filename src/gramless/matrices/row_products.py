@@ -18,7 +18,7 @@ from gramless.matrices.stacked import stacked_parts
 Floats = NDArray[np.float32]
 BlockProduct = Callable[[int, int], AnyArray]  # returns the product of rows ``first:last``
 
-# Numbers of vectors that the compiled loop multiplies in less time than BLAS.
+# For this range of numbers of vectors, the compiled loop takes less time than BLAS.
 _MIN_LOOP_VECTORS, _MAX_LOOP_VECTORS = 2, 12
 _BLOCK_ROWS, _PART_ROWS, _SUMMED_ROWS = 256, 1024, 128  # rows per task
 
@@ -51,7 +51,7 @@ class SingleRowProducts(WrappedMatrix):
     def values(self) -> list[Floats]:
         """The dense parts in single precision, times their scales."""
         return [
-            _scaled(part.array, scale, self.n_jobs)
+            _scale_to_single(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
             if isinstance(part, DenseMatrix)
         ]
@@ -74,7 +74,7 @@ class SingleRowProducts(WrappedMatrix):
         self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = True
     ) -> Vector:
         if self.gram is None:
-            return self._by_parts(v, rows)
+            return self._sum_part_products(v, rows)
         gram = self.gram if rows is None else self._select(rows)[0]
         product, out = product_of_rows(gram, v), np.empty((self.shape[0], v.shape[1]))
 
@@ -86,8 +86,8 @@ class SingleRowProducts(WrappedMatrix):
         return out
 
     def _select(self, rows: NDArray[np.intp]) -> list[Floats]:
-        """Return the columns of the Gram matrix of some rows or, without it, their values."""
-        # Preconditioners select the same rows many times.
+        """Return columns of the Gram matrix or, without one, the dense values of some rows."""
+        # Preconditioners pass the same array of rows many times, so the selection is kept.
         if self._selection is None or self._selection[0] is not rows:
             if self.gram is None:
                 selected = [take_array_rows(values, rows, self.n_jobs) for values in self.values]
@@ -96,7 +96,7 @@ class SingleRowProducts(WrappedMatrix):
             self._selection = rows, selected
         return self._selection[1]
 
-    def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
+    def _sum_part_products(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
         out = np.zeros((self.shape[0], v.shape[1]))
         for scale, part in stacked_parts(self.matrix):
             if not isinstance(part, DenseMatrix):
@@ -104,10 +104,10 @@ class SingleRowProducts(WrappedMatrix):
         v_single = np.asarray(v, np.float32)
         selected = self.values if rows is None else self._select(rows)
 
-        def add_product(values: Floats, others: Floats) -> None:
+        def add_product(values: Floats, selected_values: Floats) -> None:
             parts = map_blocks(
-                lambda first, last: others[first:last].T @ v_single[first:last],
-                row_blocks(len(others), _PART_ROWS),
+                lambda first, last: selected_values[first:last].T @ v_single[first:last],
+                row_blocks(len(selected_values), _PART_ROWS),
                 self.n_jobs,
             )
             product = product_of_rows(values, np.sum(parts, axis=0))
@@ -118,12 +118,12 @@ class SingleRowProducts(WrappedMatrix):
             map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
 
         with one_blas_thread():
-            for values, others in zip(self.values, selected, strict=True):
-                add_product(values, others)
+            for values, selected_values in zip(self.values, selected, strict=True):
+                add_product(values, selected_values)
         return out
 
 
-def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
+def _scale_to_single(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
     """Return ``scale * array`` in float32; no copy is made if nothing has to change."""
     if scale == 1.0 and array.dtype == np.float32:
         return array

@@ -21,9 +21,9 @@ from gramless.matrices.base import (
     RowFunction,
     Rows,
     Vector,
+    as_operand,
     check_out,
     copy_to_out,
-    operand,
     row_weights_of,
 )
 from gramless.matrices.dense import ChunkedMatrix
@@ -124,7 +124,7 @@ class HStack(FeatureMatrix):
 
     @property
     def has_ones(self) -> bool:
-        """True if the last part is a column of ones."""
+        """True if there are several parts and the last one is a column of ones."""
         return len(self.parts) > 1 and isinstance(self.parts[-1], OnesColumn)
 
     @cached_property
@@ -229,11 +229,13 @@ class HStack(FeatureMatrix):
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         if not self.has_one_pass:
             return super().pull_back(w, function, out)
-        w = operand(self, w, self.shape[1], "w")
+        w = as_operand(self, w, self.shape[1], "w")
         if not self.has_ones:
             scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
             return copy_to_out(self, out, scales * self._joined.pull_back(scales * w, function))
         shift = self.scales[-1] * w[-1]
+        # Kept for the column of ones: threads process rows in any order, but one sum must have one
+        # order.
         values = np.empty((self.shape[0], *w.shape[1:]))
 
         def add_shift(rows: slice, responses: Vector) -> Vector:
@@ -265,17 +267,17 @@ class HStack(FeatureMatrix):
     ) -> FloatArray:
         """Return the Gram matrix of columns that may include the last one, of ones."""
         inner, ones_scale, n_inner = self.before_ones, self.scales[-1], self.shape[1] - 1
-        numbers = np.arange(n_inner + 1)[slice(None) if columns is None else columns]
-        others, ones = np.flatnonzero(numbers < n_inner), np.flatnonzero(numbers == n_inner)
-        gram = np.empty((len(numbers), len(numbers))) if out is None else out
-        check_out(self, gram, (len(numbers), len(numbers)))
+        indices = np.arange(n_inner + 1)[slice(None) if columns is None else columns]
+        others, ones = np.flatnonzero(indices < n_inner), np.flatnonzero(indices == n_inner)
+        gram = np.empty((len(indices), len(indices))) if out is None else out
+        check_out(self, gram, (len(indices), len(indices)))
         if columns is None:
             inner.column_gram(weights, out=gram[:-1, :-1])
         else:
-            gram[np.ix_(others, others)] = inner.column_gram(weights, numbers[others])
+            gram[np.ix_(others, others)] = inner.column_gram(weights, indices[others])
         # Products with the column of ones are weighted sums of the other columns.
         row_weights = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        sums = ones_scale * inner.rmatvec(row_weights)[numbers[others]]
+        sums = ones_scale * inner.rmatvec(row_weights)[indices[others]]
         gram[np.ix_(others, ones)] = sums[:, None]
         gram[np.ix_(ones, others)] = sums
         gram[np.ix_(ones, ones)] = ones_scale**2 * row_weights.sum()
@@ -299,7 +301,7 @@ def with_ones(matrix: FeatureMatrix) -> HStack:
 
 
 def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
-    """Return the matrix without a last column of ones, and the number (0 or 1) of these."""
+    """Return the matrix without a last column of ones, and whether there was one (1 or 0)."""
     if isinstance(matrix, HStack) and matrix.has_ones:
         return matrix.before_ones, 1
     return matrix, 0

@@ -115,7 +115,7 @@ class StoredBinnedMatrix(PlainBins):
         n_rows, n_bins = self.shape[0], np.diff(self.offsets)
         for a in range(first, last, 4):
             b = min(a + 4, last)
-            codes = np.empty((b - a, n_rows), self._widest)
+            codes = np.empty((b - a, n_rows), self._widest_dtype)
             for (start, stop), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
                 codes[:, start:stop] = block.columns[a:b]
                 block.forget()
@@ -130,7 +130,7 @@ class StoredBinnedMatrix(PlainBins):
     def take_rows(self, rows: Rows) -> PlainBins:
         """Return the matrix of some rows, in the same file if they are a slice of step 1.
 
-        Other rows are copied to memory, or to another file if they do not fit into memory.
+        Other rows are copied to memory, or to another file if :func:`should_store_codes`.
         """
         n_rows = self.shape[0]
         if isinstance(rows, slice) and rows.step in (None, 1):
@@ -141,23 +141,23 @@ class StoredBinnedMatrix(PlainBins):
                 if first < b and a < last
             ]
             return self._like(blocks, self.offsets)
-        numbers = np.arange(n_rows)[rows]
-        if not should_store_codes(len(numbers) * self._row_bytes):
-            return self._block(self._load_rows(numbers))
-        file = code_file(len(numbers) * self._row_bytes)
-        parts = row_blocks(len(numbers), rows_of_block(self.n_grids))
+        indices = np.arange(n_rows)[rows]
+        if not should_store_codes(len(indices) * self._row_bytes):
+            return self._block(self._load_rows(indices))
+        file = code_file(len(indices) * self._row_bytes)
+        parts = row_blocks(len(indices), rows_of_block(self.n_grids))
         for a, b in parts:
-            file.append(self._load_rows(numbers[a:b]))
+            file.append(self._load_rows(indices[a:b]))
         return self._like(file.blocks(), self.offsets)
 
-    def _load_rows(self, numbers: IntArray) -> AnyArray:
-        codes = padded_rows((self.n_grids, len(numbers)), self._widest)
+    def _load_rows(self, indices: IntArray) -> AnyArray:
+        codes = padded_rows((self.n_grids, len(indices)), self._widest_dtype)
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
-            in_block = np.flatnonzero((numbers >= a) & (numbers < b))
+            in_block = np.flatnonzero((indices >= a) & (indices < b))
             if len(in_block) > 0:
                 columns = block.columns
                 for r in range(self.n_grids):
-                    codes[r, in_block] = columns[r, numbers[in_block] - a]
+                    codes[r, in_block] = columns[r, indices[in_block] - a]
                 block.forget()
         return codes
 
@@ -171,21 +171,20 @@ class StoredBinnedMatrix(PlainBins):
 
     def _list_rows(self) -> RowLists:
         raise InputError(
-            "absolute values of weights, and descent over grids, need the rows of every bin in "
-            "memory, and the codes outgrow memory_budget: raise it, or take l1_ratio=0 and "
-            "solver='auto'."
+            "an L1 penalty and coordinate descent over grids need the rows of every bin in memory, "
+            "but the codes exceed memory_budget: raise it, or use l1_ratio=0 and solver='auto'."
         )
 
     def _like(self, blocks: list[MappedBlock], offsets: IntArray) -> StoredBinnedMatrix:
         return StoredBinnedMatrix(blocks, offsets, scale=self.scale, n_jobs=self.n_jobs)
 
     @property
-    def _widest(self) -> np.dtype[np.generic]:
+    def _widest_dtype(self) -> np.dtype[np.generic]:
         return max((block.dtype for block in self.code_blocks), key=lambda kind: kind.itemsize)
 
     @property
     def _row_bytes(self) -> int:
-        return self.n_grids * self._widest.itemsize
+        return self.n_grids * self._widest_dtype.itemsize
 
     def tocsr(self) -> sp.csr_array:
         return sp.vstack([part.tocsr() for _, part in self._parts()], format="csr")

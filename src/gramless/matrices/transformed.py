@@ -13,19 +13,19 @@ from gramless.matrices.base import (
     Rows,
     Vector,
     WrappedMatrix,
+    as_operand,
     copy_to_out,
-    operand,
     row_weights_of,
 )
 from gramless.matrices.dense import ChunkedMatrix
 
 
 class CentredMatrix(WrappedMatrix):
-    """A matrix minus one number per column, such as its mean; the matrix itself stays sparse."""
+    """A matrix minus one number per column, such as the column's mean, without forming it."""
 
     def __init__(self, matrix: FeatureMatrix, means: FloatArray) -> None:
         super().__init__(matrix)
-        self.means = operand(matrix, means, matrix.shape[1], "means")
+        self.means = as_operand(matrix, means, matrix.shape[1], "means")
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w, out=out)
@@ -116,15 +116,15 @@ class WhitenedMatrix(FeatureMatrix):
         return WhitenedMatrix(self.values.take_rows(rows), self.factor)
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        w = operand(self, w, self.shape[1], "w")
+        w = as_operand(self, w, self.shape[1], "w")
         product = self.values.pull_back(self._solve(w, transposed=True), function)
         return copy_to_out(self, out, self._solve(product, transposed=False))
 
-    def _solve(self, right: Vector, transposed: bool) -> Vector:
-        """Return ``L^-1 right``, or ``L^-T right`` if ``transposed``."""
+    def _solve(self, rhs: Vector, transposed: bool) -> Vector:
+        """Return ``L^-1 rhs``, or ``L^-T rhs`` if ``transposed``."""
         # BLAS reads matrices by columns, so it gets the transpose of L, an upper triangle.
         upper, trans = self.factor.T, int(not transposed)
         with one_blas_thread():
-            if right.ndim == 1:
-                return np.asarray(blas.dtrsv(upper, right, trans=trans))
-            return np.ascontiguousarray(blas.dtrsm(1.0, upper, right, trans_a=trans))
+            if rhs.ndim == 1:
+                return np.asarray(blas.dtrsv(upper, rhs, trans=trans))
+            return np.ascontiguousarray(blas.dtrsm(1.0, upper, rhs, trans_a=trans))

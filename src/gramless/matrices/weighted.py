@@ -15,7 +15,7 @@ from gramless.matrices.base import FeatureMatrix, Rows, Vector, WrappedMatrix, r
 from gramless.matrices.codes import CodedMatrix, PlainBins, TaskSizes, take_grid_rows
 from gramless.matrices.stacked import HStack
 
-_FRACTION_STEPS = 1 << 12  # factors have 12 bits, so that float32 holds their squares
+_FRACTION_STEPS = 1 << 12  # factors have 12 bits, so that float32 holds their squares exactly
 _TASK_WEIGHTS = 1 << 17  # weights that a task multiplies
 
 
@@ -32,8 +32,8 @@ class WeightedBinnedMatrix(CodedMatrix):
     Attributes
     ----------
     unseen_squares : array (n_rows,)
-        Sums of the squared values of each row in bins without training rows, which the matrix does
-        not contain.
+        Sums of the squares of ``scale * values`` of each row in bins without training rows. The
+        matrix does not contain these entries.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class WeightedBinnedMatrix(CodedMatrix):
         is_single = values.dtype == np.float32
         self._stored = self.values if is_single else self.values.view(np.uint16)
         self._unit = self.scale * (1.0 if is_single else loops.HALF_UNIT)
-        self._codes, self._stride = flat_rows(self.codes[kept])
-        self._values, self._step = flat_rows(self._stored[kept])
+        self._codes, self._code_stride = flat_rows(self.codes[kept])
+        self._values, self._value_stride = flat_rows(self._stored[kept])
         self._starts = self.offsets[used].astype(np.uint64) - np.uint64(1)
 
     @property
@@ -111,7 +111,7 @@ class WeightedBinnedMatrix(CodedMatrix):
             else:
                 loops.scatter_add_rows(*bins, starts, factors.reshape(-1), n_columns, flat)
 
-        self._over_grids(scatter, len(self._starts), n_columns, per_pass=4)
+        self._map_grids(scatter, len(self._starts), n_columns, per_pass=4)
 
     def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T`` by comparing the codes of each two rows, some 6 comparisons per ns."""
@@ -131,13 +131,14 @@ class WeightedBinnedMatrix(CodedMatrix):
         def scatter(a: int, b: int) -> None:
             loops.scatter_squares(*self._bins(a, 0), self._starts[a:b], factors, result)
 
-        self._over_grids(scatter, len(self._starts), 1, per_pass=4)
+        self._map_grids(scatter, len(self._starts), 1, per_pass=4)
         return result
 
     def _bins(self, grid: int, row: int) -> tuple[AnyArray, int, AnyArray, int]:
         """Return flat codes and values from a grid and row on, each with its stride."""
-        codes = self._codes[grid * self._stride + row :]
-        return codes, self._stride, self._values[grid * self._step + row :], self._step
+        codes = self._codes[grid * self._code_stride + row :]
+        values = self._values[grid * self._value_stride + row :]
+        return codes, self._code_stride, values, self._value_stride
 
     def _grid(self, r: int, offsets: IntArray) -> WeightedBinnedMatrix:
         return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
@@ -178,7 +179,7 @@ class ScaledBins(WrappedMatrix):
         The bins.
     factors : array (n_columns,)
         Factors of the columns, rounded to 12 bits by :func:`rounded_factors` so that float32
-        holds their squares.
+        holds their squares exactly.
 
     Examples
     --------
@@ -211,13 +212,13 @@ class ScaledBins(WrappedMatrix):
         scaled = self._work_arrays.pop() if self._work_arrays else np.empty_like(w)
         if scaled.shape != w.shape:
             scaled = np.empty_like(w)
-        _multiply(w, self.factors, scaled, self.n_jobs)
+        _scale_rows(w, self.factors, scaled, self.n_jobs)
         self.matrix.matvec(scaled, out)
         self._work_arrays.append(scaled)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.rmatvec(v, out)
-        _multiply(out, self.factors, out, self.n_jobs)
+        _scale_rows(out, self.factors, out, self.n_jobs)
 
     def _add_rmatvec(self, v: Vector, out: Vector) -> None:
         if self._has_few_nonzeros:
@@ -315,14 +316,14 @@ def multiplied(weights: Vector, factors: FloatArray) -> Vector:
 
 
 def scale_bins(matrix: FeatureMatrix, factors: FloatArray) -> FeatureMatrix:
-    """Return the matrix with the bins that are its first part multiplied by factors."""
+    """Return the matrix with the columns of its first part, which are bins, times factors."""
     bins = first_part(matrix)
     assert isinstance(bins, PlainBins)
     return _with_first_part(matrix, ScaledBins(bins, factors))
 
 
 def plain_matrix(matrix: FeatureMatrix) -> FeatureMatrix:
-    """Return the matrix without the factors of bins, if its first part has any."""
+    """Return the matrix without the factors of :func:`scale_bins`, if it has any."""
     scaled = first_part(matrix)
     return _with_first_part(matrix, scaled.matrix) if isinstance(scaled, ScaledBins) else matrix
 
@@ -338,7 +339,7 @@ def _with_first_part(matrix: FeatureMatrix, first: FeatureMatrix) -> FeatureMatr
     return first
 
 
-def _multiply(weights: Vector, factors: FloatArray, out: Vector, n_jobs: int | None) -> None:
+def _scale_rows(weights: Vector, factors: FloatArray, out: Vector, n_jobs: int | None) -> None:
     column = factors if weights.ndim == 1 else factors[:, None]
 
     def multiply(first: int, last: int) -> None:
