@@ -30,22 +30,24 @@ OUTLIER_BOUND = 3.0
 # Half-width of the rounded corner of a pinball loss, as a share of the mean error.
 _RELATIVE_WIDTH = 0.1
 _ERROR_CLIP = 5.0  # in median errors; larger errors are clipped before their mean is taken
-# Smaller changes of a loss's parameters are not worth a new fit.
+# ``adapted`` changes parameters, which takes a new fit, only if the width falls below this share of
+# the current width, or if a threshold moves by more than this distance.
 _WIDTH_TOLERANCE, _THRESHOLD_TOLERANCE = 0.8, 0.02
 _MEAN_OF_ZEROS = math.exp(-4.0)  # replaces a mean of 0, which has no logarithm
-_MIN_LOG_GAP = -7.0  # minimum log of the gap between the thresholds of neighbouring classes
+_MIN_LOG_GAP = -7.0  # minimum logarithm of the gap between neighbouring thresholds
 
 
 class Loss(Stateful, ABC):
     """A convex loss ``L(z, y)`` with its first two derivatives in ``z``.
 
-    The loss of a row is the sum over its outputs. A subclass is a frozen dataclass. Estimators
-    and model files refer to it by its name, so it must be listed in ``LOSSES``.
+    The loss of a row is the sum over its outputs. A subclass is a frozen dataclass. Estimators find
+    it in ``LOSSES`` by its name; only classifiers of ordered classes use
+    :class:`CumulativeLogistic`, which is not listed there. Model files hold the name of the class.
 
     Attributes
     ----------
     name : str
-        The name in parameters and model files.
+        The name in the parameter ``loss`` of estimators.
     targets : tuple of str
         The kinds of targets that the loss is defined for: "numbers" (real), "labels" (-1 and
         1), "classes" (one column per class, 1 for the true class and -1 for the others),
@@ -58,7 +60,7 @@ class Loss(Stateful, ABC):
         Whether the derivative is continuous. Otherwise ``gradient`` is a subgradient.
     is_piecewise_linear : bool, default=False
         Whether the loss is piecewise linear, with rounded corners. Few rows then have any
-        curvature, and they differ from output to output.
+        curvature, and each output has different ones.
     robust : bool, default=False
         Whether the gradient is bounded. If so, targets are centred by their median and scaled by
         their interquartile range, and outliers do not decide which model is selected.

@@ -86,7 +86,8 @@ class Penalty(ABC):
         step : float
             Step size.
         """
-        shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
+        shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._fill_penalised(w, self.l1), 0.0)
+        # Adding 0 turns -0 into 0.
         return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
 
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -100,8 +101,8 @@ class Penalty(ABC):
         return w * self.diagonal(w)
 
     def diagonal(self, w: FloatArray) -> FloatArray:
-        """Return the Hessian's diagonal, shaped to multiply ``w``."""
-        return self._over_rows(w, self.l2)
+        """Return the diagonal of the Hessian of the squares, shaped to multiply ``w``."""
+        return self._fill_penalised(w, self.l2)
 
     def distance(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return the KKT residual of each weight, given the gradient of the mean loss.
@@ -109,11 +110,12 @@ class Penalty(ABC):
         It is the distance of ``-gradient`` from the subdifferential, and zero in all weights only
         at the minimum.
         """
-        slope, l1 = gradient + self.gradient(w), self._over_rows(w, self.l1)
-        at_zero = np.maximum(np.abs(slope) - l1, 0.0)
-        return np.where(w == 0.0, at_zero, np.abs(slope + l1 * np.sign(w)))
+        smooth_part, l1 = gradient + self.gradient(w), self._fill_penalised(w, self.l1)
+        at_zero = np.maximum(np.abs(smooth_part) - l1, 0.0)
+        return np.where(w == 0.0, at_zero, np.abs(smooth_part + l1 * np.sign(w)))
 
-    def _over_rows(self, w: FloatArray, strength: float) -> FloatArray:
+    def _fill_penalised(self, w: FloatArray, strength: float) -> FloatArray:
+        """Return ``strength`` for penalised rows and 0 for free rows, shaped to multiply ``w``."""
         rows = np.full((len(w),) + (1,) * (w.ndim - 1), strength)
         rows[len(w) - self.n_free :] = 0.0
         return rows

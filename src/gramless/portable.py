@@ -36,8 +36,8 @@ Part: TypeAlias = dict[str, Fitted]
 _TYPES = {"BOOL": "?"} | {f"{k.upper()}{8 * n}": f"<{k}{n}" for k in "fiu" for n in (1, 2, 4, 8)}
 # Losses by the link between predictions and raw responses.
 _IDENTITY_LINK, _LOG_LINK = ("Squared", "Huber"), ("Poisson", "Gamma", "Tweedie")
-_MAX_WEIGHT = 1e300
-_NUMBERS_AT_ONCE = 1 << 22
+_MAX_WEIGHT = 1e300  # sums of larger weights could overflow
+_NUMBERS_AT_ONCE = 1 << 22  # numbers of intermediate results for one block of rows
 
 
 class PortableModel:
@@ -56,8 +56,9 @@ class PortableModel:
     Raises
     ------
     ValueError
-        If the file is damaged, or holds an unsupported model: a fit to sparse rows with many
-        columns, another feature map, ordered classes, several labels, or a quantile loss.
+        If the path is not a regular file, or if the file is damaged or holds an unsupported model:
+        a fit to sparse rows with many columns, another feature map, ordered classes, several
+        labels, or a quantile loss.
     OSError
         If the file does not exist or cannot be read.
 
@@ -104,7 +105,7 @@ class PortableModel:
             data = file.read()
         header = json.loads(text)
         metadata = header.pop("__metadata__")
-        # The digest was computed with zeros in its place.
+        # The header contains its own digest, which was computed with zeros in its place.
         digest = metadata["header_sha256"].encode()
         content = length.to_bytes(8, "little") + text
         entry = b'"header_sha256":"%s"'
@@ -113,7 +114,7 @@ class PortableModel:
             raise ValueError("the checksum of its header is wrong")
         if hashlib.sha256(data).hexdigest() != metadata["data_sha256"]:
             raise ValueError("the checksum of its data is wrong")
-        self._tensors = {name: _tensor(data, entry) for name, entry in header.items()}
+        self._tensors = {name: _read_tensor(data, entry) for name, entry in header.items()}
         self.fitted: Part = self._decode({"model": json.loads(metadata["model"])})
         fitted, inputs = self.fitted, self.fitted["inputs_"]
         loss = fitted["loss_"]["class"]
@@ -143,7 +144,7 @@ class PortableModel:
                 raise ValueError(f"its weights are not finite or beyond {_MAX_WEIGHT:g}")
             self._parts.append(part_class(part, scaled))
             start += n_columns
-        # Predictions of two rows show errors of the header that reading it does not.
+        # Some errors of the header show only in predictions, so two rows are predicted.
         rows: Any = np.zeros((2, fitted["n_features_in_"]))
         if inputs["encoder"] is not None:
             rows = {str(code["name"]): [None, None] for code in inputs["encoder"]["columns"]}
@@ -241,7 +242,7 @@ class PortableModel:
                 )
             X = X.copy()
             X[:, empty] = np.nan
-        X = X if categories is None else _with_codes(categories, X)
+        X = X if categories is None else _replace_categories(categories, X)
         if gaps is None:
             return X
         missing = np.isnan(X)
@@ -468,15 +469,15 @@ _MAX_UNKNOWN_SHARE = 0.5
 
 def _encode(encoder: Part, X: Any) -> Array:
     """Return the inputs of a table, as TableEncoder.transform does."""
-    columns = [(code, _values(str(code["name"]), X)) for code in encoder["columns"]]
+    columns = [(code, _column_values(str(code["name"]), X)) for code in encoder["columns"]]
     lengths = {len(values) for _, values in columns}
     if len(lengths) != 1:
         raise ValueError(f"the columns have different lengths: {sorted(lengths)}.")
-    inputs = [_encoded_column(code, values) for code, values in columns]
+    inputs = [_encode_column(code, values) for code, values in columns]
     return np.hstack(inputs).astype(encoder["dtype"])
 
 
-def _values(name: str, X: Any) -> list[Any]:
+def _column_values(name: str, X: Any) -> list[Any]:
     """Return the values of a column as Python or NumPy objects, None for missing ones."""
     try:
         keys = {str(key): key for key in getattr(X, "columns", ()) if isinstance(key, int)}
@@ -491,7 +492,7 @@ def _values(name: str, X: Any) -> list[Any]:
         column = column.to_pylist()
     array = np.asarray(column) if not isinstance(column, list) else None
     if array is not None and array.ndim != 1:
-        raise ValueError(f"column {name!r} holds more than one value a row.")
+        raise ValueError(f"column {name!r} holds more than one value per row.")
     # NumPy converts integers with missing values to floats, and drops time zones.
     dtype = str(getattr(column, "dtype", "")).lower()
     loses_information = "int" in dtype or (array is not None and array.dtype.kind == "M")
@@ -499,7 +500,7 @@ def _values(name: str, X: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in values]
 
 
-def _encoded_column(code: Part, values: list[Any]) -> Array:
+def _encode_column(code: Part, values: list[Any]) -> Array:
     """Return the inputs of one column of a table, as ColumnCode.write does."""
     present = [value for value in values if value is not None and value != ""]
     if code.get("type") == "empty":
@@ -511,8 +512,8 @@ def _encoded_column(code: Part, values: list[Any]) -> Array:
             )
         return np.tile([0.0, 1.0] if code["indicator"] else [0.0], (len(values), 1))
     if code["fill"] is None:
-        return _codes(code, values, present)[:, None]
-    column = _numbers(code, values, present)
+        return _category_codes(code, values, present)[:, None]
+    column = _parse_column(code, values, present)
     missing = np.isnan(column)
     if np.isinf(column).any():
         raise ValueError(f"column {code['name']!r} holds infinity; give finite numbers.")
@@ -520,12 +521,13 @@ def _encoded_column(code: Part, values: list[Any]) -> Array:
     return np.column_stack([filled, missing] if code["indicator"] else [filled])
 
 
-def _numbers(code: Part, values: list[Any], present: list[Any]) -> Array:
+def _parse_column(code: Part, values: list[Any], present: list[Any]) -> Array:
     type_ = code.get("type") or "number"
-    for now in {type_of(value) for value in present}:
+    for new_type in {type_of(value) for value in present}:
+        is_readable = new_type in _READABLE[type_]
         # Files of 0.2.0 have no types, and do not distinguish seconds from other numbers.
-        if now not in _READABLE[type_] and (code.get("type") or now in ("text", "category")):
-            raise _type_error(code, now, present)
+        if not is_readable and (code.get("type") or new_type in ("text", "category")):
+            raise _type_error(code, new_type, present)
     has_booleans = any(type_of(value) == "boolean" for value in present)
     if type_ == "number" and has_booleans and not 0.0 <= code["fill"] <= 1.0:
         warnings.warn(
@@ -568,7 +570,8 @@ def _parse_number(cell: str, notation: str) -> float:
         return float(cell.lower() == "true")
     if _NUMBER.fullmatch(cell) and notation in ("1234.5", "1,234.5", "1 234.5", "1'234.5"):
         return float(cell)
-    # In a notation such as 1.234,5, the first mark separates thousands, the second decimals.
+    # In a notation such as 1.234,5, the first mark separates groups of three digits, and the second
+    # one decimals.
     group, decimal = (notation[1], notation[-2]) if len(notation) == 7 else ("", ".")
     groups = " \u00a0\u202f" if group == " " else "'\u2019" if group == "'" else group
     part = f"[{re.escape(groups)}]" if groups else "(?!)"
@@ -581,7 +584,7 @@ def _parse_number(cell: str, notation: str) -> float:
     return float(cell.translate({ord(mark): None for mark in groups} | {ord(decimal): "."}))
 
 
-def _codes(code: Part, values: list[Any], present: list[Any]) -> Array:
+def _category_codes(code: Part, values: list[Any], present: list[Any]) -> Array:
     code_of = {category: k for k, category in enumerate(code["categories"])}
     type_, unknown = code.get("type"), len(code_of)
     if code_of.keys() <= {"", "True", "False"}:
@@ -616,21 +619,21 @@ def _check_category_type(
     code: Part, code_of: dict[str, int], cells: list[str], present: list[Any]
 ) -> None:
     """Raise ValueError if a column of new rows cannot hold the categories of the fit."""
-    for now in {type_of(value) for value in present}:
+    for new_type in {type_of(value) for value in present}:
         if code["type"] == "boolean":
             odd = [c for c in cells if c not in BOOLEAN_SPELLINGS and c not in MISSING_WORDS]
-            is_readable = now in _READABLE["boolean"] and not odd
-        elif now == "boolean":
+            is_readable = new_type in _READABLE["boolean"] and not odd
+        elif new_type == "boolean":
             is_readable = bool(code_of.keys() & {"True", "False"})
-        elif now in _LABEL_PATTERNS:
-            is_readable = any(map(_LABEL_PATTERNS[now].fullmatch, code["categories"]))
+        elif new_type in _LABEL_PATTERNS:
+            is_readable = any(map(_LABEL_PATTERNS[new_type].fullmatch, code["categories"]))
         else:
-            is_readable = now in ("text", "category")
+            is_readable = new_type in ("text", "category")
         if not is_readable:
-            raise _type_error(code, now, present)
+            raise _type_error(code, new_type, present)
         padded_names = filter(_WITH_LEADING_ZEROS.fullmatch, code["categories"])
         padded = {name.lstrip("0"): name for name in padded_names}
-        stripped = [cell for cell in cells if cell in padded] if now == "number" else []
+        stripped = [cell for cell in cells if cell in padded] if new_type == "number" else []
         if stripped:
             warnings.warn(
                 f"column {code['name']!r} holds numbers such as {stripped[0]} now, and "
@@ -639,16 +642,16 @@ def _check_category_type(
             )
 
 
-def _type_error(code: Part, now: str, values: list[Any]) -> ValueError:
+def _type_error(code: Part, new_type: str, values: list[Any]) -> ValueError:
     held = code.get("type") or "number"
     return ValueError(
-        f"column {code['name']!r} held values of the type {held} in fit and holds {now} now, such "
-        f"as {str(values[0])[:40]!r}; give values as in fit, or predict with gramless.load, which "
-        "reads more forms."
+        f"column {code['name']!r} held values of the type {held} in fit and holds {new_type} now, "
+        f"such as {str(values[0])[:40]!r}; give values as in fit, or predict with gramless.load, "
+        "which reads more forms."
     )
 
 
-def _with_codes(categories: Part, X: Array) -> Array:
+def _replace_categories(categories: Part, X: Array) -> Array:
     """Return rows with codes in place of categories, as CategoryCodes.transform does."""
     out, ends = X.copy(), categories["starts"][1:]
     for j, known in zip(categories["columns"], np.split(categories["values"], ends), strict=False):
@@ -815,7 +818,7 @@ _PARTS: dict[str, type[_Bins | _Gaussians | _Projected | _Trend]] = {
 }
 
 
-def _tensor(data: bytes, entry: Part) -> Array:
+def _read_tensor(data: bytes, entry: Part) -> Array:
     first, last = entry["data_offsets"]
     numbers = np.frombuffer(data[first:last], _TYPES[entry["dtype"]])
     return numbers.reshape(entry["shape"]).astype(numbers.dtype.newbyteorder("="), copy=False)
@@ -830,7 +833,7 @@ def _is_array(array: Fitted, dtype: type[np.generic]) -> bool:
     return isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim > 0
 
 
-def _n_numbers(shape: list[int]) -> int:
+def _checked_size(shape: list[int]) -> int:
     _require(all(type(length) is int and length > 0 for length in shape))
     return math.prod(shape)
 
@@ -849,9 +852,9 @@ def _decompress(data: Array, size: int) -> Array:
     return np.frombuffer(content, np.uint8)
 
 
-def _deflated(data: Array, dtype: str, shape: list[int], n_planes: int) -> Array:
+def _restore_deflated(data: Array, dtype: str, shape: list[int], n_planes: int) -> Array:
     _require(dtype in ("float64", "int64") and n_planes in (1, 8))
-    planes = _decompress(data, 8 * _n_numbers(shape)).reshape(n_planes, -1)
+    planes = _decompress(data, 8 * _checked_size(shape)).reshape(n_planes, -1)
     numbers = planes.T.flatten().view(f"<{dtype[0]}8")
     return numbers.reshape(tuple(shape)).astype(dtype, copy=False)
 
@@ -859,14 +862,14 @@ def _deflated(data: Array, dtype: str, shape: list[int], n_planes: int) -> Array
 # Files of version 0.2.0 hold the following forms.
 
 
-def _single_precision(values: Array) -> Array:
+def _restore_single_precision(values: Array) -> Array:
     _require(_is_array(values, np.float32))
     return values.astype(np.float64)
 
 
 # The names of the parameters are the keys in files.
-def _mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> Array:
-    size = _n_numbers(shape)
+def _restore_mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> Array:
+    size = _checked_size(shape)
     _require(_is_array(places, np.uint8) and places.shape == (-(-size // 8),))
     _require(_is_array(others, np.float64) or _is_array(others, np.int64))
     _require(others.ndim == 1)
@@ -875,15 +878,15 @@ def _mostly_one(fill: float, places: Array, others: Array, shape: list[int]) -> 
     return array.reshape(tuple(shape))
 
 
-def _high_bytes(high: Array) -> Array:
+def _restore_high_bytes(high: Array) -> Array:
     _require(_is_array(high, np.uint8) and 4 <= high.shape[-1] < 8)
     numbers = np.zeros((*high.shape[:-1], 8), np.uint8)
     numbers[..., 8 - high.shape[-1] :] = high
     return numbers.view("<i8")[..., 0].astype(np.int64, copy=False)
 
 
-def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) -> Array:
-    size = _n_numbers(shape)
+def _restore_fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) -> Array:
+    size = _checked_size(shape)
     _require(all(type(exponent) is int and abs(exponent) <= 2048 for exponent in exponents))
     _require(len(planes) <= 6)
     zigzag = np.zeros(size, np.int64)
@@ -900,9 +903,9 @@ def _fixed_point(exponents: list[int], planes: list[Array], shape: list[int]) ->
 
 # Functions that restore an array from its fields in a file, by the name of the form in files.
 ARRAY_FORMS: dict[str, Callable[..., Array]] = {
-    "Deflated": _deflated,
-    "FixedPoint": _fixed_point,
-    "MostlyOne": _mostly_one,
-    "SinglePrecision": _single_precision,
-    "HighBytes": _high_bytes,
+    "Deflated": _restore_deflated,
+    "FixedPoint": _restore_fixed_point,
+    "MostlyOne": _restore_mostly_one,
+    "SinglePrecision": _restore_single_precision,
+    "HighBytes": _restore_high_bytes,
 }

@@ -180,7 +180,7 @@ def plain_column(name: str, column: object) -> PlainColumn:
         return PlainColumn(np.fromiter(objects, object, len(objects)), "category")
     values = _native_array(name, column)
     if values.ndim != 1:
-        raise InputError(f"column {name!r} holds more than one value a row.")
+        raise InputError(f"column {name!r} holds more than one value per row.")
     kind = values.dtype.kind
     if kind == "M":
         seconds = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")

@@ -23,7 +23,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.base import DenseMap, DifferentiableMap, SeparableMap
 from gramless.kernels import Kernel, KernelLike, RadialKernel, SpectralKernel, as_spectral_kernel
 from gramless.kernels.composites import Sum
-from gramless.kernels.spectral import within_exponents
+from gramless.kernels.spectral import limit_exponents
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
 
@@ -290,7 +290,7 @@ def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
 
 def summable(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
     """Return numbers with reduced exponents if their sums could overflow."""
-    return within_exponents(numbers, _EXPONENT_LIMITS[np.dtype(dtype).char])
+    return limit_exponents(numbers, _EXPONENT_LIMITS[np.dtype(dtype).char])
 
 
 _MAPS = ("paired", "shifted")

@@ -33,6 +33,9 @@ class Kernel(Stateful, ABC, tag="kernel"):
     fields are the parameters. The bandwidth is not one of them.
     """
 
+    # Subclasses check and convert their parameters in __post_init__. They store the results by
+    # vars(self).update, because assignments to a frozen dataclass raise an error.
+
     name: ClassVar[str]
     metric: ClassVar[Metric] = "cityblock"  # the distance between rows that a bandwidth scales
     no_binning_because: ClassVar[str] = "its class defines no distribution of grid widths"
@@ -58,7 +61,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         return all(part.is_separable for part in self.parts)
 
     def part_without(self, kind: type) -> Kernel | None:
-        """Return the first of the kernel and its parts that is not an instance of ``kind``."""
+        """Return the first of the kernel and its parts that is not a ``kind``, or None."""
         if not isinstance(self, kind):
             return self
         others = (part.part_without(kind) for part in self.parts)
@@ -111,7 +114,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         >>> Laplacian().gram([[0.0, 0.0]], [[1.0, 5.0]], bandwidth=[2.0, float("inf")]).round(4)
         array([[0.6065]])
         """
-        return self._gram(*_checked(X, Y, bandwidth, categorical))
+        return self._gram(*_check_rows(X, Y, bandwidth, categorical))
 
     def gram_blocks(
         self,
@@ -146,7 +149,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         """
         if not is_whole(block_rows, 1):
             raise InputError(f"block_rows must be a whole number above 0, got {block_rows!r}.")
-        rows, others, widths, mask = _checked(X, Y, bandwidth, categorical)
+        rows, others, widths, mask = _check_rows(X, Y, bandwidth, categorical)
         return (
             (slice(a, b), self._gram(rows[a:b], others, widths, mask))
             for a, b in row_blocks(len(rows), int(block_rows))
@@ -186,7 +189,10 @@ class Kernel(Stateful, ABC, tag="kernel"):
         {'name': 'exponential_power', 'power': 0.3}
         """
         fields = [field.name for field in dataclasses.fields(self) if field.init]
-        return {"name": self.name, **{field: _plain(getattr(self, field)) for field in fields}}
+        return {
+            "name": self.name,
+            **{field: _to_plain_data(getattr(self, field)) for field in fields},
+        }
 
     def state(self) -> State:
         """Return :meth:`to_config`, or raise ``KernelError`` if another class has the same name."""
@@ -201,7 +207,7 @@ class Kernel(Stateful, ABC, tag="kernel"):
         kind = cls._named.get(name) if isinstance(name, str) else None
         if kind is None:
             raise KernelError(f"unknown kernel {name!r}; the names are {', '.join(cls._named)}.")
-        parameters = {key: _restored(value) for key, value in state.items() if key != "name"}
+        parameters = {key: _restore(value) for key, value in state.items() if key != "name"}
         known = {field.name for field in dataclasses.fields(kind) if field.init}
         if unknown := parameters.keys() - known:
             raise KernelError(f"{kind.__name__} has no parameter {', '.join(sorted(unknown))}.")
@@ -221,13 +227,13 @@ def required_parameters(kind: type[Kernel]) -> set[str]:
     return {field.name for field in fields if field.default is dataclasses.MISSING}
 
 
-def _restored(value: object) -> object:
+def _restore(value: object) -> object:
     if isinstance(value, dict):
         return Kernel.from_state(value)
-    return tuple(map(_restored, value)) if isinstance(value, list) else value
+    return tuple(map(_restore, value)) if isinstance(value, list) else value
 
 
-def _checked(
+def _check_rows(
     X: ArrayLike, Y: ArrayLike | None, bandwidth: ArrayLike, categorical: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     rows = check_array(X, dtype=np.float64, input_name="X")
@@ -273,7 +279,7 @@ def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
     return np.broadcast_to(vector, (n_inputs,))
 
 
-def positive_number(value: object, owner: str, parameter: str) -> float:
+def check_positive_number(value: object, owner: str, parameter: str) -> float:
     """Return a kernel parameter, or raise ``KernelError`` if it is not finite and positive."""
     number = as_float(value)
     if not 0.0 < number < np.inf:
@@ -281,7 +287,7 @@ def positive_number(value: object, owner: str, parameter: str) -> float:
     return number
 
 
-def _plain(value: object) -> object:
+def _to_plain_data(value: object) -> object:
     if isinstance(value, Kernel):
         return value.to_config()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [_to_plain_data(item) for item in value] if isinstance(value, tuple) else value

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import BoolArray, FloatArray, Kernel, positive_number
+from gramless.kernels.base import BoolArray, FloatArray, Kernel, check_positive_number
 from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.spectral import SpectralKernel
 
@@ -42,8 +42,8 @@ class Scaled(BinningKernel, SpectralKernel):
     scale: float
 
     def __post_init__(self) -> None:
-        (kernel,) = _checked_kernels([self.kernel], "Scaled")
-        scale = positive_number(self.scale, "Scaled", "scale")
+        (kernel,) = _check_kernels([self.kernel], "Scaled")
+        scale = check_positive_number(self.scale, "Scaled", "scale")
         vars(self).update(scale=scale, metric=kernel.metric)
 
     @property
@@ -72,7 +72,7 @@ class Scaled(BinningKernel, SpectralKernel):
 
 
 @dataclass(frozen=True)
-class _Several(SpectralKernel):
+class _CompositeKernel(SpectralKernel):
     kernels: Sequence[Kernel]
 
     @property
@@ -81,7 +81,7 @@ class _Several(SpectralKernel):
 
 
 @dataclass(frozen=True)
-class Sum(BinningKernel, _Several):
+class Sum(BinningKernel, _CompositeKernel):
     """A weighted mean of kernels, ``k(x, y) = sum_i weights_i k_i(x, y) / sum_i weights_i``.
 
     It is the mean of kernels over all inputs, while a :class:`Mixture` is a product of means over
@@ -108,8 +108,8 @@ class Sum(BinningKernel, _Several):
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
-        kernels = _checked_kernels(self.kernels, "Sum")
-        weights = _one_each(self.weights, "Sum", "weights", kernels)
+        kernels = _check_kernels(self.kernels, "Sum")
+        weights = _check_one_per_kernel(self.weights, "Sum", "weights", kernels)
         vars(self).update(kernels=kernels, weights=weights, metric=kernels[0].metric)
 
     @property
@@ -117,7 +117,7 @@ class Sum(BinningKernel, _Several):
         return len(self.kernels) == 1 and self.kernels[0].is_separable
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        parts = zip(self.kernels, self._shares(), strict=True)
+        parts = zip(self.kernels, self._normalised_weights(), strict=True)
         profiles = (share * kernel.profile(distance) for kernel, share in parts)
         return sum(profiles, np.zeros(np.shape(distance)))
 
@@ -125,7 +125,7 @@ class Sum(BinningKernel, _Several):
         return 1 + max(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        ends = np.cumsum(self._shares())[:-1]
+        ends = np.cumsum(self._normalised_weights())[:-1]
         chosen = np.searchsorted(ends, uniforms[:, 0], side="right")
         frequencies = np.empty_like(normals)
         for i, part in enumerate(_spectral_parts(self)):
@@ -135,7 +135,9 @@ class Sum(BinningKernel, _Several):
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
         shape = size or (1,)
-        chosen = generator.choice(len(self.kernels), size=(*shape[:-1], 1), p=self._shares())
+        chosen = generator.choice(
+            len(self.kernels), size=(*shape[:-1], 1), p=self._normalised_weights()
+        )
         widths = np.empty(shape)
         for i, part in enumerate(_binning_parts(self)):
             widths = np.where(chosen == i, part.sample_widths(generator, shape), widths)
@@ -144,23 +146,23 @@ class Sum(BinningKernel, _Several):
     def _gram(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
-        parts = zip(self.kernels, self._shares(), strict=True)
+        parts = zip(self.kernels, self._normalised_weights(), strict=True)
         total = np.zeros((len(rows), len(others)))
         for kernel, share in parts:
             total += share * kernel._gram(rows, others, widths, categorical)
         return total
 
-    def _shares(self) -> FloatArray:
+    def _normalised_weights(self) -> FloatArray:
         weights = np.array(self.weights, dtype=np.float64)
         return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True)
-class Product(_Several):
+class Product(_CompositeKernel):
     """A product of kernels, ``k(x, y) = prod_i k_i(x, y)``.
 
-    Its frequencies are sums of independent frequencies of all kernels, if all have some. The median
-    distance is in the metric of the first kernel.
+    If all kernels have frequencies, those of the product are sums of one independent frequency of
+    each kernel. The median distance is in the metric of the first kernel.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ class Product(_Several):
     no_binning_because: ClassVar[str] = "the intersection of random grids is not a random grid"
 
     def __post_init__(self) -> None:
-        kernels = _checked_kernels(self.kernels, "Product")
+        kernels = _check_kernels(self.kernels, "Product")
         vars(self).update(kernels=kernels, metric=kernels[0].metric)
 
     def profile(self, distance: FloatArray) -> FloatArray:
@@ -188,7 +190,7 @@ class Product(_Several):
 
     def n_uniforms(self, n_inputs: int) -> int:
         of_parts = sum(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
-        # All parts but the first make their normals from uniforms.
+        # The normals are those of the first part; all other parts make theirs from uniforms.
         return of_parts + (len(self.kernels) - 1) * n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -213,12 +215,12 @@ class Product(_Several):
 
 
 @dataclass(frozen=True)
-class Mixture(BinningKernel, _Several):
+class Mixture(BinningKernel, _CompositeKernel):
     """A product over the inputs of a weighted mean of profiles.
 
     ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. The width of a grid
     in an input is drawn from profile i with probability proportional to its weight, and multiplied
-    by its scale. Frequencies are drawn in the same way, if all kernels have some.
+    by its scale. Frequencies are drawn in the same way, if all kernels have frequencies.
 
     Parameters
     ----------
@@ -249,9 +251,9 @@ class Mixture(BinningKernel, _Several):
                 raise KernelError(
                     f"Mixture takes kernels that have random binning, got {kernel!r}."
                 )
-        weights = _one_each(self.weights, "Mixture", "weights", kernels)
+        weights = _check_one_per_kernel(self.weights, "Mixture", "weights", kernels)
         scales = tuple(self.scales) or (1.0,) * len(kernels)
-        scales = _one_each(scales, "Mixture", "scales", kernels)
+        scales = _check_one_per_kernel(scales, "Mixture", "scales", kernels)
         # For one input, a Sum is the same kernel.
         one_input = Sum([Scaled(*part) for part in zip(kernels, scales, strict=True)], weights)
         vars(self).update(kernels=kernels, weights=weights, scales=scales)
@@ -271,7 +273,7 @@ class Mixture(BinningKernel, _Several):
         return self._one_input.sample_widths(generator, (*size, 1))[..., 0]
 
 
-def _checked_kernels(kernels: Sequence[object], owner: str) -> tuple[Kernel, ...]:
+def _check_kernels(kernels: Sequence[object], owner: str) -> tuple[Kernel, ...]:
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise KernelError(f"{owner} takes kernel objects, such as Laplacian(); got {kernel!r}.")
@@ -280,10 +282,12 @@ def _checked_kernels(kernels: Sequence[object], owner: str) -> tuple[Kernel, ...
     return cast(tuple[Kernel, ...], tuple(kernels))
 
 
-def _one_each(
+def _check_one_per_kernel(
     values: Sequence[float], owner: str, parameter: str, kernels: Sequence[Kernel]
 ) -> tuple[float, ...]:
-    checked = tuple(positive_number(value, owner, f"each of its {parameter}") for value in values)
+    checked = tuple(
+        check_positive_number(value, owner, f"each of its {parameter}") for value in values
+    )
     if not checked or len(checked) != len(kernels):
         raise KernelError(
             f"{owner} needs at least one kernel and as many {parameter}: got {len(kernels)} "

@@ -10,10 +10,10 @@ from gramless.kernels.base import FloatArray
 # Tail probabilities of normal numbers underflow soon after 30. Normal numbers that are made of 64
 # random bits are below 10.
 _MAX_NORMAL = 30.0
-# Division by it does not overflow, and draws are almost never smaller.
+# Lower bound of draws: dividing by it does not overflow, and draws are almost never smaller.
 _MIN_GAMMA = 1e-300
-# The logarithm of a draw. Products with Cauchy draws do not overflow, and still exceed the largest
-# frequency.
+# Upper bound of the logarithm of a draw. Products of the largest draw and Cauchy draws do not
+# overflow, but still exceed the limit on frequencies.
 _MAX_LOG_STABLE = 150.0
 
 

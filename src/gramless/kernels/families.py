@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import KernelError
 from gramless.kernels import distributions
-from gramless.kernels.base import FloatArray, positive_number
+from gramless.kernels.base import FloatArray, check_positive_number
 from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.spectral import SpectralKernel
 
@@ -73,7 +73,7 @@ class ExponentialPower(BinningKernel, SpectralKernel):
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        power = positive_number(self.power, "ExponentialPower", "power")
+        power = check_positive_number(self.power, "ExponentialPower", "power")
         if power > 1.0:
             raise KernelError(
                 f"ExponentialPower needs power in (0, 1], got {power}: above 1 it is not convex."
@@ -123,7 +123,7 @@ class InversePower(BinningKernel, SpectralKernel):
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        vars(self).update(power=positive_number(self.power, "InversePower", "power"))
+        vars(self).update(power=check_positive_number(self.power, "InversePower", "power"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
         return (1.0 + distance) ** -self.power

@@ -15,9 +15,9 @@ from gramless.kernels.base import FloatArray, Kernel, bandwidth_vector
 # change kernel values at larger distances, and keeps bin numbers within 64 bits. The upper bound
 # changes a value at distance t by less than t * 2**-60, and keeps widths finite in single
 # precision.
-SMALLEST_WIDTH = 2.0**-40
+MIN_WIDTH = 2.0**-40
 MAX_WIDTH = 2.0**60
-_MIN_DIVISOR = 2.0**-1021  # the inverse of smaller numbers is infinite
+_MIN_DIVISOR = 2.0**-1021  # the inverse of much smaller numbers is infinite
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class BinningKernel(Kernel):
         """Draw widths at bandwidth 1; they may be 0 or infinite."""
 
     def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        """Draw widths at bandwidth 1, in ``[2**-40, 2**60]``; the last axis is of one grid."""
-        return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, MAX_WIDTH)
+        """Draw widths at bandwidth 1, in ``[2**-40, 2**60]``; the last axis is over inputs."""
+        return np.clip(self._draw_widths(generator, size), MIN_WIDTH, MAX_WIDTH)
 
     def sample_grid(
         self, generator: np.random.Generator, bandwidth: ArrayLike
@@ -61,7 +61,7 @@ class BinningKernel(Kernel):
         for grid_widths, grid_shares, generator in zip(widths, shares, generators, strict=True):
             grid_widths[:] = self._draw_widths(generator, scale.shape)
             grid_shares[:] = generator.random(scale.shape)
-        np.clip(widths, SMALLEST_WIDTH, MAX_WIDTH, out=widths)
+        np.clip(widths, MIN_WIDTH, MAX_WIDTH, out=widths)
         with np.errstate(over="ignore"):
             widths *= scale
         np.maximum(widths, _MIN_DIVISOR, out=widths)

@@ -9,18 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import FloatArray, positive_number
-from gramless.kernels.gridded import MAX_WIDTH, SMALLEST_WIDTH, BinningKernel
+from gramless.kernels.base import FloatArray, check_positive_number
+from gramless.kernels.gridded import MAX_WIDTH, MIN_WIDTH, BinningKernel
 
 # The ratio of neighbouring knots is 2**(1/128), or 0.5 %. The error of the table is at most 0.0014
 # for a kink between two knots, and at most 4e-6 * t^2 k''(t) if the profile is smooth there.
 _KNOTS_PER_OCTAVE = 128
 # The range of the table is searched this many octaves below and above distance 1.
 _OCTAVES = 40
-# The table contains all distances at which the profile differs from 0 and 1 by more.
+# The table contains all distances at which the profile differs from 0 and 1 by more than this.
 _NEGLIGIBLE = 1e-6
-# Rounding errors of a profile are much smaller (about 1e-13 of probability a knot), deviations from
-# convexity that matter much larger.
+# Rounding errors of a profile are much smaller, about 1e-13 of probability per knot. Deviations
+# from convexity that matter are much larger.
 _TOLERANCE = 1e-9
 
 
@@ -57,8 +57,8 @@ class TabulatedProfile(BinningKernel):
     _cumulated_weights: FloatArray = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        distances = _finite_vector(self.distances, "distances")
-        values = _finite_vector(self.values, "values")
+        distances = _as_finite_vector(self.distances, "distances")
+        values = _as_finite_vector(self.values, "values")
         if distances.size != values.size or distances.size < 2:
             sizes = f"{distances.size} and {values.size}"
             raise KernelError(
@@ -106,7 +106,7 @@ class Profile(BinningKernel):
         ``KernelError`` is raised.
     upper : float, default=None
         Largest distance of the table. Beyond it, grids represent the continuation of the last line
-        segment to 0. By default, the distance at which the profile is below 1e-6.
+        segment to 0. By default, the smallest power of two at which the profile is below 1e-6.
 
     Examples
     --------
@@ -126,8 +126,8 @@ class Profile(BinningKernel):
 
     def __post_init__(self) -> None:
         if self.upper is not None:
-            upper = positive_number(self.upper, "Profile", "upper")
-            if not SMALLEST_WIDTH < upper < MAX_WIDTH:
+            upper = check_positive_number(self.upper, "Profile", "upper")
+            if not MIN_WIDTH < upper < MAX_WIDTH:
                 raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
             vars(self).update(upper=upper)
         # Two distances, because some functions of scalars accept arrays of size 1.
@@ -136,8 +136,9 @@ class Profile(BinningKernel):
             raise KernelError(f"{self._owner()} must be 1 at distance 0, it is {at_zero:.6g}.")
         distances = np.append(0.0, self._knots())
         values = np.append(1.0, self._evaluate(distances[1:]))
+        # Raises an error that names the function if it is not a mixture of hats.
         _hat_weights(distances, values, self._owner())
-        vars(self).update(_table=self._closed_table(distances, values))
+        vars(self).update(_table=self._table_to_zero(distances, values))
 
     def profile(self, distance: FloatArray) -> FloatArray:
         return self.function(distance)
@@ -176,6 +177,7 @@ class Profile(BinningKernel):
         if self.upper is not None:
             probes = probes[probes < self.upper]
         values = self._evaluate(probes)
+        # Raises an error if the profile is not a mixture of hats, before bounds are taken from it.
         _hat_weights(np.append(0.0, probes), np.append(1.0, values), self._owner())
         negligible = probes[values < _NEGLIGIBLE]
         if self.upper is None and not negligible.size:
@@ -184,13 +186,13 @@ class Profile(BinningKernel):
                 f"{probes[-1]:.3g}: give upper, the largest distance that matters."
             )
         upper = negligible[0] if self.upper is None else self.upper
-        lower = probes[(values > 1.0 - _NEGLIGIBLE) & (probes < upper)].max(initial=SMALLEST_WIDTH)
+        lower = probes[(values > 1.0 - _NEGLIGIBLE) & (probes < upper)].max(initial=MIN_WIDTH)
         if lower >= upper:
             raise KernelError(f"{self._owner()} is 0 from distance {upper:.3g} on: stretch it.")
         n_knots = 1 + int(np.ceil(_KNOTS_PER_OCTAVE * np.log2(upper / lower)))
         return np.geomspace(lower, upper, n_knots)
 
-    def _closed_table(self, distances: FloatArray, values: FloatArray) -> TabulatedProfile:
+    def _table_to_zero(self, distances: FloatArray, values: FloatArray) -> TabulatedProfile:
         values = np.maximum(values, 0.0)
         if values[-1] > 0.0:
             slope = (values[-1] - values[-2]) / (distances[-1] - distances[-2])
@@ -203,7 +205,10 @@ class Profile(BinningKernel):
 
 
 def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> FloatArray:
-    """Return the weights of hats of widths ``distances[1:]``, or raise ``KernelError``."""
+    """Return the weights of the hats of widths ``distances[1:]`` whose mixture is the profile.
+
+    Raise ``KernelError`` if the profile is negative, rises or is not convex.
+    """
     lowest = np.argmin(values)
     if values[lowest] < -_TOLERANCE:
         place = f"{values[lowest]:.3g} at distance {distances[lowest]:.6g}"
@@ -223,7 +228,7 @@ def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> Float
     return np.maximum(weights, 0.0)
 
 
-def _finite_vector(numbers: Sequence[float], parameter: str) -> FloatArray:
+def _as_finite_vector(numbers: Sequence[float], parameter: str) -> FloatArray:
     try:
         vector = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

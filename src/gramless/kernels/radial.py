@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import KernelError
 from gramless.kernels import distributions
-from gramless.kernels.base import FloatArray, positive_number
+from gramless.kernels.base import FloatArray, check_positive_number
 from gramless.kernels.spectral import RadialKernel
 
 _MAX_NU = 100.0
@@ -84,7 +84,7 @@ class Matern(RadialKernel):
     nu: float = 1.5
 
     def __post_init__(self) -> None:
-        nu = positive_number(self.nu, "Matern", "nu")
+        nu = check_positive_number(self.nu, "Matern", "nu")
         if nu > _MAX_NU:
             raise KernelError(f"Matern needs nu in (0, 100], got {nu}: use Gaussian().")
         vars(self).update(nu=nu)
@@ -131,7 +131,7 @@ class RationalQuadratic(RadialKernel):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        vars(self).update(alpha=positive_number(self.alpha, "RationalQuadratic", "alpha"))
+        vars(self).update(alpha=check_positive_number(self.alpha, "RationalQuadratic", "alpha"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):

@@ -82,9 +82,10 @@ def as_kernel(kernel: KernelLike) -> Kernel:
 
 
 def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
-    """Return :func:`as_kernel` of a kernel that has random binning.
+    """Return the kernel as :func:`as_kernel` does, if it has random binning.
 
-    Raise ``KernelError`` if it has none, which means that its profile is not a mixture of hats.
+    Otherwise raise ``KernelError``. Kernels have random binning if their profile is a mixture of
+    hats.
 
     Parameters
     ----------
@@ -96,14 +97,14 @@ def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
     >>> as_binning_kernel("laplacian")
     Laplacian()
     """
-    return cast(BinningKernel, _with_features(as_kernel(kernel), BinningKernel))
+    return cast(BinningKernel, _check_features(as_kernel(kernel), BinningKernel))
 
 
 def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
-    """Return :func:`as_kernel` of a kernel that has random Fourier features.
+    """Return the kernel as :func:`as_kernel` does, if it has random Fourier features.
 
-    Raise ``KernelError`` if the distribution of its frequencies is not known. This is so for
-    functions of the distance and kernels that contain one.
+    Otherwise raise ``KernelError``: the distribution of the kernel's frequencies is not known, as
+    for functions of the distance and for kernels that contain one.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
     >>> as_spectral_kernel("gaussian")
     Gaussian()
     """
-    return cast(SpectralKernel, _with_features(as_kernel(kernel), SpectralKernel))
+    return cast(SpectralKernel, _check_features(as_kernel(kernel), SpectralKernel))
 
 
 def from_config(config: KernelConfig) -> Kernel:
@@ -139,8 +140,8 @@ def from_config(config: KernelConfig) -> Kernel:
     return Kernel.from_state(config)
 
 
-def _with_features(kernel: Kernel, kind: type) -> Kernel:
-    """Return a kernel, or raise ``KernelError`` if it or one of its parts is not of a kind."""
+def _check_features(kernel: Kernel, kind: type) -> Kernel:
+    """Return the kernel, or raise ``KernelError`` if it or one of its parts is not a ``kind``."""
     lacking = kernel.part_without(kind)
     if lacking is None:
         return kernel

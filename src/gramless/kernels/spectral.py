@@ -12,8 +12,8 @@ from scipy.spatial.distance import cdist
 from gramless.base.errors import InputError
 from gramless.kernels.base import FloatArray, Kernel, Metric
 
-# Uniforms of 53 bits can be 0, and inverse CDFs are infinite there.
-_SMALLEST_UNIFORM = 2.0**-54
+# Uniforms of 53 bits can be 0, and inverse CDFs are infinite at 0 and 1.
+_MIN_UNIFORM = 2.0**-54
 _MAX_UNIFORM = 1.0 - 2.0**-53
 _MAX_EXPONENT = 100
 
@@ -48,8 +48,8 @@ class SpectralKernel(Kernel):
         -------
         ndarray of shape (n_frequencies, n_inputs)
             Frequencies in radians, to be divided by the bandwidths of the inputs. Each row depends
-            only on the same row of normals and uniforms. The exponents of numbers above ``2**100``
-            are reduced to 100.
+            only on the same row of normals and uniforms. Binary exponents above 100 are reduced
+            to 100.
 
         Examples
         --------
@@ -66,8 +66,8 @@ class SpectralKernel(Kernel):
             raise InputError(
                 f"{type(self).__name__} needs uniforms of shape {shape}, got {uniforms.shape}."
             )
-        inside = np.clip(uniforms, _SMALLEST_UNIFORM, _MAX_UNIFORM)
-        return within_exponents(self._frequencies(normals, inside), _MAX_EXPONENT)
+        inside = np.clip(uniforms, _MIN_UNIFORM, _MAX_UNIFORM)
+        return limit_exponents(self._frequencies(normals, inside), _MAX_EXPONENT)
 
     @abstractmethod
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -105,8 +105,8 @@ class RadialKernel(SpectralKernel):
         return self.profile(cdist(rows, others))
 
 
-def within_exponents(numbers: FloatArray, largest: int) -> FloatArray:
-    """Return numbers, with the exponents of those above ``2**largest`` reduced to it."""
+def limit_exponents(numbers: FloatArray, largest: int) -> FloatArray:
+    """Return numbers, with binary exponents above ``largest`` reduced to it."""
     large = np.abs(numbers) > 2.0**largest
     if not large.any():
         return numbers

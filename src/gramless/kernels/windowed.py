@@ -15,7 +15,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.numeric import in_range
-from gramless.kernels.base import FloatArray, Kernel, positive_number
+from gramless.kernels.base import FloatArray, Kernel, check_positive_number
 from gramless.kernels.gridded import BinningKernel
 
 WindowName = Literal["parabola", "cosine"]
@@ -23,13 +23,16 @@ WindowName = Literal["parabola", "cosine"]
 _MEAN_WIDTH = 2.0  # mean width of grids at bandwidth 1, as for the Laplacian kernel
 _MIN_SHAPE, _MAX_SHAPE = 2.0, 1000.0
 
+# For for_inputs: the shape with up to _FEW_INPUTS inputs, the shape with more, and the maximum
+# depth.
 _FEW_INPUTS, _SHAPE_OF_FEW, _SHAPE_OF_MANY = 10, 30.0, 8.0
 _MAX_DEPTH = 0.8
-# Mean fourth power of window values, over all inputs. If it is larger, a few grids dominate.
+# Maximum of the mean fourth power of window values over all inputs. If it is larger, a few grids
+# dominate.
 _MAX_FOURTH_MOMENT = 8.0
 
 _NEGLIGIBLE = 1e-17  # tail probabilities of widths
-_KNOTS = 4096
+_KNOTS = 4096  # intervals of the spline of a profile
 _PANELS, _NODES = 8, 32  # Gauss-Legendre quadrature: panels, and nodes per panel
 _COSINE_TERMS = 14  # terms of the Taylor series
 
@@ -58,7 +61,7 @@ class GammaHats(BinningKernel):
     shape: float = 30.0
 
     def __post_init__(self) -> None:
-        vars(self).update(shape=_checked_shape(self.shape, "GammaHats"))
+        vars(self).update(shape=_check_shape(self.shape, "GammaHats"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
         shape = self.shape
@@ -116,10 +119,10 @@ class Windowed(Kernel):
             names = ", ".join(map(repr, _WINDOWS))
             raise KernelError(f"Windowed needs window to be one of {names}, got {self.window!r}.")
         is_flat = isinstance(self.depth, numbers.Real) and self.depth == 0
-        depth = 0.0 if is_flat else positive_number(self.depth, "Windowed", "depth")
+        depth = 0.0 if is_flat else check_positive_number(self.depth, "Windowed", "depth")
         if depth > 1.0:
             raise KernelError(f"Windowed needs depth in [0, 1], got {depth}: windows end at 0.")
-        vars(self).update(depth=depth, shape=_checked_shape(self.shape, "Windowed"))
+        vars(self).update(depth=depth, shape=_check_shape(self.shape, "Windowed"))
 
     @classmethod
     def for_inputs(cls, n_inputs: int) -> Self:
@@ -167,14 +170,14 @@ class Windowed(Kernel):
         return float(weights @ values**4) / 2.0
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        spline, end = _table(self.window, self.depth, self.shape)
+        spline, end = _profile_spline(self.window, self.depth, self.shape)
         root = np.sqrt(np.sqrt(np.minimum(np.asarray(distance) / end, 1.0)))
         values: FloatArray = spline(root)
         # Rounding, which depends on the processor, can make the last values negative.
         return np.maximum(values, 0.0)
 
 
-def _parabola(depth: float) -> FloatArray:
+def _parabola_coefficients(depth: float) -> FloatArray:
     return np.array([1.0, -4.0 * depth])
 
 
@@ -186,7 +189,7 @@ def _overlap_of_parabolas(s: FloatArray | float, depth: float) -> FloatArray | f
     return 2.0 * h - c * linear + c * c * square
 
 
-def _cosine(depth: float) -> FloatArray:
+def _cosine_coefficients(depth: float) -> FloatArray:
     powers = ((-1.0) ** k * (2.0 * math.pi) ** (2 * k) for k in range(_COSINE_TERMS))
     terms = [power / math.factorial(2 * k) for k, power in enumerate(powers)]
     coefficients: FloatArray = 0.5 * depth * np.array(terms)
@@ -206,14 +209,19 @@ _Overlap = Callable[[FloatArray | float, float], FloatArray | float]
 # Functions of the depth: the coefficients of a window in powers of u**2, and its overlap
 # "integral of f(u) f(u + s)".
 _WINDOWS: dict[str, tuple[Callable[[float], FloatArray], _Overlap]] = {
-    "parabola": (_parabola, _overlap_of_parabolas),
-    "cosine": (_cosine, _overlap_of_cosines),
+    "parabola": (_parabola_coefficients, _overlap_of_parabolas),
+    "cosine": (_cosine_coefficients, _overlap_of_cosines),
 }
 
 
 @lru_cache(maxsize=64)
-def _table(window: WindowName, depth: float, shape: float) -> tuple[CubicHermiteSpline, float]:
-    """Return a spline of a profile, in the fourth root of ``distance / end``, and ``end``."""
+def _profile_spline(
+    window: WindowName, depth: float, shape: float
+) -> tuple[CubicHermiteSpline, float]:
+    """Return a profile as a spline of the fourth root of ``distance / end``, and ``end``.
+
+    The profile is 0 from ``end`` on.
+    """
     scale = _MEAN_WIDTH / shape
     ends = scale * np.array(
         [special.gammaincinv(shape, _NEGLIGIBLE), special.gammainccinv(shape, _NEGLIGIBLE)]
@@ -240,7 +248,8 @@ def _mean_overlap(
     starts = np.arange(_PANELS)[:, None]
     nodes = ((starts + (nodes + 1.0) / 2.0) / _PANELS).ravel()
     weights = np.tile(weights / (2.0 * _PANELS), _PANELS)
-    # The integral is over the logarithm of the width.
+    # The integral over the widths uses their logarithm as the variable, and starts at the distance,
+    # because windows of smaller widths do not overlap.
     lower = np.log(np.maximum(distances, ends[0]))[:, None]
     length = math.log(ends[1]) - lower
     widths = np.exp(lower + length * nodes)
@@ -251,8 +260,8 @@ def _mean_overlap(
     return means
 
 
-def _checked_shape(value: object, owner: str) -> float:
-    shape = positive_number(value, owner, "shape")
+def _check_shape(value: object, owner: str) -> float:
+    shape = check_positive_number(value, owner, "shape")
     if not _MIN_SHAPE <= shape <= _MAX_SHAPE:
         raise KernelError(f"{owner} needs shape in [2, 1000], got {shape}.")
     return shape
