@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.loops.backfitting import backfit, backfit_outputs, backfit_shared_curvature
+from gramless.loops.backfitting import backfit
 from gramless.losses import Logistic, Loss, Multinomial, Poisson, Squared
 
 Floats = NDArray[np.float32]
@@ -25,81 +25,80 @@ def draw_codes(seed: int = 0) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     return codes, np.append(0, np.cumsum(N_BINS))
 
 
-def draw(n_outputs: int | None, seed: int = 0) -> dict[str, Floats]:
-    """Return slopes, curvatures, weights and raw predictions; None is one output, (n_rows,)."""
-    rng, shape = np.random.default_rng(seed), () if n_outputs is None else (n_outputs,)
+N_TRAINING, HALF, RIDGES = 280, 150, np.array([3.5, 20.0], np.float32)
+
+
+def draw(seed: int = 0) -> dict[str, Floats]:
+    """Return derivatives of two columns, and three columns of weights of both models."""
+    rng = np.random.default_rng(seed)
+    slopes = rng.normal(size=(N_TRAINING, 2))
+    curvatures = rng.gamma(2.0, size=(N_TRAINING, 2))
     return {
-        "slopes": rng.normal(size=(N_ROWS, *shape)).astype(np.float32),
-        "curvatures": rng.gamma(2.0, size=(N_ROWS, *shape)).astype(np.float32),
-        "weights": rng.normal(size=(sum(N_BINS), *shape)).astype(np.float32),
-        "raw": rng.normal(size=(N_ROWS, *shape)).astype(np.float32),
+        "derivatives": np.hstack([slopes, curvatures]).astype(np.float32),
+        "weights": rng.normal(size=(sum(N_BINS), 2, 3)).astype(np.float32),
+        "changes": np.zeros((N_ROWS, 4), np.float32),
     }
 
 
-def run(state: dict[str, Any], grids: list[int], first: int, last: int, ridge: float) -> None:
+def run(
+    state: dict[str, Any],
+    grids: list[int],
+    half: int = HALF,
+    ridges: Floats = RIDGES,
+    column: int = 0,
+) -> None:
     codes, offsets = draw_codes()
-    n_outputs = 1 if state["raw"].ndim == 1 else state["raw"].shape[1]
-    sums = np.full(2 * max(N_BINS) * n_outputs, 77, np.float32)
-    loop = backfit if state["raw"].ndim == 1 else backfit_outputs
-    order = np.array(grids, np.int64)
-    loop(codes, offsets, order, first, last, np.float32(ridge), *state.values(), sums)
+    scratch = np.full(4 * max(N_BINS), 77, np.float32), np.full(8 * max(N_BINS), 77, np.float32)
+    common = codes, offsets, np.array(grids, np.int64), half, ridges
+    backfit(*common, state["derivatives"], state["weights"], column, state["changes"], *scratch)
 
 
-def twin(state: dict[str, Any], grids: list[int], first: int, last: int, ridge: float) -> None:
-    """Do the same with one Newton step a bin, rows added one after the other in float32."""
+def twin(state: dict[str, Any], grids: list[int], half: int, column: int) -> None:
+    """Do the same with one Newton step per bin; rows are added one after the other in float32."""
     codes, offsets = draw_codes()
-    slopes, curvatures, weights, raw = state.values()
-    ridge = np.float32(ridge)
+    weights, changes = state["weights"], state["changes"].reshape(N_ROWS, 2, 2)
+    slopes, curvatures = state["derivatives"].reshape(-1, 2, 2).transpose(1, 0, 2)
+    n_training = len(slopes)
     for g in grids:
-        rows = np.arange(N_ROWS)
-        for c in range(N_BINS[g]):
-            members = rows[codes[g] == c + 1]
-            fitted = [i for i in members if first <= i < last]
-            slope, curvature = np.zeros((2, *raw.shape[1:]), np.float32)
-            for i in fitted:
-                slope, curvature = slope + slopes[i], curvature + curvatures[i]
-            at = offsets[g] + c
-            step = (slope - ridge * weights[at]) / (curvature + ridge)
-            weights[at] += step
-            slopes[members] -= curvatures[members] * step
-            raw[members] += step
+        for model, fitted in enumerate([range(half), range(half, n_training)]):
+            for k in range(min(2, weights.shape[2] - column)):
+                for c in range(N_BINS[g]):
+                    members = np.flatnonzero(codes[g] == c + 1)
+                    slope = curvature = np.float32(0.0)
+                    for i in (i for i in members if i in fitted):
+                        slope += slopes[i, k] - curvatures[i, k] * changes[i, model, k]
+                        curvature += curvatures[i, k]
+                    at = offsets[g] + c, model, column + k
+                    step = (slope - RIDGES[k] * weights[at]) / (curvature + RIDGES[k])
+                    weights[at] += step
+                    changes[members, model, k] += step
 
 
-@pytest.mark.parametrize("n_outputs", [None, 1, 2, 5])
-def test_backfitting_equals_the_slow_implementation(n_outputs: int | None) -> None:
-    for rows in [(0, N_ROWS), (0, 150), (150, 290), (10, 11), (20, 20)]:
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_backfitting_equals_the_slow_implementation(column: int) -> None:
+    for n_training, half in [(280, 150), (300, 150), (280, 30), (280, 270), (2, 1), (20, 20)]:
         for grids in [[0, 1, 2, 3], [3, 1], [2], []]:
-            result, expected = draw(n_outputs), draw(n_outputs)
-            run(result, grids, *rows, 3.5)
-            twin(expected, grids, *rows, 3.5)
+            result, expected = draw(), draw()
+            for state in (result, expected):
+                state["derivatives"] = np.resize(state["derivatives"], (n_training, 4))
+            run(result, grids, half, column=column)
+            twin(expected, grids, half, column)
             for name, values in expected.items():
                 np.testing.assert_array_equal(result[name], values, err_msg=name)
 
 
-@pytest.mark.parametrize("n_outputs", [4, 8, 20])
-def test_one_curvature_per_row_equals_equal_curvatures(n_outputs: int) -> None:
-    codes, offsets = draw_codes()
-    room = np.full(max(N_BINS) * n_outputs, 77, np.float32), np.full(max(N_BINS), 77, np.float32)
-    for rows in [(0, N_ROWS), (150, 290), (10, 11), (20, 20)]:
-        for grids in [[0, 1, 2, 3], [3, 1], []]:
-            result, expected = draw(n_outputs), draw(n_outputs)
-            expected["curvatures"][:] = expected["curvatures"][:, :1]
-            run(expected, grids, *rows, 3.5)
-            result["curvatures"] = result["curvatures"][:, 0].copy()
-            fixed = codes, offsets, np.array(grids, np.int64), *rows, np.float32(3.5)
-            backfit_shared_curvature(*fixed, *result.values(), *room)
-            for name in ("slopes", "weights", "raw"):
-                np.testing.assert_array_equal(result[name], expected[name], err_msg=name)
-
-
-def test_bins_without_rows_shrink_towards_zero() -> None:
-    """Newton's step of the penalty alone ends at its minimum."""
-    state = draw(None)
-    run(state, [3], 0, 0, 2.0)
-    np.testing.assert_array_equal(state["weights"][-N_BINS[3] :], 0.0)
+def test_bins_without_rows_shrink_to_zero() -> None:
+    """A Newton step for the penalty alone ends at its minimum."""
+    state = draw()
+    # Products with powers of two are exact.
+    run(state, [3], half=N_TRAINING, ridges=np.array([2.0, 16.0], np.float32))
+    np.testing.assert_array_equal(state["weights"][-N_BINS[3] :, 1, :2], 0.0)
 
 
 # Many passes.
+
+
+ROWS = slice(0, 260)
 
 
 def features(codes: NDArray[np.uint16], offsets: NDArray[np.int64]) -> Doubles:
@@ -110,31 +109,32 @@ def features(codes: NDArray[np.uint16], offsets: NDArray[np.int64]) -> Doubles:
     return Z
 
 
-def fitted(
-    loss: Loss, y: Doubles, ridge: float, n_passes: int, first: int, last: int
-) -> tuple[Doubles, float]:
-    """Return the weights after many passes, and how far raw predictions may have drifted.
+def fitted(loss: Loss, y: Doubles, ridge: float, n_passes: int) -> tuple[Doubles, float]:
+    """Return the first model's weights after many passes, and how far its raw predictions drift.
 
     Each pass adds a step to the prediction of each row once a grid, and rounds.
     """
-    weights = np.zeros((sum(N_BINS), *y.shape[1:]), np.float32)
+    y = y.reshape(N_ROWS, -1)
+    weights = np.zeros((sum(N_BINS), 2, y.shape[1]), np.float32)
     raw, drift = np.zeros(y.shape, np.float32), 0.0
     for _ in range(n_passes):
         z = raw.astype(np.float64)
         slopes, curvatures = -loss.gradient(z, y), loss.curvature(z, y)
-        state = {
-            "slopes": slopes.astype(np.float32),
-            "curvatures": curvatures.astype(np.float32),
-            "weights": weights,
-            "raw": raw,
-        }
-        run(state, [0, 1, 2, 3], first, last, ridge)
+        for column in range(0, y.shape[1], 2):
+            derivatives, used = np.zeros((N_ROWS, 4), np.float32), slice(column, column + 2)
+            n_used = slopes[:, used].shape[1]
+            derivatives[:, :n_used] = slopes[:, used]
+            derivatives[:, 2 : 2 + n_used] = curvatures[:, used]
+            state = {
+                "derivatives": derivatives[: ROWS.stop],
+                "weights": weights,
+                "changes": np.zeros((N_ROWS, 4), np.float32),
+            }
+            run(state, [0, 1, 2, 3], ROWS.stop, np.full(2, ridge, np.float32), column)
+            raw[:, used] += state["changes"][:, :n_used]
         # Rounded are the prediction and the weight, half a unit in the last place each.
         drift += len(N_BINS) * 0.5 * EPS * float(np.abs(raw).max() + np.abs(weights).max())
-    return weights.astype(np.float64), drift
-
-
-ROWS = slice(20, 280)
+    return weights[:, 0].astype(np.float64), drift
 
 
 def gradient_bound(Z: Doubles, slopes: Doubles, ridge: float, w: Doubles, drift: float) -> Doubles:
@@ -154,7 +154,8 @@ def gradient_bound(Z: Doubles, slopes: Doubles, ridge: float, w: Doubles, drift:
 def test_many_passes_reach_the_ridge_solution() -> None:
     Z, ridge = features(*draw_codes())[ROWS], 10.0
     y = np.random.default_rng(1).normal(size=N_ROWS)
-    result, drift = fitted(Squared(), y, ridge, 250, ROWS.start, ROWS.stop)
+    result, drift = fitted(Squared(), y, ridge, 250)
+    result = result[:, 0]
     exact = np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ y[ROWS])
     bound = gradient_bound(Z, y[ROWS] - Z @ result, ridge, result, drift)
     # The objective is at least as curved as its penalty.
@@ -177,7 +178,8 @@ def labelled(seed: int = 1) -> dict[str, tuple[Loss, Doubles]]:
 def test_penalised_gradient_vanishes(name: str) -> None:
     loss, y = labelled()[name]
     Z, ridge = features(*draw_codes())[ROWS], 20.0
-    result, drift = fitted(loss, y, ridge, 80, ROWS.start, ROWS.stop)
+    result, drift = fitted(loss, y, ridge, 80)
+    result = result.reshape(-1, *y.shape[1:])
     slopes = -loss.gradient(Z @ result, y[ROWS])
     gradient = (Z.T @ slopes - ridge * result).reshape(len(result), -1)
     curvature = max(1.0, float(loss.curvature(Z @ result, y[ROWS]).max()))

@@ -139,13 +139,13 @@ def test_gains_match_a_slow_implementation(name: str, weighted: bool) -> None:
     shrinkage, n = growth._SHRINKAGE * models.typical_curvature, models.n_training
     for c, slots in enumerate(slots_twin(state, proposals, 9)):
         gain = size = 0.0
-        for model in models.models:
-            z = model.raw.astype(np.float64)
+        for raw, (start, stop) in zip(models.raw, models.halves, strict=True):
+            z = raw.astype(np.float64)
             slopes = -loss.gradient(z, models.targets).reshape(1200, -1)
             bent = loss.surrogate_curvature(z, models.targets)
             bent = np.maximum(bent, models.min_curvature)
             bent = bent.reshape(1200, -1).mean(axis=1)
-            is_training = (np.arange(n) >= model.first) & (np.arange(n) < model.last)
+            is_training = (np.arange(n) >= start) & (np.arange(n) < stop)
             for b in np.unique(slots[:n]):
                 inside = slots[:n] == b
                 fit, judge = (
@@ -168,20 +168,15 @@ def test_each_model_ignores_targets_of_the_other_half(name: str) -> None:
     data = make_task(friedman(1200)[0], old.targets, loss=old.loss).data
     results = []
     for half in (None, 0, 1):
-        targets, rows = (
-            old.targets.copy(),
-            slice(
-                None if half is None else old.models[half].first,
-                None if half is None else old.models[half].last,
-            ),
-        )
+        targets = old.targets.copy()
         if half is not None:
+            rows = slice(*old.halves[half])
             targets[rows] = targets[rows][::-1]
         models = CrossFittedModels(replace(data, targets=targets), 1000, old.loss, 64, 1)
         n_bins = np.diff(old.offsets[: old.n_grids + 1])
         models.add(old.codes[: old.n_grids], n_bins)
         models.backfit(np.arange(old.n_grids))
-        results.append([model.weights for model in models.models])
+        results.append(models.weights.swapaxes(0, 1))
     plain, first_changed, second_changed = results
     np.testing.assert_array_equal(first_changed[1], plain[1])
     np.testing.assert_array_equal(second_changed[0], plain[0])
@@ -319,7 +314,7 @@ def test_strongest_keeps_grids_that_both_models_use_most() -> None:
     added = np.empty(n_grids)
     for r in range(n_grids):
         at = models.offsets[r] + models.codes[r, : models.n_training] - 1
-        one, other = (m.weights[at].reshape(len(at), -1).astype(float) for m in models.models)
+        one, other = models.weights[at].astype(float).swapaxes(0, 1)
         one, other = (x - np.average(x, axis=0, weights=counts) for x in (one, other))
         added[r] = np.average((one * other).sum(axis=1), weights=counts)
     kept = models.strongest(n_grids, 0.25)

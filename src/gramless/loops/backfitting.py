@@ -11,116 +11,65 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops.compile import loop
-from gramless.loops.simd import deposit_4, deposit_8, follow_4, follow_8
+from gramless.loops.simd import deposit_4, deposit_derivatives_2
 
 
 @loop
-def backfit(codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums):
-    """Update the weights (n_bins,) of one output, for each grid in ``grids`` in turn.
-
-    ``codes`` (n_grids, n_rows) of uint16 are 1-based bin numbers. The weights of grid ``g`` are
-    ``weights[offsets[g] : offsets[g + 1]]``. They are fitted to the rows ``first:last``, one half
-    of the training rows. ``ridge`` is the L2 penalty, added to each bin's summed curvature.
-
-    ``slopes`` (n_rows,) is the *negative* gradient of the loss of each row, ``curvatures``
-    (n_rows,) its second derivative, and ``raw`` (n_rows,) the raw predictions. ``slopes`` and
-    ``raw`` are updated for all rows, because the rows outside of ``first:last`` score the weights.
-    ``sums`` is scratch memory for two numbers per bin of the largest grid. All numbers are float32.
-    """
-    n_rows = codes.shape[1]
-    for q in range(len(grids)):
-        code, start = codes[grids[q]], offsets[grids[q]]
-        n_bins = offsets[grids[q] + 1] - start
-        for c in range(2 * n_bins):
-            sums[c] = np.float32(0.0)
-        for i in range(first, last):
-            at = 2 * (np.int64(code[i]) - 1)
-            sums[at] += slopes[i]
-            sums[at + 1] += curvatures[i]
-        for c in range(n_bins):
-            weight = weights[start + c]
-            step = (sums[2 * c] - ridge * weight) / (sums[2 * c + 1] + ridge)
-            weights[start + c] = weight + step
-            # Steps overwrite sums that were read already: those at index c belong to bin c // 2.
-            sums[c] = step
-        for i in range(n_rows):
-            at = np.int64(code[i]) - 1
-            slopes[i] -= curvatures[i] * sums[at]
-            raw[i] += sums[at]
-
-
-@loop
-def backfit_outputs(
-    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
+def backfit(
+    codes, offsets, grids, half, ridges, derivatives, weights, column, changes, steps, sums
 ):
-    """Update the weights of K outputs as :func:`backfit` does.
+    """Update two weights per bin and model, for each grid in ``grids`` in turn.
 
-    ``slopes``, ``curvatures``, ``weights`` and ``raw`` have K columns. ``sums`` is scratch memory
-    for 2K numbers per bin of the largest grid.
+    The first model is fitted to rows ``0:half`` and the second to rows ``half:n_training``. Two
+    columns of weights, of two outputs or for two ridge penalties, share one pass over the codes.
+
+    ``codes`` (n_grids, n_rows) of uint16 are 1-based bin numbers. Bin c of grid g has the weights
+    ``weights[offsets[g] + c, model, column + k]`` for k = 0 and 1, or only 0 if there are no more
+    columns. ``ridges`` (2,) are the L2 penalties, added to the summed curvatures of each bin.
+
+    ``derivatives`` (n_training, 4) are the *negative* gradients of the loss of each row for both
+    columns, then the second derivatives, of the model that is fitted to the row. ``changes``
+    (n_rows, 4) of the raw predictions of both columns by the first model, then by the second, start
+    at zero; those of all rows are computed, because other rows score the weights. ``steps`` and
+    ``sums`` are scratch memory for 4 and 8 numbers per bin of the largest grid. All numbers are
+    float32.
     """
-    n_rows, n_outputs = raw.shape
-    for q in range(len(grids)):
-        code, start = codes[grids[q]], offsets[grids[q]]
-        n_bins = offsets[grids[q] + 1] - start
-        for c in range(2 * n_bins * n_outputs):
-            sums[c] = np.float32(0.0)
-        for i in range(first, last):
-            c = 2 * n_outputs * (np.int64(code[i]) - 1)
-            for k in range(n_outputs):
-                sums[c + k] += slopes[i, k]
-                sums[c + n_outputs + k] += curvatures[i, k]
-        for c in range(n_bins):
-            at = 2 * n_outputs * c
-            for k in range(n_outputs):
-                weight = weights[start + c, k]
-                step = (sums[at + k] - ridge * weight) / (sums[at + n_outputs + k] + ridge)
-                weights[start + c, k] = weight + step
-                sums[n_outputs * c + k] = step
-        for i in range(n_rows):
-            c = n_outputs * (np.int64(code[i]) - 1)
-            for k in range(n_outputs):
-                slopes[i, k] -= curvatures[i, k] * sums[c + k]
-                raw[i, k] += sums[c + k]
-
-
-@loop
-def backfit_shared_curvature(
-    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums, masses
-):
-    """Update the weights of K outputs that share one curvature per row, (n_rows,).
-
-    ``slopes``, ``weights`` and ``raw`` have K columns, padded with zeros to a multiple of 4.
-    ``sums`` is scratch memory for K numbers per bin, ``masses`` for one.
-    """
-    n_rows, n_outputs = raw.shape
-    for q in range(len(grids)):
-        code, start = codes[grids[q]], offsets[grids[q]]
-        n_bins = offsets[grids[q] + 1] - start
-        for c in range(n_bins):
-            masses[c] = np.float32(0.0)
-        for c in range(n_bins * n_outputs):
-            sums[c] = np.float32(0.0)
-        for i in range(first, last):
-            row_bin, k, at = np.int64(code[i]) - 1, 0, n_outputs * i
-            to = n_outputs * row_bin
-            masses[row_bin] += curvatures[i]
-            while k + 8 <= n_outputs:
-                deposit_8(sums, to + k, slopes, at + k)
-                k += 8
-            if k < n_outputs:
-                deposit_4(sums, to + k, slopes, at + k)
-        for c in range(n_bins):
-            total = masses[c] + ridge
-            for k in range(n_outputs):
-                weight = weights[start + c, k]
-                step = (sums[n_outputs * c + k] - ridge * weight) / total
-                weights[start + c, k] = weight + step
-                sums[n_outputs * c + k] = step
-        for i in range(n_rows):
-            k, at = 0, n_outputs * i
-            to = n_outputs * (np.int64(code[i]) - 1)
-            while k + 8 <= n_outputs:
-                follow_8(slopes, raw, at + k, curvatures[i], sums, to + k)
-                k += 8
-            if k < n_outputs:
-                follow_4(slopes, raw, at + k, curvatures[i], sums, to + k)
+    n_rows, n_training, n_grids = len(changes), len(derivatives), len(grids)
+    n_columns = min(2, weights.shape[2] - column)
+    steps[:] = np.float32(0.0)
+    # Each turn adds the steps of the previous grid to the changes of a row, and then sums the row's
+    # derivatives over the bins of the next grid. The sums of the last turn are not used.
+    for turn in range(n_grids + 1 if n_grids > 0 else 0):
+        before, grid = codes[grids[max(turn - 1, 0)]], grids[min(turn, n_grids - 1)]
+        code, start = codes[grid], offsets[grid]
+        n_bins = offsets[grid + 1] - start
+        sums[: 8 * n_bins] = np.float32(0.0)
+        # Rows of the two halves alternate: an addition waits for the previous one to the same bin,
+        # but the sums of two models are independent.
+        both = min(half, n_training - half)
+        for i in range(both):
+            j = half + i
+            deposit_4(changes, 4 * i, steps, 4 * (np.int64(before[i]) - 1))
+            deposit_4(changes, 4 * j, steps, 4 * (np.int64(before[j]) - 1))
+            first, second = 8 * (np.int64(code[i]) - 1), 8 * (np.int64(code[j]) - 1) + 4
+            deposit_derivatives_2(sums, first, derivatives, 4 * i, changes, 4 * i)
+            deposit_derivatives_2(sums, second, derivatives, 4 * j, changes, 4 * j + 2)
+        for i in range(both, half):
+            deposit_4(changes, 4 * i, steps, 4 * (np.int64(before[i]) - 1))
+            first = 8 * (np.int64(code[i]) - 1)
+            deposit_derivatives_2(sums, first, derivatives, 4 * i, changes, 4 * i)
+        for j in range(half + both, n_training):
+            deposit_4(changes, 4 * j, steps, 4 * (np.int64(before[j]) - 1))
+            second = 8 * (np.int64(code[j]) - 1) + 4
+            deposit_derivatives_2(sums, second, derivatives, 4 * j, changes, 4 * j + 2)
+        for i in range(n_training, n_rows):
+            deposit_4(changes, 4 * i, steps, 4 * (np.int64(before[i]) - 1))
+        if turn < n_grids:
+            for c in range(n_bins):
+                for model in range(2):
+                    for k in range(n_columns):
+                        at, ridge = 8 * c + 4 * model + k, ridges[k]
+                        weight = weights[start + c, model, column + k]
+                        step = (sums[at] - ridge * weight) / (sums[at + 2] + ridge)
+                        weights[start + c, model, column + k] = weight + step
+                        steps[4 * c + 2 * model + k] = step

@@ -145,22 +145,27 @@ def _deposit(vectors, out, a, values, at):
     vectors.increase(vectors.load(2, at), 0, a)
 
 
-def _follow(vectors, slopes, raw, at, factor, steps, a):
-    """Compute ``slopes[at:] -= factor * steps[a:]`` and ``raw[at:] += steps[a:]``."""
-    builder, step = vectors.builder, vectors.load(4, a)
-    change = builder.fmul(same(builder, factor, vectors.lanes), step)
-    vectors.store(builder.fsub(vectors.load(0, at), change), 0, at)
-    vectors.increase(step, 1, at)
-
-
 deposit_16, deposit_8, deposit_4 = (vector_intrinsic(n)(_deposit) for n in (16, 8, 4))
-follow_8, follow_4 = (vector_intrinsic(n)(_follow) for n in (8, 4))
 gather_16, gather_8, gather_4, gather_2, gather_1 = (
     vector_intrinsic(n)(_gather) for n in (16, 8, 4, 2, 1)
 )
 scatter_16, scatter_8, scatter_4, scatter_2, scatter_1 = (
     vector_intrinsic(n)(_scatter) for n in (16, 8, 4, 2, 1)
 )
+
+
+@vector_intrinsic(2)
+def deposit_derivatives_2(vectors, out, a, derivatives, at, changes, to):
+    """Add two changed slopes and two curvatures to ``out[a:]``.
+
+    The slopes at ``derivatives[at:]`` change by minus the curvatures, which follow, times
+    ``changes[to:]``.
+    """
+    builder = vectors.builder
+    slopes, curvatures = (vectors.load(2, builder.add(at, _INTEGER(k))) for k in (0, 2))
+    change = builder.fmul(curvatures, vectors.load(4, to))
+    vectors.increase(builder.fsub(slopes, change), 0, a)
+    vectors.increase(curvatures, 0, builder.add(a, _INTEGER(2)))
 
 
 @intrinsic

@@ -25,7 +25,7 @@ from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids, with_combinations
-from gramless.loops import backfitting
+from gramless.loops.backfitting import backfit
 from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
 from gramless.matrices.binned import BinnedMatrix
@@ -257,49 +257,18 @@ class GridSpace:
         return Grids(widths, shifts, odd << SHORT_HASH, hashes[:, 0] << SHORT_HASH)
 
 
-@dataclass
-class _Model:
-    """A model fitted to one half of the training rows, ``first:last``.
-
-    Attributes
-    ----------
-    weights : array (n_bins,) or (n_bins, K) of float32
-        Weights of the bins. If a row has one curvature for all outputs, they are padded with zeros
-        to a multiple of 4 columns.
-    raw : array (n_rows,) or (n_rows, K) of float32
-        Raw predictions.
-    derivatives : tuple or None
-        The derivatives at the raw predictions, or None if they are not up to date.
-    """
-
-    first: int
-    last: int
-    weights: Floats
-    raw: Floats
-    derivatives: tuple[Floats, Floats] | None = None
-    _room: Floats | None = None
-
-    def add_weights(self, n_bins: int) -> None:
-        before = len(self.weights)
-        # Growing by a factor keeps the cost of all copies linear.
-        if self._room is None or before + n_bins > len(self._room):
-            shape = max(before + n_bins, 4 * before), *self.weights.shape[1:]
-            self._room = np.zeros(shape, np.float32)
-            self._room[:before] = self.weights
-        self.weights = self._room[: before + n_bins]
-
-    def copy(self) -> _Model:
-        derivatives = self.derivatives
-        if derivatives is not None:
-            derivatives = derivatives[0].copy(), derivatives[1]
-        return _Model(self.first, self.last, self.weights.copy(), self.raw.copy(), derivatives)
-
-
 class CrossFittedModels:
     """Two models over the same grids, each fitted to one half of the training rows.
 
     The rows of ``data`` are training rows in random order, then validation rows. Codes are
     allocated for ``max_grids`` grids. ``half`` is the number of rows of the first half.
+
+    Attributes
+    ----------
+    weights : array (n_bins, 2, n_outputs) of float32
+        Weights of the bins in both models.
+    raw : array (2, n_rows) or (2, n_rows, n_outputs) of float32
+        Raw predictions of both models.
     """
 
     def __init__(
@@ -331,24 +300,15 @@ class CrossFittedModels:
         self.min_curvature = min_curvature * self.typical_curvature
         # Curvatures do not exceed the smoothness, so all of them are then equal to the minimum.
         self.has_one_curvature_per_row = self.min_curvature >= loss.smoothness
-        self.n_columns = self.n_outputs
-        if self.has_one_curvature_per_row and self.targets.ndim == 2:
-            self.n_columns = -(-self.n_outputs // 4) * 4  # the next multiple of 4
         self.ridge, self.factor = _FIRST_RIDGE * self.typical_curvature, 0.5
-        self.models = [
-            self._constant_model(0, self.half),
-            self._constant_model(self.half, n_training),
-        ]
-
-    def _constant_model(self, first: int, last: int) -> _Model:
-        # A class that is missing in a half has infinite log odds.
-        with np.errstate(divide="ignore"):
-            constant = self.loss.initial_constant(self.targets[first:last], self.counts[first:last])
-        constant = np.where(np.isfinite(constant), constant, 4.0 * np.sign(constant))
-        raw = np.empty(self.targets.shape, np.float32)
-        raw[...] = constant
-        shape = (0, self.n_columns) if raw.ndim == 2 else (0,)
-        return _Model(first, last, np.zeros(shape, np.float32), raw)
+        self.weights = self._room = np.zeros((0, 2, self.n_outputs), np.float32)
+        self.raw = np.empty((2, *self.targets.shape), np.float32)
+        for raw, (first, last) in zip(self.raw, self.halves, strict=True):
+            # A class that is missing in a half has infinite log odds.
+            with np.errstate(divide="ignore"):
+                constant = loss.initial_constant(self.targets[first:last], self.counts[first:last])
+            raw[...] = np.where(np.isfinite(constant), constant, 4.0 * np.sign(constant))
+        self._derivatives: list[tuple[Floats, Floats]] | None = None
 
     @property
     def halves(self) -> NDArray[np.int64]:
@@ -373,9 +333,9 @@ class CrossFittedModels:
 
         Raw predictions of classes are multiplied by the best scale.
         """
-        return self._score_of([model.raw for model in self.models])
+        return self._score_of(self.raw)
 
-    def _score_of(self, raws: list[Floats]) -> float:
+    def _score_of(self, raws: Floats) -> float:
         scores = map_blocks(self._best_scale, [(raw,) for raw in raws], self.n_jobs)
         return float(np.mean([loss for loss, _ in scores]))
 
@@ -392,9 +352,9 @@ class CrossFittedModels:
 
     def score_with(self, scorer: RowScorer, validation: IntArray) -> float:
         scores = []
-        for model in self.models:
-            loss, scale = self._best_scale(model.raw)
-            z = model.raw[self.n_training :].astype(np.float64)
+        for raw in self.raw:
+            loss, scale = self._best_scale(raw)
+            z = raw[self.n_training :].astype(np.float64)
             scores.append(scorer(scale * z, validation, loss))
         return float(np.mean(scores))
 
@@ -404,8 +364,7 @@ class CrossFittedModels:
         For :func:`score_grids`, a row has the slopes of the model that is fitted to it, the slopes
         of the model that is scored on it, and the mean curvatures of both.
         """
-        models = [(model,) for model in self.models]
-        derivatives = map_blocks(self._model_derivatives, models, self.n_jobs)
+        derivatives = self._both_derivatives()
         n_outputs, directions = self.n_outputs, None
         if n_outputs > _MAX_SCORED_OUTPUTS:
             directions = generator.normal(size=(n_outputs, _MAX_SCORED_OUTPUTS)).astype(np.float32)
@@ -441,13 +400,17 @@ class CrossFittedModels:
         self.codes[before : before + n_new] = codes
         self.offsets[before + 1 : before + n_new + 1] = self.offsets[before] + np.cumsum(n_bins)
         self.n_grids += n_new
-        for model in self.models:
-            model.add_weights(int(n_bins.sum()))
+        before, after = len(self.weights), len(self.weights) + int(n_bins.sum())
+        if after > len(self._room):
+            # Growing by a factor keeps the cost of all copies linear.
+            self._room = np.zeros((max(after, 4 * before), 2, self.n_outputs), np.float32)
+            self._room[:before] = self.weights
+        self.weights = self._room[:after]
 
     def backfit(self, grids: NDArray[np.int64]) -> None:
         """Fit the weights of grids again by one pass of backfitting, in the given order."""
-        fits = [(model, grids, self.ridge) for model in self.models]
-        map_blocks(self._backfit_model, fits, self.n_jobs)
+        (self.raw,) = self._backfit(grids, self.weights, [self.ridge])
+        self._derivatives = None
 
     def fit_all(self, order: NDArray[np.int64]) -> float:
         """Fit all weights again with two values of the ridge, and return the better score.
@@ -455,23 +418,19 @@ class CrossFittedModels:
         The first value is the current one. The second is half of it, or twice once halving has not
         helped. The better value and its weights are kept.
         """
-        models = [(model,) for model in self.models]
-        map_blocks(self._model_derivatives, models, self.n_jobs)
-        candidates = map_blocks(_Model.copy, models, self.n_jobs)
-        self.backfit(order)
-        best, ridge = self.score(), self.ridge * self.factor
+        ridges, other = [self.ridge], self.ridge * self.factor
         lowest, highest = (r * self.typical_curvature for r in (self.min_ridge, _MAX_RIDGE))
-        if not lowest <= ridge <= highest:
+        if lowest <= other <= highest:
+            ridges.append(other)
+        weights = np.tile(self.weights, len(ridges))
+        raws = self._backfit(order, weights, ridges)
+        scores = [self._score_of(raw) for raw in raws]
+        best = int(scores[-1] < scores[0])
+        if best == 0:
             self.factor = 1.0 / self.factor
-            return best
-        fits = [(model, order, ridge) for model in candidates]
-        map_blocks(self._backfit_model, fits, self.n_jobs)
-        score = self._score_of([model.raw for model in candidates])
-        if score < best:
-            self.models, self.ridge = candidates, ridge
-            return score
-        self.factor = 1.0 / self.factor
-        return best
+        self.ridge, self.raw, self._derivatives = ridges[best], raws[best], None
+        self.weights[...] = weights[:, :, best * self.n_outputs :][:, :, : self.n_outputs]
+        return scores[best]
 
     def strongest(self, n_grids: int, dropped_share: float) -> NDArray[np.bool_]:
         """Return the mask of the grids that are kept.
@@ -483,37 +442,48 @@ class CrossFittedModels:
         rows, offsets = slice(0, self.n_training), self.offsets[: n_grids + 1]
         bins = BinnedMatrix(self.codes[:n_grids, rows], offsets, scale=1.0, n_jobs=self.n_jobs)
         counts = bins.gram_diagonal(self.counts[rows])
-        first, second = (model.weights[: len(counts)] for model in self.models)
-        worth = covariances(counts, offsets, first, second, self.n_jobs)
+        weights = self.weights[: len(counts)]
+        worth = covariances(counts, offsets, weights[:, 0], weights[:, 1], self.n_jobs)
         kept = np.arange(self.n_grids) < n_grids
         kept[np.argsort(worth, kind="stable")[: int(dropped_share * n_grids)]] = False
         return kept
 
-    def _model_derivatives(self, model: _Model) -> tuple[Floats, Floats]:
-        if model.derivatives is None:
-            model.derivatives = self.derivatives(model.raw)
-        return model.derivatives
+    def _both_derivatives(self) -> list[tuple[Floats, Floats]]:
+        if self._derivatives is None:
+            raws = [(raw,) for raw in self.raw]
+            self._derivatives = map_blocks(self.derivatives, raws, self.n_jobs)
+        return self._derivatives
 
-    def _backfit_model(self, model: _Model, grids: NDArray[np.int64], ridge: float) -> None:
-        slopes, curvatures = self._model_derivatives(model)
-        # The pass changes predictions and slopes.
-        model.derivatives = None
-        max_bins = int(np.diff(self.offsets[: self.n_grids + 1]).max())
-        sums = np.empty(2 * max_bins * self.n_columns, np.float32)
-        common = self.codes, self.offsets, grids, model.first, model.last, np.float32(ridge)
-        if slopes.ndim == 2 and curvatures.ndim == 1:
-            raw, buffer = self._padded(model.raw), np.empty(max_bins, np.float32)
-            values = self._padded(slopes), curvatures, model.weights, raw
-            backfitting.backfit_shared_curvature(*common, *values, sums, buffer)
-            model.raw[...] = raw[:, : self.n_outputs]
-            return
-        fit = backfitting.backfit if model.raw.ndim == 1 else backfitting.backfit_outputs
-        fit(*common, slopes, curvatures, model.weights, model.raw, sums)
+    def _backfit(
+        self, grids: NDArray[np.int64], weights: Floats, ridges: list[float]
+    ) -> list[Floats]:
+        """Update weights by one pass over grids, and return the new raw predictions for each ridge.
 
-    def _padded(self, values: Floats) -> Floats:
-        padded = np.zeros((len(values), self.n_columns), np.float32)
-        padded[:, : self.n_outputs] = values
-        return padded
+        ``weights`` are (n_bins, 2, n_ridges * n_outputs).
+        """
+        columns = [(r, k) for r in range(len(ridges)) for k in range(self.n_outputs)]
+        max_bins = int(np.diff(self.offsets[: self.n_grids + 1])[grids].max())
+        raws, derivatives = [self.raw.copy() for _ in ridges], self._both_derivatives()
+
+        def fit(column: int) -> None:
+            penalties = np.ones(2, np.float32)
+            packed = np.zeros((self.n_training, 4), np.float32)
+            for at, (r, k) in enumerate(columns[column : column + 2]):
+                penalties[at] = ridges[r]
+                for (first, last), fitted in zip(self.halves, derivatives, strict=True):
+                    slopes, curvatures = (v[first:last].reshape(last - first, -1) for v in fitted)
+                    packed[first:last, at] = slopes[:, k]
+                    packed[first:last, 2 + at] = curvatures[:, min(k, curvatures.shape[1] - 1)]
+            changes = np.zeros((self.n_rows, 4), np.float32)
+            scratch = np.empty(4 * max_bins, np.float32), np.empty(8 * max_bins, np.float32)
+            common = self.codes, self.offsets, grids, self.half, penalties, packed
+            backfit(*common, weights, column, changes, *scratch)
+            for at, (r, k) in enumerate(columns[column : column + 2]):
+                raw = raws[r].reshape(2, self.n_rows, -1)
+                raw[:, :, k] += changes[:, at::2].T
+
+        map_blocks(fit, [(c,) for c in range(0, len(columns), 2)], self.n_jobs)
+        return raws
 
 
 class _Growth:
