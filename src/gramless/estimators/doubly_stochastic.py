@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
-from gramless.estimators.streamed import StreamedMachine
+from gramless.estimators.streamed import LearnedTargets, StreamedMachine
 from gramless.estimators.targets import (
     MAX_CODE,
     ClassEncoder,
@@ -192,8 +192,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     @property
     def _encoder(self) -> NumberEncoder:
-        largest = MAX_CODE if self.loss_.robust else np.inf
-        return NumberEncoder(self.target_mean_, self.target_scale_, largest=largest)
+        return _number_encoder(self.loss_, self.target_mean_, self.target_scale_)
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
         return plain_numbers(y, type(self).__name__)
@@ -201,7 +200,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return NumberEncoder.check(y, type(self).__name__)
 
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> LearnedTargets:
         if classes is not None:
             raise self._error_of("classes are for a classifier.")
         if summary.target_mean is None or summary.target_variance is None:
@@ -209,26 +208,28 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
                 "targets must be numbers; use DoublyStochasticClassifier for labels."
             )
         loss, sample = self._given_loss(), summary.sample_targets
-        self.one_output_ = sample.ndim == 1
+        mean, squares = summary.target_mean, summary.target_variance
         if loss.robust:
             columns = sample.reshape(len(sample), -1)
-            encoder = NumberEncoder.fit(columns, None, loss, self.fit_intercept)
-            self.target_mean_ = np.asarray(encoder.centre)
-            self.target_scale_ = np.asarray(encoder.spread)
-            return loss
-        mean, squares = summary.target_mean, summary.target_variance
-        if not self.fit_intercept:
-            mean, squares = np.zeros_like(mean), squares + mean**2
-        self.target_mean_ = mean
-        self.target_scale_ = np.sqrt(np.where(squares > 0, squares, 1.0))
-        return loss
-
-    def _encode(self, y: ArrayLike) -> FloatArray:
-        targets = np.asarray(y, dtype=np.float64)
-        return self._encoder.encode(targets.reshape(len(targets), -1))
+            robust = NumberEncoder.fit(columns, None, loss, self.fit_intercept)
+            mean, scale = np.asarray(robust.centre), np.asarray(robust.spread)
+        else:
+            if not self.fit_intercept:
+                mean, squares = np.zeros_like(mean), squares + mean**2
+            scale = np.sqrt(np.where(squares > 0, squares, 1.0))
+        attributes = {
+            "target_mean_": mean,
+            "target_scale_": scale,
+            "one_output_": sample.ndim == 1,
+        }
+        return LearnedTargets(loss, _number_encoder(loss, mean, scale), attributes)
 
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         return float(np.sqrt(np.mean((responses - targets) ** 2)))
+
+
+def _number_encoder(loss: Loss, mean: FloatArray, scale: FloatArray) -> NumberEncoder:
+    return NumberEncoder(mean, scale, largest=MAX_CODE if loss.robust else np.inf)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -366,21 +367,17 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y, warn=True)
 
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> LearnedTargets:
         labels = summary.classes if classes is None else np.unique(np.asarray(classes))
         if labels is None:
             raise self._error_of(
                 "targets look like measurements, not labels; use DoublyStochasticRegressor, or "
                 "name the classes."
             )
-        self.classes_ = ClassEncoder.fit(labels, type(self).__name__).classes
-        loss = self._given_loss()
-        has_several = len(self.classes_) > 2
-        return Multinomial() if isinstance(loss, Logistic) and has_several else loss
-
-    def _encode(self, y: ArrayLike) -> FloatArray:
-        codes = self._encoder.encode(y)
-        return codes.reshape(len(codes), -1)
+        loss, encoder = self._given_loss(), ClassEncoder.fit(labels, type(self).__name__)
+        if isinstance(loss, Logistic) and len(encoder.classes) > 2:
+            loss = Multinomial()
+        return LearnedTargets(loss, encoder, {"classes_": encoder.classes})
 
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         return float(np.mean(most_likely(responses) != most_likely(targets)))

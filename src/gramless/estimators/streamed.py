@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -40,6 +40,7 @@ from gramless.estimators.parameters import (
     is_auto,
     unknown_value,
 )
+from gramless.estimators.targets import TargetEncoder
 from gramless.kernels import KernelLike, SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.losses import OUTLIER_BOUND, Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
@@ -115,6 +116,15 @@ class StreamDefaults:
     curvature_rows: int = 1000  # of the sample, for the first step
     variance_rows: int = 400  # of these, for the variance of blocks
     predict_rows: int = 4096  # per block of predictions
+
+
+@dataclass(frozen=True)
+class LearnedTargets:
+    """The loss and the target encoder of a stream, and the fitted attributes to rebuild it."""
+
+    loss: Loss
+    encoder: TargetEncoder
+    attributes: Mapping[str, object]
 
 
 @dataclass(eq=False, repr=False)
@@ -329,9 +339,7 @@ class StreamedMachine(StatefulEstimator, ABC):
         classes: ArrayLike | None,
     ) -> None:
         """Set the attributes that steps need, from one pass over rows."""
-        defaults = self._defaults
-        self.kernel_ = as_spectral_kernel(self.kernel)
-        self.seed_, self.batch_rows_ = seed, batch_rows
+        defaults, kernel = self._defaults, as_spectral_kernel(self.kernel)
         has_components = self.n_components is not None or self.scaling == "whiten"
         # The pass copies rows, so memory is checked before.
         n_sample = min(defaults.sample_rows, n_rows or defaults.sample_rows)
@@ -344,26 +352,33 @@ class StreamedMachine(StatefulEstimator, ABC):
         summary = summarise(
             chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=has_components
         )
-        self.loss_ = self._learn_targets(summary, classes)
+        learned = self._learn_targets(summary, classes)
         projection = self._projection(summary) if has_components else None
-        self.block_size_ = self._check_block_size(summary, projection)
-        targets = self._encode(summary.sample_targets)
-        if self.loss_.robust:
+        block_size = self._check_block_size(summary, projection, batch_rows)
+        targets = _encoded(learned.encoder, summary.sample_targets)
+        if learned.loss.robust:
             # The bandwidth is selected by least squares, which outliers would dominate.
             targets = np.clip(targets, -OUTLIER_BOUND, OUTLIER_BOUND)
-        self.constant_ = np.zeros(targets.shape[1])
-        self.preparation_, self.reason_ = prepare(
+        n_outputs = targets.shape[1]
+        preparation, reason = prepare(
             *(summary, targets, projection, self.bandwidth),
-            *(self._given_scalings(), self.kernel_, seed),
+            *(self._given_scalings(), kernel, seed),
         )
-        self.alpha_ = self._given_alpha(n_rows)
         # The sample is in the order of the stream, which may be sorted.
         order = stream(seed, "rows of curvature").permutation(summary.sample.shape[0])
-        sample = self.preparation_.unit_rows(summary.sample[order[: defaults.curvature_rows]])
-        rows, sizes = sample[: defaults.variance_rows], (self.block_size_, seed)
-        self.variance_ = block_variance(self.kernel_, rows, *sizes) if len(rows) > 1 else 0.0
-        curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
-        self.schedule_ = self._given_schedule(curvature)
+        sample = preparation.unit_rows(summary.sample[order[: defaults.curvature_rows]])
+        rows = sample[: defaults.variance_rows]
+        variance = block_variance(kernel, rows, block_size, seed) if len(rows) > 1 else 0.0
+        alpha = self._given_alpha(n_rows)
+        curvature = largest_curvature(kernel, sample, centered=self.fit_intercept)
+        longest = first_step(learned.loss, n_outputs, curvature, block_size, batch_rows)
+        schedule = self._given_schedule(alpha, longest)
+        self.kernel_, self.seed_, self.loss_ = kernel, seed, learned.loss
+        self.batch_rows_, self.block_size_ = batch_rows, block_size
+        self.preparation_, self.reason_ = preparation, reason
+        self.alpha_, self.variance_, self.schedule_ = alpha, variance, schedule
+        self.constant_ = np.zeros(n_outputs)
+        self.__dict__.update(learned.attributes)
 
     def _given_update(self) -> Update:
         """Return the update rule of the blocks, which needs the schedule."""
@@ -376,20 +391,18 @@ class StreamedMachine(StatefulEstimator, ABC):
             return NewtonStep(curvature, self.schedule_.step(1), ridge)
         return FreeIntercept(1.0 / curvature)
 
-    def _given_schedule(self, curvature: float) -> InverseTime:
-        """Return the given schedule, or one with the longest stable first step."""
+    def _given_schedule(self, alpha: float, longest: float) -> InverseTime:
+        """Return the given schedule, or one with a first step of at most ``longest``."""
         if isinstance(self.schedule, InverseTime):
-            first = self.schedule.step(1) * self.alpha_
+            first = self.schedule.step(1) * alpha
             if first > _MAX_SHRINKING:
                 raise self._error_of(
                     f"the first step of schedule={self.schedule!r} times alpha is {first:g}, where "
                     f"2 is long; give a longer delay."
                 )
             return self.schedule
-        sizes = self.block_size_, self.batch_rows_
-        first = first_step(self.loss_, len(self.constant_), curvature, *sizes)
-        theta = self._defaults.theta_alpha / self.alpha_
-        return InverseTime(theta, max(0.0, theta / first - 1.0))
+        theta = self._defaults.theta_alpha / alpha
+        return InverseTime(theta, max(0.0, theta / longest - 1.0))
 
     def _projection(self, summary: Summary) -> Projection:
         if summary.n_rows == 1:
@@ -401,13 +414,15 @@ class StreamedMachine(StatefulEstimator, ABC):
         n_components = width if self.n_components is None else check_count(self, "n_components")
         return Projection.principal(summary, n_components)
 
-    def _check_block_size(self, summary: Summary, projection: Projection | None) -> int:
+    def _check_block_size(
+        self, summary: Summary, projection: Projection | None, batch_rows: int
+    ) -> int:
         """Return the size of blocks; raise InputError if memory is too small."""
         block_size, n_sample = check_count(self, "block_size"), summary.sample.shape[0]
         n_inputs = len(summary.mean) if projection is None else projection.components.shape[1]
-        frequency_bytes = _FREQUENCY_BYTES * n_inputs + _FEATURE_BYTES * self.batch_rows_
+        frequency_bytes = _FREQUENCY_BYTES * n_inputs + _FEATURE_BYTES * batch_rows
         check_memory(
-            f"{type(self).__name__}: block_size={block_size:,}, batches of {self.batch_rows_:,} "
+            f"{type(self).__name__}: block_size={block_size:,}, batches of {batch_rows:,} "
             f"rows and a sample of {n_sample:,}, of {n_inputs:,} inputs,",
             float(block_size) * frequency_bytes + _SAMPLE_BYTES * n_sample * n_inputs,
             "lower block_size or batch_size, or take fewer inputs",
@@ -627,13 +642,23 @@ class StreamedMachine(StatefulEstimator, ABC):
         """Return the targets after checks, in the shape that a source keeps."""
 
     @abstractmethod
-    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> Loss:
-        """Set the attributes that :meth:`_encode` needs, and return the loss."""
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> LearnedTargets:
+        """Return the loss and the encoder for the targets of a stream."""
 
+    @property
     @abstractmethod
+    def _encoder(self) -> TargetEncoder:
+        """The target encoder of the fitted attributes."""
+
     def _encode(self, y: ArrayLike) -> FloatArray:
-        """Return the encoded targets, (n, n_outputs)."""
+        return _encoded(self._encoder, y)
 
     @abstractmethod
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         """Return the error of responses on held-out rows; lower is better."""
+
+
+def _encoded(encoder: TargetEncoder, y: ArrayLike) -> FloatArray:
+    """Return the encoded targets, (n, n_outputs)."""
+    codes = encoder.encode(y)
+    return codes.reshape(len(codes), -1)
